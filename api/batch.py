@@ -1,0 +1,76 @@
+"""The part of batch/v1 Job, core/v1 Service and PersistentVolumeClaim that decisions read.
+
+The containers of a Job are never looked at after creation, so they are not kept: a cached Job is small, and no write
+goes through these records (they are patched field by field).
+"""
+
+from api.keys import JOB_COMPLETE, JOB_FAILED
+from api.meta import JSON, Base, Condition, ObjectMeta, find, is_true
+
+
+class TemplateMeta(Base, frozen=True, kw_only=True):
+    """Metadata of a Job's pod template."""
+
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class SchedulingFields(Base, frozen=True, kw_only=True):
+    """The fields of a Job's pod template that may change while it is suspended."""
+
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[JSON, ...] = ()
+    scheduling_gates: tuple[JSON, ...] = ()
+
+
+class PodTemplate(Base, frozen=True, kw_only=True):
+    """A Job's pod template without its containers."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: SchedulingFields = SchedulingFields()
+
+
+class JobSpec(Base, frozen=True, kw_only=True):
+    """batch/v1 JobSpec, the fields that are compared or counted."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    suspend: bool = False
+    template: PodTemplate = PodTemplate()
+
+
+class JobStatus(Base, frozen=True, kw_only=True):
+    """batch/v1 JobStatus. `ready` is None until the Job controller has counted."""
+
+    active: int = 0
+    ready: int | None = None
+    succeeded: int = 0
+    start_time: str | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class Job(Base, frozen=True, kw_only=True):
+    """A child Job as it is cached."""
+
+    metadata: ObjectMeta
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+    @property
+    def finished(self) -> str | None:
+        """`Complete` or `Failed`, the first in list order that is True; None while the Job is not done (5.4 step 3)."""
+        for condition in self.status.conditions:
+            if condition.status == "True" and condition.type in {JOB_COMPLETE, JOB_FAILED}:
+                return condition.type
+        return None
+
+    @property
+    def failure(self) -> Condition | None:
+        """The Failed=True condition, if there is one."""
+        return find(self.status.conditions, JOB_FAILED) if is_true(self.status.conditions, JOB_FAILED) else None
+
+
+class Owned(Base, frozen=True, kw_only=True):
+    """Any object of which only the owner matters: a Service, a volume claim."""
+
+    metadata: ObjectMeta

@@ -1,0 +1,176 @@
+"""The objects a JobSet creates, as JSON bodies ready to be sent (behaviour sections 1.5 to 1.9).
+
+Pure: the same JobSet gives the same bytes, whether the controller, a dry run or an offline tool asks. Parts of the
+template that do not change are shared with the JobSet, not copied: bodies are to be serialised, never edited.
+"""
+
+from api import keys
+from api.jobset import JobSet, ReplicatedJob, VolumeClaimPolicy
+from api.meta import JSON
+from api.names import coordinator_endpoint, job_key, namespaced_job, subdomain, volume_claim_name
+from api.placement import Group, Slot
+
+
+def owner_reference(js: JobSet) -> JSON:
+    """The reference that makes garbage collection follow the JobSet (1.6)."""
+    return {
+        "apiVersion": keys.API_VERSION,
+        "kind": keys.KIND,
+        "name": js.metadata.name,
+        "uid": js.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def job_labels(
+    js: JobSet, group: Group, slot: Slot, *, global_replicas: int, job_restart_attempt: int | None
+) -> dict[str, str]:
+    """The keys that go on the Job and its pods, as labels and as annotations alike (1.5).
+
+    `job_restart_attempt` is None while the feature gate RestartJob is off: then its key is absent.
+    """
+    rjob = slot.replicated_job
+    labels = {
+        keys.JOBSET_NAME: js.metadata.name,
+        keys.JOBSET_UID: js.metadata.uid,
+        keys.REPLICATED_JOB_NAME: rjob.name,
+        keys.RESTART_ATTEMPT: str(js.status.restarts),
+        keys.REPLICATED_JOB_REPLICAS: str(rjob.replicas),
+        keys.GLOBAL_REPLICAS: str(global_replicas),
+        keys.JOB_INDEX: str(slot.job_index),
+        keys.JOB_KEY: job_key(js.metadata.namespace, slot.name),
+        keys.JOB_GLOBAL_INDEX: str(slot.global_index),
+        keys.GROUP_NAME: rjob.group_name,
+        keys.GROUP_REPLICAS: str(group.group_replicas),
+        keys.JOB_GROUP_INDEX: str(slot.group_index),
+    }
+    if job_restart_attempt is not None:
+        labels[keys.JOB_RESTART_ATTEMPT] = str(job_restart_attempt)
+    endpoint = coordinator_endpoint(js)
+    if endpoint is not None:
+        labels[keys.COORDINATOR] = endpoint
+    return labels
+
+
+def placement_annotations(js: JobSet, rjob: ReplicatedJob) -> dict[str, str]:
+    """The exclusive-placement annotations in force for a ReplicatedJob: its own win over the JobSet's (1.5).
+
+    The node-selector key counts only at a level that also has the exclusive key, so the two strategies never mix.
+    """
+    out: dict[str, str] = {}
+    for source in (js.metadata.annotations, rjob.annotations):
+        if keys.EXCLUSIVE_TOPOLOGY in source:
+            out.update({k: source[k] for k in (keys.EXCLUSIVE_TOPOLOGY, keys.NODE_SELECTOR_STRATEGY) if k in source})
+    return out
+
+
+def build_job(
+    js: JobSet, group: Group, slot: Slot, *, global_replicas: int, job_restart_attempt: int | None = None
+) -> JSON:
+    """Body of one child Job (1.7)."""
+    rjob = slot.replicated_job
+    labels = job_labels(js, group, slot, global_replicas=global_replicas, job_restart_attempt=job_restart_attempt)
+    annotations = {**labels, **placement_annotations(js, rjob)}
+    template_meta: JSON = rjob.template.get("metadata") or {}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": slot.name,
+            "namespace": js.metadata.namespace,
+            "labels": {**(template_meta.get("labels") or {}), **labels},
+            "annotations": {**(template_meta.get("annotations") or {}), **annotations},
+            "ownerReferences": [owner_reference(js)],
+        },
+        "spec": {
+            **rjob.job_spec,
+            "suspend": js.suspended,
+            "template": pod_template(js, slot, labels, annotations),
+        },
+    }
+
+
+def pod_template(js: JobSet, slot: Slot, labels: dict[str, str], annotations: dict[str, str]) -> JSON:
+    """Pod template of one child Job: the user's, with our keys, subdomain, selectors and volumes laid over it."""
+    template: JSON = slot.replicated_job.job_spec.get("template") or {}
+    meta: JSON = template.get("metadata") or {}
+    spec: JSON = dict(template.get("spec") or {})
+    if js.dns_enabled:
+        spec["subdomain"] = subdomain(js)
+    if keys.NODE_SELECTOR_STRATEGY in annotations:
+        own = namespaced_job(js.metadata.namespace, slot.name)
+        toleration = {"key": keys.NO_SCHEDULE_TAINT, "operator": "Exists", "effect": "NoSchedule"}
+        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), keys.NAMESPACED_JOB: own}
+        spec["tolerations"] = [*(spec.get("tolerations") or []), toleration]
+    volumes = _claim_volumes(js, spec)
+    if volumes:
+        spec["volumes"] = [*(spec.get("volumes") or []), *volumes]
+    return {
+        **template,
+        "metadata": {
+            **meta,
+            "labels": {**(meta.get("labels") or {}), **labels},
+            "annotations": {**(meta.get("annotations") or {}), **annotations},
+        },
+        "spec": spec,
+    }
+
+
+def mounted_names(pod_spec: JSON) -> set[str]:
+    """Names of the volumes that any container or init container mounts."""
+    containers = [*(pod_spec.get("containers") or []), *(pod_spec.get("initContainers") or [])]
+    return {mount["name"] for container in containers for mount in container.get("volumeMounts") or []}
+
+
+def _claim_volumes(js: JobSet, pod_spec: JSON) -> list[JSON]:
+    mounted = mounted_names(pod_spec) if js.spec.volume_claim_policies else set()
+    return [
+        {
+            "name": template["metadata"]["name"],
+            "persistentVolumeClaim": {"claimName": volume_claim_name(template["metadata"]["name"], js.metadata.name)},
+        }
+        for policy in js.spec.volume_claim_policies
+        for template in policy.templates
+        if template["metadata"]["name"] in mounted
+    ]
+
+
+def build_service(js: JobSet) -> JSON:
+    """Body of the headless Service that gives the pods their DNS names (1.8)."""
+    network = js.spec.network
+    publish = network is None or network.publish_not_ready_addresses is not False
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": subdomain(js),
+            "namespace": js.metadata.namespace,
+            "ownerReferences": [owner_reference(js)],
+        },
+        "spec": {
+            "clusterIP": "None",
+            "selector": {keys.JOBSET_NAME: js.metadata.name},
+            "publishNotReadyAddresses": publish,
+        },
+    }
+
+
+def build_volume_claim(js: JobSet, policy: VolumeClaimPolicy, template: JSON) -> JSON:
+    """Body of one volume claim (1.9). A claim that is retained has no owner, so that it outlives the JobSet."""
+    source: JSON = template["metadata"]
+    meta: JSON = {
+        "name": volume_claim_name(source["name"], js.metadata.name),
+        "namespace": js.metadata.namespace,
+        "labels": {**(source.get("labels") or {}), keys.JOBSET_NAME: js.metadata.name},
+    }
+    if source.get("annotations"):
+        meta["annotations"] = source["annotations"]
+    if policy.retention_policy is None or policy.retention_policy.when_deleted != "Retain":
+        meta["ownerReferences"] = [owner_reference(js)]
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": meta,
+        "spec": template.get("spec") or {},
+    }

@@ -1,0 +1,71 @@
+"""Feature gates (behaviour section 6.3): names, stages, defaults, and the reading of `A=true,B=false`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One feature: its stage (Alpha, Beta, GA), its default, and whether it may be changed."""
+
+    stage: str
+    default: bool
+    locked: bool = False
+
+
+GATES: Mapping[str, Gate] = {
+    "ElasticJobSet": Gate("Alpha", default=False),
+    "InPlaceRestart": Gate("Alpha", default=False),
+    "RestartJob": Gate("Alpha", default=False),
+    "TLSOptions": Gate("GA", default=True, locked=True),
+}
+_STAGES = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
+
+
+class FeatureGateError(ValueError):
+    """An unknown gate, a locked gate set to another value, or a text that is no list of gates."""
+
+
+class FeatureGates:
+    """The gates of one process, read as `gates["RestartJob"]`. Immutable."""
+
+    def __init__(self, settings: Mapping[str, bool] | None = None) -> None:
+        settings = settings or {}
+        self._on = {name: gate.default for name, gate in GATES.items()}
+        for name, value in settings.items():
+            if name not in GATES and name not in _STAGES:
+                raise FeatureGateError(f"unknown feature gate {name!r}: known are {', '.join([*GATES, *_STAGES])}")
+            if name in _STAGES:
+                self._on.update({n: value for n, g in GATES.items() if g.stage == _STAGES[name]})
+        for name, value in settings.items():
+            if name not in GATES:
+                continue
+            if GATES[name].locked and value != GATES[name].default:
+                raise FeatureGateError(
+                    f"feature gate {name} is {GATES[name].stage} and locked to {str(GATES[name].default).lower()}:"
+                    " remove it from the settings"
+                )
+            self._on[name] = value
+
+    def __getitem__(self, name: str) -> bool:
+        return self._on[name]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FeatureGates) and self._on == other._on
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._on.items()))
+
+    def __repr__(self) -> str:
+        return f"FeatureGates({self._on})"
+
+
+def parse_feature_gates(text: str) -> dict[str, bool]:
+    """Read `A=true,B=false`; an empty text is no setting."""
+    settings: dict[str, bool] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = item.partition("=")
+        if not equals or value.lower() not in {"true", "false"}:
+            raise FeatureGateError(f"{item!r} is no feature gate setting: write NAME=true or NAME=false")
+        settings[name] = value.lower() == "true"
+    return settings

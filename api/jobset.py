@@ -1,0 +1,350 @@
+"""The JobSet API, `jobset.x-k8s.io/v1alpha2` (behaviour sections 1.2 and 1.3).
+
+These records are the one source of the fields: the decoder reads JobSets into them and `make manifests` turns their
+descriptions and schema keywords into the CRD. Pod and volume-claim templates stay raw JSON and are passed through.
+"Default (CRD)" is set by the API server from the schema, "default (webhook)" by our mutating webhook.
+"""
+
+from typing import Annotated
+
+from api.meta import JSON, Base, Condition, ObjectMeta, doc
+
+_IMMUTABLE = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
+_INT32 = {"format": "int32"}
+_MAP_BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+_ATOMIC = {"x-kubernetes-list-type": "atomic"}
+
+
+class DependsOn(Base, frozen=True, kw_only=True):
+    """One stage that has to be reached before the Jobs of a ReplicatedJob are created."""
+
+    name: Annotated[str, doc("Name of a ReplicatedJob that stands earlier in the list.")]
+    status: Annotated[
+        str,
+        doc(
+            "What to wait for. Ready: every Job is ready, succeeded or failed. Complete: every Job succeeded.",
+            enum=["Ready", "Complete"],
+        ),
+    ]
+
+
+class ReplicatedJob(Base, frozen=True, kw_only=True):
+    """A template and the number of Jobs made from it, named `<jobset>-<name>-<index>`."""
+
+    name: Annotated[str, doc("Name, unique in the JobSet; part of every Job and pod name made from it.")]
+    group_name: Annotated[
+        str,
+        doc(
+            "Name of the group that numbers its Jobs together (label job-group-index). A DNS-1035 label.",
+            default="default",
+        ),
+    ] = "default"
+    template: Annotated[
+        JSON,
+        doc("Template of the child Jobs (batch/v1 JobTemplateSpec).", **{"x-openapi": "JobTemplateSpec"}),
+    ]
+    replicas: Annotated[int, doc("Number of Jobs, 0 or more. Default 1 (CRD).", minimum=0, default=1, **_INT32)] = 1
+    depends_on: Annotated[
+        tuple[DependsOn, ...] | None,
+        doc(
+            "Stages to wait for before these Jobs are created; all of them must be reached. At most 5. Cannot be set on"
+            " the first ReplicatedJob, nor together with startupPolicy InOrder.",
+            maxItems=5,
+            **_MAP_BY_NAME,
+            **{"x-kubernetes-validations": _IMMUTABLE},
+        ),
+    ] = None
+
+    @property
+    def job_spec(self) -> JSON:
+        """`template.spec`, empty when absent."""
+        return self.template.get("spec") or {}
+
+    @property
+    def parallelism(self) -> int | None:
+        """Pods that may run at once in one Job; None = unset, which Kubernetes reads as 1."""
+        return self.job_spec.get("parallelism")
+
+    @property
+    def completions(self) -> int | None:
+        """Pods that have to succeed in one Job; None = unset."""
+        return self.job_spec.get("completions")
+
+    @property
+    def completion_mode(self) -> str | None:
+        """`Indexed`, `NonIndexed`, or None before defaulting."""
+        return self.job_spec.get("completionMode")
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Annotations of the Job template, empty when absent."""
+        return (self.template.get("metadata") or {}).get("annotations") or {}
+
+    @property
+    def pod_spec(self) -> JSON:
+        """`template.spec.template.spec`, empty when absent."""
+        return (self.job_spec.get("template") or {}).get("spec") or {}
+
+
+class Network(Base, frozen=True, kw_only=True):
+    """Names by which the pods of the set find each other."""
+
+    enable_dns_hostnames: Annotated[
+        bool | None,
+        doc("Give every pod the DNS name `<job>-<completion index>.<subdomain>`. Default true (webhook)."),
+    ] = None
+    subdomain: Annotated[
+        str,
+        doc("Name of the headless Service and subdomain of the pods. Default: the JobSet's own name (at use)."),
+    ] = ""
+    publish_not_ready_addresses: Annotated[
+        bool | None, doc("Publish the addresses of pods that are not ready. Default true (webhook).")
+    ] = None
+
+
+class SuccessPolicy(Base, frozen=True, kw_only=True):
+    """When the set is done."""
+
+    operator: Annotated[
+        str,
+        doc(
+            "All: every targeted Job has to succeed. Any: one of them is enough.",
+            enum=["All", "Any"],
+            **{"x-required": True},
+        ),
+    ] = "All"
+    target_replicated_jobs: Annotated[
+        tuple[str, ...], doc("Names of the ReplicatedJobs that count. Empty = all.", **_ATOMIC)
+    ] = ()
+
+
+class FailurePolicyRule(Base, frozen=True, kw_only=True):
+    """What to do about a failed Job that matches. The first matching rule of the list decides."""
+
+    name: Annotated[
+        str,
+        doc(
+            "Name, 1 to 128 characters, unique among the rules. Default `failurePolicyRule<index>` (webhook).",
+            **{"x-required": True},
+        ),
+    ] = ""
+    action: Annotated[
+        str,
+        doc(
+            "FailJobSet: fail at once. RestartJobSet: recreate every Job, counted against maxRestarts."
+            " RestartJobSetAndIgnoreMaxRestarts: the same, not counted. RestartJob and RestartJobAndIgnoreMaxRestarts"
+            " (feature gate RestartJob): recreate the failed Job alone.",
+            enum=[
+                "FailJobSet",
+                "RestartJobSet",
+                "RestartJobSetAndIgnoreMaxRestarts",
+                "RestartJob",
+                "RestartJobAndIgnoreMaxRestarts",
+            ],
+        ),
+    ]
+    on_job_failure_reasons: Annotated[
+        tuple[str, ...],
+        doc("Reasons of the Job's Failed condition that match. Empty = any."),
+    ] = ()
+    on_job_failure_message_patterns: Annotated[
+        tuple[str, ...],
+        doc("RE2 patterns, searched for in the message of the Job's Failed condition. Empty = any."),
+    ] = ()
+    target_replicated_jobs: Annotated[
+        tuple[str, ...], doc("Names of the ReplicatedJobs whose Jobs match. Empty = all.", **_ATOMIC)
+    ] = ()
+
+
+class FailurePolicy(Base, frozen=True, kw_only=True):
+    """What to do when a Job fails. Absent: the first failed Job fails the set."""
+
+    max_restarts: Annotated[int, doc("Restarts of the set that count, before it is Failed. Default 0.", **_INT32)] = 0
+    restart_strategy: Annotated[
+        str,
+        doc(
+            "Recreate: each Job is created anew as soon as its old one is gone. BlockingRecreate: none is created"
+            " before all old ones are gone. InPlaceRestart (feature gate): pods stay, processes start anew."
+            " Default Recreate (CRD).",
+            default="Recreate",
+            enum=["Recreate", "BlockingRecreate", "InPlaceRestart"],
+        ),
+    ] = "Recreate"
+    rules: Annotated[tuple[FailurePolicyRule, ...], doc("Rules, first match wins.")] = ()
+
+
+class StartupPolicy(Base, frozen=True, kw_only=True):
+    """Order of start. Deprecated in favour of dependsOn."""
+
+    startup_policy_order: Annotated[
+        str,
+        doc(
+            "AnyOrder: all at once. InOrder: the next ReplicatedJob starts when the one before it is ready.",
+            enum=["AnyOrder", "InOrder"],
+            **{"x-required": True},
+        ),
+    ] = "AnyOrder"
+
+
+class Coordinator(Base, frozen=True, kw_only=True):
+    """The pod whose DNS name every pod of the set carries as label and annotation."""
+
+    replicated_job: Annotated[str, doc("Name of the ReplicatedJob of the coordinator pod.")]
+    job_index: Annotated[int, doc("Index of its Job, from 0. Default 0.")] = 0
+    pod_index: Annotated[int, doc("Completion index of the pod, from 0. Default 0.")] = 0
+
+
+class VolumeClaimRetention(Base, frozen=True, kw_only=True):
+    """What happens to the claims when the JobSet goes."""
+
+    when_deleted: Annotated[
+        str,
+        doc(
+            "Delete: the claims go with the JobSet. Retain: they stay. Default Delete (CRD).",
+            default="Delete",
+            enum=["Delete", "Retain"],
+        ),
+    ] = "Delete"
+
+
+class VolumeClaimPolicy(Base, frozen=True, kw_only=True):
+    """Volume claims that all pods of the set share, named `<template>-<jobset>`."""
+
+    templates: Annotated[
+        tuple[JSON, ...],
+        doc(
+            "Claims to create. A claim is mounted into each pod that has a volumeMount of the template's name."
+            " At most 50.",
+            maxItems=50,
+            **_ATOMIC,
+            **{"x-openapi-items": "PersistentVolumeClaim"},
+        ),
+    ] = ()
+    retention_policy: Annotated[
+        VolumeClaimRetention | None, doc("What happens on deletion. Default whenDeleted: Delete (webhook).")
+    ] = None
+
+
+class JobSetSpec(Base, frozen=True, kw_only=True):
+    """What the user wants."""
+
+    replicated_jobs: Annotated[
+        tuple[ReplicatedJob, ...],
+        doc("The groups of Jobs, in order. Immutable but for what a suspended set may change.", **_MAP_BY_NAME),
+    ] = ()
+    network: Annotated[
+        Network | None,
+        doc(
+            "DNS names of the pods. Default: enabled (webhook). Immutable.",
+            **{"x-kubernetes-validations": _IMMUTABLE},
+        ),
+    ] = None
+    success_policy: Annotated[
+        SuccessPolicy | None,
+        doc(
+            "When the set is Completed. Default operator All (webhook). Immutable.",
+            **{"x-kubernetes-validations": _IMMUTABLE},
+        ),
+    ] = None
+    failure_policy: Annotated[
+        FailurePolicy | None,
+        doc(
+            "What to do when a Job fails. Absent: the set fails. Immutable.",
+            **{"x-kubernetes-validations": _IMMUTABLE},
+        ),
+    ] = None
+    startup_policy: Annotated[
+        StartupPolicy | None,
+        doc(
+            "Order of start; deprecated, use dependsOn. Default AnyOrder (webhook). Immutable.",
+            **{"x-kubernetes-validations": _IMMUTABLE},
+        ),
+    ] = None
+    suspend: Annotated[
+        bool | None, doc("True: the Jobs exist and run no pods. May change at any time. Default false.")
+    ] = None
+    coordinator: Annotated[Coordinator | None, doc("The pod that the others look for. Default: none.")] = None
+    managed_by: Annotated[
+        str | None,
+        doc(
+            "Controller that manages this JobSet, as a domain-prefixed path of at most 63 bytes. Any value but"
+            " jobset.sigs.k8s.io/jobset-controller keeps this controller away. Immutable."
+        ),
+    ] = None
+    ttl_seconds_after_finished: Annotated[
+        int | None,
+        doc("Seconds after which a finished JobSet is deleted. Absent: never.", minimum=0, **_INT32),
+    ] = None
+    volume_claim_policies: Annotated[
+        tuple[VolumeClaimPolicy, ...],
+        doc(
+            "Volume claims for the set. At most 50 policies. Immutable.",
+            maxItems=50,
+            **_ATOMIC,
+            **{"x-kubernetes-validations": _IMMUTABLE},
+        ),
+    ] = ()
+
+
+class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
+    """Counts of Jobs of one ReplicatedJob, of the current attempt only. All five are always present."""
+
+    name: Annotated[str, doc("Name of the ReplicatedJob.")]
+    ready: Annotated[int, doc("Jobs whose pods are all ready or done.", **_INT32)]
+    succeeded: Annotated[int, doc("Jobs that completed.", **_INT32)]
+    failed: Annotated[int, doc("Jobs that failed.", **_INT32)]
+    active: Annotated[int, doc("Jobs with at least one pending or running pod.", **_INT32)]
+    suspended: Annotated[int, doc("Jobs that are suspended.", **_INT32)]
+    job_restarts: Annotated[
+        tuple[int, ...],
+        doc("Restarts of each Job by its index (feature gate RestartJob).", maxItems=1024, **_ATOMIC),
+    ] = ()
+    job_restarts_count_towards_max: Annotated[
+        tuple[int, ...],
+        doc("Of those, the ones counted against maxRestarts.", maxItems=1024, **_ATOMIC),
+    ] = ()
+
+
+class JobSetStatus(Base, frozen=True, kw_only=True):
+    """What is."""
+
+    conditions: Annotated[
+        tuple[Condition, ...],
+        doc(
+            "Completed, Failed, Suspended, RestartingJobSet, StartupPolicyInProgress, StartupPolicyCompleted.",
+            **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        ),
+    ] = ()
+    restarts: Annotated[int, doc("Restarts of the whole set. Always present.", **_INT32)] = 0
+    restarts_count_towards_max: Annotated[int, doc("Of those, the ones counted against maxRestarts.", **_INT32)] = 0
+    terminal_state: Annotated[str, doc("Completed or Failed once the set is finished, else absent.")] = ""
+    replicated_jobs_status: Annotated[
+        tuple[ReplicatedJobStatus, ...],
+        doc("Counts for each ReplicatedJob, by name descending.", **_MAP_BY_NAME),
+    ] = ()
+    previous_in_place_restart_attempt: Annotated[
+        int | None,
+        doc("Highest in-place attempt that is to be left (feature gate InPlaceRestart).", minimum=0, **_INT32),
+    ] = None
+    current_in_place_restart_attempt: Annotated[
+        int | None,
+        doc("In-place attempt that all pods have reached (feature gate InPlaceRestart).", minimum=0, **_INT32),
+    ] = None
+
+
+class JobSet(Base, frozen=True, kw_only=True):
+    """A set of Jobs that run as one."""
+
+    metadata: ObjectMeta
+    spec: JobSetSpec = JobSetSpec()
+    status: JobSetStatus = JobSetStatus()
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the user wants no pods to run."""
+        return bool(self.spec.suspend)
+
+    @property
+    def dns_enabled(self) -> bool:
+        """Whether there is a headless Service (5.10): network present and enableDNSHostnames true."""
+        return self.spec.network is not None and bool(self.spec.network.enable_dns_hostnames)

@@ -1,0 +1,53 @@
+"""Label and annotation keys, condition types, reasons and messages: the literal strings of the wire.
+
+Sources: behaviour sections 1.5 (keys), 5.8 and 5.14 (conditions, events). They are API: clients select, parse and
+match on them, so a change here is a break.
+"""
+
+GROUP = "jobset.x-k8s.io"
+VERSION = "v1alpha2"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "JobSet"
+CONTROLLER_NAME = "jobset.sigs.k8s.io/jobset-controller"
+
+# Written as label and as annotation, on the Job and on its pod template.
+JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
+JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
+REPLICATED_JOB_NAME = "jobset.sigs.k8s.io/replicatedjob-name"
+RESTART_ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
+JOB_RESTART_ATTEMPT = "jobset.sigs.k8s.io/job-restart-attempt"
+REPLICATED_JOB_REPLICAS = "jobset.sigs.k8s.io/replicatedjob-replicas"
+GLOBAL_REPLICAS = "jobset.sigs.k8s.io/global-replicas"
+JOB_INDEX = "jobset.sigs.k8s.io/job-index"
+JOB_KEY = "jobset.sigs.k8s.io/job-key"
+JOB_GLOBAL_INDEX = "jobset.sigs.k8s.io/job-global-index"
+GROUP_NAME = "jobset.sigs.k8s.io/group-name"
+GROUP_REPLICAS = "jobset.sigs.k8s.io/group-replicas"
+JOB_GROUP_INDEX = "jobset.sigs.k8s.io/job-group-index"
+COORDINATOR = "jobset.sigs.k8s.io/coordinator"
+
+# Annotation only (Job and pod template).
+EXCLUSIVE_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+NODE_SELECTOR_STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
+
+# Elsewhere.
+PRIORITY = "jobset.sigs.k8s.io/priority"
+NAMESPACED_JOB = "alpha.jobset.sigs.k8s.io/namespaced-job"
+NO_SCHEDULE_TAINT = "alpha.jobset.sigs.k8s.io/no-schedule"
+IN_PLACE_RESTART_ATTEMPT = "jobset.sigs.k8s.io/in-place-restart-attempt"
+DISABLE_IN_PLACE_RESTART = "jobset.sigs.k8s.io/disable-in-place-restart"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+
+# Condition types.
+COMPLETED = "Completed"
+FAILED = "Failed"
+SUSPENDED = "Suspended"
+RESTARTING = "RestartingJobSet"
+STARTUP_IN_PROGRESS = "StartupPolicyInProgress"
+STARTUP_COMPLETED = "StartupPolicyCompleted"
+
+# Condition types of batch/v1 Jobs that mean "finished".
+JOB_COMPLETE = "Complete"
+JOB_FAILED = "Failed"
+
+MAX_INT32 = 2**31 - 1

@@ -1,0 +1,77 @@
+"""Object metadata and conditions as every cached object carries them.
+
+Only what the control plane reads is typed; fields that are not named here are dropped on decode. That is safe
+because nothing in this project writes a typed object back: writes are patches or JSON built by hand.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+
+JSON = dict[str, Any]
+"""A JSON object passed through as it came (a pod template, a patch)."""
+
+
+def doc(text: str, **schema: Any) -> msgspec.Meta:
+    """A field's description and the schema keywords that only the CRD enforces.
+
+    Keywords sit in the generated schema and not in the decoder: an object stored under another CRD version must still
+    be readable, so that one odd object cannot stop a watch.
+    """
+    return msgspec.Meta(description=text, extra_json_schema=schema or None)
+
+
+class Base(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Immutable record with the wire's camelCase names; absent fields take their defaults."""
+
+
+class OwnerReference(Base, frozen=True, kw_only=True):
+    """metav1.OwnerReference."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
+class ObjectMeta(Base, frozen=True, kw_only=True):
+    """The part of metav1.ObjectMeta that is read. Times are RFC 3339 strings as the API server wrote them."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    def controller(self) -> OwnerReference | None:
+        """The one owner with `controller: true`, if there is one."""
+        return next((ref for ref in self.owner_references if ref.controller), None)
+
+
+class Condition(Base, frozen=True, kw_only=True):
+    """metav1.Condition (and batch/v1 JobCondition, whose shape is a superset of what is read here)."""
+
+    type: Annotated[str, doc("Type of the condition, in CamelCase.", maxLength=316)]
+    status: Annotated[str, doc("One of True, False, Unknown.", enum=["True", "False", "Unknown"])]
+    reason: Annotated[str, doc("Machine-readable reason of the last transition.", maxLength=1024, minLength=1)] = ""
+    message: Annotated[str, doc("What happened, for a person.", maxLength=32768)] = ""
+    last_transition_time: Annotated[
+        str, doc("When the status last changed: RFC 3339, seconds.", format="date-time")
+    ] = ""
+
+
+def is_true(conditions: tuple[Condition, ...], kind: str) -> bool:
+    """Whether the condition of that type has status True."""
+    return any(c.type == kind and c.status == "True" for c in conditions)
+
+
+def find(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
+    """The condition of that type, whatever its status."""
+    return next((c for c in conditions if c.type == kind), None)

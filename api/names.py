@@ -1,0 +1,43 @@
+"""Names of everything a JobSet creates, and the hash that identifies a Job (behaviour section 1.4 and 1.5)."""
+
+import hashlib
+
+from api.jobset import JobSet
+
+
+def job_name(jobset: str, replicated_job: str, job_index: int) -> str:
+    """`<jobset>-<replicated job>-<index>`."""
+    return f"{jobset}-{replicated_job}-{job_index}"
+
+
+def pod_base_name(jobset: str, replicated_job: str, job_index: int, completion_index: int) -> str:
+    """Pod name without its random suffix; also the pod's host name."""
+    return f"{job_name(jobset, replicated_job, job_index)}-{completion_index}"
+
+
+def subdomain(js: JobSet) -> str:
+    """Name of the headless Service: `network.subdomain`, else the JobSet's name."""
+    return (js.spec.network.subdomain if js.spec.network else "") or js.metadata.name
+
+
+def coordinator_endpoint(js: JobSet) -> str | None:
+    """DNS name of the coordinator pod within the namespace; None without a coordinator."""
+    at = js.spec.coordinator
+    if at is None:
+        return None
+    return f"{pod_base_name(js.metadata.name, at.replicated_job, at.job_index, at.pod_index)}.{subdomain(js)}"
+
+
+def volume_claim_name(template: str, jobset: str) -> str:
+    """`<template>-<jobset>`: the template comes first."""
+    return f"{template}-{jobset}"
+
+
+def job_key(namespace: str, job: str) -> str:
+    """Lower-case hex SHA-1 of `<namespace>/<job>`: clients recompute it, so the algorithm is API."""
+    return hashlib.sha1(f"{namespace}/{job}".encode(), usedforsecurity=False).hexdigest()
+
+
+def namespaced_job(namespace: str, job: str) -> str:
+    """Value of the node label of the node-selector strategy."""
+    return f"{namespace}_{job}"

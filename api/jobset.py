@@ -7,6 +7,8 @@ descriptions and schema keywords into the CRD. Pod and volume-claim templates st
 
 from typing import Annotated
 
+import msgspec
+
 from api.meta import JSON, Base, Condition, ObjectMeta, doc
 
 _IMMUTABLE = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
@@ -92,7 +94,7 @@ class Network(Base, frozen=True, kw_only=True):
     enable_dns_hostnames: Annotated[
         bool | None,
         doc("Give every pod the DNS name `<job>-<completion index>.<subdomain>`. Default true (webhook)."),
-    ] = None
+    ] = msgspec.field(name="enableDNSHostnames", default=None)
     subdomain: Annotated[
         str,
         doc("Name of the headless Service and subdomain of the pods. Default: the JobSet's own name (at use)."),

@@ -1,0 +1,292 @@
+"""Settings of the manager: the configuration file and the flags that override it (behaviour sections 6.1 and 6.2).
+
+Reading is strict: an unknown field, a duplicate key or a wrong kind ends the start with every fault named, because a
+setting that is silently ignored is worse than a manager that does not start.
+"""
+
+import re
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+
+from api.features import FeatureGateError, FeatureGates
+
+API_VERSION = "config.jobset.x-k8s.io/v1alpha1"
+KIND = "Configuration"
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_DNS_1123_SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+class SettingsError(Exception):
+    """The configuration cannot be used; the text says where and why, one fault a line."""
+
+
+def parse_duration(text: Any) -> float:
+    """Seconds of a Go duration such as `15s` or `1m30s`."""
+    if not isinstance(text, str) or not text:
+        raise ValueError("must be a duration such as 15s or 1m30s")
+    if text == "0":
+        return 0
+    parts = _DURATION.findall(text)
+    if "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is no duration: write it like 15s or 1m30s")
+    return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+
+
+class _Section(BaseModel):
+    """A part of the file: camelCase names, no unknown fields, no silent conversions."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True, frozen=True, populate_by_name=True)
+
+
+class WebhookSettings(_Section):
+    """The admission server."""
+
+    port: int = Field(9443, ge=0, le=65535)
+    """TCP port; 0 = any free one."""
+    host: str = ""
+    """Address to listen on; empty = all. A name or address given here is put into our own certificate."""
+    cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 (the path that manifests mount)
+    """Folder with tls.crt and tls.key."""
+
+    @field_validator("cert_dir")
+    @classmethod
+    def _default_when_empty(cls, value: str) -> str:
+        return value or cls().cert_dir
+
+
+class LeaderElectionSettings(_Section):
+    """Who runs the reconcile loop. Zero durations and empty names mean the default."""
+
+    leader_elect: bool = True
+    lease_duration: Duration = 15.0
+    """Seconds after which others may take a lease that is not renewed."""
+    renew_deadline: Duration = 10.0
+    """Seconds after which the holder gives up when it cannot renew."""
+    retry_period: Duration = 2.0
+    """Seconds between tries."""
+    resource_lock: Literal["leases", ""] = "leases"
+    resource_name: str = "6d4f6a47.jobset.x-k8s.io"
+    resource_namespace: str = ""
+    """Namespace of the lease; empty = the manager's own."""
+
+    @field_validator("lease_duration", "renew_deadline", "retry_period", "resource_lock", "resource_name")
+    @classmethod
+    def _default_when_zero(cls, value: Any, info: Any) -> Any:
+        return value or cls.model_fields[info.field_name].default
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.lease_duration > self.renew_deadline > self.retry_period:
+            raise ValueError("leaseDuration must be longer than renewDeadline, and that longer than retryPeriod")
+        return self
+
+
+class MetricsSettings(_Section):
+    """The metrics endpoint."""
+
+    bind_address: str = ":8443"
+    """`host:port`; `0` = no metrics."""
+    cert_dir: str = "/tmp/k8s-metrics-server/serving-certs"  # noqa: S108 (the path that manifests mount)
+
+
+class HealthSettings(_Section):
+    """The probes."""
+
+    health_probe_bind_address: str = ":8081"
+    """`host:port`; `0` = no probes."""
+    readiness_endpoint_name: str = "/readyz"
+    liveness_endpoint_name: str = "/healthz"
+
+
+class TLSSettings(_Section):
+    """TLS of the webhook and metrics servers."""
+
+    min_version: str = ""
+    cipher_suites: tuple[str, ...] = ()
+
+    @field_validator("min_version")
+    @classmethod
+    def _known_version(cls, value: str) -> str:
+        if value in {"", "VersionTLS12", "VersionTLS13"}:
+            return value
+        fault = "is not supported" if value in {"VersionTLS10", "VersionTLS11"} else None
+        what = f"{value} {fault}" if fault else f'unknown tls version "{value}"'
+        raise ValueError(f"invalid minVersion: {what}. Please use VersionTLS12 or VersionTLS13")
+
+    @field_validator("cipher_suites", mode="before")
+    @classmethod
+    def _list_of_known_suites(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            unknown = [v for v in value if v not in CIPHER_SUITES]
+            if unknown:
+                faults = "; ".join(f"Cipher suite {v} not supported or doesn't exist" for v in unknown)
+                raise ValueError(
+                    f"invalid cipher suites: {faults}. Please use the secure cipher names: [{' '.join(CIPHER_SUITES)}]"
+                )
+            return tuple(value)
+        return value
+
+    @model_validator(mode="after")
+    def _suites_are_for_tls12(self) -> Self:
+        if self.min_version == "VersionTLS13" and self.cipher_suites:
+            raise ValueError("cipherSuites may not be specified when `minVersion` is 'VersionTLS13'")
+        return self
+
+    @property
+    def minimum(self) -> ssl.TLSVersion:
+        """The oldest version spoken; TLS 1.2 unless set."""
+        return ssl.TLSVersion.TLSv1_3 if self.min_version == "VersionTLS13" else ssl.TLSVersion.TLSv1_2
+
+    @property
+    def openssl_ciphers(self) -> str | None:
+        """The suites in OpenSSL's words; None = OpenSSL's own choice."""
+        return ":".join(CIPHER_SUITES[name] for name in self.cipher_suites) or None
+
+
+CIPHER_SUITES = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+}
+"""Go's names of TLS 1.2 suites and OpenSSL's names for them."""
+
+
+class CertificateSettings(_Section):
+    """Whether this program makes its own certificates."""
+
+    enable: bool = True
+    webhook_service_name: str = "jobset-webhook-service"
+    webhook_secret_name: str = "jobset-webhook-server-cert"  # noqa: S105 (the name of a Secret, not a secret)
+
+    @model_validator(mode="after")
+    def _names(self) -> Self:
+        if not self.enable:
+            return self
+        if not _DNS_1035.fullmatch(self.webhook_service_name):
+            raise ValueError(f"webhookServiceName: {self.webhook_service_name!r} is not a DNS-1035 label")
+        if not _DNS_1123_SUBDOMAIN.fullmatch(self.webhook_secret_name):
+            raise ValueError(f"webhookSecretName: {self.webhook_secret_name!r} is not a DNS-1123 subdomain")
+        return self
+
+
+class ClientSettings(_Section):
+    """Rate of requests to the API server: a token bucket."""
+
+    qps: float = Field(500, gt=0)
+    burst: int = Field(500, gt=0)
+
+    @field_validator("qps", mode="before")
+    @classmethod
+    def _whole_number(cls, value: Any) -> Any:
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class Settings(_Section):
+    """The whole configuration file."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    webhook: WebhookSettings = WebhookSettings()
+    leader_election: LeaderElectionSettings = LeaderElectionSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    health: HealthSettings = HealthSettings()
+    tls: TLSSettings = TLSSettings()
+    internal_cert_management: CertificateSettings = CertificateSettings()
+    client_connection: ClientSettings = ClientSettings()
+    feature_gates: dict[str, bool] = {}
+
+    @field_validator("feature_gates")
+    @classmethod
+    def _known_gates(cls, value: dict[str, bool]) -> dict[str, bool]:
+        try:
+            FeatureGates(value)
+        except FeatureGateError as error:
+            raise ValueError(str(error)) from error
+        return value
+
+    def override(self, section: str, **values: Any) -> Self:
+        """A copy with fields of one section replaced by the flags that were given (None = not given)."""
+        given = {name: value for name, value in values.items() if value is not None}
+        if not given:
+            return self
+        part: BaseModel = getattr(self, section)
+        return self.model_copy(update={section: part.model_copy(update=given)})
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML without duplicate keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise SettingsError(f"line {key.start_mark.line + 1}: key {key.value!r} is given twice")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def load(path: str) -> Settings:
+    """Read the file; an empty path gives the defaults."""
+    if not path:
+        return Settings()
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read the configuration file {path}: {error}") from error
+    try:
+        return parse(text)
+    except SettingsError as error:
+        raise SettingsError(f"configuration file {path} cannot be used:\n{error}") from error
+
+
+def parse(text: str) -> Settings:
+    """Read the text of a configuration file."""
+    try:
+        data = yaml.load(text, _StrictLoader)  # noqa: S506 (the loader is a SafeLoader)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(data, dict):
+        raise SettingsError("must be a mapping with apiVersion, kind and settings")
+    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+        if data.get(field) != wanted:
+            raise SettingsError(f"{field}: must be {wanted}, is {data.get(field)!r}")
+    try:
+        return Settings.model_validate(_without_nulls(data))
+    except ValidationError as error:
+        raise SettingsError("\n".join(_faults(error))) from error
+
+
+def _without_nulls(value: Any) -> Any:
+    """A null is an absent field, as in every Kubernetes object."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
+    return value
+
+
+def _faults(error: ValidationError) -> Iterator[str]:
+    for fault in error.errors():
+        where = ".".join(str(part) for part in fault["loc"])
+        message = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "extra_forbidden":
+            message = "unknown field"
+        yield f"{where}: {message}"

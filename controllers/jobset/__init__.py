@@ -1,0 +1,1 @@
+"""One JobSet: `observe` (caches) -> `plan` (pure) -> `execute` (API calls)."""

@@ -1,0 +1,89 @@
+"""Patches that suspend and resume child Jobs (behaviour section 5.15).
+
+Resume rebuilds the five fields that a queue may set for one admission, from the ReplicatedJob as it is now: selectors,
+tolerations and gates of an earlier admission do not linger (defect 7.1 #3). Labels of the Job controller stay.
+"""
+
+from api import keys
+from api.meta import JSON
+from api.placement import Group, Slot
+from controllers.jobset.actions import PatchJob
+from controllers.jobset.buckets import Child
+
+_JOB_CONTROLLER_PREFIX = "batch.kubernetes.io/"
+_JOB_CONTROLLER_LABELS = {"job-name", "controller-uid"}
+
+
+def suspend(child: Child) -> PatchJob:
+    """Suspend one Job; its controller then ends the pods."""
+    return PatchJob(child.name, child.job.metadata.uid, _patch(child, {"suspend": True}))
+
+
+def resume(child: Child, wanted: JSON) -> PatchJob | None:
+    """Resume one Job with the scheduling fields of `wanted`, the pod template as it would be built now.
+
+    None: not yet. The API server accepts another template only after the Job's pods are gone and, if it ever
+    started, after its controller has said that it is suspended; the Job's next change brings it up again.
+    """
+    template = _template_patch(child, wanted)
+    if not template:
+        return PatchJob(child.name, child.job.metadata.uid, _patch(child, {"suspend": False}))
+    status = child.job.status
+    halted = any(c.type == "Suspended" and c.status == "True" for c in status.conditions)
+    if status.active > 0 or (status.start_time is not None and not halted):
+        return None
+    patch = _patch(child, {"suspend": False, "template": template})
+    return PatchJob(child.name, child.job.metadata.uid, patch, template_changed=True)
+
+
+def slot_of(group: Group, child: Child) -> Slot:
+    """The place of an existing Job."""
+    return Slot(
+        replicated_job=group.replicated_job,
+        name=child.name,
+        job_index=child.job_index,
+        global_index=group.global_offset + child.job_index,
+        group_index=group.group_offset + child.job_index,
+    )
+
+
+def attempt_of(child: Child) -> int | None:
+    """The Job's own restart counter as its label says; it stays what it is while the Job lives."""
+    text = child.job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)
+    return int(text) if text is not None else None
+
+
+def _patch(child: Child, spec: JSON) -> JSON:
+    return {"metadata": {"uid": child.job.metadata.uid}, "spec": spec}
+
+
+def _template_patch(child: Child, wanted: JSON) -> JSON:
+    """Merge patch from the Job's five fields to the wanted ones; empty when they agree."""
+    have = child.job.spec.template
+    meta, spec = wanted["metadata"], wanted["spec"]
+    metadata: JSON = {
+        field: diff
+        for field, diff in (
+            ("labels", _map_patch(have.metadata.labels, meta.get("labels") or {})),
+            ("annotations", _map_patch(have.metadata.annotations, meta.get("annotations") or {})),
+        )
+        if diff
+    }
+    fields: JSON = {}
+    selector = _map_patch(have.spec.node_selector, spec.get("nodeSelector") or {})
+    if selector:
+        fields["nodeSelector"] = selector
+    if list(have.spec.tolerations) != (spec.get("tolerations") or []):
+        fields["tolerations"] = spec.get("tolerations")
+    if list(have.spec.scheduling_gates) != (spec.get("schedulingGates") or []):
+        fields["schedulingGates"] = spec.get("schedulingGates")
+    return {name: part for name, part in (("metadata", metadata), ("spec", fields)) if part}
+
+
+def _map_patch(have: dict[str, str], wanted: dict[str, str]) -> dict[str, str | None]:
+    """Merge patch between two maps; null removes a key. Keys of the Job controller are not ours to remove."""
+    patch: dict[str, str | None] = {k: v for k, v in wanted.items() if have.get(k) != v}
+    for key in have.keys() - wanted.keys():
+        if not key.startswith(_JOB_CONTROLLER_PREFIX) and key not in _JOB_CONTROLLER_LABELS:
+            patch[key] = None
+    return patch

@@ -1,0 +1,28 @@
+"""When a finished JobSet is deleted (behaviour section 5.7)."""
+
+from datetime import datetime
+
+from api import keys
+from api.jobset import JobSet
+
+
+def finished(js: JobSet) -> bool:
+    """Whether Completed or Failed is True: from then on nothing starts any more."""
+    return finish_time(js) is not None
+
+
+def finish_time(js: JobSet) -> str | None:
+    """When it finished: transition time of the first True condition Completed or Failed."""
+    for condition in js.status.conditions:
+        if condition.type in {keys.COMPLETED, keys.FAILED} and condition.status == "True":
+            return condition.last_transition_time
+    return None
+
+
+def remaining(js: JobSet, now: str) -> float | None:
+    """Seconds until the JobSet is to be deleted, 0 or less when due; None when it is kept."""
+    finish = finish_time(js)
+    if finish is None or js.spec.ttl_seconds_after_finished is None:
+        return None
+    age = (datetime.fromisoformat(now) - datetime.fromisoformat(finish)).total_seconds()
+    return js.spec.ttl_seconds_after_finished - age

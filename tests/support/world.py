@@ -1,0 +1,240 @@
+"""A model of one namespace with one JobSet, for pure tests of `plan`.
+
+It applies plans the way the API server and the Job controller would, and refuses what could never happen there: a
+second Job of one name, a patch of a Job that is not there, restarts that go down, a terminal state that is left, pods
+in a finished Job. Time is a counter of seconds.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from api.batch import Job
+from api.features import FeatureGates
+from api.jobset import JobSet, JobSetStatus
+from controllers.jobset.actions import (
+    CreateClaim,
+    CreateJob,
+    CreateService,
+    DeleteJob,
+    DeleteJobSet,
+    Event,
+    Observed,
+    PatchJob,
+    Plan,
+)
+from controllers.jobset.plan import plan
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def rjob(name: str = "workers", replicas: int = 1, **extra: Any) -> dict[str, Any]:
+    """A ReplicatedJob of one-container pods; `parallelism` and `completions` go into the Job template."""
+    job_spec = {k: extra.pop(k) for k in ("parallelism", "completions", "backoffLimit") if k in extra}
+    annotations = extra.pop("annotations", None)
+    pod = extra.pop("pod", {})
+    template: dict[str, Any] = {
+        "spec": {
+            "completionMode": "Indexed",
+            **job_spec,
+            "template": {
+                "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}], **pod}
+            },
+        }
+    }
+    if annotations:
+        template["metadata"] = {"annotations": annotations}
+    return {"name": name, "groupName": "default", "replicas": replicas, "template": template, **extra}
+
+
+def jobset(*rjobs: dict[str, Any], name: str = "js", annotations: dict[str, str] | None = None, **spec: Any) -> JobSet:
+    """A JobSet as the API server stores it: defaults of schema and webhook are in place."""
+    body = {
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": "js-uid",
+            "resourceVersion": "1",
+            "generation": 1,
+            "annotations": annotations or {},
+        },
+        "spec": {
+            "replicatedJobs": list(rjobs or (rjob(),)),
+            "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+            "successPolicy": {"operator": "All"},
+            "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+            **spec,
+        },
+    }
+    return msgspec.convert(body, JobSet)
+
+
+class World:
+    """One JobSet and its children."""
+
+    def __init__(self, js: JobSet, **gates: bool) -> None:
+        self.js: JobSet | None = js
+        self.gates = FeatureGates(gates)
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.service = False
+        self.claims: set[str] = set()
+        self.events: list[Event] = []
+        self.plans: list[Plan] = []
+        self.since_status_write: float | None = None
+        self.seconds = 0
+        self._uids = 0
+
+    @property
+    def now(self) -> str:
+        return (EPOCH + timedelta(seconds=self.seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    @property
+    def status(self) -> JobSetStatus:
+        assert self.js is not None, "the JobSet is deleted"
+        return self.js.status
+
+    def observe(self) -> Observed:
+        assert self.js is not None, "the JobSet is deleted"
+        jobs = tuple(msgspec.convert(job, Job) for job in self.jobs.values())
+        return Observed(self.js, jobs, self.service, frozenset(self.claims), self.now, self.since_status_write)
+
+    def step(self) -> Plan:
+        """Plan once and carry it out."""
+        result = plan(self.observe(), self.gates)
+        self.plans.append(result)
+        for action in result.actions:
+            self._do(action)
+        if result.status is not None and self.js is not None:
+            self._store(result.status)
+            self.events.extend(result.events)
+        return result
+
+    def settle(self, limit: int = 20) -> None:
+        """Plan until nothing is left to do; counters that were put off count as left."""
+        for _ in range(limit):
+            if self.js is None:
+                return
+            result = self.step()
+            if not result.actions and result.status is None:
+                return
+        raise AssertionError(f"no rest after {limit} plans: {self.plans[-1]}")
+
+    # What the Job controller, the garbage collector and people do.
+
+    def run(self, *names: str, ready: bool = True) -> None:
+        """Start the pods of these Jobs (of all that may run, by default)."""
+        for name in names or [n for n, j in self.jobs.items() if self._may_run(j)]:
+            job = self.jobs[name]
+            assert self._may_run(job), f"{name} cannot run pods"
+            wanted = job["spec"].get("parallelism") or 1
+            job["status"].update(active=wanted, ready=wanted if ready else 0, startTime=self.now)
+
+    def finish(self, name: str, kind: str = "Complete", reason: str = "", message: str = "") -> None:
+        job = self.jobs[name]
+        assert self._may_run(job), f"{name} cannot finish"
+        condition = {
+            "type": kind,
+            "status": "True",
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": self.now,
+        }
+        wanted = job["spec"].get("parallelism") or 1
+        job["status"] = {"succeeded": wanted if kind == "Complete" else 0, "conditions": [condition]}
+
+    def fail(self, name: str, reason: str = "BackoffLimitExceeded", message: str = "boom") -> None:
+        self.finish(name, "Failed", reason, message)
+
+    def halt(self) -> None:
+        """The Job controller ends the pods of suspended Jobs and says so."""
+        for job in self.jobs.values():
+            if job["spec"]["suspend"] and not job["status"].get("conditions"):
+                job["status"].update(active=0, ready=0)
+                job["status"]["conditions"] = [{"type": "Suspended", "status": "True"}]
+
+    def collect(self) -> None:
+        """The garbage collector removes what is in deletion."""
+        self.jobs = {n: j for n, j in self.jobs.items() if "deletionTimestamp" not in j["metadata"]}
+
+    def edit(self, **spec: Any) -> None:
+        """A user changes the spec."""
+        assert self.js is not None, "the JobSet is deleted"
+        self.js = msgspec.structs.replace(self.js, spec=msgspec.structs.replace(self.js.spec, **spec))
+
+    def condition(self, kind: str) -> tuple[str, str, str] | None:
+        """(status, reason, message) of a condition."""
+        found = [(c.status, c.reason, c.message) for c in self.status.conditions if c.type == kind]
+        return found[0] if found else None
+
+    def counts(self, name: str = "workers") -> dict[str, int]:
+        of = next(s for s in self.status.replicated_jobs_status if s.name == name)
+        return {k: getattr(of, k) for k in ("ready", "succeeded", "failed", "active", "suspended")}
+
+    def live(self) -> list[str]:
+        """Names of the Jobs that are not in deletion."""
+        return sorted(n for n, j in self.jobs.items() if "deletionTimestamp" not in j["metadata"])
+
+    def _may_run(self, job: dict[str, Any]) -> bool:
+        done = any(c["type"] in {"Complete", "Failed"} for c in job["status"].get("conditions", []))
+        return not job["spec"]["suspend"] and not done and "deletionTimestamp" not in job["metadata"]
+
+    def _do(self, action: object) -> None:
+        match action:
+            case CreateJob(name, body):
+                assert name not in self.jobs, f"{name} is created twice"
+                self._uids += 1
+                stored = msgspec.json.decode(msgspec.json.encode(body))
+                stored["metadata"]["uid"] = f"uid-{self._uids}"
+                self.jobs[name] = {**stored, "status": {}}
+            case DeleteJob(name, uid):
+                assert self.jobs[name]["metadata"]["uid"] == uid, f"{name} is another Job by now"
+                assert "deletionTimestamp" not in self.jobs[name]["metadata"], f"{name} is deleted twice"
+                self.jobs[name]["metadata"]["deletionTimestamp"] = self.now
+            case PatchJob(name, uid, patch):
+                assert self.jobs[name]["metadata"]["uid"] == uid, f"{name} is another Job by now"
+                self._patch(self.jobs[name], patch)
+            case CreateService():
+                assert not self.service, "the Service is created twice"
+                self.service = True
+            case CreateClaim(name):
+                assert name not in self.claims, f"claim {name} is created twice"
+                self.claims.add(name)
+            case DeleteJobSet():
+                self.js = None
+            case _:
+                raise AssertionError(f"unknown action {action}")
+
+    def _patch(self, job: dict[str, Any], patch: dict[str, Any]) -> None:
+        before = msgspec.json.encode(job["spec"]["template"])
+        merge(job, patch)
+        if msgspec.json.encode(job["spec"]["template"]) != before:
+            halted = any(c["type"] == "Suspended" for c in job["status"].get("conditions", []))
+            started = job["status"].get("startTime") is not None
+            assert not job["status"].get("active"), "the template of a Job with pods cannot change"
+            assert halted or not started, "the template of a Job that has started cannot change"
+        if not job["spec"]["suspend"] and not any(
+            c["type"] in {"Complete", "Failed"} for c in job["status"].get("conditions", [])
+        ):
+            job["status"].pop("conditions", None)
+
+    def _store(self, new: JobSetStatus) -> None:
+        old = self.status
+        assert new.restarts >= old.restarts, "restarts go down"
+        assert not old.terminal_state or new.terminal_state == old.terminal_state, "a terminal state is left"
+        assert self.js is not None
+        self.js = msgspec.structs.replace(self.js, status=new)
+
+
+def merge(target: dict[str, Any], patch: dict[str, Any]) -> None:
+    """RFC 7386 in place."""
+    for key, value in patch.items():
+        if value is None:
+            target.pop(key, None)
+        elif isinstance(value, dict) and isinstance(target.get(key), dict):
+            merge(target[key], value)
+        elif isinstance(value, dict):
+            target[key] = {}
+            merge(target[key], value)
+        else:
+            target[key] = value

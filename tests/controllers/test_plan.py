@@ -353,6 +353,8 @@ class TestRestartJob:
         world.settle()
         world.fail("js-workers-0")
         world.fail("js-workers-2")
+        world.step()
+        assert world.status.replicated_jobs_status[0].job_restarts == (1, 0, 1), "both in one round"
         world.settle()
         assert world.live() == ["js-workers-1"]
         world.collect()

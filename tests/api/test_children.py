@@ -1,0 +1,175 @@
+"""Bodies of Jobs, Service and claims as the API server gets them (behaviour sections 1.5 to 1.9)."""
+
+import copy
+
+import msgspec
+import pytest
+
+from api import keys
+from api.children import build_job, build_service, build_volume_claim
+from api.names import job_key
+from api.placement import placement
+from tests.support.world import jobset, rjob
+
+EXCLUSIVE, SELECTOR = keys.EXCLUSIVE_TOPOLOGY, keys.NODE_SELECTOR_STRATEGY
+
+
+def first_job(js, *, rjob_index=0, **options):
+    placed = placement(js)
+    group = placed.groups[rjob_index]
+    slot = next(iter(group.slots(js.metadata.name)))
+    return build_job(js, group, slot, global_replicas=placed.global_replicas, **options)
+
+
+def pod_of(job):
+    return job["spec"]["template"]
+
+
+ALL_KEYS = {
+    keys.JOBSET_NAME: "js",
+    keys.JOBSET_UID: "js-uid",
+    keys.REPLICATED_JOB_NAME: "workers",
+    keys.RESTART_ATTEMPT: "0",
+    keys.REPLICATED_JOB_REPLICAS: "2",
+    keys.GLOBAL_REPLICAS: "3",
+    keys.JOB_INDEX: "0",
+    keys.JOB_KEY: job_key("ns", "js-workers-0"),
+    keys.JOB_GLOBAL_INDEX: "1",
+    keys.GROUP_NAME: "default",
+    keys.GROUP_REPLICAS: "3",
+    keys.JOB_GROUP_INDEX: "1",
+    keys.COORDINATOR: "js-driver-0-0.js",
+}
+
+
+def test_every_key_is_label_and_annotation_of_job_and_pod():
+    job = first_job(jobset(rjob("driver"), rjob("workers", 2), coordinator={"replicatedJob": "driver"}), rjob_index=1)
+    for meta in (job["metadata"], pod_of(job)["metadata"]):
+        assert meta["labels"] == ALL_KEYS
+        assert meta["annotations"] == ALL_KEYS
+
+
+def test_job_restart_attempt_only_with_the_gate():
+    assert keys.JOB_RESTART_ATTEMPT not in first_job(jobset())["metadata"]["labels"]
+    assert first_job(jobset(), job_restart_attempt=2)["metadata"]["labels"][keys.JOB_RESTART_ATTEMPT] == "2"
+
+
+def test_users_labels_stay_and_ours_win():
+    template = rjob()
+    template["template"]["metadata"] = {
+        "labels": {"team": "x", keys.JOBSET_NAME: "forged"},
+        "name": "ignored",
+        "finalizers": ["ignored"],
+    }
+    template["template"]["spec"]["template"]["metadata"] = {"labels": {"app": "y", keys.JOB_INDEX: "9"}}
+    job = first_job(jobset(template))
+    assert job["metadata"]["labels"]["team"] == "x"
+    assert job["metadata"]["labels"][keys.JOBSET_NAME] == "js"
+    assert job["metadata"]["name"] == "js-workers-0"
+    assert "finalizers" not in job["metadata"]
+    assert pod_of(job)["metadata"]["labels"]["app"] == "y"
+    assert pod_of(job)["metadata"]["labels"][keys.JOB_INDEX] == "0"
+
+
+def test_the_owner_reference_makes_the_set_the_controller():
+    assert first_job(jobset())["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "name": "js",
+            "uid": "js-uid",
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+
+
+def test_suspend_is_always_said_and_overrides_the_template():
+    template = rjob()
+    template["template"]["spec"]["suspend"] = True
+    assert first_job(jobset(template))["spec"]["suspend"] is False
+    assert first_job(jobset(suspend=True))["spec"]["suspend"] is True
+
+
+def test_everything_else_of_the_template_passes_through():
+    template = rjob(backoffLimit=3, pod={"subdomain": "mine", "volumes": [{"name": "tmp", "emptyDir": {}}]})
+    template["template"]["spec"]["podFailurePolicy"] = {"rules": [{"action": "FailJob", "future": 1}]}
+    job = first_job(jobset(template))
+    assert job["spec"]["podFailurePolicy"] == {"rules": [{"action": "FailJob", "future": 1}]}
+    assert job["spec"]["backoffLimit"] == 3
+    assert pod_of(job)["spec"]["subdomain"] == "js", "DNS names need our subdomain"
+    assert pod_of(job)["spec"]["volumes"] == [{"name": "tmp", "emptyDir": {}}]
+
+
+def test_building_changes_nothing_of_the_jobset():
+    js = jobset(rjob(annotations={EXCLUSIVE: "rack", SELECTOR: "true"}, pod={"nodeSelector": {"a": "b"}}))
+    before = copy.deepcopy(js)
+    first_job(js)
+    assert js == before
+
+
+@pytest.mark.parametrize(
+    ("on_set", "on_rjob", "effective"),
+    [
+        ({}, {}, {}),
+        ({EXCLUSIVE: "rack"}, {}, {EXCLUSIVE: "rack"}),
+        ({EXCLUSIVE: "rack"}, {EXCLUSIVE: "zone"}, {EXCLUSIVE: "zone"}),
+        ({EXCLUSIVE: "rack", SELECTOR: "true"}, {}, {EXCLUSIVE: "rack", SELECTOR: "true"}),
+        ({SELECTOR: "true"}, {}, {}),
+        ({EXCLUSIVE: "rack"}, {SELECTOR: "true"}, {EXCLUSIVE: "rack"}),
+        ({}, {EXCLUSIVE: "rack", SELECTOR: "true"}, {EXCLUSIVE: "rack", SELECTOR: "true"}),
+    ],
+)
+def test_placement_annotations_by_level(on_set, on_rjob, effective):
+    job = first_job(jobset(rjob(annotations=on_rjob), annotations=on_set))
+    found = {k: v for k, v in pod_of(job)["metadata"]["annotations"].items() if k in {EXCLUSIVE, SELECTOR}}
+    assert found == effective
+    strategy = pod_of(job)["spec"].get("nodeSelector")
+    assert strategy == ({keys.NAMESPACED_JOB: "ns_js-workers-0"} if SELECTOR in effective else None)
+    assert bool(pod_of(job)["spec"].get("tolerations")) == (SELECTOR in effective)
+
+
+POLICIES = [
+    {
+        "templates": [
+            {"metadata": {"name": "data", "labels": {"a": "b"}}, "spec": {"storageClassName": "fast"}},
+            {"metadata": {"name": "unused"}, "spec": {}},
+        ]
+    }
+]
+
+
+def test_claims_are_mounted_where_a_container_names_them():
+    mounts = {"initContainers": [{"name": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]}
+    job = first_job(jobset(rjob(pod=mounts), volumeClaimPolicies=POLICIES))
+    assert pod_of(job)["spec"]["volumes"] == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-js"}}]
+
+
+def test_claims_belong_to_the_set_unless_retained():
+    js = jobset(volumeClaimPolicies=POLICIES)
+    policy = js.spec.volume_claim_policies[0]
+    claim = build_volume_claim(js, policy, policy.templates[0])
+    assert claim["metadata"]["name"] == "data-js"
+    assert claim["metadata"]["labels"] == {"a": "b", keys.JOBSET_NAME: "js"}
+    assert claim["metadata"]["ownerReferences"][0]["uid"] == "js-uid"
+    assert claim["spec"] == {"storageClassName": "fast"}
+    kept = jobset(volumeClaimPolicies=[{**POLICIES[0], "retentionPolicy": {"whenDeleted": "Retain"}}])
+    policy = kept.spec.volume_claim_policies[0]
+    assert "ownerReferences" not in build_volume_claim(kept, policy, policy.templates[0])["metadata"]
+
+
+def test_the_service_is_headless_and_selects_the_set():
+    service = build_service(jobset(network={"enableDNSHostnames": True, "subdomain": "net"}))
+    assert service["metadata"]["name"] == "net"
+    assert "labels" not in service["metadata"]
+    assert service["spec"] == {
+        "clusterIP": "None",
+        "selector": {keys.JOBSET_NAME: "js"},
+        "publishNotReadyAddresses": True,
+    }
+    quiet = build_service(jobset(network={"enableDNSHostnames": True, "publishNotReadyAddresses": False}))
+    assert quiet["spec"]["publishNotReadyAddresses"] is False
+
+
+def test_bodies_are_json():
+    assert msgspec.json.decode(msgspec.json.encode(first_job(jobset()))) == first_job(jobset())

@@ -1,0 +1,61 @@
+"""Names, hashes and indices that clients recompute (behaviour sections 1.4 and 1.5)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api import names
+from api.placement import placement
+from tests.support.world import jobset, rjob
+
+
+@pytest.mark.parametrize(
+    ("namespace", "job", "key"),
+    [
+        ("default", "test-jobset-replicated-job-0", "027791c2c0a79daacbc05ab1512c28988581229f"),
+        ("ns", "js-rjob-0", "a7669b1cda3edf7b92bbbd671a11743f93826f00"),
+        ("default", "pytorch-workers-0", "e9c32417bf7f6390f44a2ef26e6f278b2d102443"),
+    ],
+)
+def test_job_key_is_the_sha1_that_clients_recompute(namespace, job, key):
+    assert names.job_key(namespace, job) == key
+
+
+def test_names_are_joined_from_set_to_pod():
+    assert names.job_name("js", "workers", 3) == "js-workers-3"
+    assert names.pod_base_name("js", "workers", 3, 7) == "js-workers-3-7"
+    assert names.volume_claim_name("data", "js") == "data-js", "the template comes first"
+    assert names.namespaced_job("ns", "js-workers-3") == "ns_js-workers-3"
+
+
+def test_subdomain_is_the_name_of_the_set_unless_given():
+    assert names.subdomain(jobset()) == "js"
+    assert names.subdomain(jobset(network={"subdomain": "net"})) == "net"
+    assert names.subdomain(jobset(network=None)) == "js"
+
+
+def test_coordinator_endpoint_names_pod_and_subdomain():
+    coordinator = {"replicatedJob": "driver", "jobIndex": 1, "podIndex": 2}
+    js = jobset(rjob("driver", 2), coordinator=coordinator, network={"subdomain": "net"})
+    assert names.coordinator_endpoint(js) == "js-driver-1-2.net"
+    assert names.coordinator_endpoint(jobset()) is None
+
+
+def test_indices_count_across_the_set_and_within_a_group():
+    js = jobset(rjob("a", 2), rjob("b", 1, groupName="x"), rjob("c", 2))
+    slots = [slot for group in placement(js).groups for slot in group.slots("js")]
+    assert [s.global_index for s in slots] == [0, 1, 2, 3, 4]
+    assert [s.group_index for s in slots] == [0, 1, 0, 2, 3]
+    assert [g.group_replicas for g in placement(js).groups] == [4, 1, 4]
+    assert placement(js).global_replicas == 5
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from("xyz")), max_size=6))
+def test_global_and_group_indices_are_dense_and_unique(shape):
+    js = jobset(*[rjob(f"r{i}", n, groupName=g) for i, (n, g) in enumerate(shape)]) if shape else jobset()
+    placed = placement(js)
+    slots = [slot for group in placed.groups for slot in group.slots("js")]
+    assert [s.global_index for s in slots] == list(range(placed.global_replicas))
+    for name in {s.replicated_job.group_name for s in slots}:
+        indices = [s.group_index for s in slots if s.replicated_job.group_name == name]
+        assert indices == list(range(len(indices)))

@@ -1,0 +1,59 @@
+"""A blocking JSON client for the moments when nothing else runs yet: readiness checks and fake nodes.
+
+It must not grow: code that talks to Kubernetes for a living uses `kube/`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+TIMEOUT_SECONDS = 10
+
+
+class Connection:
+    """One keep-alive connection to 127.0.0.1:`port`; not safe to share between threads."""
+
+    def __init__(self, port: int, tls: ssl.SSLContext | None) -> None:
+        if tls is None:
+            self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
+        else:
+            self._http = http.client.HTTPSConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS, context=tls)
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, content: str = "application/json"
+    ) -> tuple[int, Any]:
+        """Send one request; returns (status, decoded JSON, or text where the answer is not JSON)."""
+        data = None if body is None else json.dumps(body).encode()
+        self._http.request(method, path, data, {"Content-Type": content, "Accept": "application/json"})
+        answer = self._http.getresponse()
+        text = answer.read()
+        if answer.headers.get_content_type() == "application/json":
+            return answer.status, json.loads(text)
+        return answer.status, text.decode(errors="replace")
+
+
+def client_tls(pki: Path, authority: str, client: str) -> ssl.SSLContext:
+    """A TLS context that trusts `pki/authority.crt` and shows `pki/client.{crt,key}`."""
+    context = ssl.create_default_context(cafile=pki / f"{authority}.crt")
+    context.load_cert_chain(pki / f"{client}.crt", pki / f"{client}.key")
+    return context
+
+
+def answers(port: int, path: str, tls: ssl.SSLContext | None) -> bool:
+    """Whether a GET of `path` is answered with 200 now."""
+    try:
+        with Connection(port, tls) as connection:
+            return connection.request("GET", path)[0] == 200
+    except (OSError, http.client.HTTPException):
+        return False

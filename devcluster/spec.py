@@ -1,0 +1,131 @@
+"""What a local cluster is asked to be, and where its files lie. Plain data: it must not start or write anything."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from devcluster.errors import DevclusterError
+
+Profile = Literal["api", "full"]
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+
+# Workload, PodGroup and CompositePodGroup; API server, controller manager and scheduler need the same gates.
+GANG_GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup")
+GANG_RUNTIME_CONFIG = ("scheduling.k8s.io/v1beta1=true", "scheduling.k8s.io/v1alpha3=true")
+DEFAULT_CAPACITY = {"cpu": "32", "memory": "256Gi", "pods": "110"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FakeNodes:
+    """Nodes that kwok pretends to be.
+
+    `label_every` maps a label key to a group size: node i carries `key=<last path segment of key>-<i // size>`.
+    `capacity` maps a resource name to a quantity and is merged over `DEFAULT_CAPACITY`.
+    """
+
+    count: int = 0
+    label_every: Mapping[str, int] = field(default_factory=dict)
+    capacity: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSpec:
+    """One local cluster.
+
+    `profile` "api" is etcd and kube-apiserver; "full" adds the controller manager, the scheduler and kwok.
+    `port` is the API server's, 0 picks a free one. `gang` turns on the scheduling gates and API versions of
+    `GANG_GATES` and `GANG_RUNTIME_CONFIG`. `qps` limits each client of the controller manager and the scheduler
+    (requests per second, burst is twice that). `audit` writes every request at Metadata level to `audit.log`.
+    """
+
+    name: str = "default"
+    profile: Profile = "full"
+    nodes: FakeNodes = field(default_factory=FakeNodes)
+    port: int = 0
+    gang: bool = True
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    qps: int = 1000
+    audit: bool = True
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise DevclusterError(
+                f"cluster name {self.name!r} is not usable: use 1 to 40 lower-case letters, digits and dashes, "
+                f"with a letter or digit at both ends."
+            )
+        if self.profile == "api" and self.nodes.count:
+            raise DevclusterError("fake nodes need the full profile: kwok does not run in the api profile.")
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ClusterSpec:
+        return cls(**{**data, "nodes": FakeNodes(**data["nodes"])})
+
+    @property
+    def gates(self) -> dict[str, bool]:
+        """The feature gates of all three Kubernetes components."""
+        gang = dict.fromkeys(GANG_GATES, True) if self.gang else {}
+        return {**gang, **self.feature_gates}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The files of one cluster; `root` is its state folder and holds all of them."""
+
+    root: Path
+
+    @property
+    def record(self) -> Path:
+        """What was asked for, the ports and the binaries: written once, before anything starts."""
+        return self.root / "cluster.json"
+
+    @property
+    def status(self) -> Path:
+        """Where the supervisor says how far it is."""
+        return self.root / "status.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the supervisor for as long as it lives; the kernel lets go of it however it dies."""
+        return self.root / "supervisor.lock"
+
+    @property
+    def pki(self) -> Path:
+        return self.root / "pki"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def etcd(self) -> Path:
+        return self.root / "etcd"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.root / "kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.root / "audit.log"
+
+    def log(self, component: str) -> Path:
+        return self.logs / f"{component}.log"
+
+
+def default_state_root() -> Path:
+    """The folder that holds one state folder per cluster."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "jobset-devcluster"

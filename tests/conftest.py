@@ -1,0 +1,71 @@
+"""Real clusters for tests: one per session and kind (per worker under pytest-xdist), one namespace per test.
+
+Clusters die with the pytest process, kill -9 included. Binaries are fetched or built before the first test starts, so
+that no test's timeout pays for that. The fixtures hold nothing that belongs to an event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster.assets import Sources, locate
+from devcluster.cluster import Cluster, running
+from devcluster.spec import ClusterSpec, FakeNodes
+from tests.support.cluster import drop_namespace, new_namespace
+
+TESTS = Path(__file__).parent
+KINDS = ("integration", "e2e")
+CLUSTERS = {"api_server", "full_cluster", "binaries"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every test in tests/integration and tests/e2e the marker of its folder."""
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0]
+        if folder in KINDS:
+            item.add_marker(getattr(pytest.mark, folder))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Make sure of the binaries while nothing is timed, and show the progress of it."""
+    needed = any(CLUSTERS & set(getattr(item, "fixturenames", ())) for item in session.items)
+    if needed and not session.config.option.collectonly:
+        capture = session.config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled():
+            locate(Sources())
+
+
+@pytest.fixture(scope="session")
+def binaries() -> Path:
+    """The folder with the control plane's binaries."""
+    return locate(Sources())
+
+
+@pytest.fixture(scope="session")
+def api_server(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+    """etcd and kube-apiserver: up in about 4 s. No controllers: Jobs make no pods, namespaces do not empty."""
+    spec = ClusterSpec(name="api", profile="api")
+    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("api")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def full_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+    """Everything, with 20 fake nodes in two racks (label `rack`: rack-0, rack-1): up in about 6 s."""
+    spec = ClusterSpec(name="full", nodes=FakeNodes(count=20, label_every={"rack": 10}))
+    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("full")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace of its own, in the full cluster if the test asks for that one, else in the API server."""
+    kind = "full_cluster" if "full_cluster" in request.fixturenames else "api_server"
+    cluster: Cluster = request.getfixturevalue(kind)
+    name = new_namespace(cluster)
+    yield name
+    drop_namespace(cluster, name)

@@ -15,6 +15,16 @@ _IMMUTABLE = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
 _INT32 = {"format": "int32"}
 _MAP_BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 _ATOMIC = {"x-kubernetes-list-type": "atomic"}
+_ONE_ORDER = {
+    "rule": "!(has(self.startupPolicy) && self.startupPolicy.startupPolicyOrder == 'InOrder'"
+    " && has(self.replicatedJobs) && self.replicatedJobs.exists(x, has(x.dependsOn)))",
+    "message": "StartupPolicy and DependsOn APIs are mutually exclusive",
+}
+_NO_NAMESPACE = {
+    "rule": "!has(self.templates) || self.templates.all(t, !has(t.metadata) || !has(t.metadata.namespace)"
+    " || size(t.metadata.namespace) == 0)",
+    "message": "namespace cannot be set for VolumeClaimPolicies templates",
+}
 
 
 class DependsOn(Base, frozen=True, kw_only=True):
@@ -278,7 +288,13 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
         doc("Seconds after which a finished JobSet is deleted. Absent: never.", minimum=0, **_INT32),
     ] = None
     volume_claim_policies: Annotated[
-        tuple[VolumeClaimPolicy, ...],
+        tuple[
+            Annotated[
+                VolumeClaimPolicy,
+                doc("Claims and what becomes of them.", **{"x-kubernetes-validations": [_NO_NAMESPACE]}),
+            ],
+            ...,
+        ],
         doc(
             "Volume claims for the set. At most 50 policies. Immutable.",
             maxItems=50,
@@ -298,11 +314,11 @@ class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
     active: Annotated[int, doc("Jobs with at least one pending or running pod.", **_INT32)]
     suspended: Annotated[int, doc("Jobs that are suspended.", **_INT32)]
     job_restarts: Annotated[
-        tuple[int, ...],
+        tuple[Annotated[int, doc("Restarts of one Job.", **_INT32)], ...],
         doc("Restarts of each Job by its index (feature gate RestartJob).", maxItems=1024, **_ATOMIC),
     ] = ()
     job_restarts_count_towards_max: Annotated[
-        tuple[int, ...],
+        tuple[Annotated[int, doc("Restarts of one Job.", **_INT32)], ...],
         doc("Of those, the ones counted against maxRestarts.", maxItems=1024, **_ATOMIC),
     ] = ()
 
@@ -338,8 +354,10 @@ class JobSet(Base, frozen=True, kw_only=True):
     """A set of Jobs that run as one."""
 
     metadata: ObjectMeta
-    spec: JobSetSpec = JobSetSpec()
-    status: JobSetStatus = JobSetStatus()
+    spec: Annotated[JobSetSpec, doc("What the user wants.", **{"x-kubernetes-validations": [_ONE_ORDER]})] = (
+        JobSetSpec()
+    )
+    status: Annotated[JobSetStatus, doc("What is. Written by the controller.")] = JobSetStatus()
 
     @property
     def suspended(self) -> bool:

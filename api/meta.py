@@ -55,15 +55,31 @@ class ObjectMeta(Base, frozen=True, kw_only=True):
         return next((ref for ref in self.owner_references if ref.controller), None)
 
 
+_REQUIRED = {"x-required": True}
+_LABEL_KEY = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+)
+_REASON = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+
+
 class Condition(Base, frozen=True, kw_only=True):
     """metav1.Condition (and batch/v1 JobCondition, whose shape is a superset of what is read here)."""
 
-    type: Annotated[str, doc("Type of the condition, in CamelCase.", maxLength=316)]
+    type: Annotated[str, doc("Type of the condition, in CamelCase.", maxLength=316, pattern=_LABEL_KEY)]
     status: Annotated[str, doc("One of True, False, Unknown.", enum=["True", "False", "Unknown"])]
-    reason: Annotated[str, doc("Machine-readable reason of the last transition.", maxLength=1024, minLength=1)] = ""
-    message: Annotated[str, doc("What happened, for a person.", maxLength=32768)] = ""
+    reason: Annotated[
+        str,
+        doc(
+            "Machine-readable reason of the last transition.",
+            maxLength=1024,
+            minLength=1,
+            pattern=_REASON,
+            **_REQUIRED,
+        ),
+    ] = ""
+    message: Annotated[str, doc("What happened, for a person.", maxLength=32768, **_REQUIRED)] = ""
     last_transition_time: Annotated[
-        str, doc("When the status last changed: RFC 3339, seconds.", format="date-time")
+        str, doc("When the status last changed: RFC 3339, seconds.", format="date-time", **_REQUIRED)
     ] = ""
 
 

@@ -1,0 +1,22 @@
+"""What is installed into a cluster: CRD, RBAC, webhook configurations and the manager's workload.
+
+The committed YAML in this directory is generated from here (`python -m manifests`), and tests, the demo and `jobset`
+commands take the same objects as Python values. Nothing here talks to a cluster but the refresh of the embedded
+Kubernetes schema.
+"""
+
+from manifests.access import rbac_objects
+from manifests.admission import webhook_configurations
+from manifests.definition import crd
+from manifests.naming import IMAGE, NAMESPACE, SERVICE_ACCOUNT
+from manifests.workload import install_objects
+
+__all__ = [
+    "IMAGE",
+    "NAMESPACE",
+    "SERVICE_ACCOUNT",
+    "crd",
+    "install_objects",
+    "rbac_objects",
+    "webhook_configurations",
+]

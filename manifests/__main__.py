@@ -1,0 +1,67 @@
+"""`python -m manifests`: write, check or re-base the generated files.
+
+Writing and checking need no cluster. `--refresh-openapi` asks the API server behind a kubeconfig, through kubectl, for
+the Kubernetes types that a JobSet embeds.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from typing import Any
+
+from manifests.embedded import DATA, trim
+from manifests.files import ROOT, differences, write
+
+_TIMEOUT = 60
+"""Seconds one request to the API server may take."""
+
+
+def _get(kubectl: list[str], path: str) -> Any:
+    command = [*kubectl, "get", "--raw", path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)  # noqa: S603 - the user's kubectl
+    if done.returncode:
+        raise SystemExit(f"cannot read {path} with `{' '.join(command)}`: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def _refresh(kubectl: list[str]) -> None:
+    """Write openapi/kubernetes.json: the server's version and one definition a line."""
+    version = _get(kubectl, "/version")["gitVersion"]
+    definitions: dict[str, Any] = {}
+    for path in ("/openapi/v3/api/v1", "/openapi/v3/apis/batch/v1"):
+        definitions |= _get(kubectl, path)["components"]["schemas"]
+    rows = (f'"{k}": {json.dumps(v, sort_keys=True, separators=(",", ":"))}' for k, v in trim(definitions).items())
+    DATA.parent.mkdir(exist_ok=True)
+    DATA.write_text(f'{{"kubernetes": "{version}", "definitions": {{\n' + ",\n".join(rows) + "\n}}\n")
+    sys.stdout.write(f"{DATA.name}: types of Kubernetes {version}\n")
+
+
+def _check() -> int:
+    stale = differences()
+    for path, diff in stale.items():
+        sys.stdout.write(f"manifests/{path} differs from what is generated:\n{diff}\n")
+    if stale:
+        sys.stdout.write(f"{len(stale)} file(s) out of date; run `make manifests` and commit the result.\n")
+    return 1 if stale else 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point. Returns the exit status: 1 when `--check` finds a difference."""
+    parser = argparse.ArgumentParser(prog="python -m manifests", description="Generate the files in manifests/.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a committed file is not current")
+    parser.add_argument("--refresh-openapi", action="store_true", help="first take the Kubernetes types from a server")
+    parser.add_argument("--kubeconfig", help="kubeconfig for --refresh-openapi; default: kubectl's own")
+    parser.add_argument("--kubectl", default="kubectl", help="kubectl to use for --refresh-openapi")
+    options = parser.parse_args(argv)
+    if options.refresh_openapi:
+        _refresh([options.kubectl, *([f"--kubeconfig={options.kubeconfig}"] if options.kubeconfig else [])])
+    if options.check:
+        return _check()
+    changed = write()
+    sys.stdout.write("".join(f"{ROOT.name}/{path}\n" for path in changed) or "manifests/ is up to date\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""The CustomResourceDefinition, derived from the records in api/jobset.py (behaviour sections 1.1 to 1.3).
+
+A field's type, requiredness, description and keywords come from its record; nothing about a field is said twice. Two
+keywords are ours and never emitted: `x-required` (the schema demands what the decoder would default) and `x-openapi` /
+`x-openapi-items` (the field is a Kubernetes type, see embedded.py).
+"""
+
+import inspect
+from typing import Any
+
+import msgspec
+from msgspec import inspect as mi
+
+from api.jobset import JobSet
+from api.keys import GROUP, KIND, VERSION
+from api.meta import Condition, ObjectMeta
+from manifests.embedded import Schema, embedded
+from manifests.naming import Object, obj
+
+_COLUMNS = [
+    ("TerminalState", "string", ".status.terminalState"),
+    ("Restarts", "string", ".status.restarts"),
+    ("Completed", "string", '.status.conditions[?(@.type=="Completed")].status'),
+    ("Suspended", "string", ".spec.suspend"),
+    ("Age", "date", ".metadata.creationTimestamp"),
+]
+_HEAD = {
+    "apiVersion": {
+        "type": "string",
+        "description": f"Group and version of the object: {GROUP}/{VERSION}.",
+    },
+    "kind": {"type": "string", "description": f"Kind of the object: {KIND}."},
+}
+# Other controllers (spec.managedBy) may write it; ours does not, so the record has no such field.
+_OBSERVED_GENERATION: Schema = {
+    "type": "integer",
+    "format": "int64",
+    "minimum": 0,
+    "description": "Generation of the object that the condition is about.",
+}
+
+
+def _plain(node: mi.Type) -> Schema:
+    """The schema of a type without annotations."""
+    if isinstance(node, mi.StructType):
+        return _struct(node)
+    if isinstance(node, mi.UnionType):
+        (only,) = (t for t in node.types if not isinstance(t, mi.NoneType))
+        return schema_of(only)
+    if isinstance(node, mi.VarTupleType):
+        return {"type": "array", "items": schema_of(node.item_type)}
+    if isinstance(node, mi.DictType):
+        return {"type": "object"}
+    scalars = {mi.StrType: "string", mi.IntType: "integer", mi.BoolType: "boolean"}
+    return {"type": scalars[type(node)]}
+
+
+def _keywords(node: mi.Type) -> dict[str, Any]:
+    return dict(node.extra_json_schema or {}) if isinstance(node, mi.Metadata) else {}
+
+
+def schema_of(node: mi.Type) -> Schema:
+    """The structural schema of a type as `msgspec.inspect` describes it."""
+    if not isinstance(node, mi.Metadata):
+        return _plain(node)
+    keywords = _keywords(node)
+    keywords.pop("x-required", None)
+    if root := keywords.pop("x-openapi", None):
+        return embedded(root) | keywords
+    schema = _plain(node.type)
+    if root := keywords.pop("x-openapi-items", None):
+        schema["items"] = embedded(root)
+    return schema | keywords
+
+
+def _struct(node: mi.StructType) -> Schema:
+    if node.cls is ObjectMeta:
+        return {"type": "object"}
+    schema: Schema = {
+        "type": "object",
+        "description": inspect.cleandoc(node.cls.__doc__ or ""),
+        "properties": {f.encode_name: schema_of(f.type) for f in node.fields},
+    }
+    if node.cls is Condition:
+        schema["properties"]["observedGeneration"] = _OBSERVED_GENERATION
+    required = [f.encode_name for f in node.fields if f.required or "x-required" in _keywords(f.type)]
+    if required:
+        schema["required"] = required
+    return schema
+
+
+def crd() -> Object:
+    """CustomResourceDefinition `jobsets.jobset.x-k8s.io`, one version, no conversion webhook."""
+    root = schema_of(mi.type_info(JobSet))
+    root["properties"] = _HEAD | root["properties"]
+    root.pop("required", None)
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": msgspec.json.decode(msgspec.json.encode(root))},
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [{"name": n, "type": t, "jsonPath": p} for n, t, p in _COLUMNS],
+    }
+    names = {"kind": KIND, "listKind": f"{KIND}List", "plural": "jobsets", "singular": "jobset"}
+    spec = {
+        "group": GROUP,
+        "names": names,
+        "scope": "Namespaced",
+        "conversion": {"strategy": "None"},
+        "versions": [version],
+    }
+    return obj("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"jobsets.{GROUP}", namespace=None, spec=spec)

@@ -1,0 +1,42 @@
+"""Names and labels of the installed objects (behaviour section 6.6).
+
+They are API: other projects' kustomize patches, scripts and test harnesses find the objects by these names.
+"""
+
+from typing import Any
+
+NAMESPACE = "jobset-system"
+IMAGE_NAME = "jobset"
+IMAGE_TAG = "latest"
+IMAGE = f"{IMAGE_NAME}:{IMAGE_TAG}"
+"""Image of the manager. Point it elsewhere with `images:` of an own kustomization on top of `manifests/`."""
+
+DEPLOYMENT = "jobset-controller-manager"
+SERVICE_ACCOUNT = "jobset-controller-manager"
+CONFIG_MAP = "jobset-manager-config"
+CONFIG_KEY = "controller_manager_config.yaml"
+WEBHOOK_SERVICE = "jobset-webhook-service"
+WEBHOOK_SECRET = "jobset-webhook-server-cert"  # noqa: S105 - the name of a Secret, not a secret
+METRICS_SERVICE = "jobset-controller-manager-metrics-service"
+MUTATING_CONFIGURATION = "jobset-mutating-webhook-configuration"
+VALIDATING_CONFIGURATION = "jobset-validating-webhook-configuration"
+
+LABELS = {
+    "app.kubernetes.io/name": "jobset",
+    "app.kubernetes.io/instance": "jobset",
+    "app.kubernetes.io/managed-by": "kustomize",
+}
+POD_LABELS = LABELS | {"control-plane": "controller-manager"}
+"""Labels of the manager's pods and, because a Deployment's selector is immutable, of its selector for ever."""
+
+Object = dict[str, Any]
+"""A Kubernetes object as JSON."""
+
+
+def obj(api_version: str, kind: str, name: str, *, namespace: str | None = NAMESPACE, **body: Any) -> Object:
+    """An object with our common labels; `namespace=None` for a cluster-scoped one."""
+    metadata: Object = {"name": name}
+    if namespace is not None:
+        metadata["namespace"] = namespace
+    metadata["labels"] = dict(LABELS)
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **body}

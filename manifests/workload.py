@@ -1,0 +1,146 @@
+"""The manager's own objects: namespace, Deployment, Services, configuration, Secret (behaviour section 6.6).
+
+The pod fits the `restricted` Pod Security Standard and the namespace enforces it. Fields that are written at run time
+(the Secret's data, the webhooks' caBundle) are never rendered, so that no installer fights the manager for them.
+"""
+
+from manifests.access import rbac_objects
+from manifests.admission import webhook_configurations
+from manifests.definition import crd
+from manifests.naming import (
+    CONFIG_KEY,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    IMAGE,
+    METRICS_SERVICE,
+    NAMESPACE,
+    POD_LABELS,
+    SERVICE_ACCOUNT,
+    WEBHOOK_SECRET,
+    WEBHOOK_SERVICE,
+    Object,
+    obj,
+)
+
+_CERT_DIR = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 - fixed by the configuration's default
+_CONFIGURATION = f"""\
+apiVersion: config.jobset.x-k8s.io/v1alpha1
+kind: Configuration
+health:
+  healthProbeBindAddress: :8081
+metrics:
+  bindAddress: :8443
+webhook:
+  port: 9443
+leaderElection:
+  leaderElect: true
+internalCertManagement:
+  enable: true
+  webhookServiceName: {WEBHOOK_SERVICE}
+  webhookSecretName: {WEBHOOK_SECRET}
+clientConnection:
+  qps: 500
+  burst: 500
+"""
+
+
+def namespace() -> Object:
+    """The namespace, closed to pods that do not fit the `restricted` standard."""
+    created = obj("v1", "Namespace", NAMESPACE, namespace=None)
+    created["metadata"]["labels"] |= {
+        "control-plane": "controller-manager",
+        "pod-security.kubernetes.io/enforce": "restricted",
+    }
+    return created
+
+
+def _probe(path: str, initial: int, period: int) -> Object:
+    return {"httpGet": {"path": path, "port": 8081}, "initialDelaySeconds": initial, "periodSeconds": period}
+
+
+def _container() -> Object:
+    return {
+        "name": "manager",
+        "image": IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/manager"],
+        "args": [f"--config=/{CONFIG_KEY}", "--zap-log-level=2"],
+        "ports": [
+            {"name": "webhook-server", "containerPort": 9443, "protocol": "TCP"},
+            {"name": "https", "containerPort": 8443, "protocol": "TCP"},
+        ],
+        "livenessProbe": _probe("/healthz", 30, 20),
+        "readinessProbe": _probe("/readyz", 5, 10),
+        "resources": {"requests": {"cpu": "500m", "memory": "128Mi"}, "limits": {"memory": "4Gi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "volumeMounts": [
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the only writable place of the pod
+            {"name": "cert", "mountPath": _CERT_DIR, "readOnly": True},
+            {"name": "manager-config", "mountPath": f"/{CONFIG_KEY}", "subPath": CONFIG_KEY, "readOnly": True},
+        ],
+    }
+
+
+def _deployment() -> Object:
+    deployment = obj("apps/v1", "Deployment", DEPLOYMENT)
+    deployment["metadata"]["labels"] = dict(POD_LABELS)
+    deployment["spec"] = {
+        "replicas": 1,
+        "selector": {"matchLabels": dict(POD_LABELS)},
+        "template": {
+            "metadata": {
+                "annotations": {"kubectl.kubernetes.io/default-container": "manager"},
+                "labels": dict(POD_LABELS),
+            },
+            "spec": {
+                "serviceAccountName": SERVICE_ACCOUNT,
+                "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+                "containers": [_container()],
+                "terminationGracePeriodSeconds": 10,
+                "volumes": [
+                    {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+                    {"name": "cert", "secret": {"secretName": WEBHOOK_SECRET}},
+                    {"name": "manager-config", "configMap": {"name": CONFIG_MAP}},
+                ],
+            },
+        },
+    }
+    return deployment
+
+
+def _service(name: str, port: Object) -> Object:
+    return obj("v1", "Service", name, spec={"ports": [port], "selector": dict(POD_LABELS)})
+
+
+def manager_objects() -> list[Object]:
+    """Configuration, Secret and Deployment, and the Service of the metrics."""
+    return [
+        obj("v1", "ConfigMap", CONFIG_MAP, data={CONFIG_KEY: _CONFIGURATION}),
+        obj("v1", "Secret", WEBHOOK_SECRET),
+        _service(METRICS_SERVICE, {"name": "https", "port": 8443, "protocol": "TCP", "targetPort": "https"}),
+        _deployment(),
+    ]
+
+
+def webhook_service() -> Object:
+    """The Service behind which the webhooks of all replicas are found."""
+    return _service(
+        WEBHOOK_SERVICE, {"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": "webhook-server"}
+    )
+
+
+def install_objects(*, webhook_url: str | None = None, ca_bundle: bytes | None = None) -> list[Object]:
+    """All that is installed, in the order in which it can be applied.
+
+    With `webhook_url` (see `webhook_configurations`) the manager runs outside the cluster: Deployment, its ConfigMap
+    and both Services are left out; namespace, Secret, service account, RBAC, CRD and webhooks stay.
+    """
+    webhooks = webhook_configurations(url_base=webhook_url, ca_bundle=ca_bundle)
+    workload = [*manager_objects(), webhook_service()]
+    if webhook_url is not None:
+        workload = [o for o in workload if o["kind"] == "Secret"]
+    return [namespace(), crd(), *rbac_objects(), *workload, *webhooks]

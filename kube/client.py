@@ -1,0 +1,347 @@
+"""The typed verbs of the API: encode, send, decode, raise. The only place that retries.
+
+Reading decodes into any msgspec type (dict by default). Writing takes JSON built by the caller, a patch or raw bytes,
+never a struct that was read, since that may have dropped fields it does not know: `replace` refuses structs.
+"""
+# ruff: noqa: A002 -- `type` is the word msgspec uses for what to decode into
+
+import asyncio
+import dataclasses
+import enum
+import functools
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Generic, TypedDict, Unpack
+
+import msgspec
+from typing_extensions import TypeVar
+
+from kube.errors import TransportError, from_response
+from kube.resources import Resource
+from kube.transport import Request, Response, Transport
+
+T = TypeVar("T", default=dict[str, Any])
+
+JSON_OBJECT: Any = dict
+"""Default of every `type` parameter: plain JSON."""
+
+Body = Mapping[str, Any] | list[Any] | msgspec.Struct | msgspec.Raw | bytes
+
+PAGE = 500
+"""Objects per list page: a few MB in memory at most."""
+
+ATTEMPTS = 4
+"""Tries of one call, the first included, when the server says when to come back."""
+
+MAX_PAUSE = 10.0
+"""Longest Retry-After, in seconds, that is waited for here; beyond it the caller's own back-off decides."""
+
+TIMEOUT = 30.0
+"""Default seconds for one exchange."""
+
+
+class PatchType(enum.Enum):
+    """Content type of a patch."""
+
+    MERGE = "application/merge-patch+json"
+    JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class ReadOptions(TypedDict, total=False):
+    """`namespace` for namespaced resources; `timeout` in seconds."""
+
+    namespace: str | None
+    subresource: str
+    resource_version: str
+    timeout: float
+
+
+class ListOptions(TypedDict, total=False):
+    """`limit` 0 means no limit. `continue_token` comes from the previous page."""
+
+    namespace: str | None
+    label_selector: str
+    field_selector: str
+    resource_version: str
+    resource_version_match: str
+    limit: int
+    continue_token: str
+    timeout: float
+
+
+class WriteOptions(TypedDict, total=False):
+    """`force` (apply only) takes over fields of other managers. `field_validation`: Strict, Warn or Ignore."""
+
+    namespace: str | None
+    subresource: str
+    dry_run: bool
+    field_manager: str
+    force: bool
+    field_validation: str
+    timeout: float
+
+
+class DeleteOptions(TypedDict, total=False):
+    """`propagation_policy`: Foreground, Background or Orphan. `uid` and `resource_version` are preconditions."""
+
+    namespace: str | None
+    propagation_policy: str
+    grace_period_seconds: int
+    uid: str
+    resource_version: str
+    dry_run: bool
+    timeout: float
+
+
+class ListMeta(
+    msgspec.Struct, frozen=True, rename={"resource_version": "resourceVersion", "continue_token": "continue"}
+):
+    """metav1.ListMeta: `continue_token` is "" on the last page."""
+
+    resource_version: str = ""
+    continue_token: str = ""
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """One page of a list."""
+
+    metadata: ListMeta
+    items: list[T] | None = None
+
+
+class _Deleted(msgspec.Struct, frozen=True):
+    """What tells an object that is still being deleted from one that is gone."""
+
+    class Meta(msgspec.Struct, frozen=True, rename="camel"):
+        deletion_timestamp: str | None = None
+        deletion_grace_period_seconds: int | None = None
+        finalizers: list[str] = []
+
+    kind: str = ""
+    metadata: Meta = Meta()
+
+    @property
+    def gone(self) -> bool:
+        meta = self.metadata
+        waiting = bool(meta.finalizers) or meta.deletion_grace_period_seconds not in {0, None}
+        return self.kind == "Status" or meta.deletion_timestamp is None or not waiting
+
+
+@functools.cache
+def decoder(type: Any) -> msgspec.json.Decoder[Any]:
+    """One decoder per type: building one costs far more than using it."""
+    return msgspec.json.Decoder(type)
+
+
+class Client:
+    """Verbs over a transport. Errors are those of `kube.errors`. Stateless: share one instance."""
+
+    def __init__(self, transport: Transport, *, limited: bool = True) -> None:
+        self._transport = transport
+        self._limited = limited
+
+    def unlimited(self) -> "Client":
+        """The same client past the client-side limits, for lease renewals only."""
+        return Client(self._transport, limited=False)
+
+    async def get(
+        self, resource: Resource, name: str, *, type: type[T] = JSON_OBJECT, **options: Unpack[ReadOptions]
+    ) -> T:
+        path = resource.path(options.get("namespace"), name, options.get("subresource"))
+        query = _query(options, _READ_QUERY)
+        timeout = options.get("timeout", TIMEOUT)
+        response = await self._call(Request(method="GET", path=path, verb="get", query=query, timeout=timeout))
+        return decode(type, response)
+
+    async def list(self, resource: Resource, *, type: type[T] = JSON_OBJECT, **options: Unpack[ListOptions]) -> Page[T]:
+        """One page of at most `limit` (default 500) objects."""
+        page: type[Page[T]] = Page[type]  # type: ignore[valid-type]  # made at run time; its decoder is cached
+        return await self.list_page(resource, page, **options)
+
+    async def list_page(self, resource: Resource, page: type[T], **options: Unpack[ListOptions]) -> T:
+        """`list` into a page type of the caller's own."""
+        options.setdefault("limit", PAGE)
+        query = _query(options, _LIST_QUERY)
+        path = resource.path(options.get("namespace"))
+        timeout = options.get("timeout", 2 * TIMEOUT)
+        response = await self._call(Request(method="GET", path=path, verb="list", query=query, timeout=timeout))
+        return decode(page, response)
+
+    async def pages(
+        self, resource: Resource, *, type: type[T] = JSON_OBJECT, **options: Unpack[ListOptions]
+    ) -> AsyncIterator[T]:
+        """Every object of a list, page by page."""
+        while True:
+            page = await self.list(resource, type=type, **options)
+            for item in page.items or ():
+                yield item
+            if not page.metadata.continue_token:
+                return
+            options["continue_token"] = page.metadata.continue_token
+
+    async def create(
+        self, resource: Resource, body: Body, *, type: type[T] = JSON_OBJECT, **options: Unpack[WriteOptions]
+    ) -> T:
+        return await self._write("POST", "create", resource.path(options.get("namespace")), body, type, options)
+
+    async def replace(
+        self, resource: Resource, name: str, body: Body, *, type: type[T] = JSON_OBJECT, **options: Unpack[WriteOptions]
+    ) -> T:
+        """PUT. For objects that this program owns whole, as JSON; a struct is refused (see the module docstring)."""
+        if isinstance(body, msgspec.Struct):
+            raise TypeError(f"{resource}: a struct may have dropped fields, patch instead of replacing")
+        path = resource.path(options.get("namespace"), name, options.get("subresource"))
+        return await self._write("PUT", "update", path, body, type, options)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: Body,
+        *,
+        patch_type: PatchType = PatchType.MERGE,
+        type: type[T] = JSON_OBJECT,
+        **options: Unpack[WriteOptions],
+    ) -> T:
+        """Put `metadata.resourceVersion` into a merge patch to make it conditional (409 when it moved)."""
+        path = resource.path(options.get("namespace"), name, options.get("subresource"))
+        return await self._write("PATCH", "patch", path, body, type, options, patch_type.value)
+
+    async def delete(
+        self, resource: Resource, name: str, *, type: type[T] = JSON_OBJECT, **options: Unpack[DeleteOptions]
+    ) -> T | None:
+        """The object while finalizers or a grace period keep it, None when it is gone. 404 raises `NotFound`."""
+        path = resource.path(options.get("namespace"), name)
+        response = await self._call(_delete_request(path, options, ()))
+        if decode(_Deleted, response).gone:
+            return None
+        return decode(type, response)
+
+    async def delete_collection(
+        self,
+        resource: Resource,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        **options: Unpack[DeleteOptions],
+    ) -> None:
+        """Delete all that match; "" matches everything in the namespace."""
+        selectors = _query({"label_selector": label_selector, "field_selector": field_selector}, _LIST_QUERY)
+        await self._call(_delete_request(resource.path(options.get("namespace")), options, selectors))
+
+    def watch(
+        self, resource: Resource, query: tuple[tuple[str, str], ...], *, namespace: str | None = None, idle: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Raw lines of a watch; `idle` seconds of silence end it with a TransportError. Use `kube.watcher`."""
+        query = (("watch", "true"), *query)
+        path = resource.path(namespace)
+        return self._transport.stream(Request(method="GET", path=path, verb="watch", query=query, timeout=idle))
+
+    async def raw(self, path: str) -> bytes:
+        """GET of any other path: /version, /readyz, /openapi/v3."""
+        return (await self._call(Request(method="GET", path=path, verb="get", timeout=TIMEOUT))).body
+
+    async def _write(  # noqa: PLR0913, PLR0917 -- the one funnel of four public verbs
+        self,
+        method: str,
+        verb: str,
+        path: str,
+        body: Body,
+        type: type[T],
+        options: WriteOptions,
+        content_type: str = "application/json",
+    ) -> T:
+        request = Request(
+            method=method,
+            path=path,
+            verb=verb,
+            query=_query(options, _WRITE_QUERY),
+            body=body if isinstance(body, bytes) else msgspec.json.encode(body),
+            content_type=content_type,
+            timeout=options.get("timeout", TIMEOUT),
+        )
+        return decode(type, await self._call(request))
+
+    async def _call(self, request: Request) -> Response:
+        """Send until there is an answer to give.
+
+        Repeated are: what the server refused to process and named a time for (429, 503 with Retry-After), any verb
+        when no connection was made, and reads. A write whose fate is unknown never is.
+        """
+        if not self._limited:
+            request = dataclasses.replace(request, limited=False)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                response = await self._transport.send(request)
+            except TransportError as error:
+                if attempt == ATTEMPTS or (error.sent and request.method != "GET") or not self._limited:
+                    raise
+                await asyncio.sleep(0.05 * 2**attempt)
+                continue
+            if response.status < 300:
+                return response
+            failure = from_response(response.status, response.headers, response.body, request.call)
+            pause = failure.retry_after
+            if response.status not in {429, 503} or pause is None or pause > MAX_PAUSE or attempt == ATTEMPTS:
+                raise failure
+            await asyncio.sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
+
+
+_READ_QUERY = {"resource_version": "resourceVersion"}
+_LIST_QUERY = {
+    "label_selector": "labelSelector",
+    "field_selector": "fieldSelector",
+    "resource_version": "resourceVersion",
+    "resource_version_match": "resourceVersionMatch",
+    "limit": "limit",
+    "continue_token": "continue",
+}
+_WRITE_QUERY = {
+    "dry_run": "dryRun",
+    "field_manager": "fieldManager",
+    "force": "force",
+    "field_validation": "fieldValidation",
+}
+
+
+def _query(options: Mapping[str, Any], names: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Query parameters of the options that are set; True is "All" for dryRun and "true" elsewhere."""
+    pairs = []
+    for option, name in names.items():
+        value = options.get(option)
+        if not value:
+            continue
+        if value is True:
+            value = "All" if option == "dry_run" else "true"
+        pairs.append((name, str(value)))
+    return tuple(pairs)
+
+
+def _delete_request(path: str, options: DeleteOptions, selectors: tuple[tuple[str, str], ...]) -> Request:
+    body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if policy := options.get("propagation_policy"):
+        body["propagationPolicy"] = policy
+    if (grace := options.get("grace_period_seconds")) is not None:
+        body["gracePeriodSeconds"] = grace
+    preconditions = {"uid": options.get("uid"), "resourceVersion": options.get("resource_version")}
+    if held := {key: value for key, value in preconditions.items() if value}:
+        body["preconditions"] = held
+    if options.get("dry_run"):
+        body["dryRun"] = ["All"]
+    return Request(
+        method="DELETE",
+        path=path,
+        verb="delete",
+        query=selectors,
+        body=msgspec.json.encode(body),
+        timeout=options.get("timeout", TIMEOUT),
+    )
+
+
+def decode(type: type[T], response: Response) -> T:
+    hashable: Any = type
+    result: T = decoder(hashable).decode(response.body)
+    return result

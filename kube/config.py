@@ -1,0 +1,213 @@
+"""Where the API server is and as whom we speak to it: kubeconfig or in-cluster, kept fresh.
+
+kubernetes_asyncio reads the files, runs exec plugins and refreshes OIDC tokens. Around it: every mistake in a
+kubeconfig becomes one `KubeconfigError` line (the library answers some with a TypeError), tokens are renewed on time
+and after a 401, and a renewed client certificate reaches new connections. Must not send requests to the API server.
+"""
+
+import asyncio
+import hashlib
+import logging
+import os
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes_asyncio.config.incluster_config import SERVICE_HOST_ENV_NAME
+from kubernetes_asyncio.config.kube_config import KubeConfigMerger
+
+from kube.errors import KubeconfigError
+
+log = logging.getLogger(__name__)
+
+TOKEN_PERIOD = 60.0
+"""Seconds after which a token that lives in a file or comes from an identity provider is read again."""
+
+RETRY_PERIOD = 10.0
+"""Seconds to keep the old credentials after a renewal failed, so that a broken plugin is not run per request."""
+
+PLUGIN_TIMEOUT = 60.0
+"""Seconds an exec plugin or an identity provider may take."""
+
+LOADER_ERRORS = (ConfigException, OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError)
+
+Load = Callable[[], Awaitable[tuple[Any, float]]]
+"""Reads everything again; gives the library's Configuration and for how many seconds it is good (inf: until a 401)."""
+
+
+class Credentials:
+    """The current endpoint, TLS context and token. `generation` counts renewals."""
+
+    def __init__(self, load: Load, configuration: Any, valid_for: float) -> None:
+        self._load = load
+        self._lock = asyncio.Lock()
+        self._fingerprint = b""
+        self._tls: ssl.SSLContext | None = None
+        self.generation = 0
+        self.configuration = configuration
+        self._install(configuration, valid_for)
+
+    @property
+    def server(self) -> str:
+        """Base URL without a trailing slash."""
+        return str(self.configuration.host)
+
+    @property
+    def host(self) -> str:
+        """host:port, for metrics."""
+        return urlsplit(self.server).netloc
+
+    def connection(self) -> dict[str, Any]:
+        """Arguments of aiohttp for one request: TLS context, expected server name, proxy."""
+        options: dict[str, Any] = {"proxy": self.configuration.proxy}
+        if self._tls is not None:
+            options |= {"ssl": self._tls, "server_hostname": self.configuration.tls_server_name}
+        return options
+
+    async def headers(self) -> dict[str, str]:
+        """The Authorization header, from a token that is renewed first when it is due."""
+        if time.monotonic() >= self._due:
+            await self.renew(self.generation)
+        token = self.configuration.api_key.get("BearerToken")
+        return {"Authorization": token.strip()} if token else {}
+
+    async def renew(self, generation: int) -> bool:
+        """Load again unless somebody did so since `generation`. False: it failed, the old credentials stay."""
+        async with self._lock:
+            if generation != self.generation:
+                return True
+            try:
+                configuration, valid_for = await self._load()
+                self._install(configuration, valid_for)
+            except KubeconfigError as error:
+                log.warning("credentials not renewed: %s", error)
+                self._due = time.monotonic() + RETRY_PERIOD
+                return False
+            self.generation += 1
+            return True
+
+    def _install(self, configuration: Any, valid_for: float) -> None:
+        if configuration.host.startswith("https"):
+            fingerprint = _fingerprint(configuration)
+            if fingerprint != self._fingerprint:
+                self._tls, self._fingerprint = _tls(configuration), fingerprint
+        self.configuration = configuration
+        self._due = time.monotonic() + valid_for
+
+
+async def load(kubeconfig: str | None = None, context: str | None = None) -> Credentials:
+    """Standard resolution: the given path, $KUBECONFIG, in-cluster, ~/.kube/config. Raises `KubeconfigError`."""
+    env = os.environ.get("KUBECONFIG", "")
+    if not kubeconfig and not env and os.environ.get(SERVICE_HOST_ENV_NAME):
+        reload = _load_in_cluster
+    else:
+        path = kubeconfig or env or str(Path.home() / ".kube" / "config")
+
+        async def reload() -> tuple[Any, float]:
+            return await _load_file(path, context)
+
+    configuration, valid_for = await reload()
+    return Credentials(reload, configuration, valid_for)
+
+
+async def _load_in_cluster() -> tuple[Any, float]:
+    configuration = Configuration()
+    try:
+        load_incluster_config(client_configuration=configuration, try_refresh_token=False)
+    except (ConfigException, OSError) as error:
+        raise KubeconfigError(f"in-cluster credentials: {_line(error)}") from error
+    return configuration, TOKEN_PERIOD
+
+
+async def _load_file(path: str, context: str | None) -> tuple[Any, float]:
+    user, where = _inspect(path, context)
+    configuration = Configuration()
+    try:
+        async with asyncio.timeout(PLUGIN_TIMEOUT):
+            loader = await load_kube_config(path, context=context, client_configuration=configuration)
+    except TimeoutError as error:
+        raise KubeconfigError(f"{where}: the credential plugin did not answer in {PLUGIN_TIMEOUT:g} s") from error
+    except LOADER_ERRORS as error:
+        raise KubeconfigError(f"{where}: {_line(error)}") from error
+    if "exec" in user and not (configuration.api_key or configuration.cert_file):
+        raise KubeconfigError(
+            f"{where}: exec plugin {user['exec'].get('command')!r} gave neither token nor certificate"
+        )
+    expiry = getattr(loader, "exec_plugin_expiry", None)
+    if expiry is not None:
+        return configuration, max((expiry - datetime.now(UTC)).total_seconds() * 0.8, 1.0)
+    return configuration, TOKEN_PERIOD if {"tokenFile", "auth-provider"} & user.keys() else float("inf")
+
+
+def _inspect(path: str, context: str | None) -> tuple[dict[str, Any], str]:
+    """Check what the library would trip over. Gives the context's user entry and "where" for messages."""
+    files = [Path(part).expanduser() for part in path.split(os.pathsep) if part]
+    if not any(file.exists() for file in files):
+        raise KubeconfigError(f"kubeconfig {path}: no such file; give --kubeconfig, set KUBECONFIG or run in a cluster")
+    try:
+        merged = KubeConfigMerger(path).config.value
+        sections = {
+            name: {e.value["name"]: e.value for e in merged[name]} for name in ("contexts", "clusters", "users")
+        }
+    except yaml.YAMLError as error:
+        raise KubeconfigError(f"kubeconfig {path}: not YAML: {_line(error)}") from error
+    except LOADER_ERRORS as error:
+        raise KubeconfigError(f"kubeconfig {path}: not a kubeconfig: {_line(error)}") from error
+    context = context or merged.get("current-context")
+    where = f"kubeconfig {path}, context {context!r}"
+    if context not in sections["contexts"]:
+        known = ", ".join(sorted(sections["contexts"])) or "none"
+        raise KubeconfigError(f"{where}: no such context (the file has: {known})")
+    chosen = sections["contexts"][context].get("context") or {}
+    entries = {}
+    for kind in ("cluster", "user"):
+        name = chosen.get(kind)
+        if name not in sections[f"{kind}s"]:
+            raise KubeconfigError(f"{where}: its {kind} {name!r} is not in the file")
+        entries[kind] = sections[f"{kind}s"][name].get(kind) or {}
+    _check(entries["cluster"], entries["user"], where)
+    return entries["user"], where
+
+
+def _check(cluster: dict[str, Any], user: dict[str, Any], where: str) -> None:
+    server = str(cluster.get("server", ""))
+    if urlsplit(server).scheme not in {"http", "https"}:
+        raise KubeconfigError(f"{where}: server {server!r} is not an http or https URL")
+    proxy = str(cluster.get("proxy-url") or "http:")
+    if urlsplit(proxy).scheme not in {"http", "https"}:
+        raise KubeconfigError(f"{where}: proxy-url {proxy!r}: only http and https proxies are supported")
+    if {"as", "as-groups", "as-uid", "as-user-extra"} & user.keys():
+        raise KubeconfigError(f"{where}: impersonation (`as`) is not supported; use that user's own credentials")
+
+
+def _fingerprint(configuration: Any) -> bytes:
+    digest = hashlib.sha256()
+    for path in (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file):
+        digest.update(Path(path).read_bytes() if path else b"-")
+    return digest.digest()
+
+
+def _tls(configuration: Any) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        if configuration.cert_file:
+            context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    except (ssl.SSLError, OSError) as error:
+        raise KubeconfigError(
+            f"server {configuration.host}: certificate authority or client certificate unusable: {_line(error)}"
+        ) from error
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,167 @@
+"""The worker loop: take a request, reconcile it, decide by one table what happens next.
+
+The only place with `except Exception`: a bug in one reconcile is counted, logged and retried, and never ends the
+process. Must not know what is reconciled.
+"""
+
+import asyncio
+import contextvars
+import logging
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from kube.errors import Conflict, Disposition, KubeError, disposition, retry_after
+from kube.workqueue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+reconcile_id: contextvars.ContextVar[str] = contextvars.ContextVar("reconcile_id", default="")
+"""Id of the running reconcile, for every log line of it."""
+
+RECONCILE_TIMEOUT = 300.0
+"""Seconds one reconcile may take: far above what a healthy one needs, so that only a hang ends here."""
+
+
+class Request(NamedTuple):
+    """Which object to reconcile. Holds nothing about why: the reconcile looks at the whole state."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Success. `requeue_after` asks for another look in so many seconds."""
+
+    requeue_after: float | None = None
+
+
+class ControllerMetrics(Protocol):
+    """Hooks for the controller_runtime_* metrics. `result` is success, error or requeue_after."""
+
+    def reconciled(self, result: str, seconds: float) -> None: ...
+    def failed(self) -> None: ...
+    def failed_terminally(self) -> None: ...
+    def panicked(self) -> None: ...
+    def active(self, workers: int) -> None: ...
+
+
+class NoControllerMetrics:
+    """Counts nothing."""
+
+    def reconciled(self, result: str, seconds: float) -> None: ...
+    def failed(self) -> None: ...
+    def failed_terminally(self) -> None: ...
+    def panicked(self) -> None: ...
+    def active(self, workers: int) -> None: ...
+
+
+Reconcile = Callable[[Request], Awaitable[Result | None]]
+
+
+def settle(queue: WorkQueue[Request], request: Request, outcome: Result | Exception) -> str:
+    """The outcome table. Gives the `result` label.
+
+    - error that retrying may mend: back-off, at least as long as the server asked for
+    - terminal error: forget; the next change of the object brings it back
+    - requeue_after: forget, come back then
+    - success: forget
+    """
+    if isinstance(outcome, Exception):
+        if is_terminal(outcome):
+            queue.forget(request)
+        else:
+            queue.add_rate_limited(request, at_least=retry_after(outcome) or 0.0)
+        return "error"
+    queue.forget(request)
+    if outcome.requeue_after is not None:
+        queue.add_after(request, outcome.requeue_after)
+        return "requeue_after"
+    return "success"
+
+
+def is_terminal(error: BaseException) -> bool:
+    """A group of errors is terminal when all of them are."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_terminal(inner) for inner in error.exceptions)
+    return disposition(error) is Disposition.TERMINAL
+
+
+def is_expected(error: BaseException) -> bool:
+    """Whether the error is one of ours (and not a bug)."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_expected(inner) for inner in error.exceptions)
+    return isinstance(error, KubeError | TimeoutError)
+
+
+class Controller:
+    """Workers over one queue. `run` ends after `queue.shutdown()`, when the running reconciles have ended."""
+
+    def __init__(
+        self,
+        name: str,
+        queue: WorkQueue[Request],
+        reconcile: Reconcile,
+        *,
+        workers: int = 1,
+        timeout: float = RECONCILE_TIMEOUT,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self.name = name
+        self.queue = queue
+        self._reconcile = reconcile
+        self._workers = workers
+        self._timeout = timeout
+        self._metrics = metrics or NoControllerMetrics()
+        self._active = 0
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._workers):
+                group.create_task(self._work(), name=f"{self.name}-worker-{number}")
+
+    async def _work(self) -> None:
+        while (request := await self.queue.get()) is not None:
+            self._count(+1)
+            try:
+                await self._handle(request)
+            finally:
+                self.queue.done(request)
+                self._count(-1)
+
+    def _count(self, change: int) -> None:
+        self._active += change
+        self._metrics.active(self._active)
+
+    async def _handle(self, request: Request) -> None:
+        clock = asyncio.get_running_loop().time
+        started = clock()
+        token = reconcile_id.set(str(uuid.uuid4()))
+        outcome: Result | Exception
+        try:
+            async with asyncio.timeout(self._timeout):
+                outcome = await self._reconcile(request) or Result()
+        except Exception as error:  # noqa: BLE001 -- the worker boundary
+            outcome = error
+            self._report(request, error)
+        finally:
+            reconcile_id.reset(token)
+        self._metrics.reconciled(settle(self.queue, request, outcome), clock() - started)
+
+    def _report(self, request: Request, error: Exception) -> None:
+        self._metrics.failed()
+        if isinstance(error, Conflict):
+            log.info("%s %s: conflict, trying again: %s", self.name, request, error)
+        elif is_terminal(error):
+            self._metrics.failed_terminally()
+            log.error("%s %s: not tried again until it changes: %s", self.name, request, error)
+        elif is_expected(error):
+            log.warning("%s %s: failed, trying again: %s", self.name, request, error)
+        else:
+            self._metrics.panicked()
+            log.error("%s %s: unexpected error", self.name, request, exc_info=error)

@@ -1,0 +1,237 @@
+"""What can go wrong when talking to the API server, and the one table that says what to do about it.
+
+One class per status that a caller acts on. Bodies are kept only when they are a Kubernetes `Status`, and truncated:
+anything else (a proxy's page, a Secret) may hold what must not reach a log. Must not do IO.
+"""
+# ruff: noqa: N818 -- the classes carry the names of Kubernetes' own Status reasons
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+MESSAGE_LIMIT = 2048
+"""Characters of a Status message that are kept: enough for an Event note (1024 bytes) and a log line."""
+
+
+class KubeError(Exception):
+    """Base of everything `kube` raises on purpose."""
+
+
+class KubeconfigError(KubeError):
+    """The credentials cannot be loaded. One line: file, context, what is wrong."""
+
+
+class TerminalError(KubeError):
+    """Raised by a reconcile to say that trying again cannot help until the object changes."""
+
+
+class TransportError(KubeError):
+    """No HTTP answer: refused, reset, timed out.
+
+    `sent` is False when the request cannot have reached the server (no connection was made); otherwise the outcome of a
+    write is unknown: it may have been applied, or may still be.
+    """
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of Status.details.causes."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class _Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: tuple[Cause, ...] = ()
+    retry_after_seconds: int = 0
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """metav1.Status: the API server's answer when it is not an object."""
+
+    kind: str = ""
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: _Details = _Details()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Which call failed: the API verb (get, list, watch, create, patch, update, delete) and the URL path."""
+
+    verb: str = ""
+    path: str = ""
+
+
+class ApiError(KubeError):
+    """The API server (or something before it) answered with an error status. `retry_after` is in seconds."""
+
+    def __init__(self, code: int, status: Status, *, call: Call = Call(), retry_after: float | None = None) -> None:
+        self.code = code
+        self.reason = status.reason
+        self.message = status.message[:MESSAGE_LIMIT]
+        self.causes = status.details.causes
+        self.details = status.details
+        self.retry_after = retry_after
+        self.call = call
+        super().__init__(code, self.reason, self.message)
+
+    def __str__(self) -> str:
+        where = f"{self.call.verb} {self.call.path}: " if self.call.path else ""
+        return f"{where}{self.code} {self.reason}: {self.message}".rstrip(": ")
+
+    def has_cause(self, reason: str) -> bool:
+        return any(cause.reason == reason for cause in self.causes)
+
+
+class BadRequest(ApiError):
+    """400, 405, 406, 413, 415: the request itself is wrong, whatever the state of the cluster."""
+
+
+class Unauthorized(ApiError):
+    """401 after the credentials were refreshed once."""
+
+
+class Forbidden(ApiError):
+    """403: RBAC, quota, an admission denial or a namespace that is going away."""
+
+
+class NotFound(ApiError):
+    """404."""
+
+
+class Conflict(ApiError):
+    """409: the resourceVersion or uid precondition does not hold."""
+
+
+class AlreadyExists(Conflict):
+    """409 with reason AlreadyExists."""
+
+
+class Gone(ApiError):
+    """410, or a resourceVersion that the server does not know (yet): list again."""
+
+
+Expired = Gone
+"""The reason the API server gives for a 410 on list and watch."""
+
+
+class Invalid(ApiError):
+    """422: the object does not pass validation."""
+
+
+class TooManyRequests(ApiError):
+    """429."""
+
+
+class ServerError(ApiError):
+    """5xx."""
+
+
+_BY_CODE: Mapping[int, type[ApiError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: BadRequest,
+    406: BadRequest,
+    409: Conflict,
+    410: Gone,
+    413: BadRequest,
+    415: BadRequest,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+_decode_status = msgspec.json.Decoder(Status).decode
+
+
+def parse_status(body: bytes | msgspec.Raw) -> Status | None:
+    """The body as a Status, or None when it is anything else."""
+    try:
+        status = _decode_status(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return status if status.kind == "Status" else None
+
+
+def from_status(status: Status, *, code: int = 0, call: Call = Call(), retry_after: float | None = None) -> ApiError:
+    """The error class for a Status; `code` is the HTTP status and wins over the one in the body."""
+    code = code or status.code or 500
+    if retry_after is None and status.details.retry_after_seconds:
+        retry_after = float(status.details.retry_after_seconds)
+    kind = _BY_CODE.get(code, ServerError if code >= 500 else ApiError)
+    if code == 409 and status.reason == "AlreadyExists":
+        kind = AlreadyExists
+    elif any(cause.reason == "ResourceVersionTooLarge" for cause in status.details.causes):
+        kind = Gone
+    return kind(code, status, call=call, retry_after=retry_after)
+
+
+def from_response(code: int, headers: Mapping[str, str], body: bytes, call: Call) -> ApiError:
+    """The error for an HTTP answer. `headers` has lower-case names. A body that is no Status is dropped."""
+    status = parse_status(body) or Status(message=f"HTTP {code} with a body that is no Kubernetes Status (dropped)")
+    return from_status(status, code=code, call=call, retry_after=_seconds(headers.get("retry-after")))
+
+
+def _seconds(value: str | None) -> float | None:
+    """Retry-After in seconds; the date form is not used by Kubernetes and is read as one second."""
+    if value is None:
+        return None
+    return float(value) if value.isascii() and value.isdigit() else 1.0
+
+
+class Disposition(enum.Enum):
+    """What to do about an error."""
+
+    RETRY = "retry"
+    """Try the whole reconcile again, with back-off."""
+    TERMINAL = "terminal"
+    """Trying again cannot help until the object changes."""
+    OUTCOME = "outcome"
+    """What was wanted is already so: not an error for the caller who checks it."""
+
+
+_TABLE: tuple[tuple[type[BaseException], str, Disposition], ...] = (
+    (NotFound, "delete", Disposition.OUTCOME),
+    (AlreadyExists, "create", Disposition.OUTCOME),
+    (TerminalError, "", Disposition.TERMINAL),
+    (BadRequest, "", Disposition.TERMINAL),
+)
+
+
+def disposition(error: BaseException) -> Disposition:
+    """Decide by class and verb; whatever the table does not name is retried.
+
+    422 is retried: "field is immutable" is what a write planned on a stale cache gets, and the next plan differs. A
+    namespace that is going away refuses every create for good.
+    """
+    verb = error.call.verb if isinstance(error, ApiError) else ""
+    for kind, on, decision in _TABLE:
+        if isinstance(error, kind) and on in {"", verb}:
+            return decision
+    if isinstance(error, Forbidden) and error.has_cause("NamespaceTerminating"):
+        return Disposition.TERMINAL
+    return Disposition.RETRY
+
+
+def retry_after(error: BaseException) -> float | None:
+    """Seconds the server asked to wait, if it did; for a group of errors, the longest."""
+    if isinstance(error, ApiError):
+        return error.retry_after
+    if isinstance(error, BaseExceptionGroup):
+        waits: list[Any] = [retry_after(inner) for inner in error.exceptions]
+        return max((wait for wait in waits if wait is not None), default=None)
+    return None

@@ -1,0 +1,119 @@
+"""A watch kept in a store, with handlers: the read side of every controller.
+
+Must not decide anything: handlers map a change to keys of a work queue and return at once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Generic, TypeVar, Unpack
+
+from kube.client import Client
+from kube.errors import KubeError
+from kube.reflector import Target, WatchOptions, watch
+from kube.resources import Resource
+from kube.store import Change, ChangeKind, IndexFunction, Object, Store, Unreadable
+from kube.watcher import Apply, Delete, Event, Init, InitDone, Progress
+from kube.workqueue import LOW_PRIORITY, WorkQueue
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Object)
+K = TypeVar("K", bound=Hashable)
+
+Handler = Callable[[ChangeKind, T | None, T | None], None]
+"""(kind, old, new), called synchronously after the store has changed. An exception ends the informer: it is a bug."""
+
+
+class SyncTimeoutError(KubeError):
+    """The cache did not fill in time."""
+
+
+class Informer(Generic[T]):
+    """Read through `store`. The options are those of `kube.reflector.Target`."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        type: type[T],  # noqa: A002 -- the word msgspec uses for what to decode into
+        *,
+        indexes: Mapping[str, IndexFunction] | None = None,
+        **options: Unpack[WatchOptions],
+    ) -> None:
+        self.target = Target(resource, type, **options)
+        self.store: Store[T] = Store(indexes)
+        self.unreadable_total = 0
+        self._client = client
+        self._handlers: list[Handler[T]] = []
+        self._synced = asyncio.Event()
+        self._error: KubeError | None = None
+
+    @property
+    def synced(self) -> bool:
+        """True once the first list is complete and its objects were given to the handlers."""
+        return self._synced.is_set()
+
+    @property
+    def last_sync_resource_version(self) -> str:
+        """How far the watch has come; "" before the first list."""
+        return str(self.store.seen) if self.store.seen else ""
+
+    def on_event(self, handler: Handler[T]) -> None:
+        """Call `handler` for every change from now on, and with ADDED for every object that is already here."""
+        self._handlers.append(handler)
+        for obj in self.store.list():
+            handler(ChangeKind.ADDED, None, obj)
+
+    def enqueue(self, queue: WorkQueue[K], keys: Callable[[T], Iterable[K]]) -> None:
+        """Add the keys that an object, before and after its change, maps to; initial objects at low priority."""
+
+        def handle(_: ChangeKind, old: T | None, new: T | None) -> None:
+            priority = 0 if self.synced else LOW_PRIORITY
+            for obj in (old, new):
+                for key in () if obj is None else keys(obj):
+                    queue.add(key, priority)
+
+        self.on_event(handle)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        await watch(self._client, self.target, self._receive, on_error=self._remember)
+
+    async def wait_synced(self, timeout: float) -> None:  # noqa: ASYNC109 -- the error names what was waited for
+        """Wait for the first list. Raises `SyncTimeoutError` with the last error of the watch."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._synced.wait()
+        except TimeoutError:
+            reason = self._error or "no answer yet"
+            raise SyncTimeoutError(f"{self.target.resource}: not listed after {timeout:g} s: {reason}") from None
+
+    def _remember(self, error: KubeError) -> None:
+        self._error = error
+
+    def _receive(self, event: Event) -> None:
+        match event:
+            case Init():
+                self.store.begin()
+            case Apply(obj):
+                if isinstance(obj, Unreadable):
+                    self._unreadable(obj)
+                self._tell(self.store.apply(obj))
+            case Delete(obj):
+                self._tell(self.store.remove(obj))
+            case Progress(version):
+                self._tell(self.store.advance(version))
+            case InitDone(version):
+                self._tell(self.store.commit(version))
+                self._synced.set()
+
+    def _unreadable(self, obj: Unreadable) -> None:
+        self.unreadable_total += 1
+        where = f"{self.target.resource} {obj.metadata.namespace}/{obj.metadata.name}"
+        log.error("%s cannot be read and is left out: %s", where, obj.reason)
+
+    def _tell(self, changes: Iterable[Change[T]]) -> None:
+        for change in changes:
+            for handler in self._handlers:
+                handler(*change)

@@ -1,0 +1,25 @@
+"""Building patches. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch (RFC 7386) from `old` to `new`; {} when they are equal.
+
+    Lists are replaced whole; a member absent from `new`, or None there, becomes null (merge patch cannot store a null).
+    """
+    patch: dict[str, Any] = {key: None for key in old if key not in new and old[key] is not None}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            if inner := merge_diff(before, value):
+                patch[key] = inner
+        elif before != value or type(before) is not type(value):
+            patch[key] = value
+    return patch
+
+
+def pointer(*parts: str | int) -> str:
+    """A JSON pointer (RFC 6901) with `~` and `/` escaped, so that label keys can be addressed."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)

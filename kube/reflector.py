@@ -1,0 +1,180 @@
+"""The IO of a watch: performs what `kube.watcher` asks for, decodes, and feeds the results back.
+
+Must not decide anything about the watch itself; decoding one object never fails the stream (see `read_object`).
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, TypedDict
+
+import msgspec
+
+from kube.client import PAGE, Client, ListMeta, decoder
+from kube.errors import KubeError, TransportError, from_status, parse_status
+from kube.resources import Resource
+from kube.store import Unreadable, UnreadableMeta
+from kube.watcher import Bookmark, Ended, Event, Failed, Input, Listed, Observed, Phase, State, delay, start, step
+
+log = logging.getLogger(__name__)
+
+INITIAL_END = "k8s.io/initial-events-end"
+"""Annotation of the bookmark that ends the first part of a streaming list."""
+
+
+class WatchOptions(TypedDict, total=False):
+    """The optional fields of `Target`."""
+
+    namespace: str | None
+    label_selector: str
+    field_selector: str
+    transform: Callable[[Any], Any] | None
+    streaming: bool
+    idle: float
+    lifetime: float
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What to watch and how to read it.
+
+    `transform` sees every decoded object before anyone else, to drop or copy what must not be kept. `idle` and
+    `lifetime` are seconds: silence after which a connection counts as dead (bookmarks come about once a minute), and
+    how long one watch is asked to last.
+    """
+
+    resource: Resource
+    type: Any
+    _: KW_ONLY
+    namespace: str | None = None
+    label_selector: str = ""
+    field_selector: str = ""
+    transform: Callable[[Any], Any] | None = None
+    streaming: bool = True
+    idle: float = 150.0
+    lifetime: float = 480.0
+
+    def selectors(self) -> tuple[tuple[str, str], ...]:
+        pairs = (("labelSelector", self.label_selector), ("fieldSelector", self.field_selector))
+        return tuple(pair for pair in pairs if pair[1])
+
+
+async def watch(
+    client: Client,
+    target: Target,
+    sink: Callable[[Event], None],
+    *,
+    on_error: Callable[[KubeError], None] | None = None,
+    jitter: Callable[[], float] = random.random,
+) -> None:
+    """Run the machine for ever, giving every event to `sink`. Ends only by cancellation or an error of `sink`."""
+    state = start(streaming=target.streaming)
+    while True:
+        await asyncio.sleep(delay(state, jitter()))
+        async with aclosing(_perform(client, target, state, jitter())) as inputs:
+            async for item in inputs:
+                if isinstance(item, Failed):
+                    level = logging.WARNING if state.failures else logging.INFO
+                    log.log(level, "%s of %s interrupted: %s", state.phase.value, target.resource, item.error)
+                    if on_error is not None:
+                        on_error(item.error)
+                state, events = step(state, item)
+                for event in events:
+                    sink(event)
+
+
+async def _perform(client: Client, target: Target, state: State, jitter: float) -> AsyncGenerator[Input]:
+    """Do what the state asks for; ends with the page, the stream or the failure."""
+    try:
+        if state.phase is Phase.LIST:
+            yield await _list(client, target, state.continue_token)
+            return
+        query = _watch_query(target, state, jitter)
+        async with client.watch(target.resource, query, namespace=target.namespace, idle=target.idle) as lines:
+            async for line in lines:
+                item = _read(line, target)
+                yield item
+                if isinstance(item, Failed):
+                    return
+        yield Ended()
+    except KubeError as error:
+        yield Failed(error)
+    except msgspec.MsgspecError as error:
+        yield Failed(TransportError(f"{target.resource}: an answer that is not what the API promises: {error}"))
+
+
+def _watch_query(target: Target, state: State, jitter: float) -> tuple[tuple[str, str], ...]:
+    query = (
+        *target.selectors(),
+        ("allowWatchBookmarks", "true"),
+        ("timeoutSeconds", str(int(target.lifetime * (1 + jitter / 4)))),
+    )
+    if state.phase is Phase.INITIAL:
+        return (*query, ("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"))
+    return (*query, ("resourceVersion", state.resource_version))
+
+
+class _RawPage(msgspec.Struct, frozen=True):
+    metadata: ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+async def _list(client: Client, target: Target, continue_token: str) -> Listed:
+    page = await client.list_page(
+        target.resource,
+        _RawPage,
+        namespace=target.namespace,
+        label_selector=target.label_selector,
+        field_selector=target.field_selector,
+        continue_token=continue_token,
+        limit=PAGE,
+    )
+    objects = tuple(read_object(bytes(item), target) for item in page.items or ())
+    return Listed(objects, page.metadata.resource_version, page.metadata.continue_token)
+
+
+class _Line(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class _PartialMeta(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    annotations: dict[str, str] = {}
+
+
+class _Partial(msgspec.Struct, frozen=True):
+    metadata: _PartialMeta
+
+
+def _read(line: bytes, target: Target) -> Input:
+    """One line of a watch as an input."""
+    event = decoder(_Line).decode(line)
+    if event.type == "ERROR":
+        status = parse_status(event.object)
+        if status is None:
+            return Failed(TransportError(f"{target.resource}: the stream reported an error without a Status"))
+        return Failed(from_status(status))
+    if event.type == "BOOKMARK":
+        meta = decoder(_Partial).decode(event.object).metadata
+        return Bookmark(meta.resource_version, initial_end=meta.annotations.get(INITIAL_END) == "true")
+    return Observed(read_object(bytes(event.object), target), deleted=event.type == "DELETED")
+
+
+def read_object(data: bytes, target: Target) -> Any:
+    """Decode from the object's own bytes: `msgspec.Raw` fields keep those alive, and never a whole page or chunk."""
+    try:
+        obj = decoder(target.type).decode(data)
+    except msgspec.ValidationError as error:
+        meta = decoder(_Partial).decode(data).metadata
+        known = UnreadableMeta(
+            namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=meta.resource_version
+        )
+        return Unreadable(known, str(error)[:200])
+    return obj if target.transform is None else target.transform(obj)

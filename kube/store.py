@@ -1,0 +1,320 @@
+"""The cache of one resource: what the watch says, overlaid with what we wrote and the watch has not shown yet.
+
+Reads are of frozen objects in memory. One writer, the informer, feeds the watch side; `overlay` and `overlay_deleted`
+give read-your-writes for creates, status writes and deletes alike, so that a reconcile never plans on a state older
+than its own writes: nothing that was created is created again and nothing deleted is deleted again.
+
+How an overlay ends: resourceVersions of one resource are ordered numbers and a watch delivers them in order. An answer
+at version V is newer than the cache exactly while the watch has not reached V; from then on the watch is right, also
+when the object is already gone again. Thus an event that arrives before the HTTP answer needs no care, and a write that
+failed leaves nothing behind. A write of unknown outcome (timeout) is not overlaid: the caller tries again by name and
+the server answers AlreadyExists or 404, which are outcomes. Must not do IO.
+"""
+
+import enum
+import heapq
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+Key = tuple[str, str]
+"""(namespace, name); namespace is "" for cluster-scoped objects."""
+
+OVERLAY_TTL = 300.0
+"""Seconds after which an overlay is dropped even if the watch never caught up (a server restored from a backup)."""
+
+
+class Meta(Protocol):
+    """What the store reads of metav1.ObjectMeta."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def resource_version(self) -> str: ...
+
+
+class Object(Protocol):
+    """Any decoded object with typed metadata."""
+
+    @property
+    def metadata(self) -> Any:
+        """A `Meta`; Any, so that a struct's own metadata class fits without a cast."""
+
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableMeta:
+    """Metadata of an object whose rest could not be decoded."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands in for an object that does not decode. It is listed under `Store.unreadable` and in no view."""
+
+    metadata: UnreadableMeta
+    reason: str
+
+
+class ChangeKind(enum.Enum):
+    """What happened to an object in the cache."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+class Change(NamedTuple, Generic[T]):
+    """`old` is None when ADDED unless it is our own overlay; then `old` and `new` have the same resourceVersion."""
+
+    kind: ChangeKind
+    old: T | None
+    new: T | None
+
+
+Changes = list[Change[T]]
+Objects = list[T]
+
+
+@dataclass(slots=True)
+class _Pin(Generic[T]):
+    """A key whose visible value is ours until the watch reaches `version`. `written` None means deleted by us."""
+
+    version: int
+    uid: str
+    written: T | None
+    watched: T | None
+    expires: float
+
+
+IndexFunction = Callable[[Any], Iterable[str]]
+
+
+@dataclass(slots=True)
+class _Next(Generic[T]):
+    """The generation that a running list is filling."""
+
+    objects: dict[Key, T] = field(default_factory=dict)
+    unreadable: dict[Key, str] = field(default_factory=dict)
+
+
+def key_of(obj: Object) -> Key:
+    return obj.metadata.namespace, obj.metadata.name
+
+
+def version_of(obj: Object) -> int:
+    """The resourceVersion as the ordered number Kubernetes promises it to be; 0 when there is none."""
+    return int(obj.metadata.resource_version or 0)
+
+
+class Store(Generic[T]):
+    """Objects by key and by named indexes. Not safe for threads; every method is synchronous."""
+
+    def __init__(
+        self, indexes: Mapping[str, IndexFunction] | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._functions = dict(indexes or {})
+        self._indexes: dict[str, dict[str, dict[Key, T]]] = {name: {} for name in self._functions}
+        self._objects: dict[Key, T] = {}
+        self._pins: dict[Key, _Pin[T]] = {}
+        self._due: list[tuple[int, Key]] = []
+        self._next: _Next[T] | None = None
+        self._clock = clock
+        self.unreadable: dict[Key, str] = {}
+        """Why an object that exists is not in the store. A reconcile that misses an object should look here."""
+        self.seen = 0
+        """The resourceVersion that the watch has reached."""
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, namespace: str, name: str) -> T | None:
+        return self._objects.get((namespace, name))
+
+    def list(self, namespace: str | None = None) -> Objects[T]:
+        """All objects, or those of one namespace (a scan)."""
+        return [obj for (space, _), obj in self._objects.items() if namespace is None or space == namespace]
+
+    def by_index(self, index: str, key: str) -> Objects[T]:
+        """Objects for which the index function gave `key`, in no promised order."""
+        return list(self._indexes[index].get(key, {}).values())
+
+    # What this process wrote
+
+    def overlay(self, obj: T) -> None:
+        """Show an object as the API server returned it from a create or patch, until the watch has caught up."""
+        key, version = key_of(obj), version_of(obj)
+        pin, current = self._pins.get(key), self._objects.get(key)
+        if version <= self.seen or (current is not None and version_of(current) >= version):
+            return
+        self._pin(key, _Pin(version, obj.metadata.uid, obj, pin.watched if pin else current, 0.0))
+        self._set(key, obj)
+
+    def overlay_deleted(self, namespace: str, name: str, uid: str) -> None:
+        """Hide the object with that uid, which the API server said is gone, until the watch says so too."""
+        key = namespace, name
+        current = self._objects.get(key)
+        if current is None or current.metadata.uid != uid:
+            return
+        pin = self._pins.get(key)
+        self._pin(key, _Pin(version_of(current), uid, None, pin.watched if pin else current, 0.0))
+        self._set(key, None)
+
+    def _pin(self, key: Key, pin: _Pin[T]) -> None:
+        """Pins stay ordered by expiry, so that looking for expired ones is cheap."""
+        pin.expires = self._clock() + OVERLAY_TTL
+        self._pins.pop(key, None)
+        self._pins[key] = pin
+        if pin.written is not None:
+            heapq.heappush(self._due, (pin.version, key))
+
+    # What the watch says: used by the informer only
+
+    def begin(self) -> None:
+        """A list starts. Readers keep the old generation until `commit`; an unfinished list is thrown away."""
+        self._next = _Next()
+
+    def apply(self, obj: T | Unreadable) -> Changes[T]:
+        key = key_of(obj)
+        if self._next is not None:
+            self._fill(self._next, key, obj)
+            return []
+        if isinstance(obj, Unreadable):
+            self.unreadable[key] = obj.reason
+            watched = None
+        else:
+            self.unreadable.pop(key, None)
+            watched = obj
+        return self._watched(key, watched, obj) + self.advance(version_of(obj))
+
+    def remove(self, obj: T | Unreadable) -> Changes[T]:
+        key = key_of(obj)
+        if self._next is not None:
+            self._next.objects.pop(key, None)
+            self._next.unreadable.pop(key, None)
+            return []
+        self.unreadable.pop(key, None)
+        return self._watched(key, None, obj) + self.advance(version_of(obj))
+
+    @staticmethod
+    def _fill(generation: _Next[T], key: Key, obj: T | Unreadable) -> None:
+        if isinstance(obj, Unreadable):
+            generation.objects.pop(key, None)
+            generation.unreadable[key] = obj.reason
+        else:
+            generation.unreadable.pop(key, None)
+            generation.objects[key] = obj
+
+    def _watched(self, key: Key, watched: T | None, event: T | Unreadable) -> Changes[T]:
+        """One event of the watch for one key; `watched` is None when the object is gone (or unreadable)."""
+        pin = self._pins.get(key)
+        if pin is None:
+            return self._show(key, self._objects.get(key), watched)
+        same = event.metadata.uid == pin.uid
+        if pin.written is None and watched is not None and same:
+            pin.watched = watched
+            return []
+        if pin.written is not None and version_of(event) < pin.version:
+            pin.watched = watched
+            return []
+        del self._pins[key]
+        return self._show(key, pin.watched, watched)
+
+    def _show(self, key: Key, watched_before: T | None, watched: T | None) -> Changes[T]:
+        """Make the watch's value visible. The kind compares watch with watch, `old` is what readers saw."""
+        old = self._objects.get(key)
+        self._set(key, watched)
+        if watched is not None:
+            kind = ChangeKind.ADDED if watched_before is None else ChangeKind.MODIFIED
+            return [Change(kind, old, watched)]
+        gone = old if old is not None else watched_before
+        return [] if gone is None else [Change(ChangeKind.DELETED, gone, None)]
+
+    def advance(self, version: int) -> Changes[T]:
+        """The watch has reached `version`: overlays up to it that it did not confirm are over."""
+        self.seen = max(self.seen, version)
+        changes: Changes[T] = []
+        while self._due and self._due[0][0] <= self.seen:
+            reached, key = heapq.heappop(self._due)
+            pin = self._pins.get(key)
+            if pin is not None and pin.written is not None and pin.version <= reached:
+                changes += self._unpin(key)
+        now = self._clock()
+        while self._pins and next(iter(self._pins.values())).expires <= now:
+            changes += self._unpin(next(iter(self._pins)))
+        return changes
+
+    def _unpin(self, key: Key) -> Changes[T]:
+        pin = self._pins.pop(key)
+        return self._show(key, pin.watched, pin.watched)
+
+    def commit(self, version: int) -> Changes[T]:
+        """The list is complete at `version`: swap generations and tell what differs."""
+        if self._next is None:
+            raise RuntimeError("commit without begin")
+        fresh, self._next = self._next, None
+        before, self._objects = self._objects, {}
+        self.unreadable = fresh.unreadable
+        self._indexes = {name: {} for name in self._functions}
+        pins, self._pins, self._due = self._pins, {}, []
+        self.seen = version
+        for key, obj in fresh.objects.items():
+            self._set(key, obj)
+        for key, pin in pins.items():
+            _restore(before, key, pin.watched)
+            watched = fresh.objects.get(key)
+            newer = pin.version > version if pin.written is not None else _uid(watched) == pin.uid
+            if newer and pin.expires > self._clock():
+                pin.watched = watched
+                self._pins[key] = pin
+                if pin.written is not None:
+                    heapq.heappush(self._due, (pin.version, key))
+                self._set(key, pin.written)
+        return _differences(before, self._objects)
+
+    def _set(self, key: Key, obj: T | None) -> None:
+        old = self._objects.pop(key, None)
+        if obj is not None:
+            self._objects[key] = obj
+        for name, function in self._functions.items():
+            index = self._indexes[name]
+            for value in () if old is None else function(old):
+                bucket = index.get(value, {})
+                bucket.pop(key, None)
+                if not bucket:
+                    index.pop(value, None)
+            for value in () if obj is None else function(obj):
+                index.setdefault(value, {})[key] = obj  # type: ignore[assignment]  # obj is not None here
+
+
+def _uid(obj: Object | None) -> str | None:
+    return None if obj is None else obj.metadata.uid
+
+
+def _restore(objects: dict[Key, T], key: Key, watched: T | None) -> None:
+    """Undo an overlay in a generation that is being replaced, so that handlers hear what the watch has to tell."""
+    objects.pop(key, None)
+    if watched is not None:
+        objects[key] = watched
+
+
+def _differences(before: Mapping[Key, T], after: Mapping[Key, T]) -> list[Change[T]]:
+    changes = [Change(ChangeKind.DELETED, old, None) for key, old in before.items() if key not in after]
+    for key, new in after.items():
+        old = before.get(key)
+        if old is None:
+            changes.append(Change(ChangeKind.ADDED, None, new))
+        elif old.metadata.resource_version != new.metadata.resource_version:
+            changes.append(Change(ChangeKind.MODIFIED, old, new))
+    return changes

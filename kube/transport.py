@@ -1,0 +1,199 @@
+"""One HTTP exchange with the API server: limits, timeouts, credentials. One attempt; retrying is `kube.client`'s.
+
+kubernetes_asyncio gives the aiohttp session; its API client is not used, because it has no default timeout, re-encodes
+every body and guesses content types. Must not decode objects.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import aiohttp
+from kubernetes_asyncio.client.rest import RESTClientObject
+
+from kube.config import Credentials
+from kube.errors import Call, TransportError, from_response
+
+MAX_LINE = 16 << 20
+"""Bytes of one watch event. The API server accepts objects up to about 3 MiB; a longer line is not one."""
+
+MAX_IN_FLIGHT = 128
+"""Requests in flight at once. Watches are not counted, so that they cannot starve writes."""
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds to get a connection, TLS included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call. `timeout` is in seconds: of the whole exchange, or of silence on a stream. `path` is not encoded.
+
+    `limited` False passes the client-side rate and concurrency limits (lease renewals must not queue behind a burst of
+    creates).
+    """
+
+    method: str
+    path: str
+    verb: str
+    query: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = None
+    content_type: str = "application/json"
+    timeout: float = 30.0
+    limited: bool = True
+
+    @property
+    def call(self) -> Call:
+        return Call(self.verb, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer, whatever its status. Header names are lower-case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport(Protocol):
+    """What `Client` needs. Tests wrap it to inject faults."""
+
+    async def send(self, request: Request) -> Response:
+        """Any status is an answer; only `TransportError` is raised."""
+
+    def stream(self, request: Request) -> contextlib.AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Lines of a watch. Entering raises `ApiError` for any status but 200; reading raises `TransportError`."""
+
+    async def close(self) -> None: ...
+
+
+class RequestMetrics(Protocol):
+    """Hook for `rest_client_requests_total{code,method,host}`; `code` is "<error>" when there was no answer."""
+
+    def requested(self, code: str, method: str, host: str) -> None: ...
+
+
+class TokenBucket:
+    """Client-side rate limit: `burst` at once, then `qps` per second, first come first served."""
+
+    def __init__(self, qps: float, burst: int) -> None:
+        self._interval = 1.0 / qps
+        self._credit = (max(burst, 1) - 1) * self._interval
+        self._slot = float("-inf")
+
+    async def acquire(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._slot = max(self._slot + self._interval, now - self._credit)
+        if self._slot > now:
+            await asyncio.sleep(self._slot - now)
+
+
+class HttpTransport:
+    """The real transport. Create and close it inside one running event loop."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        user_agent: str,
+        qps: float = 500.0,
+        burst: int = 500,
+        metrics: RequestMetrics | None = None,
+    ) -> None:
+        self._credentials = credentials
+        self._user_agent = user_agent
+        self._bucket = TokenBucket(qps, burst)
+        self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._metrics = metrics
+        self._session: aiohttp.ClientSession = RESTClientObject(credentials.configuration, maxsize=0).pool_manager
+
+    async def send(self, request: Request) -> Response:
+        if not request.limited:
+            return await self._authorized(request)
+        async with self._in_flight:
+            await self._bucket.acquire()
+            return await self._authorized(request)
+
+    async def _authorized(self, request: Request) -> Response:
+        generation = self._credentials.generation
+        response = await self._exchange(request)
+        if response.status == 401 and await self._credentials.renew(generation):
+            return await self._exchange(request)
+        return response
+
+    async def _exchange(self, request: Request) -> Response:
+        limits = aiohttp.ClientTimeout(total=request.timeout, sock_connect=CONNECT_TIMEOUT)
+        async with self._open(request, limits) as response:
+            body = await response.read()
+            return Response(response.status, _lower(response.headers), body)
+
+    @contextlib.asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        await self._bucket.acquire()
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=request.timeout)
+        for last in (False, True):
+            generation = self._credentials.generation
+            async with self._open(request, limits) as response:
+                if response.status == 200:
+                    async with contextlib.aclosing(_lines(response.content)) as lines:
+                        yield lines
+                    return
+                body = await response.read()
+                if response.status != 401 or last or not await self._credentials.renew(generation):
+                    raise from_response(response.status, _lower(response.headers), body, request.call)
+
+    @contextlib.asynccontextmanager
+    async def _open(self, request: Request, limits: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
+        """One exchange; every way in which aiohttp says "no answer" becomes a TransportError."""
+        headers = {"User-Agent": self._user_agent, "Accept": "application/json", **await self._credentials.headers()}
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        code = "<error>"
+        try:
+            async with self._session.request(
+                request.method,
+                self._credentials.server + request.path,
+                params=request.query,
+                data=request.body,
+                headers=headers,
+                timeout=limits,
+                allow_redirects=False,
+                **self._credentials.connection(),
+            ) as response:
+                code = str(response.status)
+                yield response
+        except aiohttp.ClientConnectorError as error:
+            raise TransportError(f"{request.verb} {request.path}: {error}", sent=False) from error
+        except (aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
+            raise TransportError(f"{request.verb} {request.path}: no connection: {error}", sent=False) from error
+        except TimeoutError as error:
+            raise TransportError(f"{request.verb} {request.path}: no answer in {request.timeout:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"{request.verb} {request.path}: {type(error).__name__}: {error}") from error
+        finally:
+            if self._metrics is not None:
+                self._metrics.requested(code, request.method, self._credentials.host)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes]:
+    """Split on newlines; a partial last line (a cut connection) is dropped, never half-decoded."""
+    rest = bytearray()
+    async for chunk in content.iter_any():
+        rest += chunk
+        if b"\n" in chunk:
+            *lines, last = bytes(rest).split(b"\n")
+            rest = bytearray(last)
+            for line in lines:
+                if line:
+                    yield line
+        elif len(rest) > MAX_LINE:
+            raise TransportError(f"a watch event is longer than {MAX_LINE} bytes")

@@ -1,0 +1,214 @@
+"""List and watch as a pure state machine; `kube.reflector` does its IO.
+
+`step(state, input) -> (state, events)` holds every decision: pages, streaming list with fallback, bookmarks, relist on
+410, which resourceVersion to resume from, how long to wait. Between `Init` and `InitDone` the events describe a new
+generation of the whole collection. Must not do IO, read a clock or keep objects.
+"""
+
+import enum
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kube.errors import ApiError, BadRequest, Gone, Invalid, KubeError
+
+FIRST_DELAY = 0.8
+"""Seconds before the first try after a failure; doubles, with jitter of half either way."""
+
+MAX_DELAY = 30.0
+"""Longest wait between tries, in seconds: an API server that is back should be noticed within a minute."""
+
+STREAMING_TRIES = 3
+"""Failures of a streaming list after which pages are tried instead."""
+
+
+class Phase(enum.Enum):
+    """What has to be done next."""
+
+    LIST = "list"
+    """Ask for the next page."""
+    INITIAL = "initial"
+    """Open a watch that sends the whole collection first (streaming list)."""
+    WATCH = "watch"
+    """Open a watch from `resource_version`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Where the watch stands. `begun`: this generation's Init was sent. `heard`: this stream has said something."""
+
+    phase: Phase
+    resource_version: str = ""
+    continue_token: str = ""
+    begun: bool = False
+    heard: bool = False
+    streaming: bool = True
+    failures: int = 0
+    pause: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Input: one page of a list."""
+
+    objects: tuple[Any, ...]
+    resource_version: str
+    continue_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Input: one event of a watch stream; `deleted` tells DELETED from ADDED and MODIFIED."""
+
+    obj: Any
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """Input: progress without an object. `initial_end` ends the first part of a streaming list."""
+
+    resource_version: str
+    initial_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Input: the list or watch failed, or the stream carried an ERROR event."""
+
+    error: KubeError
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Input: the server closed the stream, as it does every few minutes."""
+
+
+Input = Listed | Observed | Bookmark | Failed | Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Init:
+    """Event: a new generation begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class InitDone:
+    """Event: the generation is complete as of `version`."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Event: the object (or `Unreadable`) exists in this state."""
+
+    obj: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Event: the object is gone; `obj` is its last state."""
+
+    obj: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Event: everything up to `version` was delivered."""
+
+    version: int
+
+
+Event = Init | InitDone | Apply | Delete | Progress
+Output = tuple[State, tuple[Event, ...]]
+
+
+def start(*, streaming: bool = True) -> State:
+    """The state before anything is known."""
+    return State(phase=Phase.INITIAL if streaming else Phase.LIST, streaming=streaming)
+
+
+def delay(state: State, jitter: float) -> float:
+    """Seconds to wait before acting on the state; `jitter` in [0, 1)."""
+    if not state.failures:
+        return state.pause
+    backoff: float = min(MAX_DELAY, FIRST_DELAY * 2 ** min(state.failures - 1, 10))
+    return max(state.pause, backoff * (0.5 + jitter))
+
+
+def step(state: State, item: Input) -> Output:
+    """What an input does to the state, and what the consumer has to know."""
+    match item:
+        case Listed():
+            return _listed(state, item)
+        case Observed():
+            return _observed(state, item)
+        case Bookmark():
+            return _bookmark(state, item)
+        case Failed():
+            return _failed(state, item.error), ()
+        case Ended():
+            return _ended(state), ()
+
+
+def _listed(state: State, page: Listed) -> Output:
+    events: list[Event] = [] if state.begun else [Init()]
+    events += [Apply(obj) for obj in page.objects]
+    state = replace(state, begun=True, failures=0, pause=0.0)
+    if page.continue_token:
+        return replace(state, continue_token=page.continue_token), tuple(events)
+    events.append(InitDone(int(page.resource_version)))
+    return _watching(state, page.resource_version), tuple(events)
+
+
+def _observed(state: State, item: Observed) -> Output:
+    event = Delete(item.obj) if item.deleted else Apply(item.obj)
+    if state.phase is Phase.INITIAL:
+        events = (event,) if state.begun else (Init(), event)
+        return replace(state, begun=True, heard=True), events
+    version = item.obj.metadata.resource_version
+    if int(version) <= int(state.resource_version):
+        return replace(state, heard=True), ()
+    return replace(state, resource_version=version, heard=True, failures=0, pause=0.0), (event,)
+
+
+def _bookmark(state: State, item: Bookmark) -> Output:
+    version = int(item.resource_version)
+    if state.phase is Phase.INITIAL:
+        if not item.initial_end:
+            return replace(state, heard=True), ()
+        events: tuple[Event, ...] = () if state.begun else (Init(),)
+        return replace(_watching(state, item.resource_version), heard=True), (*events, InitDone(version))
+    if version < int(state.resource_version):
+        return replace(state, heard=True), ()
+    state = replace(state, resource_version=item.resource_version, heard=True, failures=0, pause=0.0)
+    return state, (Progress(version),)
+
+
+def _watching(state: State, resource_version: str) -> State:
+    return State(phase=Phase.WATCH, resource_version=resource_version, streaming=state.streaming)
+
+
+def _failed(state: State, error: KubeError) -> State:
+    pause = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
+    state = replace(state, failures=state.failures + 1, pause=pause, heard=False)
+    refused = isinstance(error, Invalid | BadRequest)
+    if state.phase is Phase.WATCH and not refused and not isinstance(error, Gone):
+        return state
+    if state.phase is Phase.INITIAL and refused:
+        state = replace(state, streaming=False, failures=0)
+    return _relist(state)
+
+
+def _relist(state: State) -> State:
+    streaming = state.streaming and state.failures < STREAMING_TRIES
+    return replace(
+        state, phase=Phase.INITIAL if streaming else Phase.LIST, resource_version="", continue_token="", begun=False
+    )
+
+
+def _ended(state: State) -> State:
+    """A stream that ended without a word counts as a failure, or a broken proxy would be asked in a tight loop."""
+    if state.phase is Phase.WATCH:
+        return replace(state, heard=False, pause=0.0, failures=0 if state.heard else state.failures + 1)
+    return _relist(replace(state, heard=False, failures=state.failures + 1))

@@ -1,0 +1,219 @@
+"""The keyed work queue between watches and workers: level-triggered, de-duplicating, delaying.
+
+A key waits at most once, with the highest priority and the earliest time it was added for. A key being worked on is not
+handed out again until `done`; if it was added meanwhile it runs once more. Single event loop, no locks. Must not know
+what a key means.
+"""
+
+import asyncio
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+LOW_PRIORITY = -100
+"""For objects of the initial list: after a restart, what changes now goes before what merely exists."""
+
+BASE_DELAY = 0.005
+"""Seconds before the first retry of a failing key; doubles with every failure."""
+
+MAX_DELAY = 1000.0
+"""Longest back-off in seconds."""
+
+
+class QueueMetrics(Protocol):
+    """Hooks for the workqueue_* metrics; durations in seconds. Gauges are read from the queue at scrape time."""
+
+    def added(self) -> None: ...
+    def taken(self, waited: float) -> None: ...
+    def finished(self, worked: float) -> None: ...
+    def retried(self) -> None: ...
+
+
+class NoQueueMetrics:
+    """Counts nothing."""
+
+    def added(self) -> None: ...
+    def taken(self, waited: float) -> None: ...
+    def finished(self, worked: float) -> None: ...
+    def retried(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Waiting:
+    priority: int
+    ready_at: float
+    since: float
+    token: int
+    ready: bool = False
+
+
+class WorkQueue(Generic[K]):
+    """Use inside one event loop; `clock` is monotonic seconds and defaults to the loop's."""
+
+    def __init__(self, *, metrics: QueueMetrics | None = None, clock: Callable[[], float] | None = None) -> None:
+        self._metrics = metrics or NoQueueMetrics()
+        self._now = clock or (lambda: asyncio.get_running_loop().time())
+        self._waiting: dict[K, _Waiting] = {}
+        self._ready: list[tuple[int, int, K]] = []
+        self._delayed: list[tuple[float, int, K]] = []
+        self._working: dict[K, float] = {}
+        self._failures: Counter[K] = Counter()
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._tokens = 0
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Keys that wait, delayed ones included."""
+        return len(self._waiting)
+
+    def depth(self) -> dict[int, int]:
+        """Keys ready to be taken, by priority (workqueue_depth)."""
+        return dict(Counter(entry.priority for entry in self._waiting.values() if entry.ready))
+
+    def unfinished_seconds(self) -> float:
+        """Seconds spent so far by all keys being worked on."""
+        now = self._now()
+        return sum(now - started for started in self._working.values())
+
+    def longest_running_seconds(self) -> float:
+        return max((self._now() - started for started in self._working.values()), default=0.0)
+
+    def add(self, key: K, priority: int = 0) -> None:
+        """The key needs work now."""
+        self._add(key, 0.0, priority)
+
+    def add_after(self, key: K, seconds: float, priority: int = 0) -> None:
+        """The key needs work in `seconds`, or earlier if somebody else asks for that."""
+        self._add(key, max(0.0, seconds), priority)
+
+    def add_rate_limited(self, key: K, priority: int = 0, *, at_least: float = 0.0) -> None:
+        """Work on the key failed: add it after its back-off, and not before `at_least` seconds."""
+        delay = min(MAX_DELAY, BASE_DELAY * 2 ** min(self._failures[key], 30))
+        self._failures[key] += 1
+        self._metrics.retried()
+        self._add(key, max(delay, at_least), priority)
+
+    def forget(self, key: K) -> None:
+        """The key is fine: its back-off starts from the beginning next time."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: K) -> int:
+        """Failures of the key since it was last forgotten."""
+        return self._failures.get(key, 0)
+
+    async def get(self) -> K | None:
+        """The next key to work on, or None once the queue is shut down. Every key must be given to `done`."""
+        while not self._closed:
+            if (key := self._take()) is not None:
+                return key
+            getter = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                if getter.done() and not getter.cancelled():
+                    self._wake()
+                raise
+            finally:
+                if getter in self._getters:
+                    self._getters.remove(getter)
+        return None
+
+    def done(self, key: K) -> None:
+        """Work on the key has ended; if it was added meanwhile and is due, it can be taken again."""
+        self._metrics.finished(self._now() - self._working.pop(key))
+        entry = self._waiting.get(key)
+        if entry is not None and entry.ready:
+            self._push_ready(key, entry)
+
+    def shutdown(self) -> None:
+        """Hand out nothing any more: what waits is dropped, since the next process lists everything anyway."""
+        self._closed = True
+        self._waiting.clear()
+        self._ready.clear()
+        self._delayed.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._getters:
+            self._wake()
+
+    def _add(self, key: K, delay: float, priority: int) -> None:
+        if self._closed:
+            return
+        now = self._now()
+        entry = self._waiting.get(key)
+        if entry is None:
+            entry = self._waiting[key] = _Waiting(priority, now + delay, now, 0)
+            self._metrics.added()
+        elif priority <= entry.priority and (entry.ready or now + delay >= entry.ready_at):
+            return
+        else:
+            entry.priority = max(entry.priority, priority)
+            entry.ready_at = min(entry.ready_at, now + delay)
+        self._tokens += 1
+        entry.token = self._tokens
+        if entry.ready or entry.ready_at <= now:
+            self._make_ready(key, entry, now)
+        else:
+            heapq.heappush(self._delayed, (entry.ready_at, entry.token, key))
+            self._arm()
+
+    def _make_ready(self, key: K, entry: _Waiting, now: float) -> None:
+        if not entry.ready:
+            entry.ready, entry.since = True, now
+        if key not in self._working:
+            self._push_ready(key, entry)
+
+    def _push_ready(self, key: K, entry: _Waiting) -> None:
+        heapq.heappush(self._ready, (-entry.priority, entry.token, key))
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+    def _take(self) -> K | None:
+        """Heap entries whose token is not the key's current one were superseded and are skipped."""
+        while self._ready:
+            _, token, key = heapq.heappop(self._ready)
+            entry = self._waiting.get(key)
+            if entry is None or entry.token != token or key in self._working:
+                continue
+            del self._waiting[key]
+            now = self._now()
+            self._working[key] = now
+            self._metrics.taken(now - entry.since)
+            return key
+        return None
+
+    def _arm(self) -> None:
+        """Keep one timer, for the earliest delayed key."""
+        while self._delayed and not self._current(self._delayed[0]):
+            heapq.heappop(self._delayed)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._delayed:
+            wait = max(0.0, self._delayed[0][0] - self._now())
+            self._timer = asyncio.get_running_loop().call_later(wait, self._promote)
+
+    def _current(self, item: tuple[float, int, K]) -> bool:
+        entry = self._waiting.get(item[2])
+        return entry is not None and entry.token == item[1] and not entry.ready
+
+    def _promote(self) -> None:
+        now = self._now()
+        self._timer = None
+        while self._delayed and (self._delayed[0][0] <= now or not self._current(self._delayed[0])):
+            item = heapq.heappop(self._delayed)
+            if self._current(item):
+                self._make_ready(item[2], self._waiting[item[2]], now)
+        self._arm()

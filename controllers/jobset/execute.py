@@ -1,0 +1,262 @@
+"""Carries out a plan: the only file of the JobSet controller that writes to the API server.
+
+Order: deletions, Service and claims; then Jobs; then one status write; then events. What the server answers goes into
+the caches at once, so that the next plan sees it. "Not found" on a deletion and "already exists, and ours" on a
+creation are outcomes; every other error is collected, so that one Job that is refused does not hold up the others.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from api import keys
+from api.batch import Job, Owned
+from api.jobset import JobSet, JobSetStatus
+from api.meta import JSON
+from controllers.jobset.actions import (
+    CreateClaim,
+    CreateJob,
+    CreateService,
+    DeleteJob,
+    DeleteJobSet,
+    Event,
+    PatchJob,
+    Plan,
+)
+from kube.client import Client
+from kube.errors import AlreadyExists, ApiError, Invalid, KubeError, NotFound
+from kube.patches import merge_diff
+from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
+from kube.store import Store
+
+JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, "jobsets")
+
+PARALLEL_WRITES = 50
+"""Requests in flight for one JobSet; the client's own rate limit stands behind it."""
+
+NOTE_ERRORS = 5
+"""Failed Jobs whose errors fit into one event (a note has at most 1024 bytes); the rest is counted."""
+
+T = TypeVar("T")
+
+
+class Recorder(Protocol):
+    """Where events go; never waits."""
+
+    def record(self, regarding: JSON, event_type: str, reason: str, note: str) -> None: ...
+
+
+class Outcomes(Protocol):
+    """Counts finished JobSets, once each, after their status is stored."""
+
+    def finished(self, namespace: str, name: str, state: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """What the watches have seen, overlaid with what was written here."""
+
+    jobsets: Store[JobSet]
+    jobs: Store[Job]
+    services: Store[Owned]
+    claims: Store[Owned]
+
+
+class ForeignObjectError(KubeError):
+    """An object with a name of ours belongs to somebody else."""
+
+
+class PartialFailure(ExceptionGroup[Exception]):
+    """Some writes of a plan failed; the others were done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """Writes for one process. Stateless but for the caches it fills."""
+
+    client: Client
+    caches: Caches
+    recorder: Recorder
+    outcomes: Outcomes
+
+    async def execute(self, js: JobSet, plan: Plan) -> None:
+        """Do it all. Raises `PartialFailure` when something failed, after the counters were written."""
+        errors = await self._prepare(js, plan)
+        if not errors:
+            errors = await self._jobs(js, plan)
+        status = plan.counters if errors else plan.status
+        if status is not None:
+            await self._write_status(js, status)
+        if errors:
+            raise PartialFailure(f"{len(errors)} of {len(plan.actions)} writes failed", errors)
+        for event in plan.events:
+            self._event(js, event)
+        if any(isinstance(action, DeleteJobSet) for action in plan.actions):
+            await self._delete_jobset(js)
+
+    async def _prepare(self, js: JobSet, plan: Plan) -> list[Exception]:
+        """What Jobs need or make room for: deletions, the Service, the claims."""
+        deletions = [action for action in plan.actions if isinstance(action, DeleteJob)]
+        errors = await each(deletions, lambda action: self._delete_job(js, action))
+        services = [action for action in plan.actions if isinstance(action, CreateService)]
+        failed = await each(services, lambda action: self._create_service(js, action))
+        self._report(js, "HeadlessServiceCreationFailed", failed)
+        claims = [action for action in plan.actions if isinstance(action, CreateClaim)]
+        unclaimed = await each(claims, lambda action: self._create_claim(js, action))
+        self._report(js, "PVCCreationFailed", unclaimed)
+        return [*errors, *failed, *unclaimed]
+
+    async def _jobs(self, js: JobSet, plan: Plan) -> list[Exception]:
+        creations = [action for action in plan.actions if isinstance(action, CreateJob)]
+        failed = await each(creations, lambda action: self._create_job(js, action))
+        self._report(js, "JobCreationFailed", failed)
+        patches = [action for action in plan.actions if isinstance(action, PatchJob)]
+        return [*failed, *await each(patches, lambda action: self._patch_job(js, action))]
+
+    async def _create_job(self, js: JobSet, action: CreateJob) -> None:
+        namespace = js.metadata.namespace
+        try:
+            job = await self.client.create(JOBS, action.body, namespace=namespace, type=Job)
+        except AlreadyExists:
+            job = await self.client.get(JOBS, action.name, namespace=namespace, type=Job)
+            self._check_ours(js, job, f"job {action.name!r}")
+        except ApiError as error:
+            raise KubeError(f'job "{action.name}" creation failed with error: {error.message}') from error
+        self.caches.jobs.overlay(job)
+
+    async def _delete_job(self, js: JobSet, action: DeleteJob) -> None:
+        namespace = js.metadata.namespace
+        try:
+            left = await self.client.delete(
+                JOBS,
+                action.name,
+                namespace=namespace,
+                propagation_policy="Foreground",
+                uid=action.uid,
+                type=Job,
+            )
+        except NotFound:
+            left = None
+        if left is None:
+            self.caches.jobs.overlay_deleted(namespace, action.name, action.uid)
+        else:
+            self.caches.jobs.overlay(left)
+
+    async def _patch_job(self, js: JobSet, action: PatchJob) -> None:
+        namespace = js.metadata.namespace
+        try:
+            job = await self.client.patch(JOBS, action.name, action.patch, namespace=namespace, type=Job)
+        except Invalid:
+            if not action.template_changed:
+                raise
+            unstarted = {"metadata": {"uid": action.uid}, "status": {"startTime": None}}
+            await self.client.patch(JOBS, action.name, unstarted, namespace=namespace, subresource="status")
+            job = await self.client.patch(JOBS, action.name, action.patch, namespace=namespace, type=Job)
+        self.caches.jobs.overlay(job)
+
+    async def _create_service(self, js: JobSet, action: CreateService) -> None:
+        namespace = js.metadata.namespace
+        try:
+            service = await self.client.create(SERVICES, action.body, namespace=namespace, type=Owned)
+        except AlreadyExists:
+            name = action.body["metadata"]["name"]
+            service = await self.client.get(SERVICES, name, namespace=namespace, type=Owned)
+        self.caches.services.overlay(service)
+
+    async def _create_claim(self, js: JobSet, action: CreateClaim) -> None:
+        namespace = js.metadata.namespace
+        try:
+            claim = await self.client.create(PERSISTENT_VOLUME_CLAIMS, action.body, namespace=namespace, type=Owned)
+        except AlreadyExists:
+            claim = await self.client.get(PERSISTENT_VOLUME_CLAIMS, action.name, namespace=namespace, type=Owned)
+        self.caches.claims.overlay(claim)
+
+    async def _write_status(self, js: JobSet, status: JobSetStatus) -> None:
+        """One merge patch, conditional on the state that was planned on."""
+        changes = merge_diff(status_json(js.status), status_json(status))
+        patch = {
+            "metadata": {"uid": js.metadata.uid, "resourceVersion": js.metadata.resource_version},
+            "status": {**changes, "restarts": status.restarts},
+        }
+        stored = await self.client.patch(
+            JOBSETS,
+            js.metadata.name,
+            patch,
+            namespace=js.metadata.namespace,
+            subresource="status",
+            type=JobSet,
+        )
+        self.caches.jobsets.overlay(stored)
+        if status.terminal_state and status.terminal_state != js.status.terminal_state:
+            self.outcomes.finished(js.metadata.namespace, js.metadata.name, status.terminal_state)
+
+    async def _delete_jobset(self, js: JobSet) -> None:
+        try:
+            await self.client.delete(
+                JOBSETS,
+                js.metadata.name,
+                namespace=js.metadata.namespace,
+                propagation_policy="Foreground",
+                uid=js.metadata.uid,
+            )
+        except NotFound:
+            return
+
+    def _check_ours(self, js: JobSet, job: Job, what: str) -> None:
+        owner = job.metadata.controller()
+        if owner is None or owner.uid != js.metadata.uid:
+            whose = f"{owner.kind} {owner.name!r}" if owner else "nobody"
+            raise ForeignObjectError(
+                f"{what} exists already and belongs to {whose}: delete or rename it, or rename the JobSet"
+            )
+
+    def _report(self, js: JobSet, reason: str, errors: list[Exception]) -> None:
+        """One Warning for all failures of a kind."""
+        if not errors:
+            return
+        texts = [str(error) for error in errors[:NOTE_ERRORS]]
+        if len(errors) > NOTE_ERRORS:
+            texts.append(f"and {len(errors) - NOTE_ERRORS} more")
+        self._event(js, Event("Warning", reason, "\n".join(texts)))
+
+    def _event(self, js: JobSet, event: Event) -> None:
+        self.recorder.record(reference(js), event.type, event.reason, event.note)
+
+
+def reference(js: JobSet) -> JSON:
+    """ObjectReference to a JobSet for events."""
+    return {
+        "apiVersion": keys.API_VERSION,
+        "kind": keys.KIND,
+        "namespace": js.metadata.namespace,
+        "name": js.metadata.name,
+        "uid": js.metadata.uid,
+        "resourceVersion": js.metadata.resource_version,
+    }
+
+
+def status_json(status: JobSetStatus) -> JSON:
+    """The status as it stands on the wire; `restarts` is always there, even 0."""
+    wire: JSON = msgspec.to_builtins(status)
+    return {"restarts": 0, **wire}
+
+
+async def each(items: Sequence[T], act: Callable[[T], Awaitable[None]]) -> list[Exception]:
+    """Act on every item, at most `PARALLEL_WRITES` at a time; the errors, in the order of the items."""
+    queue = enumerate(items)
+    errors: dict[int, Exception] = {}
+
+    async def worker() -> None:
+        for number, item in queue:
+            try:
+                await act(item)
+            except (KubeError, TimeoutError) as error:
+                errors[number] = error
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(PARALLEL_WRITES, len(items))):
+            group.create_task(worker())
+    return [errors[number] for number in sorted(errors)]

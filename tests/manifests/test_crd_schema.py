@@ -1,0 +1,274 @@
+"""The CRD says what behaviour sections 1.1 to 1.3 say, and is a schema that an API server takes."""
+
+import json
+
+import pytest
+
+from manifests import crd
+
+VERSION = crd()["spec"]["versions"][0]
+ROOT = VERSION["schema"]["openAPIV3Schema"]
+KEYWORDS = {
+    "additionalProperties", "anyOf", "default", "description", "enum", "format", "items", "maxItems", "maxLength",
+    "minLength", "minimum", "pattern", "properties", "required", "type", "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-validations",
+}  # fmt: skip
+POD = "spec.replicatedJobs[].template.spec.template.spec"
+CLAIM = "spec.volumeClaimPolicies[].templates[]"
+
+
+def walk(schema, path=""):
+    """Every schema node with its path; `[]` stands for the items of a list, `{}` for the values of a map."""
+    yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from walk(child, f"{path}.{name}".lstrip("."))
+    if "items" in schema:
+        yield from walk(schema["items"], f"{path}[]")
+    if "additionalProperties" in schema:
+        yield from walk(schema["additionalProperties"], f"{path}{{}}")
+
+
+NODES = dict(walk(ROOT))
+OWN = {p: n for p, n in NODES.items() if p and not p.startswith(("spec.replicatedJobs[].template.", CLAIM + "."))}
+
+
+def test_head():
+    definition = crd()
+    assert definition["metadata"]["name"] == "jobsets.jobset.x-k8s.io"
+    assert definition["spec"]["group"] == "jobset.x-k8s.io"
+    assert definition["spec"]["scope"] == "Namespaced"
+    assert definition["spec"]["names"] == {
+        "kind": "JobSet",
+        "listKind": "JobSetList",
+        "plural": "jobsets",
+        "singular": "jobset",
+    }
+    assert [v["name"] for v in definition["spec"]["versions"]] == ["v1alpha2"]
+    assert VERSION["served"] is VERSION["storage"] is True
+    assert VERSION["subresources"] == {"status": {}}
+
+
+def test_no_conversion_webhook_that_nobody_serves():
+    assert crd()["spec"]["conversion"] == {"strategy": "None"}
+
+
+def test_printer_columns():
+    assert [(c["name"], c["type"], c["jsonPath"]) for c in VERSION["additionalPrinterColumns"]] == [
+        ("TerminalState", "string", ".status.terminalState"),
+        ("Restarts", "string", ".status.restarts"),
+        ("Completed", "string", '.status.conditions[?(@.type=="Completed")].status'),
+        ("Suspended", "string", ".spec.suspend"),
+        ("Age", "date", ".metadata.creationTimestamp"),
+    ]
+
+
+IMMUTABLE = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
+MAP = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+ATOMIC = {"type": "array", "x-kubernetes-list-type": "atomic"}
+INT32 = {"type": "integer", "format": "int32"}
+ACTIONS = [
+    "FailJobSet",
+    "RestartJobSet",
+    "RestartJobSetAndIgnoreMaxRestarts",
+    "RestartJob",
+    "RestartJobAndIgnoreMaxRestarts",
+]
+# Path -> keywords apart from description, properties and items. `!` marks a field that the schema requires.
+FIELDS = {
+    "spec.replicatedJobs": MAP,
+    "spec.replicatedJobs[].name!": {"type": "string"},
+    "spec.replicatedJobs[].groupName": {"type": "string", "default": "default"},
+    "spec.replicatedJobs[].template!": {"type": "object"},
+    "spec.replicatedJobs[].replicas": INT32 | {"default": 1, "minimum": 0},
+    "spec.replicatedJobs[].dependsOn": MAP | {"maxItems": 5, "x-kubernetes-validations": IMMUTABLE},
+    "spec.replicatedJobs[].dependsOn[].name!": {"type": "string"},
+    "spec.replicatedJobs[].dependsOn[].status!": {"type": "string", "enum": ["Ready", "Complete"]},
+    "spec.network": {"type": "object", "x-kubernetes-validations": IMMUTABLE},
+    "spec.network.enableDNSHostnames": {"type": "boolean"},
+    "spec.network.subdomain": {"type": "string"},
+    "spec.network.publishNotReadyAddresses": {"type": "boolean"},
+    "spec.successPolicy": {"type": "object", "x-kubernetes-validations": IMMUTABLE},
+    "spec.successPolicy.operator!": {"type": "string", "enum": ["All", "Any"]},
+    "spec.successPolicy.targetReplicatedJobs": ATOMIC,
+    "spec.successPolicy.targetReplicatedJobs[]": {"type": "string"},
+    "spec.failurePolicy": {"type": "object", "x-kubernetes-validations": IMMUTABLE},
+    "spec.failurePolicy.maxRestarts": INT32,
+    "spec.failurePolicy.restartStrategy": {
+        "type": "string",
+        "default": "Recreate",
+        "enum": ["Recreate", "BlockingRecreate", "InPlaceRestart"],
+    },
+    "spec.failurePolicy.rules": {"type": "array"},
+    "spec.failurePolicy.rules[].name!": {"type": "string"},
+    "spec.failurePolicy.rules[].action!": {"type": "string", "enum": ACTIONS},
+    "spec.failurePolicy.rules[].onJobFailureReasons": {"type": "array"},
+    "spec.failurePolicy.rules[].onJobFailureReasons[]": {"type": "string"},
+    "spec.failurePolicy.rules[].onJobFailureMessagePatterns": {"type": "array"},
+    "spec.failurePolicy.rules[].onJobFailureMessagePatterns[]": {"type": "string"},
+    "spec.failurePolicy.rules[].targetReplicatedJobs": ATOMIC,
+    "spec.failurePolicy.rules[].targetReplicatedJobs[]": {"type": "string"},
+    "spec.startupPolicy": {"type": "object", "x-kubernetes-validations": IMMUTABLE},
+    "spec.startupPolicy.startupPolicyOrder!": {"type": "string", "enum": ["AnyOrder", "InOrder"]},
+    "spec.suspend": {"type": "boolean"},
+    "spec.coordinator": {"type": "object"},
+    "spec.coordinator.replicatedJob!": {"type": "string"},
+    "spec.coordinator.jobIndex": {"type": "integer"},
+    "spec.coordinator.podIndex": {"type": "integer"},
+    "spec.managedBy": {"type": "string"},
+    "spec.ttlSecondsAfterFinished": INT32 | {"minimum": 0},
+    "spec.volumeClaimPolicies": ATOMIC | {"maxItems": 50, "x-kubernetes-validations": IMMUTABLE},
+    "spec.volumeClaimPolicies[].templates": ATOMIC | {"maxItems": 50},
+    "spec.volumeClaimPolicies[].templates[]": {"type": "object"},
+    "spec.volumeClaimPolicies[].retentionPolicy": {"type": "object"},
+    "spec.volumeClaimPolicies[].retentionPolicy.whenDeleted": {
+        "type": "string",
+        "default": "Delete",
+        "enum": ["Delete", "Retain"],
+    },
+    "status.conditions": MAP | {"x-kubernetes-list-map-keys": ["type"]},
+    "status.conditions[].observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+    "status.conditions[].status!": {"type": "string", "enum": ["True", "False", "Unknown"]},
+    "status.conditions[].message!": {"type": "string", "maxLength": 32768},
+    "status.conditions[].lastTransitionTime!": {"type": "string", "format": "date-time"},
+    "status.restarts": INT32,
+    "status.restartsCountTowardsMax": INT32,
+    "status.terminalState": {"type": "string"},
+    "status.replicatedJobsStatus": MAP,
+    "status.replicatedJobsStatus[].name!": {"type": "string"},
+    **{f"status.replicatedJobsStatus[].{n}!": INT32 for n in ("ready", "succeeded", "failed", "active", "suspended")},
+    "status.replicatedJobsStatus[].jobRestarts": ATOMIC | {"maxItems": 1024},
+    "status.replicatedJobsStatus[].jobRestarts[]": INT32,
+    "status.replicatedJobsStatus[].jobRestartsCountTowardsMax": ATOMIC | {"maxItems": 1024},
+    "status.replicatedJobsStatus[].jobRestartsCountTowardsMax[]": INT32,
+    "status.previousInPlaceRestartAttempt": INT32 | {"minimum": 0},
+    "status.currentInPlaceRestartAttempt": INT32 | {"minimum": 0},
+}
+ELSEWHERE = {
+    "apiVersion", "kind", "metadata", "spec", "status", "spec.replicatedJobs[]", "spec.replicatedJobs[].dependsOn[]",
+    "spec.failurePolicy.rules[]", "spec.volumeClaimPolicies[]", "status.conditions[]", "status.conditions[].type",
+    "status.conditions[].reason", "status.replicatedJobsStatus[]",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("marked", FIELDS)
+def test_field(marked):
+    path = marked.rstrip("!")
+    node = NODES[path]
+    assert {k: v for k, v in node.items() if k not in {"description", "properties", "items", "required"}} == FIELDS[
+        marked
+    ]
+    if not path.endswith("[]"):
+        parent, _, name = path.rpartition(".")
+        assert (name in NODES[parent].get("required", [])) == marked.endswith("!")
+
+
+def test_no_other_fields():
+    assert OWN.keys() == {f.rstrip("!") for f in FIELDS} | ELSEWHERE
+
+
+def test_condition_type_and_reason_have_the_limits_of_metav1():
+    kind, reason = NODES["status.conditions[].type"], NODES["status.conditions[].reason"]
+    assert (kind["maxLength"], reason["maxLength"], reason["minLength"]) == (316, 1024, 1)
+    assert kind["pattern"].endswith("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$")
+    assert reason["pattern"] == "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+    assert set(NODES["status.conditions[]"]["required"]) == {
+        "lastTransitionTime",
+        "message",
+        "reason",
+        "status",
+        "type",
+    }
+
+
+def test_every_field_of_ours_is_described():
+    assert [p for p, n in OWN.items() if not p.endswith("[]") and p != "metadata" and not n.get("description")] == []
+
+
+def test_rules_and_messages():
+    (order,) = NODES["spec"]["x-kubernetes-validations"]
+    assert order["message"] == "StartupPolicy and DependsOn APIs are mutually exclusive"
+    (namespace,) = NODES["spec.volumeClaimPolicies[]"]["x-kubernetes-validations"]
+    assert namespace["message"] == "namespace cannot be set for VolumeClaimPolicies templates"
+    assert sum("x-kubernetes-validations" in n for n in NODES.values()) == 8
+
+
+def test_only_structural_keywords():
+    assert {k for n in NODES.values() for k in n} == KEYWORDS
+
+
+def test_every_node_has_one_type():
+    for path, node in NODES.items():
+        assert ("type" in node) != ("x-kubernetes-int-or-string" in node), path
+        if "x-kubernetes-int-or-string" in node:
+            assert node["anyOf"] == [{"type": "integer"}, {"type": "string"}], path
+
+
+def test_list_map_keys_are_required_or_defaulted():
+    lists = {p: n for p, n in NODES.items() if n.get("x-kubernetes-list-type") == "map"}
+    assert len(lists) > 20
+    for path, node in lists.items():
+        items = node["items"]
+        for key in node["x-kubernetes-list-map-keys"]:
+            assert key in items.get("required", []) or "default" in items["properties"][key], f"{path} {key}"
+
+
+def test_a_required_field_has_no_default_that_would_supply_it():
+    for path, node in NODES.items():
+        for name in node.get("required", []):
+            assert "default" not in node["properties"][name], f"{path}.{name}"
+
+
+def test_defaults_inside_the_templates_are_those_of_1_2():
+    found = {(p.rsplit(".", 2)[-2].rstrip("[]"), p.rsplit(".", 1)[-1], json.dumps(n["default"]))
+             for p, n in NODES.items() if "default" in n and p not in FIELDS}  # fmt: skip
+    empty_names = {f for f in found if f[1:] == ("name", '""')}
+    assert {f[0] for f in empty_names} == {
+        "configMap", "configMapKeyRef", "configMapRef", "imagePullSecrets", "nodePublishSecretRef", "secret",
+        "secretKeyRef", "secretRef",
+    }  # fmt: skip
+    assert found - empty_names == {
+        ("ports", "protocol", '"TCP"'),
+        ("fileKeyRef", "optional", "false"),
+        ("grpc", "service", '""'),
+        ("azureDisk", "fsType", '"ext4"'),
+        ("azureDisk", "readOnly", "false"),
+        ("iscsi", "iscsiInterface", '"default"'),
+        ("rbd", "keyring", '"/etc/ceph/keyring"'),
+        ("rbd", "pool", '"rbd"'),
+        ("rbd", "user", '"admin"'),
+        ("scaleIO", "fsType", '"xfs"'),
+        ("scaleIO", "storageMode", '"ThinProvisioned"'),
+    }
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "spec.replicatedJobs[].template.metadata",
+        "spec.replicatedJobs[].template.spec.template.metadata",
+        f"{POD}.volumes[].ephemeral.volumeClaimTemplate.metadata",
+        f"{CLAIM}.metadata",
+    ],
+)
+def test_metadata_of_templates(path):
+    assert set(NODES[path]["properties"]) == {"annotations", "finalizers", "labels", "name", "namespace"}
+
+
+def test_templates_are_complete():
+    for path in (f"{POD}.containers[]", f"{POD}.initContainers[]", f"{POD}.ephemeralContainers[]"):
+        assert {"env", "image", "livenessProbe", "ports", "resources", "securityContext"} <= set(
+            NODES[path]["properties"]
+        )
+    assert {"affinity", "hostNetwork", "schedulingGates", "tolerations", "volumes"} <= set(NODES[POD]["properties"])
+    assert {"backoffLimit", "podFailurePolicy", "successPolicy"} <= set(
+        NODES["spec.replicatedJobs[].template.spec"]["properties"]
+    )
+    assert NODES[f"{POD}.containers[].resources.limits{{}}"]["pattern"].startswith(r"^(\+|-)?")
+
+
+def test_no_value_list_of_one_kubernetes_release_inside_the_templates():
+    assert [p for p, n in NODES.items() if "enum" in n and p not in OWN] == []
+
+
+def test_small_enough_for_client_side_apply():
+    assert len(json.dumps(crd())) < 200_000  # the annotation that it writes may have 262,144 bytes

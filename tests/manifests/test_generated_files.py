@@ -1,0 +1,100 @@
+"""The committed files are what the code generates, and `--check` says so when they are not."""
+
+import json
+import shutil
+import socket
+
+import pytest
+import yaml
+
+from manifests import files, install_objects
+from manifests.__main__ import main
+from manifests.embedded import DATA, ROOTS, trim
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    """A copy of the committed directory that may be spoilt."""
+    root = tmp_path / "manifests"
+    shutil.copytree(files.ROOT, root, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(files, "ROOT", root)
+    return root
+
+
+def loaded(path):
+    return list(yaml.safe_load_all(path.read_text()))
+
+
+def test_committed_files_are_current():
+    assert files.differences() == {}
+
+
+def test_generation_needs_no_network(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("the network was used")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    assert main(["--check"]) == 0
+
+
+def test_check_shows_a_changed_file_and_leaves_it(copy, capsys):
+    path = copy / "rbac" / "rbac.yaml"
+    path.write_text(path.read_text().replace("- tokenreviews", "- tokenreviewers"))
+    assert main(["--check"]) == 1
+    shown = capsys.readouterr().out
+    assert "manifests/rbac/rbac.yaml differs" in shown
+    assert "-  - tokenreviewers" in shown
+    assert "+  - tokenreviews" in shown
+    assert "1 file(s) out of date; run `make manifests`" in shown
+    assert "tokenreviewers" in path.read_text()
+
+
+def test_check_keeps_the_diff_of_a_large_file_short(copy, capsys):
+    (copy / "install.yaml").write_text("kind: Other\n")
+    assert main(["--check"]) == 1
+    assert len(capsys.readouterr().out.splitlines()) < 30
+
+
+def test_check_notices_missing_and_left_over_files(copy, capsys):
+    (copy / "crd" / "kustomization.yaml").unlink()
+    (copy / "rbac" / "old.yaml").write_text("kind: Old\n")
+    assert main(["--check"]) == 1
+    shown = capsys.readouterr().out
+    assert "manifests/crd/kustomization.yaml" in shown
+    assert "manifests/rbac/old.yaml" in shown
+
+
+def test_writing_repairs_and_then_changes_nothing(copy, capsys):
+    (copy / "install.yaml").unlink()
+    (copy / "rbac" / "old.yaml").write_text("kind: Old\n")
+    assert main([]) == 0
+    assert capsys.readouterr().out.split() == ["manifests/install.yaml", "manifests/rbac/old.yaml"]
+    assert main(["--check"]) == 0
+    assert main([]) == 0
+    assert "up to date" in capsys.readouterr().out
+
+
+def test_install_yaml_is_install_objects():
+    assert loaded(files.ROOT / "install.yaml") == install_objects()
+
+
+def test_bases_hold_the_objects_of_install_yaml():
+    bases = [o for p in files.ROOT.glob("*/*.yaml") if p.name != "kustomization.yaml" for o in loaded(p)]
+    assert sorted(bases, key=json.dumps) == sorted(install_objects(), key=json.dumps)
+
+
+def test_every_base_is_listed_in_its_kustomization():
+    (top,) = loaded(files.ROOT / "kustomization.yaml")
+    for folder in {p.parent for p in files.ROOT.glob("*/*.yaml")}:
+        assert folder.name in top["resources"]
+        (kustomization,) = loaded(folder / "kustomization.yaml")
+        assert sorted(kustomization["resources"]) == sorted(
+            p.name for p in folder.glob("*.yaml") if p.name != "kustomization.yaml"
+        )
+
+
+def test_embedded_types_are_pinned_and_complete():
+    data = json.loads(DATA.read_text())
+    assert data["kubernetes"] == "v1.37.1"
+    assert trim(data["definitions"]) == data["definitions"]
+    assert set(ROOTS.values()) <= data["definitions"].keys()

@@ -1,0 +1,214 @@
+"""Names, wiring and hardening of what is installed (behaviour section 6.6, clients.md sections 2.4, 2.7 and 4)."""
+
+import base64
+
+import pytest
+import yaml
+
+from manifests import install_objects, webhook_configurations
+
+OBJECTS = install_objects()
+NAMES = {
+    ("Namespace", "jobset-system"),
+    ("CustomResourceDefinition", "jobsets.jobset.x-k8s.io"),
+    ("Deployment", "jobset-controller-manager"),
+    ("ServiceAccount", "jobset-controller-manager"),
+    ("ConfigMap", "jobset-manager-config"),
+    ("Secret", "jobset-webhook-server-cert"),
+    ("Service", "jobset-webhook-service"),
+    ("Service", "jobset-controller-manager-metrics-service"),
+    ("MutatingWebhookConfiguration", "jobset-mutating-webhook-configuration"),
+    ("ValidatingWebhookConfiguration", "jobset-validating-webhook-configuration"),
+    ("ClusterRole", "jobset-manager-role"),
+    ("ClusterRoleBinding", "jobset-manager-rolebinding"),
+    ("ClusterRole", "jobset-proxy-role"),
+    ("ClusterRoleBinding", "jobset-proxy-rolebinding"),
+    ("ClusterRole", "jobset-metrics-reader"),
+    ("Role", "jobset-leader-election-role"),
+    ("RoleBinding", "jobset-leader-election-rolebinding"),
+    ("Role", "jobset-manager-secrets-role"),
+    ("RoleBinding", "jobset-manager-secrets-rolebinding"),
+}
+CLUSTER_SCOPED = {
+    "Namespace",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+}
+LABELS = {
+    "app.kubernetes.io/name": "jobset",
+    "app.kubernetes.io/instance": "jobset",
+    "app.kubernetes.io/managed-by": "kustomize",
+}
+
+
+def names(objects):
+    return [(o["kind"], o["metadata"]["name"]) for o in objects]
+
+
+def one(kind, name):
+    return OBJECTS[names(OBJECTS).index((kind, name))]
+
+
+DEPLOYMENT = one("Deployment", "jobset-controller-manager")
+POD = DEPLOYMENT["spec"]["template"]["spec"]
+(CONTAINER,) = POD["containers"]
+
+
+def test_names():
+    assert sorted(names(OBJECTS)) == sorted(NAMES)
+
+
+def test_namespaces_and_labels():
+    for o in OBJECTS:
+        assert o["metadata"].get("namespace") == (None if o["kind"] in CLUSTER_SCOPED else "jobset-system")
+        assert o["metadata"]["labels"].items() >= LABELS.items()
+
+
+def test_the_namespace_and_the_types_come_before_what_needs_them():
+    kinds = [o["kind"] for o in OBJECTS]
+    assert kinds[:2] == ["Namespace", "CustomResourceDefinition"]
+    assert set(kinds[-2:]) == {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+
+
+def test_pods_are_selected_by_the_labels_they_carry():
+    labels = LABELS | {"control-plane": "controller-manager"}
+    assert DEPLOYMENT["spec"]["selector"]["matchLabels"] == labels
+    assert DEPLOYMENT["spec"]["template"]["metadata"]["labels"] == labels
+    for name in ("jobset-webhook-service", "jobset-controller-manager-metrics-service"):
+        assert one("Service", name)["spec"]["selector"] == labels
+
+
+def test_services_reach_the_ports_of_the_container():
+    ports = {p["name"]: p["containerPort"] for p in CONTAINER["ports"]}
+    assert ports == {"webhook-server": 9443, "https": 8443}
+    reached = {
+        name: [(p["port"], ports[p["targetPort"]]) for p in one("Service", name)["spec"]["ports"]]
+        for name in ("jobset-webhook-service", "jobset-controller-manager-metrics-service")
+    }
+    assert reached == {
+        "jobset-webhook-service": [(443, 9443)],
+        "jobset-controller-manager-metrics-service": [(8443, 8443)],
+    }
+
+
+def test_command_and_arguments():
+    assert CONTAINER["name"] == "manager"
+    assert CONTAINER["command"] == ["/manager"]
+    assert CONTAINER["args"] == ["--config=/controller_manager_config.yaml", "--zap-log-level=2"]
+
+
+def test_probes():
+    live, ready = CONTAINER["livenessProbe"], CONTAINER["readinessProbe"]
+    assert (live["httpGet"], live["initialDelaySeconds"], live["periodSeconds"]) == (
+        {"path": "/healthz", "port": 8081},
+        30,
+        20,
+    )
+    assert (ready["httpGet"], ready["initialDelaySeconds"], ready["periodSeconds"]) == (
+        {"path": "/readyz", "port": 8081},
+        5,
+        10,
+    )
+
+
+def test_pod_is_hardened():
+    assert POD["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert CONTAINER["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    assert CONTAINER["resources"] == {"requests": {"cpu": "500m", "memory": "128Mi"}, "limits": {"memory": "4Gi"}}
+    assert POD["terminationGracePeriodSeconds"] == 10
+    assert one("Namespace", "jobset-system")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_every_mount_has_its_volume_and_object():
+    volumes = {v["name"]: v for v in POD["volumes"]}
+    mounts = {m["mountPath"]: m for m in CONTAINER["volumeMounts"]}
+    cert = mounts["/tmp/k8s-webhook-server/serving-certs"]  # noqa: S108 - the configuration's default
+    config = mounts["/controller_manager_config.yaml"]
+    assert volumes[cert["name"]]["secret"]["secretName"] == "jobset-webhook-server-cert"
+    assert volumes[config["name"]]["configMap"]["name"] == "jobset-manager-config"
+    assert config["subPath"] in one("ConfigMap", "jobset-manager-config")["data"]
+    assert {m["name"] for m in mounts.values()} == volumes.keys()
+
+
+def test_configuration_agrees_with_the_objects():
+    text = one("ConfigMap", "jobset-manager-config")["data"]["controller_manager_config.yaml"]
+    config = yaml.safe_load(text)
+    assert (config["apiVersion"], config["kind"]) == ("config.jobset.x-k8s.io/v1alpha1", "Configuration")
+    assert config["webhook"]["port"] == 9443
+    assert config["metrics"]["bindAddress"] == ":8443"
+    assert config["health"]["healthProbeBindAddress"] == ":8081"
+    assert config["internalCertManagement"] == {
+        "enable": True,
+        "webhookServiceName": "jobset-webhook-service",
+        "webhookSecretName": "jobset-webhook-server-cert",
+    }
+
+
+def test_nothing_that_is_written_at_run_time_is_rendered():
+    assert "data" not in one("Secret", "jobset-webhook-server-cert")
+    assert "caBundle" not in str(OBJECTS)
+
+
+@pytest.mark.parametrize(
+    ("index", "name", "path"),
+    [(0, "mjobset.kb.io", "/mutate-jobset-x-k8s-io-v1alpha2-jobset"),
+     (1, "vjobset.kb.io", "/validate-jobset-x-k8s-io-v1alpha2-jobset")],
+)  # fmt: skip
+def test_webhook(index, name, path):
+    (webhook,) = webhook_configurations()[index]["webhooks"]
+    assert webhook == {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {
+            "service": {"name": "jobset-webhook-service", "namespace": "jobset-system", "path": path, "port": 443}
+        },
+        "failurePolicy": "Fail",
+        "rules": [
+            {
+                "apiGroups": ["jobset.x-k8s.io"],
+                "apiVersions": ["v1alpha2"],
+                "operations": ["CREATE", "UPDATE"],
+                "resources": ["jobsets"],
+                "scope": "Namespaced",
+            }
+        ],
+        "sideEffects": "None",
+        "timeoutSeconds": 10,
+    }
+
+
+def test_webhooks_of_a_manager_outside_the_cluster():
+    configurations = webhook_configurations(url_base="https://127.0.0.1:9443/", ca_bundle=b"-----BEGIN")
+    clients = [w["clientConfig"] for c in configurations for w in c["webhooks"]]
+    assert [c["url"] for c in clients] == [
+        "https://127.0.0.1:9443/mutate-jobset-x-k8s-io-v1alpha2-jobset",
+        "https://127.0.0.1:9443/validate-jobset-x-k8s-io-v1alpha2-jobset",
+    ]
+    assert {base64.b64decode(c["caBundle"]) for c in clients} == {b"-----BEGIN"}
+    assert not any("service" in c for c in clients)
+
+
+def test_install_of_a_manager_outside_the_cluster():
+    outside = install_objects(webhook_url="https://127.0.0.1:1", ca_bundle=b"x")
+    left_out = set(names(OBJECTS)) - set(names(outside))
+    assert left_out == {
+        ("Deployment", "jobset-controller-manager"),
+        ("ConfigMap", "jobset-manager-config"),
+        ("Service", "jobset-webhook-service"),
+        ("Service", "jobset-controller-manager-metrics-service"),
+    }
+    assert [o for o in outside if "Webhook" in o["kind"]] == webhook_configurations(
+        url_base="https://127.0.0.1:1", ca_bundle=b"x"
+    )
+
+
+def test_objects_are_made_anew_for_each_caller():
+    install_objects()[0]["metadata"]["labels"]["spoilt"] = "yes"
+    assert install_objects() == OBJECTS

@@ -80,7 +80,7 @@ class Informer(Generic[T]):
         """Watch until cancelled."""
         await watch(self._client, self.target, self._receive, on_error=self._remember)
 
-    async def wait_synced(self, timeout: float) -> None:  # noqa: ASYNC109 -- the error names what was waited for
+    async def wait_synced(self, timeout: float) -> None:
         """Wait for the first list. Raises `SyncTimeoutError` with the last error of the watch."""
         try:
             async with asyncio.timeout(timeout):

@@ -1,0 +1,251 @@
+"""events.k8s.io/v1 recorder: tells people what happened, without ever slowing or failing a reconcile.
+
+`record` is synchronous and only remembers; `run` writes. Repetitions become one Event with a series (behaviour 5.14):
+the key leaves out the note and the resourceVersion of what it regards, so the same trouble on a changing object stays
+one Event. The second occurrence is written at once, later ones every half hour and when the series ends. Must not raise
+into callers.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from kube import clock
+from kube.client import Client
+from kube.errors import AlreadyExists, ApiError, KubeError, NotFound, ServerError, TooManyRequests, TransportError
+from kube.resources import EVENTS
+
+log = logging.getLogger(__name__)
+
+NOTE_LIMIT = 1024
+"""Bytes of a note the API server accepts."""
+
+QUEUE_LIMIT = 1000
+"""Events that may wait to be written; more are dropped and counted."""
+
+SERIES_LIMIT = 2000
+"""Series remembered at once; beyond that the oldest ends early."""
+
+SERIES_IDLE = 360.0
+"""Seconds after its last occurrence at which a series ends."""
+
+SERIES_FLUSH = 1800.0
+"""Seconds between writes of a series that goes on."""
+
+SWEEP_PERIOD = 30.0
+"""Seconds between looks for series to flush or end."""
+
+ATTEMPTS = 12
+RETRY_PERIOD = 10.0
+"""Tries to write one Event, and seconds between them: two minutes of an unreachable API server."""
+
+WRITERS = 4
+"""Events written at once, so that one that is being retried does not hold up the others."""
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """core/v1 ObjectReference: what an event is about."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+    def key(self) -> tuple[str, ...]:
+        """Identity of the object, whatever its revision."""
+        return self.api_version, self.kind, self.namespace, self.name, self.uid
+
+
+@dataclass(slots=True)
+class _Series:
+    """One Event object and what happened since it was last written. Times are loop seconds unless datetime."""
+
+    body: dict[str, object]
+    name: str
+    namespace: str
+    count: int
+    last: datetime
+    last_seen: float
+    flushed_at: float
+    written: int = 0
+    queued: bool = False
+    """Waiting or being written: never by two writers at once."""
+
+
+def truncate(note: str, limit: int = NOTE_LIMIT) -> str:
+    """At most `limit` bytes of UTF-8, cut between characters, with an ellipsis where something was cut."""
+    data = note.encode(errors="replace")
+    if len(data) <= limit:
+        return data.decode()
+    return data[: limit - len("…".encode())].decode(errors="ignore") + "…"
+
+
+class EventRecorder:
+    """`reporting_instance` names this replica, for example `jobset-<hostname>`."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        reporting_controller: str,
+        reporting_instance: str,
+        nanos: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._client = client
+        self._controller = reporting_controller
+        self._instance = reporting_instance[:128]
+        self._nanos = nanos
+        self._last_nanos = 0
+        self._series: dict[tuple[object, ...], _Series] = {}
+        self._queue: asyncio.Queue[_Series] = asyncio.Queue(QUEUE_LIMIT)
+        self._flushing = False
+        self.dropped = 0
+        """Occurrences that no Event tells of: the queue was full or the API server refused."""
+
+    def record(self, regarding: Reference, type: str, reason: str, note: str, action: str = "Reconciling") -> None:  # noqa: A002 -- the field's name
+        """Remember one occurrence. `type` is Normal or Warning; the note is text, never a format string."""
+        now = asyncio.get_running_loop().time()
+        key = (type, action, reason, regarding.key())
+        series = self._series.get(key)
+        if series is not None and now - series.last_seen < SERIES_IDLE:
+            series.count += 1
+            series.last, series.last_seen = clock.now(), now
+            if series.count == 2:
+                self._enqueue(series)
+            return
+        if series is not None:
+            self._end(key, series)
+        series = self._new(regarding, now, {"type": type, "reason": reason, "action": action, "note": truncate(note)})
+        if self._enqueue(series):
+            self._series[key] = series
+            if len(self._series) > SERIES_LIMIT:
+                oldest = next(iter(self._series))
+                self._end(oldest, self._series[oldest])
+
+    async def run(self) -> None:
+        """Write until cancelled. Call `flush` first on a clean stop."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._sweep(), name="events-sweep")
+            for number in range(WRITERS):
+                group.create_task(self._write_all(), name=f"events-writer-{number}")
+
+    async def flush(self, timeout: float) -> None:
+        """Write everything that waits, counts of open series included; give up after `timeout` seconds."""
+        self._flushing = True
+        for series in self._series.values():
+            if series.count > series.written:
+                self._enqueue(series)
+        try:
+            async with asyncio.timeout(timeout):
+                await self._queue.join()
+        except TimeoutError:
+            log.warning("%d events were not written before the stop", self._queue.qsize())
+
+    def _new(self, regarding: Reference, now: float, fields: dict[str, object]) -> _Series:
+        self._last_nanos = max(self._nanos(), self._last_nanos + 1)
+        suffix = f".{self._last_nanos:x}"
+        name = regarding.name[: 253 - len(suffix)].rstrip(".-") + suffix
+        namespace = regarding.namespace or "default"
+        moment = clock.now()
+        body = {
+            "apiVersion": EVENTS.api_version,
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "eventTime": clock.micro_time(moment),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+            "regarding": msgspec.to_builtins(regarding),
+            **fields,
+        }
+        return _Series(body, name, namespace, 1, moment, now, now)
+
+    def _enqueue(self, series: _Series) -> bool:
+        if series.queued:
+            return True
+        try:
+            self._queue.put_nowait(series)
+        except asyncio.QueueFull:
+            self.dropped += 1
+            return False
+        series.queued = True
+        return True
+
+    def _end(self, key: tuple[object, ...], series: _Series) -> None:
+        del self._series[key]
+        if series.count > series.written:
+            self._enqueue(series)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_PERIOD)
+            now = asyncio.get_running_loop().time()
+            for key, series in list(self._series.items()):
+                if now - series.last_seen >= SERIES_IDLE:
+                    self._end(key, series)
+                elif now - series.flushed_at >= SERIES_FLUSH and series.count > series.written:
+                    self._enqueue(series)
+
+    async def _write_all(self) -> None:
+        while True:
+            series = await self._queue.get()
+            try:
+                await self._write(series)
+            finally:
+                series.queued = False
+                if series.count > series.written > 0 and (series.written == 1 or self._flushing):
+                    self._enqueue(series)
+                self._queue.task_done()
+
+    async def _write(self, series: _Series) -> None:
+        """Try for a while; what the API server refuses is dropped, since no later try would fare better."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                await self._send(series)
+            except (TransportError, ServerError, TooManyRequests) as error:
+                if attempt == ATTEMPTS:
+                    self._drop(series, error)
+                    return
+                wait = error.retry_after if isinstance(error, ApiError) else None
+                await asyncio.sleep(max(wait or 0.0, RETRY_PERIOD))
+            except KubeError as error:
+                self._drop(series, error)
+                return
+            else:
+                series.flushed_at = asyncio.get_running_loop().time()
+                return
+
+    def _drop(self, series: _Series, error: KubeError) -> None:
+        self.dropped += 1
+        log.warning("event %s/%s (%s) dropped: %s", series.namespace, series.name, series.body["reason"], error)
+
+    async def _send(self, series: _Series) -> None:
+        """Create the Event, or patch its series; an Event that has expired meanwhile is created anew."""
+        count = series.count
+        if series.written == 0:
+            try:
+                await self._create(series, count)
+            except AlreadyExists:
+                log.debug("event %s was created by a try whose answer was lost", series.name)
+                count = 1
+        else:
+            patch = {"series": _series_fields(series, count)}
+            try:
+                await self._client.patch(EVENTS, series.name, patch, namespace=series.namespace)
+            except NotFound:
+                await self._create(series, count)
+        series.written = count
+
+    async def _create(self, series: _Series, count: int) -> None:
+        body = series.body if count == 1 else {**series.body, "series": _series_fields(series, count)}
+        await self._client.create(EVENTS, body, namespace=series.namespace)
+
+
+def _series_fields(series: _Series, count: int) -> dict[str, object]:
+    return {"count": count, "lastObservedTime": clock.micro_time(series.last)}

@@ -1,0 +1,276 @@
+"""Lease election: at most one process leads, also when the network loses, delays or repeats requests.
+
+Why it is safe:
+- A leader counts its time from *before* it sent the renewal that succeeded and stops at `renew_deadline`; the others
+  count `lease_duration` of the record from *after* they saw it. The difference is the leader's time to stop its work.
+- Only the local monotonic clock decides; times in the record are for people.
+- Every write is conditional on the resourceVersion that was read, so a late or repeated request cannot take effect. A
+  write of unknown outcome is not believed; the lease is read again.
+- Losing is fatal: the work is cancelled and `LeadershipLostError` raised; the process must end. When the work ends, in
+  whatever way, renewal ends with it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import math
+import random
+import socket
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from kube import clock
+from kube.client import Client
+from kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kube.resources import LEASES
+
+log = logging.getLogger(__name__)
+
+RELEASE_TIMEOUT = 3.0
+"""Seconds a clean stop spends on giving the lease back; without it the next leader waits a lease duration."""
+
+
+class LeadershipLostError(KubeError):
+    """Somebody else may lead from now on: end the process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseConfig:
+    """Which lease, and its timing in seconds (the defaults of every Kubernetes controller)."""
+
+    namespace: str
+    name: str
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.lease_duration > self.renew_deadline > self.retry_period * 1.2 > 0:
+            raise ValueError(
+                f"lease {self}: lease_duration ({self.lease_duration:g} s) must exceed renew_deadline "
+                f"({self.renew_deadline:g} s), and that 1.2 times retry_period ({self.retry_period:g} s)"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: str | None = None
+    acquire_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    metadata: _Meta
+    spec: _Spec = _Spec()
+
+
+def identity() -> str:
+    """Who this process is: unique even if it is restarted on the same host within a lease."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+class LeaderElector:
+    """Use `lead` once. `on_change` hears True when leading starts and False at the moment it may have ended."""
+
+    def __init__(
+        self,
+        client: Client,
+        config: LeaseConfig,
+        *,
+        identity: str,
+        on_change: Callable[[bool], None] | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._client = client.unlimited()
+        self._config = config
+        self._identity = identity
+        self._on_change = on_change or (lambda _: None)
+        self._jitter = jitter
+        self._lease: _Lease | None = None
+        self._seen_version = ""
+        self._observed_at = 0.0
+        self._renewed_at = float("-inf")
+        self._leading = False
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process may act as the leader right now."""
+        return self._leading and self._now() < self._renewed_at + self._config.renew_deadline
+
+    async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the lease, run `work` while holding it, give it back when `work` ends or this is cancelled.
+
+        Raises `LeadershipLostError` when the lease could not be kept, else what `work` raised. When the lease is lost
+        `work` is cancelled first; if it has not ended when another process may start to lead, it is left behind: the
+        caller must end the process.
+        """
+        await self._acquire()
+        log.info("%s leads (lease %s)", self._identity, self._config)
+        self._set_leading(True)
+        task = asyncio.ensure_future(work())
+        renewal = asyncio.ensure_future(self._renew_until_lost())
+        try:
+            await asyncio.wait({task, renewal}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self._stop(task, renewal)
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                log.exception("the leading work failed while it was being stopped", exc_info=error)
+            raise
+        await self._stop(task, renewal)
+        if not renewal.cancelled():
+            renewal.result()
+        await task
+
+    async def _stop(self, task: "asyncio.Future[None]", renewal: "asyncio.Future[None]") -> None:
+        """Stop the work while the lease is still being renewed, then stop renewing, then give the lease back."""
+        try:
+            if renewal.done():
+                self._set_leading(False)
+            task.cancel()
+            await asyncio.wait({task, renewal}, return_when=asyncio.FIRST_COMPLETED)
+            if renewal.done():
+                self._set_leading(False)
+                await asyncio.wait({task}, timeout=self._config.lease_duration - self._config.renew_deadline)
+        finally:
+            renewal.cancel()
+            await asyncio.wait({renewal})
+            held = task.done() and self.is_leader
+            self._set_leading(False)
+        if not task.done():
+            log.error("the leading work does not stop; the process must end now")
+        if held:
+            await self._release()
+
+    def _set_leading(self, leading: bool) -> None:
+        if leading != self._leading:
+            self._leading = leading
+            self._on_change(leading)
+
+    async def _acquire(self) -> None:
+        while True:
+            if await self._try(self._config.renew_deadline):
+                return
+            await asyncio.sleep(self._pause())
+
+    async def _renew_until_lost(self) -> None:
+        """Returns never; raises when the deadline has passed or somebody else holds the lease."""
+        while True:
+            await asyncio.sleep(min(self._pause(), max(0.0, self._left())))
+            if self._left() <= 0:
+                raise LeadershipLostError(
+                    f"lease {self._config} was not renewed for {self._config.renew_deadline:g} s; "
+                    "ending, since another replica may lead"
+                )
+            if await self._try(self._left()):
+                continue
+            holder = self._lease.spec.holder_identity if self._lease else None
+            if self._lease is not None and holder != self._identity:
+                raise LeadershipLostError(f"lease {self._config} was taken by {holder or 'nobody'}")
+
+    async def _try(self, seconds: float) -> bool:
+        """One attempt to take or renew the lease within so many seconds; False when it did not surely succeed."""
+        started = self._now()
+        try:
+            async with asyncio.timeout(seconds):
+                if not await self._take():
+                    return False
+        except (Conflict, AlreadyExists, NotFound):
+            self._lease = None
+            return False
+        except (KubeError, TimeoutError) as error:
+            log.warning("lease %s: %s", self._config, str(error) or "no answer in time")
+            self._lease = None
+            return False
+        self._renewed_at = started
+        return True
+
+    async def _take(self) -> bool:
+        """Read the lease unless it is known, then write it if it is ours or free."""
+        lease = self._lease
+        if lease is None or lease.spec.holder_identity != self._identity:
+            lease = await self._read()
+        if lease is None:
+            body = {
+                "apiVersion": LEASES.api_version,
+                "kind": "Lease",
+                "metadata": {"name": self._config.name, "namespace": self._config.namespace},
+                "spec": self._spec(None),
+            }
+            self._observe(await self._client.create(LEASES, body, type=_Lease, namespace=self._config.namespace))
+            return True
+        if not self._free(lease):
+            return False
+        patch = {"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": self._spec(lease)}
+        self._observe(await self._patch(patch))
+        return True
+
+    async def _read(self) -> _Lease | None:
+        try:
+            lease = await self._client.get(LEASES, self._config.name, type=_Lease, namespace=self._config.namespace)
+        except NotFound:
+            return None
+        self._observe(lease)
+        return lease
+
+    async def _patch(self, patch: dict[str, object]) -> _Lease:
+        return await self._client.patch(LEASES, self._config.name, patch, type=_Lease, namespace=self._config.namespace)
+
+    def _observe(self, lease: _Lease) -> None:
+        """Note when a record was first seen: its time runs from here, whatever clock wrote it."""
+        version = lease.metadata.resource_version
+        if version != self._seen_version:
+            self._seen_version, self._observed_at = version, self._now()
+        self._lease = lease
+
+    def _free(self, lease: _Lease) -> bool:
+        holder = lease.spec.holder_identity
+        if not holder or holder == self._identity:
+            return True
+        duration = lease.spec.lease_duration_seconds or self._config.lease_duration
+        return self._now() >= self._observed_at + duration
+
+    def _spec(self, lease: _Lease | None) -> dict[str, object]:
+        moment = clock.micro_time(clock.now())
+        renewing = lease is not None and lease.spec.holder_identity == self._identity
+        transitions = (lease.spec.lease_transitions or 0) if lease else 0
+        return {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": max(1, math.ceil(self._config.lease_duration)),
+            "acquireTime": lease.spec.acquire_time if lease and renewing else moment,
+            "renewTime": moment,
+            "leaseTransitions": transitions if renewing or lease is None else transitions + 1,
+        }
+
+    async def _release(self) -> None:
+        """Clear the holder, so that the next leader need not wait. Failing is harmless: the lease then runs out."""
+        if self._lease is None:
+            return
+        patch = {
+            "metadata": {"resourceVersion": self._lease.metadata.resource_version},
+            "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": clock.micro_time(clock.now())},
+        }
+        with contextlib.suppress(KubeError, TimeoutError):
+            async with asyncio.timeout(RELEASE_TIMEOUT):
+                await self._patch(patch)
+                log.info("lease %s released", self._config)
+
+    def _pause(self) -> float:
+        return self._config.retry_period * (1 + 0.2 * self._jitter())
+
+    def _left(self) -> float:
+        return self._renewed_at + self._config.renew_deadline - self._now()
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()

@@ -6,21 +6,28 @@ pinned Go modules. Only complete, verified sets enter the cache, in one rename. 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import platform
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from devcluster.errors import DevclusterError
+from devcluster.build import build
+from devcluster.download import Releases, fetch
+from devcluster.errors import DevclusterError, disk_errors, require_space
+from devcluster.progress import step
 
 BINARIES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
 MODULE = Path(__file__).parent
 KUBERNETES = "1.37.1"
+ETCD = "3.7.3"
+SPACE_MIB = 600
 _VERSION_VARIABLES = {"gitVersion": f"v{KUBERNETES}", "gitMajor": "1", "gitMinor": "37", "gitTreeState": "clean"}
-LDFLAGS = " ".join(
-    ["-s", "-w", *(f"-X k8s.io/component-base/version.{k}={v}" for k, v in _VERSION_VARIABLES.items())]
-)
+LDFLAGS = " ".join(["-s", "-w", *(f"-X k8s.io/component-base/version.{k}={v}" for k, v in _VERSION_VARIABLES.items())])
 BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", LDFLAGS)
 
 
@@ -30,16 +37,29 @@ class Sources:
 
     assets: Path | None = None
     cache_root: Path | None = None
+    releases: Releases = field(default_factory=lambda: Releases(kubernetes=KUBERNETES, etcd=ETCD))
 
 
 def locate(sources: Sources) -> Path:
     """The folder that holds all of `BINARIES`; DevclusterError when no source has them."""
-    given = sources.assets or (
-        Path(os.environ["KUBEBUILDER_ASSETS"]) if os.environ.get("KUBEBUILDER_ASSETS") else None
-    )
+    variable = os.environ.get("KUBEBUILDER_ASSETS")
+    given = sources.assets or (Path(variable) if variable else None)
     if given:
-        return _complete(given)
-    return _complete((sources.cache_root or default_cache_root()) / cache_key())
+        if missing := _missing(given):
+            raise DevclusterError(
+                f"{given} (from --assets or KUBEBUILDER_ASSETS) lacks {', '.join(missing)}.\n"
+                f"Add them, or leave the option and the variable out to have them fetched or built."
+            )
+        return given
+    root = sources.cache_root or default_cache_root()
+    folder = root / cache_key()
+    if _missing(folder):
+        with disk_errors(root, "600 MiB"):
+            root.mkdir(parents=True, exist_ok=True)
+            with _alone(root / f"{folder.name}.lock"):
+                if _missing(folder):
+                    _install(sources.releases, folder)
+    return folder
 
 
 def cache_key() -> str:
@@ -67,8 +87,34 @@ def platform_name() -> tuple[str, str]:
     return platform.system().lower(), arch
 
 
-def _complete(folder: Path) -> Path:
-    missing = [name for name in BINARIES if not os.access(folder / name, os.X_OK)]
-    if missing:
-        raise DevclusterError(f"{folder} lacks {', '.join(missing)}")
-    return folder
+def _missing(folder: Path) -> list[str]:
+    return [name for name in BINARIES if not os.access(folder / name, os.X_OK)]
+
+
+def _install(releases: Releases, folder: Path) -> None:
+    """Fill `folder` in one step: it is complete or it is not there."""
+    require_space(folder, SPACE_MIB)
+    scratch = folder.with_suffix(".tmp")
+    # Both are leftovers: of a run that was killed, and of a set that somebody took something out of.
+    shutil.rmtree(scratch, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    scratch.mkdir()
+    try:
+        found = fetch(releases, platform_name(), scratch)
+        if rest := set(BINARIES) - found:
+            build(rest, BUILD_FLAGS, scratch, folder.parent)
+        scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process at a time fetches or builds; the others wait and then find the result."""
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with step("waiting for another process that prepares the binaries"):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

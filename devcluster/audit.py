@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Call:
-    """One finished API request. `resource` is the plural, with "/status" and the like appended; `code` the HTTP status."""
+    """One finished API request. `resource` is the plural, "/status" and the like appended."""
 
     verb: str
     resource: str

@@ -98,8 +98,8 @@ def up(
     A cluster of that name that is already up is returned as it is. `owned` ties its life to this process.
     Raises DevclusterError with the cause and the way out; nothing keeps running then.
     """
-    root = state_root or default_state_root()
-    layout = Layout(root / spec.name)
+    layout = Layout.of(spec.name, state_root)
+    root = layout.root.parent
     with disk_errors(root, f"{SPACE_MIB} MiB"):
         root.mkdir(parents=True, exist_ok=True)
         with _exclusive(root / f"{spec.name}.lock"):
@@ -123,20 +123,17 @@ def up(
 
 def down(name: str, *, state_root: Path | None = None) -> bool:
     """Stop the cluster and remove its state folder; False when there was none."""
-    root = state_root or default_state_root()
-    layout = Layout(root / name)
+    layout = Layout.of(name, state_root)
     if not layout.root.exists():
         return False
-    with _exclusive(root / f"{name}.lock"):
+    with _exclusive(layout.root.with_name(f"{name}.lock")):
         _stop(layout)
         _clear(layout)
     return True
 
 
 @contextlib.contextmanager
-def running(
-    spec: ClusterSpec, *, sources: Sources | None = None, state_root: Path | None = None
-) -> Iterator[Cluster]:
+def running(spec: ClusterSpec, *, sources: Sources | None = None, state_root: Path | None = None) -> Iterator[Cluster]:
     """A cluster for the length of a block, and never longer than this process."""
     cluster = up(spec, sources=sources, state_root=state_root, owned=True)
     try:
@@ -147,7 +144,7 @@ def running(
 
 def get(name: str, *, state_root: Path | None = None) -> Cluster:
     """The cluster of that name; DevclusterError when it is not up."""
-    layout = Layout((state_root or default_state_root()) / name)
+    layout = Layout.of(name, state_root)
     if not _alive(layout):
         raise DevclusterError(f"cluster {name!r} is not up: start it with `jobset cluster up --name {name}`.")
     return Cluster(Plan.read(layout), existed=True)

@@ -6,6 +6,7 @@ It must not start anything: the supervisor does. Flags are those of Kubernetes 1
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,9 +47,7 @@ class Plan:
     ports: dict[str, int]
 
     def as_json(self) -> str:
-        return json.dumps(
-            {"spec": self.spec.as_json(), "binaries": str(self.binaries), "ports": self.ports}, indent=1
-        )
+        return json.dumps({"spec": self.spec.as_json(), "binaries": str(self.binaries), "ports": self.ports}, indent=1)
 
     @classmethod
     def read(cls, layout: Layout) -> Plan:
@@ -77,9 +76,7 @@ def components(plan: Plan) -> list[Component]:
 
     def api_ready() -> bool:
         # The system namespaces come from a post-start hook that /readyz does not wait for.
-        return rest.answers(api_port, "/readyz", admin) and rest.answers(
-            api_port, "/api/v1/namespaces/default", admin
-        )
+        return rest.answers(api_port, "/readyz", admin) and rest.answers(api_port, "/api/v1/namespaces/default", admin)
 
     found = [
         Component("etcd", _etcd(plan), 0, _probe(plan.ports["etcd"], "/health", etcd_client)),
@@ -107,7 +104,7 @@ def write_configs(plan: Plan) -> None:
         (plan.layout.config / name).write_text(json.dumps(document, indent=1))
 
 
-def _probe(port: int, path: str, tls: "rest.ssl.SSLContext | None") -> Callable[[], bool]:
+def _probe(port: int, path: str, tls: ssl.SSLContext | None) -> Callable[[], bool]:
     return lambda: rest.answers(port, path, tls)
 
 

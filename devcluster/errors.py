@@ -18,6 +18,10 @@ class DevclusterError(Exception):
     """A failure to say out loud and stop at. `str()` of it is meant for the user, several lines allowed."""
 
 
+class UsageError(DevclusterError):
+    """What was asked for makes no sense, whatever the state of the machine."""
+
+
 def disk_full(path: Path, needed: str) -> DevclusterError:
     """The error for a full file system below `path`; `needed` is free text such as "200 MiB"."""
     probe = next(parent for parent in [path, *path.parents] if parent.exists())

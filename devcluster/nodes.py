@@ -20,9 +20,7 @@ def node(index: int, nodes: FakeNodes) -> dict[str, Any]:
     """The Node object number `index` (from 0): name, labels, capacity, address."""
     name = f"node-{index:04d}"
     capacity = {**DEFAULT_CAPACITY, **nodes.capacity}
-    topology = {
-        key: f"{key.rsplit('/', 1)[-1]}-{index // size}" for key, size in nodes.label_every.items()
-    }
+    topology = {key: f"{key.rsplit('/', 1)[-1]}-{index // size}" for key, size in nodes.label_every.items()}
     address = f"10.{64 + index // 65536}.{index // 256 % 256}.{index % 256}"
     return {
         "apiVersion": "v1",

@@ -97,9 +97,7 @@ def kubeconfig(cluster: str, server: str, authority: bytes, client: Pair) -> str
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [
-            {"name": cluster, "cluster": {"server": server, "certificate-authority-data": _text(authority)}}
-        ],
+        "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority-data": _text(authority)}}],
         "users": [
             {
                 "name": cluster,
@@ -115,9 +113,7 @@ def kubeconfig(cluster: str, server: str, authority: bytes, client: Pair) -> str
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def _issue(
-    authority: Pair, subject: list[x509.NameAttribute[str]], names: list[x509.GeneralName]
-) -> Pair:
+def _issue(authority: Pair, subject: list[x509.NameAttribute[str]], names: list[x509.GeneralName]) -> Pair:
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     issuer_key = serialization.load_pem_private_key(authority.key, None)
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
@@ -131,18 +127,14 @@ def _issue(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
-        )
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
     )
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     return Pair(_pem(builder.sign(issuer_key, hashes.SHA256())), _key_pem(key))
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
-) -> x509.CertificateBuilder:
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
     # An hour of grace: clocks of containers and their host may differ.
     start = dt.datetime.now(dt.UTC) - dt.timedelta(hours=1)
     return (

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from devcluster.errors import DevclusterError
+from devcluster.errors import UsageError
 
 Profile = Literal["api", "full"]
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -53,13 +53,8 @@ class ClusterSpec:
     audit: bool = True
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
-            raise DevclusterError(
-                f"cluster name {self.name!r} is not usable: use 1 to 40 lower-case letters, digits and dashes, "
-                f"with a letter or digit at both ends."
-            )
         if self.profile == "api" and self.nodes.count:
-            raise DevclusterError("fake nodes need the full profile: kwok does not run in the api profile.")
+            raise UsageError("fake nodes need the full profile: kwok does not run in the api profile.")
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -80,6 +75,16 @@ class Layout:
     """The files of one cluster; `root` is its state folder and holds all of them."""
 
     root: Path
+
+    @classmethod
+    def of(cls, name: str, state_root: Path | None) -> Layout:
+        """The layout of the cluster called `name` below `state_root`, or below the user's state directory."""
+        if not NAME.fullmatch(name):
+            raise UsageError(
+                f"cluster name {name!r} is not usable: use 1 to 40 lower-case letters, digits and dashes, "
+                f"with a letter or digit at both ends."
+            )
+        return cls((state_root or default_state_root()).absolute() / name)
 
     @property
     def record(self) -> Path:

@@ -91,9 +91,7 @@ class Supervisor:
         while not component.ready():
             self._check()
             if time.monotonic() > deadline:
-                raise ComponentDied(
-                    f"{component.name} was not ready after {START_SECONDS} s.\n{self._tail(component)}"
-                )
+                raise ComponentDied(f"{component.name} was not ready after {START_SECONDS} s.\n{self._tail(component)}")
             time.sleep(POLL_SECONDS)
 
     def _check(self) -> None:
@@ -139,7 +137,7 @@ def spawn(component: Component, layout: Layout) -> subprocess.Popen[bytes]:
 
 
 def death_signal() -> Callable[[], None] | None:
-    """What makes a child get SIGKILL when this process dies however it dies; None where the system has no such thing."""
+    """Makes a child get SIGKILL when this process dies, however that happens; None where the system cannot."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl

@@ -126,9 +126,7 @@ def test_job_fails_by_pod_failure_policy_on_the_exit_code(full_cluster, namespac
         "metadata": {"name": "job"},
         "spec": {
             "backoffLimit": 5,
-            "podFailurePolicy": {
-                "rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]
-            },
+            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]},
             "template": {
                 "metadata": {"annotations": {"kwok.jobset.dev/exit-code": "42"}},
                 "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "example.com/a:1"}]},

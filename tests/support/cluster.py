@@ -113,7 +113,7 @@ async def eventually(probe: Callable[[], Awaitable[T]], *, timeout: float = 30, 
     found: object = None
     try:
         async with asyncio.timeout(timeout):
-            while not (found := await probe()):
+            while not (found := await probe()):  # noqa: ASYNC110 - the state lives in another process
                 await asyncio.sleep(0.05)
     except TimeoutError:
         raise AssertionError(f"not within {timeout} s: {what or probe}; last: {found!r}") from None

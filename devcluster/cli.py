@@ -1,0 +1,258 @@
+"""The `cluster` command: up, down, status, kubeconfig, logs. Parses, calls `cluster`, prints; it decides nothing.
+
+Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage.
+"""
+
+# ruff: noqa: T201 - printing is what it is for
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from devcluster import cluster
+from devcluster.assets import Sources
+from devcluster.errors import DevclusterError, UsageError
+from devcluster.spec import DEFAULT_CAPACITY, ClusterSpec, FakeNodes, Layout
+from devcluster.supervisor import tail
+
+UP_EXAMPLES = """examples:
+  %(prog)s                                      API server, controllers, scheduler; no nodes
+  %(prog)s --nodes 20 --label-every rack=10     20 fake nodes in two racks: rack-0, rack-1
+  %(prog)s --nodes 4 --capacity nvidia.com/gpu=8
+  %(prog)s --name small --profile api           only etcd and kube-apiserver, beside the one above
+
+Pods run on the fake nodes until annotations tell them how to end (on the pod or on its template):
+  kwok.jobset.dev/exit-code=1       end now with this code in every container (0: Succeeded)
+  kwok.jobset.dev/run-seconds=30    end after that time, with exit-code or 0
+  kwok.jobset.dev/ready=false       run without being Ready until removed
+  kwok.jobset.dev/grace-seconds=5   stay Terminating for that long when deleted
+
+binaries: --assets, else the cache in $XDG_CACHE_HOME/jobset-devcluster, else the official releases (checked against
+their published SHA-256), else a build from pinned Go modules (about 12 minutes on 2 cores, once)."""
+COLUMNS = ("name", "phase", "profile", "nodes", "server", "kubeconfig")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register `cluster` with its subcommands; `handler(arguments)` of each gives the exit code."""
+    parser = subparsers.add_parser(
+        "cluster",
+        help="run a local Kubernetes control plane with fake nodes",
+        description="Run a local Kubernetes control plane (etcd, API server, controllers, scheduler) with fake nodes.",
+    )
+    verbs = parser.add_subparsers(dest="cluster_command", required=True, metavar="COMMAND")
+    up = _verb(verbs, "up", _up, "start a cluster and wait until it is ready", epilog=UP_EXAMPLES)
+    _add_up_options(up)
+    _verb(verbs, "down", _down, "stop a cluster and remove its state")
+    status = _verb(verbs, "status", _status, "list clusters", named=False)
+    status.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    kubeconfig = _verb(verbs, "kubeconfig", _kubeconfig, "print the path of the administrator's kubeconfig")
+    kubeconfig.add_argument("--raw", action="store_true", help="print the contents instead of the path")
+    logs = _verb(verbs, "logs", _logs, "print the last log lines of the cluster's processes")
+    logs.add_argument("component", nargs="?", help="such as kube-apiserver, supervisor; default: all of them")
+    logs.add_argument("--lines", type=_positive, default=20, metavar="N", help="lines of each (default: 20)")
+
+
+def _verb(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    handler: Callable[[argparse.Namespace], int],
+    text: str,
+    *,
+    epilog: str | None = None,
+    named: bool = True,
+) -> argparse.ArgumentParser:
+    parser = verbs.add_parser(
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if named:
+        parser.add_argument("--name", default="default", help="which cluster (default: default)")
+    parser.add_argument(
+        "--state-dir",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="holds one folder per cluster (default: $XDG_STATE_HOME/jobset-devcluster)",
+    )
+    parser.set_defaults(handler=_reporting(handler))
+    return parser
+
+
+def _add_up_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--profile", choices=("full", "api"), default="full", help="api: only etcd and kube-apiserver (default: full)"
+    )
+    parser.add_argument("--nodes", type=_count, default=0, metavar="N", help="how many fake nodes (default: 0)")
+    parser.add_argument(
+        "--label-every",
+        type=_group,
+        action="append",
+        default=[],
+        metavar="KEY=SIZE",
+        help="label node i with KEY=<last part of KEY>-<i // SIZE>; repeatable",
+    )
+    capacity = ", ".join(f"{key}={value}" for key, value in DEFAULT_CAPACITY.items())
+    parser.add_argument(
+        "--capacity",
+        type=_pair,
+        action="append",
+        default=[],
+        metavar="RESOURCE=QUANTITY",
+        help=f"capacity of every node, repeatable (default: {capacity})",
+    )
+    parser.add_argument(
+        "--port", type=_count, default=0, metavar="PORT", help="of the API server (default: a free one)"
+    )
+    parser.add_argument("--qps", type=_positive, default=1000, help="client limit of the controllers (default: 1000)")
+    parser.add_argument(
+        "--no-gang-scheduling", action="store_true", help="leave out the Workload, PodGroup and CompositePodGroup APIs"
+    )
+    parser.add_argument(
+        "--feature-gate",
+        type=_gate,
+        action="append",
+        default=[],
+        metavar="NAME=true|false",
+        help="of API server, controller manager and scheduler; repeatable",
+    )
+    parser.add_argument("--no-audit", action="store_true", help="write no audit log")
+    parser.add_argument("--assets", type=Path, default=None, metavar="DIR", help="folder that has all the binaries")
+
+
+def _reporting(handler: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    def run(arguments: argparse.Namespace) -> int:
+        try:
+            return handler(arguments)
+        except DevclusterError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2 if isinstance(error, UsageError) else 1
+
+    return run
+
+
+def _up(arguments: argparse.Namespace) -> int:
+    spec = ClusterSpec(
+        name=arguments.name,
+        profile=arguments.profile,
+        nodes=FakeNodes(
+            count=arguments.nodes, label_every=dict(arguments.label_every), capacity=dict(arguments.capacity)
+        ),
+        port=arguments.port,
+        gang=not arguments.no_gang_scheduling,
+        feature_gates=dict(arguments.feature_gate),
+        qps=arguments.qps,
+        audit=not arguments.no_audit,
+    )
+    found = cluster.up(spec, sources=Sources(assets=arguments.assets), state_root=arguments.state_dir)
+    if found.existed:
+        print(f"Cluster {spec.name} was already up at {found.server}; its options stay as they are.")
+        if found.plan.spec != spec:
+            print("It was started with other options than these: `down` and `up` to change them.")
+    else:
+        print(f"Cluster {spec.name} is up at {found.server}.")
+    print(f"  export KUBECONFIG={found.kubeconfig}\n  {found.kubectl} get nodes")
+    return 0
+
+
+def _down(arguments: argparse.Namespace) -> int:
+    if cluster.down(arguments.name, state_root=arguments.state_dir):
+        print(f"Cluster {arguments.name} is down, its state is removed.")
+    else:
+        print(f"Cluster {arguments.name} was not up.")
+    return 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    found = cluster.statuses(state_root=arguments.state_dir)
+    if arguments.output == "json":
+        print(json.dumps(found, indent=2))
+        return 0
+    rows = [COLUMNS, *(tuple(str(entry[column]) for column in COLUMNS) for entry in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    for row in rows if found else ():
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for entry in found:
+        if entry["message"] and entry["phase"] != "ready":
+            print(f"\n{entry['name']}: {entry['message']}")
+    if not found:
+        print("No clusters.")
+    return 0
+
+
+def _kubeconfig(arguments: argparse.Namespace) -> int:
+    path = cluster.get(arguments.name, state_root=arguments.state_dir).kubeconfig
+    print(path.read_text() if arguments.raw else path)
+    return 0
+
+
+def _logs(arguments: argparse.Namespace) -> int:
+    layout = Layout.of(arguments.name, arguments.state_dir)
+    paths = sorted(layout.logs.glob("*.log"))
+    if not paths:
+        raise DevclusterError(
+            f"cluster {arguments.name!r} has no logs in {layout.logs}: it is not up, or was taken down."
+        )
+    if arguments.component:
+        chosen = [path for path in paths if path.stem == arguments.component]
+        if not chosen:
+            names = ", ".join(path.stem for path in paths)
+            raise DevclusterError(
+                f"cluster {arguments.name!r} has no component {arguments.component!r}: it has {names}."
+            )
+        paths = chosen
+    for path in paths:
+        if len(paths) > 1:
+            print(f"==> {path} <==")
+        print("\n".join(tail(path, arguments.lines)))
+    return 0
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 65535")
+    return number
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return number
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, mark, value = text.partition("=")
+    if not (key and mark and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
+    return key, value
+
+
+def _group(text: str) -> tuple[str, int]:
+    key, size = _pair(text)
+    if not size.isdecimal() or int(size) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} needs a group size of at least 1 after the =")
+    return key, int(size)
+
+
+def _gate(text: str) -> tuple[str, bool]:
+    name, value = _pair(text)
+    if value not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r} needs true or false after the =")
+    return name, value == "true"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m devcluster cluster ...`, for use without the `jobset` command."""
+    parser = argparse.ArgumentParser(prog="devcluster")
+    add_parser(parser.add_subparsers(dest="command", required=True, metavar="COMMAND"))
+    arguments = parser.parse_args(argv)
+    code: int = arguments.handler(arguments)
+    return code

@@ -1,0 +1,83 @@
+"""Shows long work: what, how far, for how long. A live line on a terminal, else a plain line every 15 seconds.
+
+It must not decide anything about the work. All of it goes to standard error, so that results can be piped.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TextIO
+
+PLAIN_SECONDS = 15.0
+
+Report = Callable[[str], None]
+"""Called by the work with its present state, such as "12 of 57 MiB"."""
+
+
+def say(line: str) -> None:
+    """One line of news for the user."""
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - this is the room's one place that prints
+
+
+@contextmanager
+def step(what: str) -> Iterator[Report]:
+    """Show `what` while the block runs, and how long it took when it is over."""
+    started = time.monotonic()
+    shown = _terminal(what) if sys.stderr.isatty() else _plain(what, sys.stderr, PLAIN_SECONDS)
+    with shown as report:
+        yield report
+    say(f"{what}: done after {elapsed(started)}")
+
+
+def elapsed(started: float) -> str:
+    """Time since the monotonic clock read `started`, as "7 s" or "3 min 05 s"."""
+    minutes, seconds = divmod(int(time.monotonic() - started), 60)
+    return f"{minutes} min {seconds:02} s" if minutes else f"{seconds} s"
+
+
+@contextmanager
+def _terminal(what: str) -> Iterator[Report]:
+    from rich.console import Console  # noqa: PLC0415 - 0.2 s that only a terminal needs to pay
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what)
+        yield lambda state: progress.update(task, description=f"{what}: {state}")
+
+
+@dataclass
+class _Ticker:
+    """Prints the newest state at every tick until told to end."""
+
+    what: str
+    stream: TextIO
+    seconds: float
+    state: str = "started"
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        started = time.monotonic()
+        while not self.ended.wait(self.seconds):
+            print(f"{self.what}: {self.state}, {elapsed(started)}", file=self.stream, flush=True)
+
+    def report(self, state: str) -> None:
+        self.state = state
+
+
+@contextmanager
+def _plain(what: str, stream: TextIO, seconds: float) -> Iterator[Report]:
+    print(f"{what} ...", file=stream, flush=True)
+    ticker = _Ticker(what, stream, seconds)
+    thread = threading.Thread(target=ticker.run, daemon=True)
+    thread.start()
+    try:
+        yield ticker.report
+    finally:
+        ticker.ended.set()
+        thread.join()

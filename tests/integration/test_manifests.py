@@ -1,0 +1,209 @@
+"""install.yaml on a real API server: it applies twice without a change, and the rights are what the table says."""
+
+import base64
+import json
+import subprocess
+import sys
+
+import pytest
+
+from devcluster.assets import Sources
+from devcluster.cluster import running
+from devcluster.spec import ClusterSpec
+from manifests import files, install_objects
+from tests.support.cluster import kubectl, request, wait_for
+
+INSTALL = files.ROOT / "install.yaml"
+MANAGER = "system:serviceaccount:jobset-system:jobset-controller-manager"
+MANAGER_GROUPS = ["system:serviceaccounts", "system:serviceaccounts:jobset-system"]
+PODS = "/api/v1/namespaces/jobset-system/pods"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, binaries):
+    """An API server of its own with install.yaml applied: its webhooks have nobody behind them."""
+    spec = ClusterSpec(name="install", profile="api")
+    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("install")) as cluster:
+        kubectl(cluster, "apply", "--server-side", "-f", str(INSTALL))
+        yield cluster
+
+
+def state(server):
+    """(kind, name) -> (generation, resourceVersion) of everything that is installed."""
+    items = json.loads(kubectl(server, "get", "-f", str(INSTALL), "-o", "json"))["items"]
+    return {
+        (i["kind"], i["metadata"]["name"]): (i["metadata"].get("generation"), i["metadata"]["resourceVersion"])
+        for i in items
+    }
+
+
+def established(server):
+    crd = request(server, "GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io")[1]
+    return any(c["type"] == "Established" and c["status"] == "True" for c in crd["status"]["conditions"])
+
+
+def test_applied_again_nothing_changes(server):
+    wait_for(lambda: established(server))
+    before = state(server)
+    assert len(before) == len(install_objects())
+    kubectl(server, "apply", "--server-side", "-f", str(INSTALL))
+    assert state(server) == before
+
+
+def test_kustomize_installs_the_same(server):
+    wait_for(lambda: established(server))
+    before = state(server)
+    kubectl(server, "apply", "--server-side", "-k", str(files.ROOT))
+    assert state(server) == before
+
+
+def test_kustomize_overrides_the_image(server, tmp_path):
+    target = tmp_path / "own"
+    target.mkdir()
+    (target / "kustomization.yaml").write_text(
+        "resources: [../manifests]\nimages: [{name: jobset, newName: registry.example/jobset, newTag: v1}]\n"
+    )
+    (tmp_path / "manifests").symlink_to(files.ROOT)
+    built = kubectl(server, "kustomize", "--load-restrictor=LoadRestrictionsNone", str(target))
+    assert "image: registry.example/jobset:v1\n" in built
+
+
+def test_a_certificate_authority_written_by_the_manager_survives_the_next_apply(server):
+    """Written with the manager's own credential, as the certificates' owner does it."""
+    name = "jobset-validating-webhook-configuration"
+    bundle = base64.b64encode((server.plan.layout.pki / "ca.crt").read_bytes()).decode()
+    patch = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]
+    as_manager = f"--kubeconfig={server.kubeconfig_for(MANAGER, MANAGER_GROUPS)}"
+    kubectl(
+        server, as_manager, "patch", "validatingwebhookconfiguration", name, "--type=json", f"-p={json.dumps(patch)}"
+    )
+    kubectl(server, "apply", "--server-side", "-f", str(INSTALL))
+    path = f"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{name}"
+    assert request(server, "GET", path)[1]["webhooks"][0]["clientConfig"]["caBundle"] == bundle
+
+
+def allowed(server, verb, resource, *, group="", name="", namespace=None, subresource=""):
+    attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource, "name": name}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": MANAGER, "resourceAttributes": attributes | ({"namespace": namespace} if namespace else {})},
+    }
+    return request(server, "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)[1]["status"]["allowed"]
+
+
+GRANTED = [
+    ("patch", "pods", {"subresource": "status"}),
+    ("update", "pods", {"subresource": "status"}),
+    ("delete", "jobsets", {"group": "jobset.x-k8s.io"}),
+    ("update", "jobsets", {"group": "jobset.x-k8s.io", "subresource": "status"}),
+    ("create", "jobs", {"group": "batch"}),
+    ("create", "services", {}),
+    ("create", "events", {"group": "events.k8s.io"}),
+    ("update", "leases", {"group": "coordination.k8s.io", "namespace": "jobset-system"}),
+    ("update", "secrets", {"namespace": "jobset-system"}),
+    ("create", "tokenreviews", {"group": "authentication.k8s.io"}),
+    (
+        "patch",
+        "mutatingwebhookconfigurations",
+        {"group": "admissionregistration.k8s.io", "name": "jobset-mutating-webhook-configuration"},
+    ),
+]
+REFUSED = [
+    ("create", "pods", {}),
+    ("create", "jobsets", {"group": "jobset.x-k8s.io"}),
+    ("get", "secrets", {"namespace": "default"}),
+    ("list", "secrets", {}),
+    ("create", "secrets", {"namespace": "jobset-system"}),
+    ("create", "leases", {"group": "coordination.k8s.io", "namespace": "default"}),
+    ("delete", "persistentvolumeclaims", {}),
+    ("update", "nodes", {}),
+    (
+        "patch",
+        "mutatingwebhookconfigurations",
+        {"group": "admissionregistration.k8s.io", "name": "somebody-elses"},
+    ),
+    ("update", "customresourcedefinitions", {"group": "apiextensions.k8s.io"}),
+    ("impersonate", "users", {}),
+]
+
+
+@pytest.mark.parametrize(("verb", "resource", "more"), GRANTED)
+def test_the_manager_may(server, verb, resource, more):
+    wait_for(lambda: allowed(server, verb, resource, **{"namespace": "default"} | more), timeout=10)
+
+
+@pytest.mark.parametrize(("verb", "resource", "more"), REFUSED)
+def test_the_manager_may_not(server, verb, resource, more):
+    assert not allowed(server, verb, resource, **{"namespace": "default"} | more)
+
+
+def pod():
+    (deployment,) = [o for o in install_objects() if o["kind"] == "Deployment"]
+    template = deployment["spec"]["template"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"} | template["metadata"],
+        "spec": template["spec"],
+    }
+
+
+def test_the_namespace_takes_the_managers_pod_and_no_privileged_one(server):
+    dry = f"{PODS}?dryRun=All&fieldValidation=Strict"
+    status, answer = request(server, "POST", dry, pod())
+    assert status == 201, answer["message"]
+    privileged = pod()
+    privileged["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    status, answer = request(server, "POST", dry, privileged)
+    assert status == 403
+    assert 'violates PodSecurity "restricted:' in answer["message"]
+
+
+def test_without_a_manager_jobsets_are_refused_and_all_else_goes_on(server):
+    """No JobSet slips in undefaulted and unchecked; Jobs and pods of others never wait for us."""
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}
+    jobs = "/apis/batch/v1/namespaces/default/jobs?dryRun=All"
+    assert request(server, "POST", jobs, {"metadata": {"name": "plain"}, "spec": spec})[0] == 201
+
+    def refused():
+        body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "a"}, "spec": {}}
+        path = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets?dryRun=All"
+        return 'failed calling webhook "mjobset.kb.io"' in request(server, "POST", path, body)[1].get("message", "")
+
+    wait_for(refused, what="the webhook configuration to take effect")
+
+
+def test_refresh_of_the_embedded_types_reproduces_the_committed_file(server, tmp_path):
+    code = (
+        "import sys, pathlib, manifests.__main__ as m\n"
+        f"m.DATA = pathlib.Path({str(tmp_path / 'kubernetes.json')!r})\n"
+        "sys.exit(m.main(['--check', '--refresh-openapi', *sys.argv[1:]]))"
+    )
+    options = [f"--kubectl={server.kubectl}", f"--kubeconfig={server.kubeconfig}"]
+    done = subprocess.run(  # noqa: S603 - our own module
+        [sys.executable, "-c", code, *options],
+        cwd=files.ROOT.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    committed = files.ROOT / "openapi" / "kubernetes.json"
+    assert (tmp_path / "kubernetes.json").read_text() == committed.read_text()
+
+
+def test_install_and_uninstall_on_a_full_control_plane(tmp_path_factory, binaries):
+    """The Deployment's pod is created, so it fits the namespace; uninstalling then leaves nothing behind."""
+    spec = ClusterSpec(name="uninstall", profile="full")
+    state_root = tmp_path_factory.mktemp("uninstall")
+    with running(spec, sources=Sources(assets=binaries), state_root=state_root) as cluster:
+        kubectl(cluster, "apply", "--server-side", "-f", str(INSTALL))
+        wait_for(lambda: request(cluster, "GET", PODS)[1]["items"], what="the manager's pod")
+        kubectl(cluster, "delete", "-f", str(INSTALL), "--ignore-not-found")
+        assert kubectl(cluster, "get", "-f", str(INSTALL), "--ignore-not-found", check=False).count("NotFound") == 0
+        assert request(cluster, "GET", PODS.removesuffix("/pods"))[0] == 404
+        assert (
+            kubectl(cluster, "get", "crd,clusterrole,clusterrolebinding", "-l", "app.kubernetes.io/name=jobset") == ""
+        )

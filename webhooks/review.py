@@ -1,0 +1,112 @@
+"""AdmissionReview on the wire: reading requests and framing answers (behaviour section 2, "Response framing"). Pure.
+
+Every input gets a well-formed answer. Nothing of a request's content may appear in an error text made here.
+"""
+
+import base64
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+import msgspec
+
+from api.meta import JSON
+
+GROUP = "admission.k8s.io"
+KIND = "AdmissionReview"
+_VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
+MAX_BODY = 7 * 1024 * 1024
+"""Bytes of a review that are read."""
+
+
+class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """admission.k8s.io AdmissionRequest, the fields in use. Objects are raw JSON; null on the side that is none."""
+
+    uid: str
+    operation: str = ""
+    name: str = ""
+    namespace: str = ""
+    sub_resource: str = ""
+    dry_run: bool | None = None
+    object: JSON | None = None
+    old_object: JSON | None = None
+
+
+class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """What a handler decides: a refusal carries a metav1.Status, `patch` holds JSON-patch operations."""
+
+    allowed: bool = True
+    patch: tuple[JSON, ...] = ()
+    status: JSON | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def code(self) -> int:
+        """HTTP status that the API server gives to its client on our behalf."""
+        code = 200 if self.allowed else (self.status or {}).get("code", 403)
+        return int(code)
+
+
+Handler = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
+
+
+class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A request with the API version in which its answer is to be."""
+
+    api_version: Literal["admission.k8s.io/v1", "admission.k8s.io/v1beta1"]
+    kind: Literal["AdmissionReview"]
+    request: AdmissionRequest
+
+
+class BadReviewError(ValueError):
+    """The bytes are no AdmissionReview that can be answered. `api_version` is the one to answer in."""
+
+    def __init__(self, message: str, api_version: str = _VERSIONS[0]) -> None:
+        super().__init__(message)
+        self.api_version = api_version
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+
+
+_decoder = msgspec.json.Decoder(Review)
+_version_decoder = msgspec.json.Decoder(_Version)
+
+
+def decode_review(body: bytes) -> Review:
+    """Read a review; of repeated keys the last one counts. Raises `BadReviewError`."""
+    try:
+        review = _decoder.decode(body)
+    except RecursionError:
+        raise BadReviewError("the AdmissionReview is nested too deeply") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadReviewError(f"cannot read the AdmissionReview: {error}", _version(body)) from None
+    if not review.request.uid:
+        raise BadReviewError("cannot read the AdmissionReview: request.uid is empty", review.api_version)
+    return review
+
+
+def _version(body: bytes) -> str:
+    """The version asked for, if that much of a bad review can be read."""
+    try:
+        asked = _version_decoder.decode(body).api_version
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        asked = ""
+    return asked if asked in _VERSIONS else _VERSIONS[0]
+
+
+def encode_review(response: AdmissionResponse, *, uid: str, api_version: str) -> bytes:
+    """The answer as JSON bytes."""
+    body: JSON = {"uid": uid, "allowed": response.allowed, "status": response.status or {"metadata": {}, "code": 200}}
+    if response.patch:
+        body["patchType"] = "JSONPatch"
+        body["patch"] = base64.b64encode(msgspec.json.encode(response.patch)).decode()
+    if response.warnings:
+        body["warnings"] = response.warnings
+    return msgspec.json.encode({"apiVersion": api_version, "kind": KIND, "response": body})
+
+
+def denied(code: int, reason: str, message: str) -> AdmissionResponse:
+    """A refusal that is about the request and not about fields of the object."""
+    status = {"metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code}
+    return AdmissionResponse(allowed=False, status=status)

@@ -1,1 +1,103 @@
-lock: ; .venv/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --group dev --all-extras pyproject.toml -o requirements.lock
+# Everything runs from a project-local environment in .venv, made from requirements.lock. `make help` lists the targets.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+KUBECONFIG_FLAG = $(if $(KUBECONFIG),--kubeconfig=$(KUBECONFIG))
+KUBECTL ?= $(or $(shell command -v kubectl 2>/dev/null),$(shell $(BIN)/jobset cluster kubectl 2>/dev/null))
+PYTEST ?= $(BIN)/pytest
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): requirements.lock pyproject.toml hack/bootstrap.sh
+	@hack/bootstrap.sh $(VENV)
+	@touch $@
+
+.PHONY: env
+env: $(READY) ## Make the environment in .venv (every other target does this by itself)
+
+.PHONY: binaries
+binaries: $(READY) ## Fetch or build the control plane's binaries (about 12 minutes once, then cached)
+	@$(BIN)/jobset cluster fetch
+
+.PHONY: demo
+demo: $(READY) ## Run a JobSet through failure and restart on a real control plane (KEEP=1 leaves it running)
+	@$(BIN)/jobset demo $(if $(KEEP),--keep)
+
+.PHONY: test
+test: binaries ## Run all tests but the slow ones, those against a real control plane included
+	@$(PYTEST) -m "not slow"
+
+.PHONY: test-unit
+test-unit: $(READY) ## Run the tests that need no control plane (seconds)
+	@$(PYTEST) -m "not slow and not integration and not e2e" --ignore=tests/devcluster
+
+.PHONY: test-integration
+test-integration: binaries ## Run the tests against a real API server
+	@$(PYTEST) -m integration
+
+.PHONY: test-e2e
+test-e2e: binaries ## Run the tests on the full control plane
+	@$(PYTEST) -m e2e
+
+.PHONY: test-all
+test-all: binaries ## Run everything, the slow tests too
+	@$(PYTEST)
+
+.PHONY: lint
+lint: $(READY) ## Check style, spelling and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/codespell .
+	$(BIN)/lint-imports --no-cache
+
+.PHONY: typecheck
+typecheck: $(READY) ## Check types, strictly
+	$(BIN)/mypy
+
+.PHONY: fmt
+fmt: $(READY) ## Format the code and mend what can be mended by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: manifests
+manifests: $(READY) ## Generate CRD, RBAC, webhook configurations and install.yaml
+	$(BIN)/python -m manifests
+
+.PHONY: check-manifests
+check-manifests: $(READY) ## Fail if the committed manifests differ from the generated ones
+	$(BIN)/python -m manifests --check
+
+.PHONY: ci
+ci: lint typecheck check-manifests test ## What .ci/run runs
+
+.PHONY: install
+install: $(READY) ## Install into the cluster of KUBECONFIG
+	$(KUBECTL) $(KUBECONFIG_FLAG) apply --server-side -f manifests/install.yaml
+	$(KUBECTL) $(KUBECONFIG_FLAG) wait --for=condition=Established crd/jobsets.jobset.x-k8s.io --timeout=60s
+
+.PHONY: uninstall
+uninstall: $(READY) ## Remove it from the cluster of KUBECONFIG, with every JobSet
+	$(KUBECTL) $(KUBECONFIG_FLAG) delete -f manifests/install.yaml --ignore-not-found
+
+.PHONY: run
+run: $(READY) ## Run the manager on this machine against the cluster of KUBECONFIG
+	$(BIN)/jobset manager $(ARGS)
+
+.PHONY: image
+image: ## Build the container image (IMAGE=name:tag)
+	docker build -f docker/Dockerfile -t $(or $(IMAGE),jobset:dev) .
+
+.PHONY: lock
+lock: $(READY) ## Resolve the dependencies anew into requirements.lock
+	$(BIN)/uv pip compile -q --universal --generate-hashes --upgrade --no-header --no-annotate --no-emit-index-url \
+		--group dev --all-extras pyproject.toml -o requirements.lock
+
+.PHONY: clean
+clean: ## Remove the environment and everything generated in the tree
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

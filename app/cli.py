@@ -1,0 +1,130 @@
+"""The command line: `jobset manager`, `jobset cluster`, `jobset demo`, `jobset version`.
+
+Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage. The manager takes the Go manager's
+flags, in both of Go's spellings (`-flag` and `--flag`), so that deployments can be switched over unchanged.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from importlib import resources
+
+from api.features import FeatureGateError, FeatureGates, parse_feature_gates
+from app import demo, version
+from app.logs import LogError
+from app.settings import Settings, SettingsError, load
+from devcluster.cli import add_parser as add_cluster_parser
+
+MANAGER_EXAMPLES = """examples:
+  %(prog)s                                           in a cluster: all defaults
+  %(prog)s --kubeconfig=$HOME/.kube/config --config=manager.yaml
+  %(prog)s --controllers=false                       only the admission webhooks
+  %(prog)s --webhooks=false --leader-elect=false     only the reconcile loop, as the only replica
+  %(prog)s --feature-gates=RestartJob=true
+
+The configuration file has apiVersion config.jobset.x-k8s.io/v1alpha1 and kind Configuration; flags that are given win."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; gives the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["manager"]:
+        arguments[1:] = [_double_dash(argument) for argument in arguments[1:]]
+    parsed = _parser().parse_args(arguments)
+    code: int = parsed.handler(parsed)
+    return code
+
+
+def _double_dash(argument: str) -> str:
+    """Go accepts -flag for --flag; -h stays what it is."""
+    single = argument.startswith("-") and not argument.startswith("--") and len(argument) > 2
+    return f"-{argument}" if single else argument
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="jobset",
+        description="JobSet for Kubernetes: run sets of Jobs as one.",
+        epilog="`jobset COMMAND --help` says more.",
+    )
+    parser.set_defaults(handler=None)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_manager(commands)
+    add_cluster_parser(commands)
+    show = commands.add_parser("demo", help="run a JobSet on a local control plane, through failure and restart")
+    show.add_argument("--keep", action="store_true", help="leave cluster and manager running, and say how to use them")
+    show.set_defaults(handler=lambda parsed: demo.run(keep=parsed.keep))
+    about = commands.add_parser("version", help="print the version")
+    about.set_defaults(handler=_version)
+    return parser
+
+
+def _add_manager(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "manager",
+        help="run the webhooks and the reconcile loop",
+        description="Run the admission webhooks and, on the replica that holds the lease, the reconcile loop.",
+        epilog=MANAGER_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--config", default="", metavar="FILE", help="configuration file; without it, all defaults")
+    add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's own account, ~/.kube/config")
+    add("--feature-gates", default="", metavar="A=true,B=false", help="feature gates, over those of the file")
+    for half in ("controllers", "webhooks"):
+        add(f"--{half}", type=boolean, default=True, nargs="?", const=True, metavar="BOOL", help=f"run the {half}")
+    add("--leader-elect", type=boolean, nargs="?", const=True, metavar="BOOL", help="run only while holding the lease")
+    add("--metrics-bind-address", metavar="HOST:PORT", help="metrics endpoint; 0 = none (default :8443)")
+    add("--health-probe-bind-address", metavar="HOST:PORT", help="probes; 0 = none (default :8081)")
+    add("--kube-api-qps", type=float, metavar="N", help="requests per second to the API server (default 500)")
+    add("--kube-api-burst", type=int, metavar="N", help="requests at once to the API server (default 500)")
+    add("--zap-log-level", default="info", metavar="LEVEL", help="debug, info, error, panic, or a number; above 2 = debug")
+    add("--zap-encoder", choices=("json", "console"), help="form of log lines (default: console)")
+    add("--zap-devel", type=boolean, default=True, nargs="?", const=True, metavar="BOOL", help="false: JSON log lines")
+    add("--zap-stacktrace-level", metavar="LEVEL", help="info, error or panic: stack traces from there on")
+    add("--zap-time-encoding", default="rfc3339", metavar="FORM", help="epoch, millis, nano, iso8601, rfc3339, rfc3339nano")
+    parser.set_defaults(handler=_manager)
+
+
+def boolean(text: str) -> bool:
+    """A Go boolean flag."""
+    if text.lower() in {"true", "t", "1"}:
+        return True
+    if text.lower() in {"false", "f", "0"}:
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+
+
+def _settings(parsed: argparse.Namespace) -> tuple[Settings, FeatureGates]:
+    settings = load(parsed.config)
+    settings = settings.override("metrics", bind_address=parsed.metrics_bind_address)
+    settings = settings.override("health", health_probe_bind_address=parsed.health_probe_bind_address)
+    settings = settings.override("leader_election", leader_elect=parsed.leader_elect)
+    settings = settings.override("client_connection", qps=parsed.kube_api_qps, burst=parsed.kube_api_burst)
+    return settings, FeatureGates({**settings.feature_gates, **parse_feature_gates(parsed.feature_gates)})
+
+
+def _manager(parsed: argparse.Namespace) -> int:
+    from app import logs, manager  # noqa: PLC0415 (half a second of imports that other commands need not pay)
+
+    try:
+        settings, gates = _settings(parsed)
+        logs.configure(
+            encoder=parsed.zap_encoder or ("console" if parsed.zap_devel else "json"),
+            level=parsed.zap_log_level,
+            time_encoding=parsed.zap_time_encoding,
+            stacktrace_level=parsed.zap_stacktrace_level,
+        )
+        options = manager.Options(settings, gates, parsed.kubeconfig, parsed.controllers, parsed.webhooks)
+        asyncio.run(manager.run(options), loop_factory=None)
+    except (SettingsError, FeatureGateError, LogError, manager.StartError) as error:
+        print(f"jobset manager: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _version(_: argparse.Namespace) -> int:
+    print(version.current())
+    return 0

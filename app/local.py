@@ -1,0 +1,165 @@
+"""The manager as a process of its own against a local control plane: for the demo, for tests and for trying things out.
+
+It runs as it would in a cluster: with the rights of its ServiceAccount and no others, with certificates that it makes
+itself. Only the address differs: webhooks are called by URL on the loopback interface.
+"""
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.settings import API_VERSION, KIND
+from devcluster.cluster import Cluster
+from manifests import NAMESPACE, SERVICE_ACCOUNT, install_objects
+
+START_SECONDS = 60
+STOP_SECONDS = 15
+LOG_LINES = 20
+
+
+class LocalError(Exception):
+    """Something local did not work; the text says what, and shows the last log lines where there are any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """A running manager."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    health: str
+    webhook_port: int
+
+    def tail(self) -> str:
+        """The last lines of its log."""
+        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:])
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+
+def free_port() -> int:
+    """A port on the loopback interface that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def kubectl(
+    cluster: Cluster, *args: str, stdin: str | None = None, check: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Run kubectl as administrator of the cluster."""
+    command = [str(cluster.kubectl), "--kubeconfig", str(cluster.kubeconfig), *args]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603 (our own binary)
+    if check and done.returncode != 0:
+        raise LocalError(f"kubectl {' '.join(args)} failed:\n{done.stderr.strip()}")
+    return done
+
+
+def install(cluster: Cluster, *, webhook_port: int | None) -> None:
+    """Install what manifests/ holds; webhooks point to a port of this machine, or are left out (None)."""
+    objects = install_objects(webhook_url=f"https://127.0.0.1:{webhook_port or 1}")
+    if webhook_port is None:
+        objects = [body for body in objects if not body["kind"].endswith("WebhookConfiguration")]
+    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
+    kubectl(cluster, "wait", "--for=condition=Established", "--timeout=60s", "crd/jobsets.jobset.x-k8s.io")
+
+
+def configuration(webhook_port: int, health_port: int, **sections: Any) -> dict[str, Any]:
+    """A configuration file for a manager on this machine; `sections` are added or merged."""
+    config: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "webhook": {"port": webhook_port, "host": "127.0.0.1"},
+        "metrics": {"bindAddress": "0"},
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{health_port}"},
+        "leaderElection": {"leaderElect": True, "resourceNamespace": NAMESPACE},
+    }
+    for name, section in sections.items():
+        config[name] = {**config.get(name, {}), **section} if isinstance(section, dict) else section
+    return config
+
+
+def start(
+    cluster: Cluster,
+    folder: Path,
+    *,
+    webhook_port: int,
+    flags: Sequence[str] = (),
+    sections: dict[str, Any] | None = None,
+) -> Manager:
+    """Start a manager and wait until it is ready. Its files go to `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    health_port = free_port()
+    config = configuration(webhook_port, health_port, **(sections or {}))
+    config["webhook"]["certDir"] = str(folder / "certs")
+    (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    user = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+    kubeconfig = cluster.kubeconfig_for(user, ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"])
+    command = [sys.executable, "-m", "app", "manager", f"--config={folder / 'config.yaml'}"]
+    log = folder / f"manager-{health_port}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 (ourselves)
+            [*command, f"--kubeconfig={kubeconfig}", *flags], stdout=output, stderr=output, stdin=subprocess.DEVNULL
+        )
+    manager = Manager(process, log, f"http://127.0.0.1:{health_port}/readyz", webhook_port)
+    try:
+        _wait_ready(manager)
+    except BaseException:
+        manager.kill()
+        raise
+    return manager
+
+
+def stop(manager: Manager) -> int:
+    """Ask it to stop and wait; gives the exit code."""
+    if manager.process.poll() is None:
+        manager.process.send_signal(signal.SIGTERM)
+    try:
+        return manager.process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        manager.kill()
+        raise LocalError(f"the manager did not stop within {STOP_SECONDS} s:\n{manager.tail()}") from None
+
+
+@contextlib.contextmanager
+def running(cluster: Cluster, folder: Path, *, flags: Sequence[str] = ()) -> Iterator[Manager]:
+    """Install, run a manager for the length of the block, stop it."""
+    port = free_port()
+    install(cluster, webhook_port=port)
+    manager = start(cluster, folder, webhook_port=port, flags=flags)
+    try:
+        yield manager
+    finally:
+        stop(manager)
+
+
+def _wait_ready(manager: Manager) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        code = manager.process.poll()
+        if code is not None:
+            raise LocalError(f"the manager ended with exit code {code}:\n{manager.tail()}")
+        with (
+            contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError),
+            urllib.request.urlopen(manager.health, timeout=5),  # noqa: S310 (http on loopback)
+        ):
+            return
+        time.sleep(0.05)
+    raise LocalError(f"the manager was not ready after {START_SECONDS} s:\n{manager.tail()}")

@@ -1,0 +1,34 @@
+"""One manager for all tests on the full cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from app import local
+from devcluster.cluster import Cluster
+from tests.support.jobs import Sets
+from tests.support.manager import ManagerProcess
+
+
+@pytest.fixture(scope="session")
+def manager_process(full_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerProcess]:
+    process = ManagerProcess(full_cluster, tmp_path_factory.mktemp("manager"))
+    local.install(full_cluster, webhook_port=process.port)
+    process.start()
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def manager(manager_process: ManagerProcess) -> ManagerProcess:
+    """A running manager; started anew if the test before stopped it."""
+    manager_process.start()
+    return manager_process
+
+
+@pytest.fixture
+def sets(full_cluster: Cluster, namespace: str, manager: ManagerProcess) -> Sets:
+    """JobSets in the namespace of this test."""
+    return Sets(full_cluster, namespace)

@@ -1,0 +1,93 @@
+"""What end-to-end tests do with JobSets: apply, watch the status, tell pods how to end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from devcluster.cluster import Cluster
+from tests.support.cluster import finish_pod, kubectl, pods, request, wait_for
+
+JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"
+MERGE = "application/merge-patch+json"
+
+
+def manifest(*rjobs: dict[str, Any], name: str = "js", **spec: Any) -> dict[str, Any]:
+    """A JobSet as a user writes it."""
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": name},
+        "spec": {"replicatedJobs": list(rjobs), **spec},
+    }
+
+
+def group(name: str = "workers", replicas: int = 1, pods_per_job: int = 1, **extra: Any) -> dict[str, Any]:
+    """A ReplicatedJob whose Jobs fail with their first failed pod; `pod` goes into the pod spec."""
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}], **extra.pop("pod", {})}
+    template = {"spec": pod, "metadata": {"annotations": extra.pop("annotations", {})}}
+    spec = {"parallelism": pods_per_job, "completions": pods_per_job, "backoffLimit": 0, "template": template}
+    return {"name": name, "replicas": replicas, "template": {"spec": {**spec, **extra.pop("job", {})}}, **extra}
+
+
+class Sets:
+    """JobSets of one namespace."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+        self._path = JOBSETS.format(namespace)
+
+    def apply(self, body: dict[str, Any]) -> None:
+        kubectl(self.cluster, "apply", "-f", "-", namespace=self.namespace, stdin=json.dumps(body))
+
+    def get(self, name: str = "js") -> dict[str, Any] | None:
+        status, body = request(self.cluster, "GET", f"{self._path}/{name}")
+        return body if status == 200 else None
+
+    def status(self, name: str = "js") -> dict[str, Any]:
+        return (self.get(name) or {}).get("status") or {}
+
+    def patch(self, spec: dict[str, Any], name: str = "js") -> None:
+        code, body = request(self.cluster, "PATCH", f"{self._path}/{name}", {"spec": spec}, MERGE)
+        assert code == 200, body
+
+    def counts(self, name: str = "js") -> dict[str, int]:
+        """Counters of all ReplicatedJobs together."""
+        of = self.status(name).get("replicatedJobsStatus", [])
+        return {key: sum(r[key] for r in of) for key in ("ready", "succeeded", "failed", "active", "suspended")}
+
+    def condition(self, kind: str, name: str = "js") -> dict[str, Any] | None:
+        return next((c for c in self.status(name).get("conditions", []) if c["type"] == kind), None)
+
+    def jobs(self, name: str = "js") -> list[dict[str, Any]]:
+        """The set's Jobs that are not in deletion."""
+        found = self._list("jobs", f"jobset.sigs.k8s.io/jobset-name={name}")
+        return [job for job in found if "deletionTimestamp" not in job["metadata"]]
+
+    def pods(self, selector: str = "", name: str = "js") -> list[dict[str, Any]]:
+        """The set's living pods."""
+        chosen = ",".join(filter(None, [f"jobset.sigs.k8s.io/jobset-name={name}", selector]))
+        return [p for p in pods(self.cluster, self.namespace, chosen) if p["status"]["phase"] in {"Pending", "Running"}]
+
+    def end(self, pod: dict[str, Any], code: int = 0) -> None:
+        finish_pod(self.cluster, self.namespace, pod["metadata"]["name"], code)
+
+    def wait_ready(self, jobs: int, name: str = "js", timeout: float = 60) -> None:
+        """Until so many Jobs are ready, as the status says."""
+        wait_for(lambda: self.counts(name).get("ready") == jobs, timeout=timeout, what=f"{jobs} ready Jobs of {name}")
+
+    def wait_state(self, state: str, name: str = "js", timeout: float = 60) -> None:
+        wait_for(lambda: self.status(name).get("terminalState") == state, timeout=timeout, what=f"{name} {state}")
+
+    def events(self, name: str = "js") -> list[tuple[str, str, str]]:
+        """(type, reason, note) of the events about a set, in order."""
+        fields = f"regarding.kind=JobSet,regarding.name={name}"
+        args = ("get", "events.events.k8s.io", "-o", "json", "--field-selector", fields)
+        items = json.loads(kubectl(self.cluster, *args, namespace=self.namespace))["items"]
+        return [(e["type"], e["reason"], e["note"]) for e in sorted(items, key=lambda e: e["eventTime"])]
+
+    def _list(self, resource: str, selector: str) -> list[dict[str, Any]]:
+        args = ("get", resource, "-o", "json", "-l", selector)
+        items: list[dict[str, Any]] = json.loads(kubectl(self.cluster, *args, namespace=self.namespace))["items"]
+        return items

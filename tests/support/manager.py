@@ -1,0 +1,57 @@
+"""A manager process that a test session shares, and that a test may kill and start again."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from app import local
+from devcluster import audit
+from devcluster.cluster import Cluster
+from manifests import NAMESPACE, SERVICE_ACCOUNT
+
+USER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+
+# Short, so that a manager that replaces a killed one need not wait for the old lease for long.
+LEASE = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
+
+
+class ManagerProcess:
+    """Runs with exactly the rights of its ServiceAccount."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.port = local.free_port()
+        self._folder = folder
+        self._running: local.Manager | None = None
+
+    def start(self) -> None:
+        """Start it, unless it runs, and wait until it is ready."""
+        if self._running is None or self._running.process.poll() is not None:
+            sections = {"leaderElection": LEASE}
+            self._running = local.start(self.cluster, self._folder, webhook_port=self.port, sections=sections)
+
+    def kill(self) -> None:
+        """End it as a crash would: no clean-up, the lease stays taken."""
+        assert self._running is not None
+        self._running.kill()
+
+    def stop(self) -> tuple[int, float]:
+        """Ask it to end; gives exit code and seconds."""
+        assert self._running is not None
+        started = time.monotonic()
+        return local.stop(self._running), time.monotonic() - started
+
+    def log(self) -> str:
+        assert self._running is not None
+        return self._running.log.read_text()
+
+    def calls(self, start: int, **match: Any) -> Counter[tuple[str, str, int]]:
+        """The manager's finished API calls since byte `start` of the audit log, by verb, resource and code."""
+        return Counter(
+            (call.verb, call.resource, call.code)
+            for call in audit.calls(self.cluster.audit_log, start)
+            if call.user == USER and all(getattr(call, key) == value for key, value in match.items())
+        )

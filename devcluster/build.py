@@ -48,7 +48,7 @@ def build(names: Iterable[str], flags: Sequence[str], folder: Path, cache_root: 
     with step("fetching Go modules") as report:
         listed = _run_go(go, ["list", "-mod=readonly", "-deps", "-f", "{{.ImportPath}}", *packages], _Downloads(report))
     total = len(listed.split())
-    say(f"building {', '.join(wanted)} with {go}: some 12 minutes on 2 cores the first time")
+    say(f"building {', '.join(wanted)} with {go}: several minutes the first time")
     with step("building the control plane") as report:
         _run_go(go, ["build", "-v", *flags, "-o", f"{folder}/", *packages], _Compiled(report, total))
     for name, built in BUILT_NAMES.items():

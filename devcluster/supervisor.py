@@ -12,6 +12,7 @@ import ctypes
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from devcluster.spec import Layout
 
 START_SECONDS = 60
 STOP_SECONDS = 10
+CRIPPLED_STOP_SECONDS = 1
 POLL_SECONDS = 0.1
 LOG_LINES = 12
 PR_SET_PDEATHSIG = 1
@@ -70,7 +72,12 @@ class Supervisor:
         self._report("stopping", message)
         stop_in_order(self._running)
         self._report(outcome, message)
+        if self._orphaned():
+            shutil.rmtree(self._layout.root, ignore_errors=True)  # nobody is left to do it
         return 0 if outcome == "stopped" else 1
+
+    def _orphaned(self) -> bool:
+        return self._owner is not None and os.getppid() != self._owner
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         self._told_to_stop = True
@@ -79,12 +86,20 @@ class Supervisor:
         for rank in sorted({component.rank for component in wanted}):
             group = [component for component in wanted if component.rank == rank]
             for component in group:
-                self._running.append((component, spawn(component, self._layout)))
+                self._running.append((component, self._spawn(component)))
             self._report("starting", f"waiting for {', '.join(component.name for component in group)}")
             # etcd is not waited for: the API server retries, and its readiness implies etcd's.
             if rank > 0:
                 for component in group:
                     self._wait_ready(component)
+
+    def _spawn(self, component: Component) -> subprocess.Popen[bytes]:
+        try:
+            return spawn(component, self._layout)
+        except OSError as error:
+            raise ComponentDied(
+                f"{component.name} cannot be started: {component.argv[0]}: {error.strerror}."
+            ) from error
 
     def _wait_ready(self, component: Component) -> None:
         deadline = time.monotonic() + START_SECONDS
@@ -95,7 +110,7 @@ class Supervisor:
             time.sleep(POLL_SECONDS)
 
     def _check(self) -> None:
-        if self._told_to_stop or (self._owner is not None and os.getppid() != self._owner):
+        if self._told_to_stop or self._orphaned():
             raise Stopped
         for component, process in self._running:
             code = process.poll()
@@ -154,11 +169,13 @@ def death_signal() -> Callable[[], None] | None:
 def stop_in_order(running: Iterable[tuple[Component, subprocess.Popen[bytes]]]) -> None:
     """Clients first, then the API server, etcd last: an API server without etcd takes long to stop."""
     pairs = list(running)
+    # One that has lost its server or store only waits for it in vain.
+    seconds = STOP_SECONDS if all(process.poll() is None for _, process in pairs) else CRIPPLED_STOP_SECONDS
     for rank in sorted({component.rank for component, _ in pairs}, reverse=True):
         group = [process for component, process in pairs if component.rank == rank]
         for process in group:
             process.terminate()
-        deadline = time.monotonic() + STOP_SECONDS
+        deadline = time.monotonic() + seconds
         for process in group:
             try:
                 process.wait(max(0.0, deadline - time.monotonic()))

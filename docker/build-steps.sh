@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# The steps that turn this tree into the manager's file system. The Dockerfile runs them inside the image build and
+# rootfs.sh runs them where there is no image builder, so that both make the same thing.
+#
+#   build-steps.sh dependencies ROOT   the locked run-time dependencies, hashes verified   -> ROOT/opt/jobset
+#   build-steps.sh program ROOT        this project as a wheel, and the entry point        -> ROOT/opt/jobset, ROOT/manager
+#
+# Needs Python 3.11 or newer with venv (PYTHON names another one) and a package index. ROOT is used with the same Python
+# afterwards: extension modules are built for one version.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+step=${1:-} root=${2:?usage: build-steps.sh dependencies|program ROOT}
+python=$("${PYTHON:-python3}" -c 'import os, sys; print(os.path.realpath(sys._base_executable))')
+target=$root/opt/jobset
+tools=$root.tools
+
+# Nothing is installed that requirements.lock does not know by hash, the tools of the build included.
+make_tools() {
+    [ -x "$tools/bin/python" ] || "$python" -m venv "$tools"
+    uv=$(command -v uv || true)
+    if [ -z "$uv" ]; then
+        awk '/^[^ ]/ {on = /^uv==/} on' requirements.lock > "$tools/uv.lock"
+        "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$tools/uv.lock"
+        uv=$tools/bin/uv
+    fi
+}
+
+locked() {
+    "$uv" pip install --quiet --require-hashes --constraint requirements.lock "$@"
+}
+
+dependencies() {
+    locked --python "$python" --target "$target" --compile-bytecode --requirements pyproject.toml --extra uvloop
+}
+
+program() {
+    locked --python "$tools/bin/python" "$(sed -n 's/^\(hatchling==[^ ;]*\).*/\1/p' requirements.lock)"
+    mkdir -p "$tools/wheel"
+    "$uv" build --quiet --python "$tools/bin/python" --no-build-isolation --wheel --out-dir "$tools/wheel" .
+    "$uv" pip install --quiet --python "$python" --target "$target" --compile-bytecode --no-deps "$tools"/wheel/*.whl
+    cat > "$root/manager" <<ENTRY
+#!$python -IBS
+# Takes the Go manager's flags. -I and -S: neither the caller's environment and directory nor packages of the machine
+# can change what is imported.
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "opt" / "jobset"))
+from app.cli import main
+
+sys.exit(main(["manager", *sys.argv[1:]]))
+ENTRY
+    chmod 755 "$root/manager"
+    chmod -R a+rX,go-w "$root"
+    rm -rf "$tools"
+}
+
+case $step in
+dependencies | program) make_tools && "$step" ;;
+*) echo "build-steps.sh: unknown step \`$step\`: use dependencies or program" >&2 && exit 2 ;;
+esac

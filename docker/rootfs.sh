@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# The image without an image builder: the same steps into a scratch root, and the manager started from it as an
+# unprivileged user who can write nothing in it.
+#
+#   docker/rootfs.sh build DIR             fill DIR, which must be empty or absent
+#   docker/rootfs.sh run DIR -- FLAGS...   start DIR/manager with the Go manager's flags
+#
+# `run` gives up root where it is started by root (user and group 65532, no capabilities, no way to regain them) and stays
+# who it is elsewhere. That user has to be able to read the files it is told to, and the machine's Python. It can write to
+# /tmp, as the pod can.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+usage="usage: docker/rootfs.sh build DIR | docker/rootfs.sh run DIR -- FLAGS..."
+user=65532
+
+build() {
+    local root=${1:?$usage}
+    if [ -n "$(ls -A "$root" 2>/dev/null)" ]; then
+        echo "rootfs.sh: $root is not empty; remove it or name another directory" >&2
+        exit 1
+    fi
+    mkdir -p "$root"
+    root=$(cd "$root" && pwd)
+    "$here/build-steps.sh" dependencies "$root"
+    "$here/build-steps.sh" program "$root"
+    echo "built $root: start it with docker/rootfs.sh run $root -- --help"
+}
+
+run() {
+    local root=${1:?$usage} drop=() python
+    shift
+    [ "${1:-}" != -- ] || shift
+    if ! [ -x "$root/manager" ]; then
+        echo "rootfs.sh: there is no manager in $root; make it with docker/rootfs.sh build $root" >&2
+        exit 1
+    fi
+    if [ "$(id -u)" = 0 ]; then
+        drop=(setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all)
+    fi
+    python=$(sed -n '1s/^#!\([^ ]*\).*/\1/p' "$root/manager")
+    if ! ${drop[@]+"${drop[@]}"} "$python" -IBSc 'import sys; open(sys.argv[1])' "$root/manager"; then
+        echo "rootfs.sh: user $user cannot use $root/manager with $python; make both readable for everybody" >&2
+        exit 1
+    fi
+    HOME=/tmp exec ${drop[@]+"${drop[@]}"} "$root/manager" "$@"
+}
+
+case ${1:-} in
+build | run) "$@" ;;
+*) echo "$usage" >&2 && exit 2 ;;
+esac

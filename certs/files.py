@@ -1,0 +1,73 @@
+"""A serving certificate given as `tls.crt` and `tls.key` in a folder (`webhook.certDir`), followed as the files change.
+
+Files are polled: a mounted Secret changes by renaming a link somewhere above, which no file watch is sure to see.
+"""
+
+import asyncio
+import logging
+import ssl
+from pathlib import Path
+
+from certs.source import Live
+from certs.tls import CertificateError
+
+log = logging.getLogger(__name__)
+
+POLL = 2.0
+"""Seconds between two looks at the folder."""
+
+PATIENCE = 60.0
+"""Seconds that the files may take to appear."""
+
+
+class MissingFilesError(CertificateError):
+    """There is no usable pair in the folder; one line says which folder, what is missing and how to mend it."""
+
+
+class FileCertificates:
+    """A `certs.source.CertificateSource` that reads a folder."""
+
+    def __init__(
+        self, folder: Path, context: ssl.SSLContext, *, poll: float = POLL, patience: float = PATIENCE
+    ) -> None:
+        self.ready = asyncio.Event()
+        self.problem = ""
+        self._folder = folder
+        self._live = Live(context)
+        self._poll = poll
+        self._patience = patience
+
+    async def run(self) -> None:
+        """Follow the files. Raises `MissingFilesError` when there is no usable pair after `patience` seconds."""
+        try:
+            async with asyncio.timeout(self._patience) as patience:
+                await self._follow(patience)
+        except TimeoutError:
+            raise MissingFilesError(
+                f"no webhook certificate after {self._patience:g} s: {self.problem}. Put tls.crt and tls.key there, set"
+                " webhook.certDir to where they are, or set internalCertManagement.enable to true"
+            ) from None
+
+    async def _follow(self, patience: asyncio.Timeout) -> None:
+        while True:
+            if self._look():
+                patience.reschedule(None)
+            await asyncio.sleep(self._poll)
+
+    def _look(self) -> bool:
+        """Take over what the files hold; False while nothing has been served yet."""
+        problem = ""
+        try:
+            certificate, key = ((self._folder / name).read_bytes() for name in ("tls.crt", "tls.key"))
+            if not self._live.serves(certificate, key):
+                self._live.install(certificate, key)
+                log.info("serving the certificate in %s", self._folder)
+                self.ready.set()
+        except OSError as error:
+            problem = f"cannot read {error.filename}: {error.strerror}"
+        except CertificateError as error:
+            problem = f"tls.crt and tls.key in {self._folder}: {error}"
+        if problem and problem != self.problem:
+            log.warning("%s", problem)
+        self.problem = problem
+        return self.ready.is_set()

@@ -1,0 +1,215 @@
+"""Certificates of our own making, shared by all replicas through one Secret (behaviour section 6.5).
+
+Every replica runs this. Who renews first wins by the Secret's resourceVersion; the others take the winner's. A new CA
+is told to the API server, beside the old one, before anything signed by it is served: no review is ever turned away.
+
+Secret and webhook configurations are written by PUT of the JSON that was just read: nothing of it can be lost, a write
+in between is noticed, and the rights that the Go JobSet is installed with (update, no patch) are enough.
+"""
+
+import asyncio
+import base64
+import binascii
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from api.meta import Base, ObjectMeta
+from certs.pki import Fresh, Material, Renewal, certificates, decide, renew
+from certs.source import Live
+from kube.client import Client
+from kube.clock import now
+from kube.errors import Conflict, KubeError, NotFound
+from kube.informer import Informer
+from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
+
+log = logging.getLogger(__name__)
+
+JSON = dict[str, Any]
+
+_KEYS = {"ca.crt": "authorities", "ca.key": "authority_key", "tls.crt": "certificate", "tls.key": "key"}
+
+
+class MissingSecretError(KubeError):
+    """The Secret for the certificates was not installed."""
+
+
+class _Watched(Base, frozen=True, kw_only=True):
+    metadata: ObjectMeta
+
+
+@dataclass(frozen=True, slots=True)
+class CertOptions:
+    """Where certificates live and whom they are for. Times in seconds.
+
+    `hosts` are the names and addresses under which the API server calls us. `mutating` and `validating` name the
+    webhook configurations that get the CA. `settle` is how long a new CA may take to be in force in every API server.
+    """
+
+    namespace: str
+    secret: str
+    hosts: tuple[str, ...]
+    mutating: str = "jobset-mutating-webhook-configuration"
+    validating: str = "jobset-validating-webhook-configuration"
+    check_every: float = 12 * 3600
+    retry_after: float = 3
+    settle: float = 10
+
+    @property
+    def configurations(self) -> tuple[tuple[Resource, str], ...]:
+        return (
+            (MUTATING_WEBHOOK_CONFIGURATIONS, self.mutating),
+            (VALIDATING_WEBHOOK_CONFIGURATIONS, self.validating),
+        )
+
+
+def service_hosts(service: str, namespace: str, *extra: str) -> tuple[str, ...]:
+    """Names of a Service as the API server dials it, and whatever else the webhook is called by."""
+    return (f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local", *extra)
+
+
+class CertManager:
+    """A `certs.source.CertificateSource` that makes what it serves and keeps it in a Secret."""
+
+    def __init__(
+        self, client: Client, context: ssl.SSLContext, options: CertOptions, *, clock: Callable[[], datetime] = now
+    ) -> None:
+        self.ready = asyncio.Event()
+        self.problem = "certificates are not ready"
+        self._client = client
+        self._live = Live(context)
+        self._options = options
+        self._clock = clock
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Check at the start, every 12 h and whenever the Secret or a webhook configuration changes."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._informers():
+                informer.on_event(lambda *_: self._changed.set())
+                group.create_task(informer.run())
+            while True:
+                self._changed.clear()
+                pause = await self._attempt()
+                try:
+                    async with asyncio.timeout(pause):
+                        await self._changed.wait()
+                except TimeoutError:
+                    continue
+
+    async def _attempt(self) -> float:
+        """One check; the seconds after which to check again unless something changes."""
+        try:
+            await self.check()
+        except (KubeError, ValueError) as error:
+            self._complain(f"webhook certificates: {error}")
+        else:
+            self.problem = ""
+            self.ready.set()
+            return self._options.check_every
+        return self._options.retry_after
+
+    def _complain(self, problem: str) -> None:
+        if problem != self.problem:
+            log.warning("%s", problem)
+        self.problem = problem
+
+    async def check(self) -> None:
+        """Renew what is due, tell the API server the CA, serve the pair. Safe to repeat; raises on API errors."""
+        material = await self._current()
+        bundle = base64.b64encode(material.authorities).decode()
+        for resource, name in self._options.configurations:
+            await self._inject(resource, name, bundle)
+        if self._live.serves(material.certificate, material.key):
+            return
+        if self._live.certificate and _signer(self._live.certificate) != _signer(material.certificate):
+            await asyncio.sleep(self._options.settle)
+        self._live.install(material.certificate, material.key)
+        log.info("serving a certificate valid until %s", certificates(material.certificate)[0].not_valid_after_utc)
+
+    async def _current(self) -> Material:
+        """What the Secret holds once it is good; made anew, and stored, if it was not."""
+        while True:
+            secret = await self._secret()
+            material = _material(secret)
+            decision = decide(material, self._options.hosts, self._clock())
+            if decision.renewal is Renewal.NOTHING:
+                return material
+            fresh = Fresh(self._clock(), lambda: ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number)
+            renewed = await asyncio.to_thread(renew, material, decision.renewal, self._options.hosts, fresh)
+            body = {**secret, "data": {**(secret.get("data") or {}), **_data(renewed)}}
+            try:
+                await self._client.replace(SECRETS, self._options.secret, body, namespace=self._options.namespace)
+            except Conflict:
+                continue
+            log.info("renewed the %s: %s", decision.renewal.value, decision.reason)
+            return renewed
+
+    async def _secret(self) -> JSON:
+        where = (self._options.namespace, self._options.secret)
+        try:
+            return await self._client.get(SECRETS, where[1], namespace=where[0])
+        except NotFound as error:
+            raise MissingSecretError(
+                f"Secret {'/'.join(where)} does not exist and is not ours to create (it may be empty): apply"
+                " manifests/install.yaml, or set internalCertManagement.enable to false and give webhook.certDir"
+            ) from error
+
+    async def _inject(self, resource: Resource, name: str, bundle: str) -> None:
+        while True:
+            try:
+                config = await self._client.get(resource, name)
+            except NotFound:
+                log.warning("%s %s does not exist: nothing will call this webhook", resource.kind, name)
+                return
+            webhooks = config.get("webhooks") or []
+            if all(hook["clientConfig"].get("caBundle") == bundle for hook in webhooks):
+                return
+            changed = [{**hook, "clientConfig": {**hook["clientConfig"], "caBundle": bundle}} for hook in webhooks]
+            try:
+                await self._client.replace(resource, name, {**config, "webhooks": changed})
+            except (Conflict, NotFound):
+                continue
+            log.info("told the CA to %s", name)
+            return
+
+    def _informers(self) -> list[Informer[_Watched]]:
+        options = self._options
+        secret = f"metadata.name={options.secret}"
+        informers = [Informer(self._client, SECRETS, _Watched, namespace=options.namespace, field_selector=secret)]
+        for resource, name in options.configurations:
+            informers.append(Informer(self._client, resource, _Watched, field_selector=f"metadata.name={name}"))
+        return informers
+
+
+def _material(secret: JSON) -> Material:
+    """Contents of the Secret; what is no base64 counts as absent."""
+    data = secret.get("data") or {}
+    fields = {}
+    for key, field in _KEYS.items():
+        try:
+            fields[field] = base64.b64decode(data.get(key) or "", validate=True)
+        except (binascii.Error, ValueError):
+            fields[field] = b""
+    return Material(**fields)
+
+
+def _data(material: Material) -> dict[str, str]:
+    return {key: base64.b64encode(getattr(material, field)).decode() for key, field in _KEYS.items()}
+
+
+def _signer(pem: bytes) -> bytes | None:
+    """Identifies the CA key that signed a certificate."""
+    for certificate in certificates(pem)[:1]:
+        try:
+            identifier = certificate.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier)
+        except x509.ExtensionNotFound:
+            return None
+        return identifier.value.key_identifier
+    return None

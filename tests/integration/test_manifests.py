@@ -195,11 +195,11 @@ def test_refresh_of_the_embedded_types_reproduces_the_committed_file(server, tmp
 
 
 def test_install_and_uninstall_on_a_full_control_plane(tmp_path_factory, binaries):
-    """The Deployment's pod is created, so it fits the namespace; uninstalling then leaves nothing behind."""
+    """Client-side apply takes the CRD, the Deployment's pod fits the namespace, and uninstalling leaves nothing behind."""
     spec = ClusterSpec(name="uninstall", profile="full")
     state_root = tmp_path_factory.mktemp("uninstall")
     with running(spec, sources=Sources(assets=binaries), state_root=state_root) as cluster:
-        kubectl(cluster, "apply", "--server-side", "-f", str(INSTALL))
+        kubectl(cluster, "apply", "-f", str(INSTALL))
         wait_for(lambda: request(cluster, "GET", PODS)[1]["items"], what="the manager's pod")
         kubectl(cluster, "delete", "-f", str(INSTALL), "--ignore-not-found")
         assert kubectl(cluster, "get", "-f", str(INSTALL), "--ignore-not-found", check=False).count("NotFound") == 0

@@ -133,6 +133,9 @@ def _reporting(handler: Callable[[argparse.Namespace], int]) -> Callable[[argpar
         except DevclusterError as error:
             print(f"error: {error}", file=sys.stderr)
             return 2 if isinstance(error, UsageError) else 1
+        except KeyboardInterrupt:
+            print("interrupted: what was started is stopped again", file=sys.stderr)
+            return 1
 
     return run
 

@@ -33,6 +33,7 @@ from devcluster.supervisor import START_SECONDS, tail
 
 SPACE_MIB = 500
 STOP_SECONDS = 45
+PROXY_VARIABLES = {"http_proxy", "https_proxy", "all_proxy"}
 # Below the range from which Linux and macOS serve outgoing connections, so that nobody gets them by chance.
 PORTS = range(20000, 32000)
 
@@ -151,14 +152,20 @@ def get(name: str, *, state_root: Path | None = None) -> Cluster:
 
 
 def statuses(*, state_root: Path | None = None) -> list[dict[str, Any]]:
-    """One entry per known cluster: name, phase (starting, ready, stopping, failed, gone), profile, server, pids."""
+    """One entry per known cluster; its phase is starting, ready, stopping, failed, gone or stale."""
     root = state_root or default_state_root()
     folders = sorted(root.iterdir()) if root.is_dir() else []
     return [_describe(Layout(folder)) for folder in folders if Layout(folder).record.is_file()]
 
 
 def _describe(layout: Layout) -> dict[str, Any]:
-    plan, status = Plan.read(layout), _read_status(layout)
+    status = _read_status(layout)
+    try:
+        plan = Plan.read(layout)
+    except DevclusterError as error:
+        unknown = dict.fromkeys(("profile", "nodes", "server", "kubeconfig"), "")
+        status["message"] = str(error)
+        return {"name": layout.root.name, "phase": "stale", **unknown, "folder": str(layout.root), **_rest(status)}
     phase = status.get("phase", "starting")
     if not _alive(layout) and phase != "failed":
         phase = "gone"
@@ -170,6 +177,12 @@ def _describe(layout: Layout) -> dict[str, Any]:
         "server": plan.server,
         "kubeconfig": str(layout.kubeconfig),
         "folder": str(layout.root),
+        **_rest(status),
+    }
+
+
+def _rest(status: dict[str, Any]) -> dict[str, Any]:
+    return {
         "message": status.get("message", ""),
         "supervisor": status.get("supervisor"),
         "components": status.get("components", {}),
@@ -208,6 +221,8 @@ def _kubeconfig(plan: Plan, client: pki.Pair) -> str:
 def _start_supervisor(layout: Layout, *, owned: bool) -> None:
     package_parent = str(Path(__file__).parent.parent)
     paths = [package_parent, *filter(None, [os.environ.get("PYTHONPATH")])]
+    # All of it stays on this machine: a proxy would only swallow calls to webhooks at the machine's own address.
+    direct = {key: value for key, value in os.environ.items() if key.lower() not in PROXY_VARIABLES}
     argv = [sys.executable, "-m", "devcluster.supervisor", str(layout.root)]
     with (layout.logs / "supervisor.log").open("ab") as log:
         _started[layout.root] = subprocess.Popen(  # noqa: S603 - our own module
@@ -216,7 +231,7 @@ def _start_supervisor(layout: Layout, *, owned: bool) -> None:
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd=layout.root,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env={**direct, "PYTHONPATH": os.pathsep.join(paths)},
             start_new_session=True,  # Ctrl-C in the terminal is for the owner, who stops it in order
         )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster import rest
+from devcluster.errors import DevclusterError
 from devcluster.spec import GANG_RUNTIME_CONFIG, ClusterSpec, Layout
 
 ADMIN = "admin"
@@ -51,8 +52,15 @@ class Plan:
 
     @classmethod
     def read(cls, layout: Layout) -> Plan:
-        data = json.loads(layout.record.read_text())
-        return cls(ClusterSpec.from_json(data["spec"]), layout, Path(data["binaries"]), data["ports"])
+        """What was written when the cluster was made; DevclusterError when another version wrote it, or half of it."""
+        try:
+            data = json.loads(layout.record.read_text())
+            return cls(ClusterSpec.from_json(data["spec"]), layout, Path(data["binaries"]), data["ports"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DevclusterError(
+                f"stale state folder: {layout.record} cannot be used ({type(error).__name__}: {error}).\n"
+                f"Remove what is left of it with `jobset cluster down --name {layout.root.name}`."
+            ) from error
 
     @property
     def server(self) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from devcluster.assets import Sources, locate
 from devcluster.cluster import Cluster, running
+from devcluster.errors import DevclusterError
 from devcluster.spec import ClusterSpec, FakeNodes
 from tests.support.cluster import drop_namespace, new_namespace
 
@@ -36,7 +37,10 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     if needed and not session.config.option.collectonly:
         capture = session.config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled():
-            locate(Sources())
+            try:
+                locate(Sources())
+            except DevclusterError as error:
+                pytest.exit(f"no binaries for the tests' clusters: {error}", returncode=1)
 
 
 @pytest.fixture(scope="session")

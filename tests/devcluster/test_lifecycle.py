@@ -209,6 +209,37 @@ def test_folder_of_somebody_else_is_left_alone(root, tmp_path):
     assert (root / "one" / "thesis.tex").read_text() == "draft"
 
 
+def test_folder_of_another_version_is_said_and_can_be_taken_down(root):
+    (root / "one").mkdir(parents=True)
+    (root / "one" / "cluster.json").write_text('{"spec": {"name": "one", "nodes": {}, "colour": "red"}}')
+    (entry,) = statuses(state_root=root)
+    assert (entry["phase"], entry["name"]) == ("stale", "one")
+    assert "stale state folder" in entry["message"]
+    assert "jobset cluster down --name one" in cli("status", "--state-dir", str(root)).stdout
+    assert down("one", state_root=root)
+    assert list(root.iterdir()) == []
+
+
+def test_leftover_processes_are_ended_and_strangers_with_their_ids_are_not(root):
+    """Where the system does not end the components with a killed supervisor, the next command does."""
+    folder = root / "one"
+    folder.mkdir(parents=True)
+    (folder / "cluster.json").write_text("{}")
+    # The command line of a real component names the state folder; `sh` shows it as $0.
+    commands = (["/bin/sh", "-c", "sleep 600; true", str(folder / "etcd")], ["/bin/sleep", "600"])
+    leftover, stranger = (subprocess.Popen(command, start_new_session=True) for command in commands)  # noqa: S603
+    try:
+        (folder / "status.json").write_text(json.dumps({"components": {"etcd": leftover.pid, "kwok": stranger.pid}}))
+        assert down("one", state_root=root)
+        assert leftover.wait(5) == -signal.SIGKILL
+        assert stranger.poll() is None
+    finally:
+        for process in (leftover, stranger):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
 def test_full_disk_is_said_before_anything_starts(root, tmp_path, monkeypatch):
     class Usage:
         free = 1024 * 1024

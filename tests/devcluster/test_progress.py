@@ -58,7 +58,7 @@ def test_on_a_terminal_one_line_that_lives():
                 seen += piece
     os.close(ours)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
-    assert "building: 3 of 8 packages" in text
+    assert re.search(r"building: \d of 8 packages", text)
     assert re.search(r"0:00:0\d", text)
     assert "\r" in text
     assert text.rstrip().endswith("building: done after 0 s")

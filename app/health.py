@@ -1,0 +1,141 @@
+"""Liveness and readiness over plain HTTP (behaviour section 6.4).
+
+A probe runs the named checks of its endpoint; all must pass. Must not decide what a check means for the process: the
+manager adds checks, this room runs them and tells.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+from urllib.parse import parse_qs
+
+from app.serving import Address, Message, Server, bind, parse_bind_address, respond
+from webhooks.server import BindError
+
+__all__ = ["Address", "BindError", "Check", "Health", "certificates_check", "parse_bind_address", "webhook_check"]
+
+Check = Callable[[], Awaitable[str | None]]
+"""None = fine, else what is wrong. Raising says the same with the error's text."""
+
+CHECK_TIMEOUT = 12.0
+"""Seconds for one check: a little more than the longest one allows itself."""
+
+DIAL_TIMEOUT = 10.0
+"""Seconds for a TLS handshake with our own webhook server."""
+
+CERTIFICATES_NOT_READY: Final = "certificates are not ready"
+WEBHOOK_NOT_STARTED: Final = "webhook server has not been started yet"
+
+
+class Health:
+    """An ASGI application: `<endpoint>`, `<endpoint>?verbose` and `<endpoint>/<check>` of each probe.
+
+    200 `ok`, or 500 with one line per check. An endpoint without checks is fine as long as the process answers.
+    """
+
+    def __init__(
+        self, *, liveness_path: str = "/healthz", readiness_path: str = "/readyz", timeout: float = CHECK_TIMEOUT
+    ) -> None:
+        self._liveness: dict[str, Check] = {}
+        self._readiness: dict[str, Check] = {}
+        self._endpoints = {_clean(liveness_path): self._liveness, _clean(readiness_path): self._readiness}
+        self._timeout = timeout
+
+    def add_liveness(self, name: str, check: Check) -> None:
+        self._liveness[name] = check
+
+    def add_readiness(self, name: str, check: Check) -> None:
+        self._readiness[name] = check
+
+    def server(self, address: Address) -> Server:
+        """Bind now (raises `BindError`); the answer's `run` serves."""
+        return Server(self, bind(address, "health probes"))
+
+    async def __call__(
+        self, scope: Message, _receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+    ) -> None:
+        path = _clean(scope["path"])
+        verbose = "verbose" in parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if path in self._endpoints:
+            await self._answer(send, path.strip("/"), self._endpoints[path] or {"ping": _ping}, verbose)
+            return
+        endpoint, _, name = path.rpartition("/")
+        checks = self._endpoints.get(endpoint, {}) or {"ping": _ping}
+        if endpoint not in self._endpoints or name not in checks:
+            await respond(send, 404, f"no such check; there are: {', '.join(self._endpoints)}\n")
+            return
+        await self._answer(send, name, {name: checks[name]}, verbose)
+
+    async def _answer(
+        self, send: Callable[[Message], Awaitable[None]], what: str, checks: Mapping[str, Check], verbose: bool
+    ) -> None:
+        async with asyncio.TaskGroup() as group:
+            tasks = {name: group.create_task(self._outcome(check)) for name, check in checks.items()}
+        faults = {name: task.result() for name, task in tasks.items()}
+        healthy = not any(faults.values())
+        if healthy and not verbose:
+            await respond(send, 200, "ok")
+            return
+        lines = [f"[-]{name} failed: {fault}" if fault else f"[+]{name} ok" for name, fault in faults.items()]
+        lines.append(f"{what} check {'passed' if healthy else 'failed'}")
+        await respond(send, 200 if healthy else 500, "\n".join(lines) + "\n")
+
+    async def _outcome(self, check: Check) -> str | None:
+        """A check that hangs or breaks is a check that fails."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                fault = await check()
+        except TimeoutError:
+            return f"no answer in {self._timeout:g} s"
+        except Exception as error:  # noqa: BLE001 -- the boundary: a probe must be answered
+            fault = str(error) or type(error).__name__
+        return " ".join(fault.split()) if fault else None
+
+
+def certificates_check(ready: Callable[[], bool]) -> Check:
+    """Fails until there are certificates to serve with."""
+
+    async def check() -> str | None:
+        return None if ready() else CERTIFICATES_NOT_READY
+
+    return check
+
+
+def webhook_check(address: Callable[[], Address | None]) -> Check:
+    """Dials our own webhook port by TLS. `address` gives None until that server runs; host "" is this machine.
+
+    The certificate is not verified: the question is whether somebody answers, and no data is sent.
+    """
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.check_hostname = False
+    tls.verify_mode = ssl.CERT_NONE
+
+    async def check() -> str | None:
+        target = address()
+        if target is None:
+            return WEBHOOK_NOT_STARTED
+        host, port = target[0] or "localhost", target[1]
+        try:
+            async with asyncio.timeout(DIAL_TIMEOUT):
+                _, writer = await asyncio.open_connection(host, port, ssl=tls)
+        except TimeoutError:
+            return f"webhook server is not reachable: no TLS handshake with {host}:{port} in {DIAL_TIMEOUT:g} s"
+        except (OSError, socket.gaierror) as error:
+            return f"webhook server is not reachable: {host}:{port}: {error}"
+        writer.transport.abort()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+        return None
+
+    return check
+
+
+async def _ping() -> str | None:
+    return None
+
+
+def _clean(path: str) -> str:
+    return "/" + path.strip("/")

@@ -1,0 +1,335 @@
+"""All metrics of the process, under the names that dashboards of the Go JobSet use (behaviour section 5.18).
+
+Holds its own registry, so that several managers fit into one process and tests do not see each other. The rooms below
+know only the small protocols that the hooks here fulfil. Must not serve anything: that is `app.metrics_server`.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, Protocol
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from kube.workqueue import LOW_PRIORITY
+
+# Each counter and histogram would get a second series with the time of its birth: the Go program has none.
+disable_created_metrics()  # type: ignore[no-untyped-call]  # the library left it untyped
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+RECONCILE_BUCKETS = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5),
+    *(1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60),
+)
+"""Seconds."""
+
+QUEUE_BUCKETS = tuple(10.0**exponent for exponent in range(-8, 4))
+"""Seconds: powers of ten from 10 ns to 1,000 s."""
+
+RECONCILE_RESULTS = ("success", "error", "requeue", "requeue_after")
+QUEUE_LABELS = ("name", "controller")
+
+
+class QueueGauges(Protocol):
+    """What is read from a work queue at scrape time: keys ready by priority, and seconds."""
+
+    def depth(self) -> dict[int, int]: ...
+    def unfinished_seconds(self) -> float: ...
+    def longest_running_seconds(self) -> float: ...
+
+
+class QueueHooks:
+    """`kube.workqueue.QueueMetrics` of one queue. `bind` the queue once it exists, for its gauges."""
+
+    def __init__(self, name: str, metrics: "_QueueFamilies") -> None:
+        self.name = name
+        self.bound: QueueGauges | None = None
+        self._adds = metrics.adds.labels(name, name)
+        self._retries = metrics.retries.labels(name, name)
+        self._waited = metrics.waited.labels(name, name)
+        self._worked = metrics.worked.labels(name, name)
+
+    def bind(self, queue: QueueGauges) -> None:
+        """Read depth and running times from this queue from now on. Scrapes must run in the queue's event loop."""
+        self.bound = queue
+
+    def added(self) -> None:
+        self._adds.inc()
+
+    def taken(self, waited: float) -> None:
+        self._waited.observe(waited)
+
+    def finished(self, worked: float) -> None:
+        self._worked.observe(worked)
+
+    def retried(self) -> None:
+        self._retries.inc()
+
+
+class _QueueFamilies(Collector):
+    """The workqueue_* metrics; as a collector it gives the gauges."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.adds = Counter(
+            "workqueue_adds_total", "Total number of adds handled by workqueue", QUEUE_LABELS, registry=registry
+        )
+        self.retries = Counter(
+            "workqueue_retries_total", "Total number of retries handled by workqueue", QUEUE_LABELS, registry=registry
+        )
+        self.waited = Histogram(
+            "workqueue_queue_duration_seconds",
+            "How long in seconds an item stays in workqueue before being requested",
+            QUEUE_LABELS,
+            registry=registry,
+            buckets=QUEUE_BUCKETS,
+        )
+        self.worked = Histogram(
+            "workqueue_work_duration_seconds",
+            "How long in seconds processing an item from workqueue takes",
+            QUEUE_LABELS,
+            registry=registry,
+            buckets=QUEUE_BUCKETS,
+        )
+        self.queues: dict[str, QueueHooks] = {}
+        registry.register(self)
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Names only: a registry asks for them outside any event loop, where queues cannot be read."""
+        return self._families()
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        depth, unfinished, longest = families = self._families()
+        for hooks in self.queues.values():
+            queue = hooks.bound
+            if queue is None:
+                continue
+            labels = [hooks.name, hooks.name]
+            # The priorities in use are there at 0 too: a series that comes and goes cannot be alerted on.
+            for priority, keys in ({0: 0, LOW_PRIORITY: 0} | queue.depth()).items():
+                depth.add_metric([*labels, str(priority)], keys)
+            unfinished.add_metric(labels, queue.unfinished_seconds())
+            longest.add_metric(labels, queue.longest_running_seconds())
+        return families
+
+    @staticmethod
+    def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
+        return (
+            GaugeMetricFamily(
+                "workqueue_depth", "Current depth of workqueue by priority", labels=[*QUEUE_LABELS, "priority"]
+            ),
+            GaugeMetricFamily(
+                "workqueue_unfinished_work_seconds",
+                "Seconds of work in progress that work_duration has not observed yet; large values mean stuck workers",
+                labels=QUEUE_LABELS,
+            ),
+            GaugeMetricFamily(
+                "workqueue_longest_running_processor_seconds",
+                "Seconds that the longest running worker has been at its item",
+                labels=QUEUE_LABELS,
+            ),
+        )
+
+
+class ControllerHooks:
+    """`kube.controller.ControllerMetrics` of one controller. All its series exist from the start, at 0."""
+
+    def __init__(self, name: str, families: "_ControllerFamilies") -> None:
+        self._results = {result: families.results.labels(name, result) for result in RECONCILE_RESULTS}
+        self._seconds = families.seconds.labels(name)
+        self._errors = families.errors.labels(name)
+        self._terminal = families.terminal.labels(name)
+        self._panics = families.panics.labels(name)
+        self._active = families.active.labels(name)
+
+    def reconciled(self, result: str, seconds: float) -> None:
+        self._results[result].inc()
+        self._seconds.observe(seconds)
+
+    def failed(self) -> None:
+        self._errors.inc()
+
+    def failed_terminally(self) -> None:
+        self._terminal.inc()
+
+    def panicked(self) -> None:
+        self._panics.inc()
+
+    def active(self, workers: int) -> None:
+        self._active.set(workers)
+
+
+class _ControllerFamilies:
+    """The controller_runtime_* metrics of reconcilers."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(what: str, text: str, *labels: str) -> Counter:
+            return Counter(f"controller_runtime_{what}", text, ("controller", *labels), registry=registry)
+
+        def gauge(what: str, text: str) -> Gauge:
+            return Gauge(f"controller_runtime_{what}", text, ("controller",), registry=registry)
+
+        self.results = counter("reconcile_total", "Total number of reconciliations per controller", "result")
+        self.errors = counter("reconcile_errors_total", "Total number of reconciliation errors per controller")
+        self.terminal = counter(
+            "terminal_reconcile_errors_total", "Total number of terminal reconciliation errors per controller"
+        )
+        self.panics = counter("reconcile_panics_total", "Total number of unexpected errors per controller")
+        self.seconds = Histogram(
+            "controller_runtime_reconcile_time_seconds",
+            "Length of time per reconciliation per controller",
+            ("controller",),
+            registry=registry,
+            buckets=RECONCILE_BUCKETS,
+        )
+        self.workers = gauge("max_concurrent_reconciles", "Maximum number of concurrent reconciles per controller")
+        self.active = gauge("active_workers", "Number of currently used workers per controller")
+
+
+class RequestHooks:
+    """`kube.transport.RequestMetrics`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
+            "rest_client_requests_total",
+            "Number of HTTP requests, partitioned by status code, method, and host",
+            ("code", "method", "host"),
+            registry=registry,
+        )
+
+    def requested(self, code: str, method: str, host: str) -> None:
+        self._requests.labels(code, method, host).inc()
+
+
+class WebhookHooks:
+    """`webhooks.router.WebhookMetrics`. `path` must come from the routes, never from the client."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._in_flight = Gauge(
+            "controller_runtime_webhook_requests_in_flight",
+            "Current number of admission requests being served",
+            ("webhook",),
+            registry=registry,
+        )
+        self._requests = Counter(
+            "controller_runtime_webhook_requests_total",
+            "Total number of admission requests by answer code",
+            ("webhook", "code"),
+            registry=registry,
+        )
+        self._latency = Histogram(
+            "controller_runtime_webhook_latency_seconds",
+            "Latency of processing admission requests",
+            ("webhook",),
+            registry=registry,
+        )
+
+    def started(self, path: str) -> None:
+        self._in_flight.labels(path).inc()
+
+    def finished(self, path: str, code: int, seconds: float) -> None:
+        self._in_flight.labels(path).dec()
+        self._requests.labels(path, code).inc()
+        self._latency.labels(path).observe(seconds)
+
+
+class OutcomeHooks:
+    """`controllers.jobset.execute.Outcomes`: the two metrics of JobSets themselves."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        labels = ("jobset_name", "namespace")
+        self._by_state = {
+            "Failed": Counter("jobset_failed_total", "The total number of failed JobSets", labels, registry=registry),
+            "Completed": Counter(
+                "jobset_completed_total", "The total number of completed JobSets", labels, registry=registry
+            ),
+        }
+
+    def finished(self, namespace: str, name: str, state: str) -> None:
+        """`state` is the terminal state: Completed or Failed."""
+        self._by_state[state].labels(name, namespace).inc()
+
+    def forget(self, namespace: str, name: str) -> None:
+        """Drop the series of a deleted JobSet, or memory would grow with every JobSet that ever was."""
+        for counter in self._by_state.values():
+            counter.remove(name, namespace)
+
+
+class CertificateHooks:
+    """Certificates that servers use; `name` says which (webhook, metrics, ca)."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._expiry = Gauge(
+            "jobset_certificate_expiry_seconds",
+            "Unix time at which a certificate in use ends",
+            ("name",),
+            registry=registry,
+        )
+        self._reads = Counter(
+            "certwatcher_read_certificate_total", "Total number of certificate reads", registry=registry
+        )
+        self._errors = Counter(
+            "certwatcher_read_certificate_errors_total", "Total number of certificate read errors", registry=registry
+        )
+
+    def loaded(self, name: str, not_after: float) -> None:
+        """A certificate was put to use; `not_after` is Unix time in seconds."""
+        self._reads.inc()
+        self._expiry.labels(name).set(not_after)
+
+    def failed(self) -> None:
+        """A certificate could not be read; the one in use stays."""
+        self._reads.inc()
+        self._errors.inc()
+
+
+class Metrics:
+    """The registry and the hooks into it."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._queues = _QueueFamilies(self._registry)
+        self._controllers = _ControllerFamilies(self._registry)
+        self._leader = Gauge(
+            "leader_election_master_status",
+            "Whether this process is master of the lease: 1 means it is, 0 that it stands by",
+            ("name",),
+            registry=self._registry,
+        )
+        self.requests = RequestHooks(self._registry)
+        self.webhooks = WebhookHooks(self._registry)
+        self.outcomes = OutcomeHooks(self._registry)
+        self.certificates = CertificateHooks(self._registry)
+        collectors: tuple[Any, ...] = (ProcessCollector, PlatformCollector, GCCollector)
+        for collector in collectors:
+            collector(registry=self._registry)
+
+    def queue(self, name: str) -> QueueHooks:
+        """Hooks for the queue of the controller `name`: give them to the `WorkQueue`, then `bind` that."""
+        return self._queues.queues.setdefault(name, QueueHooks(name, self._queues))
+
+    def controller(self, name: str, workers: int) -> ControllerHooks:
+        """Hooks for a controller that has so many workers."""
+        self._controllers.workers.labels(name).set(workers)
+        return ControllerHooks(name, self._controllers)
+
+    def leader(self, name: str, leading: bool) -> None:
+        """Whether this process holds the lease of that name."""
+        self._leader.labels(name).set(leading)
+
+    def forget(self, namespace: str, name: str) -> None:
+        """The JobSet was deleted: drop its series."""
+        self.outcomes.forget(namespace, name)
+
+    def render(self) -> tuple[bytes, str]:
+        """A scrape: body and content type (Prometheus text format 0.0.4). Call it in the event loop of the queues."""
+        return generate_latest(self._registry), CONTENT_TYPE

@@ -1,0 +1,272 @@
+"""The metrics endpoint: HTTPS, and only for those whom the API server lets read it (behaviour section 6.4).
+
+Tokens are checked by TokenReview and rights by SubjectAccessReview, so that a scraper needs a ClusterRole and nothing
+else. Must not keep or log a token: caches hold its digest.
+"""
+
+import asyncio
+import datetime as dt
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from app.metrics import Metrics
+from app.serving import Address, Message, Server, bind, respond
+from app.settings import TLSSettings
+from certs.tls import CertificateError, install, server_context
+from kube.client import Client
+from kube.errors import KubeError
+from kube.resources import Resource
+
+log = logging.getLogger(__name__)
+
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
+SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
+)
+
+PATH: Final = "/metrics"
+AUTHENTICATED_FOR = 60.0
+"""Seconds a good token is believed."""
+
+ALLOWED_FOR = 300.0
+"""Seconds a granted right is believed."""
+
+DENIED_FOR = 30.0
+"""Seconds a refusal stands."""
+
+CACHE_SIZE = 256
+"""Answers remembered of each kind: far more than there are scrapers."""
+
+REVIEWS_AT_ONCE = 4
+"""Reviews sent side by side: whoever can reach this port must not drown the API server through us."""
+
+REVIEW_TIMEOUT = 10.0
+"""Seconds for one review, waiting for its turn included."""
+
+MAX_TOKEN = 16 << 10
+"""Characters of a token; longer ones are refused unseen."""
+
+V = TypeVar("V")
+
+
+class User(msgspec.Struct, frozen=True):
+    """Who a token speaks for (TokenReview `status.user`)."""
+
+    username: str = ""
+    uid: str = ""
+    groups: list[str] = []
+    extra: dict[str, list[str]] = {}
+
+
+class _TokenStatus(msgspec.Struct, frozen=True):
+    authenticated: bool = False
+    user: User = User()
+
+
+class _TokenReview(msgspec.Struct, frozen=True):
+    status: _TokenStatus = _TokenStatus()
+
+
+class _AccessStatus(msgspec.Struct, frozen=True):
+    allowed: bool = False
+
+
+class _AccessReview(msgspec.Struct, frozen=True):
+    status: _AccessStatus = _AccessStatus()
+
+
+class Reviewer(Protocol):
+    """Asks the API server. Errors are those of `kube.errors`."""
+
+    async def authenticate(self, token: str) -> User | None:
+        """None: the token is not good."""
+
+    async def authorize(self, user: User, verb: str, path: str) -> bool:
+        """Whether the user may use `verb` on the non-resource path."""
+
+
+class ApiReviewer:
+    """The real one."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def authenticate(self, token: str) -> User | None:
+        """A review that names an error (a bad signature, say) is a bad token too: the caller can mend it, not we."""
+        body = _review(TOKEN_REVIEWS, {"token": token})
+        review = await self._client.create(TOKEN_REVIEWS, body, type=_TokenReview, timeout=REVIEW_TIMEOUT)
+        return review.status.user if review.status.authenticated else None
+
+    async def authorize(self, user: User, verb: str, path: str) -> bool:
+        spec = {
+            "user": user.username,
+            "uid": user.uid,
+            "groups": user.groups,
+            "extra": user.extra,
+            "nonResourceAttributes": {"path": path, "verb": verb},
+        }
+        body = _review(SUBJECT_ACCESS_REVIEWS, spec)
+        review = await self._client.create(SUBJECT_ACCESS_REVIEWS, body, type=_AccessReview, timeout=REVIEW_TIMEOUT)
+        return review.status.allowed
+
+
+def _review(resource: Resource, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
+
+
+class _Cache(Generic[V]):
+    """Remembers up to `CACHE_SIZE` values for a time; the oldest goes first."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._entries: OrderedDict[bytes, tuple[float, V]] = OrderedDict()
+
+    def get(self, key: bytes) -> V | None:
+        until, value = self._entries.get(key, (float("-inf"), None))
+        return value if self._clock() < until else None
+
+    def put(self, key: bytes, value: V, seconds: float) -> None:
+        self._entries.pop(key, None)
+        self._entries[key] = (self._clock() + seconds, value)
+        while len(self._entries) > CACHE_SIZE:
+            self._entries.popitem(last=False)
+
+
+class RefusedError(Exception):
+    """The request is not served: HTTP status and text of the answer."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+class Guard:
+    """Lets requests pass or raises `RefusedError`. `clock` is monotonic seconds."""
+
+    def __init__(self, reviewer: Reviewer, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._reviewer = reviewer
+        self._turns = asyncio.Semaphore(REVIEWS_AT_ONCE)
+        self._users: _Cache[User] = _Cache(clock)
+        self._rights: _Cache[bool] = _Cache(clock)
+
+    async def admit(self, authorization: str, method: str, path: str) -> User:
+        """`authorization` is the value of that header, "" when there was none."""
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token or len(token) > MAX_TOKEN:
+            raise RefusedError(401, "Unauthorized")
+        user = await self._authenticated(token)
+        if not await self._allowed(user, method.lower(), path):
+            raise RefusedError(403, f"Authorization denied for user {user.username}")
+        return user
+
+    async def _authenticated(self, token: str) -> User:
+        key = hashlib.sha256(token.encode()).digest()
+        user = self._users.get(key)
+        if user is None:
+            user = await self._ask(lambda: self._reviewer.authenticate(token), "Authentication failed")
+            if user is None:
+                raise RefusedError(401, "Unauthorized")
+            self._users.put(key, user, AUTHENTICATED_FOR)
+        return user
+
+    async def _allowed(self, user: User, verb: str, path: str) -> bool:
+        key = hashlib.sha256(msgspec.json.encode([user, verb, path])).digest()
+        allowed = self._rights.get(key)
+        if allowed is None:
+            failure = f"Authorization for user {user.username} failed"
+            allowed = await self._ask(lambda: self._reviewer.authorize(user, verb, path), failure)
+            self._rights.put(key, allowed, ALLOWED_FOR if allowed else DENIED_FOR)
+        return allowed
+
+    async def _ask(self, review: Callable[[], Awaitable[V]], failure: str) -> V:
+        try:
+            async with asyncio.timeout(REVIEW_TIMEOUT), self._turns:
+                return await review()
+        except (KubeError, TimeoutError) as error:
+            log.warning("metrics: %s: %s", failure, str(error) or "no answer in time")
+            raise RefusedError(500, failure) from error
+
+
+class MetricsApp:
+    """An ASGI application with one page, /metrics."""
+
+    def __init__(self, metrics: Metrics, guard: Guard) -> None:
+        self._metrics = metrics
+        self._guard = guard
+
+    async def __call__(
+        self, scope: Message, _receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+    ) -> None:
+        if scope["path"] != PATH:
+            await respond(send, 404, f"metrics are at {PATH}\n")
+            return
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        try:
+            await self._guard.admit(headers.get(b"authorization", b"").decode("latin-1"), scope["method"], PATH)
+        except RefusedError as refused:
+            await respond(send, refused.status, refused.text + "\n")
+            return
+        body, content_type = self._metrics.render()
+        await respond(send, 200, body, content_type)
+
+
+def metrics_server(metrics: Metrics, client: Client, address: Address, *, cert_dir: str, tls: TLSSettings) -> Server:
+    """Bind now (raises `BindError`; `CertificateError` for a pair that cannot be served); its `run` serves."""
+    context = server_context(tls.min_version, tls.cipher_suites)
+    pair = _mounted(Path(cert_dir))
+    certificate, key = pair or self_signed()
+    try:
+        install(context, certificate, key)
+    except CertificateError as error:
+        raise CertificateError(f"metrics: {cert_dir}: {error}") from None
+    if pair:
+        expires = x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+        metrics.certificates.loaded("metrics", expires.timestamp())
+    app = MetricsApp(metrics, Guard(ApiReviewer(client)))
+    return Server(app, bind(address, "metrics"), tls=context)
+
+
+def _mounted(folder: Path) -> tuple[bytes, bytes] | None:
+    """The pair in the folder; None when there is none, and an error when there is half of one."""
+    files = folder / "tls.crt", folder / "tls.key"
+    if not any(file.exists() for file in files):
+        return None
+    try:
+        return files[0].read_bytes(), files[1].read_bytes()
+    except OSError as error:
+        raise CertificateError(f"metrics: cannot read the certificate: {error}") from error
+
+
+def self_signed() -> tuple[bytes, bytes]:
+    """PEM certificate and key for localhost, when none was given: encrypts, proves nothing."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(minutes=5))
+        .not_valid_after(now + dt.timedelta(days=3650))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), private

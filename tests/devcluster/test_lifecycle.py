@@ -310,6 +310,7 @@ def test_minted_user_has_the_rights_of_its_role_and_no_others(api_server, namesp
     assert "forbidden" in kubectl(api_server, *as_user, "get", "secrets", namespace=namespace, check=False)
 
 
+@pytest.mark.integration
 def test_user_name_too_long_for_a_certificate_is_said(api_server):
     with pytest.raises(DevclusterError, match="has 65 characters"):
         api_server.kubeconfig_for("u" * 65)

@@ -5,14 +5,14 @@ flags, in both of Go's spellings (`-flag` and `--flag`), so that deployments can
 """
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Sequence
-from importlib import resources
 
 from api.features import FeatureGateError, FeatureGates, parse_feature_gates
 from app import demo, version
-from app.logs import LogError
+from app.logs import LogSettingsError
+from app.logs import configure as configure_logs
+from app.logs import parse as parse_log_flags
 from app.settings import Settings, SettingsError, load
 from devcluster.cli import add_parser as add_cluster_parser
 
@@ -20,7 +20,7 @@ MANAGER_EXAMPLES = """examples:
   %(prog)s                                           in a cluster: all defaults
   %(prog)s --kubeconfig=$HOME/.kube/config --config=manager.yaml
   %(prog)s --controllers=false                       only the admission webhooks
-  %(prog)s --webhooks=false --leader-elect=false     only the reconcile loop, as the only replica
+  %(prog)s --webhooks=false --leader-elect=false     only the reconcile loop
   %(prog)s --feature-gates=RestartJob=true
 
 The configuration file has apiVersion config.jobset.x-k8s.io/v1alpha1 and kind Configuration; flags that are given win."""
@@ -71,7 +71,7 @@ def _add_manager(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     add = parser.add_argument
     add("--config", default="", metavar="FILE", help="configuration file; without it, all defaults")
-    add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's own account, ~/.kube/config")
+    add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
     add("--feature-gates", default="", metavar="A=true,B=false", help="feature gates, over those of the file")
     for half in ("controllers", "webhooks"):
         add(f"--{half}", type=boolean, default=True, nargs="?", const=True, metavar="BOOL", help=f"run the {half}")
@@ -80,11 +80,11 @@ def _add_manager(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add("--health-probe-bind-address", metavar="HOST:PORT", help="probes; 0 = none (default :8081)")
     add("--kube-api-qps", type=float, metavar="N", help="requests per second to the API server (default 500)")
     add("--kube-api-burst", type=int, metavar="N", help="requests at once to the API server (default 500)")
-    add("--zap-log-level", default="info", metavar="LEVEL", help="debug, info, error, panic, or a number; above 2 = debug")
-    add("--zap-encoder", choices=("json", "console"), help="form of log lines (default: console)")
-    add("--zap-devel", type=boolean, default=True, nargs="?", const=True, metavar="BOOL", help="false: JSON log lines")
-    add("--zap-stacktrace-level", metavar="LEVEL", help="info, error or panic: stack traces from there on")
-    add("--zap-time-encoding", default="rfc3339", metavar="FORM", help="epoch, millis, nano, iso8601, rfc3339, rfc3339nano")
+    add("--zap-log-level", default="", metavar="LEVEL", help="debug, info, error, panic, or a number (1, 2 = info)")
+    add("--zap-encoder", default="", metavar="FORM", help="json or console")
+    add("--zap-devel", type=boolean, default=True, nargs="?", const=True, metavar="BOOL", help="false: json and info")
+    add("--zap-stacktrace-level", default="", metavar="LEVEL", help="info, error or panic: stack traces from there on")
+    add("--zap-time-encoding", default="", metavar="FORM", help="epoch, millis, nano, iso8601, rfc3339, rfc3339nano")
     parser.set_defaults(handler=_manager)
 
 
@@ -107,19 +107,21 @@ def _settings(parsed: argparse.Namespace) -> tuple[Settings, FeatureGates]:
 
 
 def _manager(parsed: argparse.Namespace) -> int:
-    from app import logs, manager  # noqa: PLC0415 (half a second of imports that other commands need not pay)
+    from app import manager  # noqa: PLC0415 (half a second of imports that other commands need not pay)
 
     try:
         settings, gates = _settings(parsed)
-        logs.configure(
-            encoder=parsed.zap_encoder or ("console" if parsed.zap_devel else "json"),
+        logs = parse_log_flags(
+            devel=parsed.zap_devel,
+            encoder=parsed.zap_encoder,
             level=parsed.zap_log_level,
-            time_encoding=parsed.zap_time_encoding,
             stacktrace_level=parsed.zap_stacktrace_level,
+            time_encoding=parsed.zap_time_encoding,
         )
+        configure_logs(logs)
         options = manager.Options(settings, gates, parsed.kubeconfig, parsed.controllers, parsed.webhooks)
-        asyncio.run(manager.run(options), loop_factory=None)
-    except (SettingsError, FeatureGateError, LogError, manager.StartError) as error:
+        manager.main(options)
+    except (SettingsError, FeatureGateError, LogSettingsError, manager.StartError) as error:
         print(f"jobset manager: {error}", file=sys.stderr)
         return 1
     return 0

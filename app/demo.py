@@ -119,7 +119,7 @@ def table(js: Status) -> Table:
 
 def run(*, keep: bool) -> int:
     """The whole demo. `keep` leaves cluster and manager running."""
-    console = Console()
+    console = Console(soft_wrap=True)
     started = time.monotonic()
     try:
         if keep:

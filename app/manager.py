@@ -1,28 +1,34 @@
 """Starts the parts of the manager in order, keeps them running, and stops them in order.
 
-Start: probes -> certificates -> webhooks -> caches synced -> lease -> controllers. Stop: readiness goes red, running
-reconciles and admission requests end, events are written, the lease is given back. Whatever task dies takes the process
+Start: probes -> certificates -> webhooks -> caches synced -> lease -> controllers. Stop: no new reconciles and no new
+admission requests, those that run end, events are written, the lease is given back. A part that dies takes the process
 with it: a manager that runs by halves is worse than one that is started again.
 """
 
 import asyncio
 import contextlib
+import json
 import logging
-import os
-import platform
 import signal
 import socket
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-import app
-from api import keys
 from api.features import FeatureGates
-from app.health import Health, parse_bind_address
+from app.health import Health, certificates_check, webhook_check
 from app.metrics import Metrics
+from app.metrics_server import metrics_server
+from app.serving import parse_bind_address
 from app.settings import Settings
+from app.version import user_agent
+from certs.files import FileCertificates
+from certs.manager import CertManager, CertOptions, service_hosts
+from certs.source import CertificateSource
+from certs.tls import CertificateError, server_context
 from controllers.jobset.controller import NAME, JobSetReconciler, Watches
+from controllers.jobset.execute import JOBSETS
 from kube.client import Client
 from kube.config import load
 from kube.controller import Controller, Request
@@ -31,24 +37,30 @@ from kube.events import EventRecorder
 from kube.leader import LeaderElector, LeaseConfig, identity
 from kube.transport import HttpTransport
 from kube.workqueue import WorkQueue
+from webhooks.jobset.handlers import jobset_handlers
+from webhooks.router import create_app
+from webhooks.server import BindError, WebhookServer, bind
 
 log = logging.getLogger(__name__)
 
 WORKERS = 8
-"""JobSets reconciled side by side. A reconcile mostly waits for the API server."""
+"""JobSets reconciled side by side; a reconcile mostly waits for the API server."""
 
 SYNC_TIMEOUT = 120.0
-"""Seconds until caches have to be filled."""
+"""Seconds until the caches have to be filled."""
 
-STOP_TIMEOUT = 8.0
-"""Seconds for a clean stop; the pod is killed 10 s after SIGTERM."""
+STOP_TIMEOUT = 7.0
+"""Seconds for what runs to end; the pod is killed 10 s after it was asked to stop."""
+
+FLUSH_TIMEOUT = 1.0
+"""Seconds to write the events that still wait."""
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 DEFAULT_NAMESPACE = "jobset-system"
 
 
 class StartError(Exception):
-    """The manager cannot start; the text is one line for the person who started it."""
+    """The manager cannot start or go on; the text is one line for the person who started it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,68 @@ class Options:
     webhooks: bool = True
 
 
+def main(options: Options) -> None:
+    """Run until SIGTERM or SIGINT, on uvloop where it is installed."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_run_until_signal(options))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """uvloop is an extra: faster, and not on every platform."""
+    try:
+        import uvloop  # noqa: PLC0415 (may be absent)
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+async def _run_until_signal(options: Options) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await run(options, stop)
+
+
+async def run(options: Options, stop: asyncio.Event) -> None:
+    """Run until `stop` is set (clean stop) or a part fails. Raises `StartError` with what went wrong."""
+    try:
+        async with _connected(options) as (client, metrics):
+            await _Manager(options, client, metrics).run(stop)
+    except (KubeError, BindError, CertificateError) as error:
+        raise StartError(str(error)) from error
+    except BaseExceptionGroup as group:
+        expected, unexpected = group.split((KubeError, BindError, CertificateError, StartError))
+        if unexpected or not expected:
+            raise
+        raise StartError("; ".join(str(error) for error in _leaves(expected))) from group
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    out: list[BaseException] = []
+    for error in group.exceptions:
+        out.extend(_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
+    return out
+
+
+@contextlib.asynccontextmanager
+async def _connected(options: Options) -> AsyncIterator[tuple[Client, Metrics]]:
+    """A client for the cluster of the kubeconfig."""
+    metrics = Metrics()
+    limits = options.settings.client_connection
+    transport = HttpTransport(
+        await load(options.kubeconfig or None),
+        user_agent=user_agent(),
+        qps=limits.qps,
+        burst=limits.burst,
+        metrics=metrics.requests,
+    )
+    try:
+        yield Client(transport), metrics
+    finally:
+        await transport.close()
+
+
 def own_namespace() -> str:
     """The pod's namespace; outside a cluster the one that manifests install into."""
     try:
@@ -70,6 +144,179 @@ def own_namespace() -> str:
         return DEFAULT_NAMESPACE
 
 
-def user_agent() -> str:
-    """`jobset/<version> (<os>/<arch>)`: the part before the slash becomes the field manager's name."""
-    return f"jobset/v{app.version()} ({platform.system().lower()}/{platform.machine()})"
+@dataclass(slots=True)
+class _Manager:
+    """One life of the manager."""
+
+    options: Options
+    client: Client
+    metrics: Metrics
+    queue: WorkQueue[Request] | None = None
+    server: WebhookServer | None = None
+    certificates: CertificateSource | None = None
+    recorder: EventRecorder | None = None
+    stopping: bool = False
+    background: list[asyncio.Task[None]] = field(default_factory=list)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as group:
+            life = group.create_task(self._live(group), name="life")
+            stopping = group.create_task(_wait(stop), name="stop")
+            await asyncio.wait({life, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            await self._end(life)
+            for task in self.background:
+                task.cancel()
+
+    def _spawn(self, group: asyncio.TaskGroup, part: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run a part in the background for as long as the manager lives."""
+        task = group.create_task(part, name=name)
+        self.background.append(task)
+        return task
+
+    async def _live(self, group: asyncio.TaskGroup) -> None:
+        """The start order; then lead until the queue is shut down."""
+        await self._check_crd()
+        self._start_endpoints(group)
+        if self.options.webhooks:
+            await self._start_webhooks(group)
+        if self.options.controllers:
+            await self._control(group)
+        else:
+            await asyncio.Event().wait()
+
+    async def _check_crd(self) -> None:
+        """Say what to do when JobSet is not installed, instead of watching in vain."""
+        path = f"/apis/{JOBSETS.group}/{JOBSETS.version}"
+        missing = f"the cluster does not serve {JOBSETS.plural} ({path}): apply manifests/install.yaml first"
+        try:
+            served = json.loads(await self.client.raw(path))
+        except NotFound as error:
+            raise StartError(missing) from error
+        if not any(resource["name"] == JOBSETS.plural for resource in served.get("resources") or ()):
+            raise StartError(missing)
+
+    def _start_endpoints(self, group: asyncio.TaskGroup) -> None:
+        """Probes and metrics."""
+        settings = self.options.settings
+        health = Health(
+            liveness_path=settings.health.liveness_endpoint_name,
+            readiness_path=settings.health.readiness_endpoint_name,
+        )
+        health.add_readiness("shutdown", self._shutdown_check)
+        if self.options.webhooks:
+            health.add_readiness("certificates", certificates_check(self._certificates_ready))
+            health.add_readiness("webhook", webhook_check(self._webhook_address))
+        address = parse_bind_address(settings.health.health_probe_bind_address)
+        if address is not None:
+            self._spawn(group, health.server(address).run(), "health")
+        address = parse_bind_address(settings.metrics.bind_address)
+        if address is not None:
+            server = metrics_server(
+                self.metrics, self.client, address, cert_dir=settings.metrics.cert_dir, tls=settings.tls
+            )
+            self._spawn(group, server.run(), "metrics")
+
+    async def _shutdown_check(self) -> str | None:
+        return "the manager is stopping" if self.stopping else None
+
+    def _certificates_ready(self) -> bool:
+        return self.certificates is not None and self.certificates.ready.is_set()
+
+    def _webhook_address(self) -> tuple[str, int] | None:
+        if self.server is None or not self.server.started.is_set():
+            return None
+        return self.options.settings.webhook.host, self.server.port
+
+    async def _start_webhooks(self, group: asyncio.TaskGroup) -> None:
+        """Serve admission as soon as there is a certificate that the API server trusts."""
+        settings = self.options.settings
+        listener = bind(settings.webhook.host, settings.webhook.port)
+        context = server_context(settings.tls.min_version, settings.tls.cipher_suites)
+        certificates: CertificateSource
+        if settings.internal_cert_management.enable:
+            internal = settings.internal_cert_management
+            extra = [settings.webhook.host] if settings.webhook.host else []
+            hosts = service_hosts(internal.webhook_service_name, own_namespace(), *extra)
+            certificates = CertManager(
+                self.client, context, CertOptions(own_namespace(), internal.webhook_secret_name, hosts)
+            )
+        else:
+            certificates = FileCertificates(Path(settings.webhook.cert_dir), context)
+        self.certificates = certificates
+        self._spawn(group, certificates.run(), "certificates")
+        await certificates.ready.wait()
+        app = create_app(jobset_handlers(self.options.gates), metrics=self.metrics.webhooks)
+        self.server = WebhookServer(app, listener, context)
+        self._spawn(group, self.server.run(), "webhooks")
+        await self.server.started.wait()
+        log.info("webhooks serve on port %d", self.server.port)
+
+    async def _control(self, group: asyncio.TaskGroup) -> None:
+        """Fill the caches, wait for the lease, reconcile."""
+        watches = Watches(self.client)
+        self._spawn(group, watches.run(), "watches")
+        await watches.wait_synced(SYNC_TIMEOUT)
+        log.info("caches are synced: %d JobSets, %d Jobs", len(watches.jobsets.store), len(watches.jobs.store))
+        election = self.options.settings.leader_election
+        if not election.leader_elect:
+            await self._reconcile(group, watches)
+            return
+        lease = LeaseConfig(
+            namespace=election.resource_namespace or own_namespace(),
+            name=election.resource_name,
+            lease_duration=election.lease_duration,
+            renew_deadline=election.renew_deadline,
+            retry_period=election.retry_period,
+        )
+        elector = LeaderElector(
+            self.client,
+            lease,
+            identity=identity(),
+            on_change=lambda leading: self.metrics.leader(election.resource_name, leading),
+        )
+        await elector.lead(lambda: self._reconcile(group, watches))
+
+    async def _reconcile(self, group: asyncio.TaskGroup, watches: Watches) -> None:
+        """The reconcile loop; returns after the queue was shut down and running reconciles have ended."""
+        self.recorder = EventRecorder(
+            self.client, reporting_controller=NAME, reporting_instance=f"{NAME}-{socket.gethostname()}"
+        )
+        self._spawn(group, self.recorder.run(), "events")
+        hooks = self.metrics.queue(NAME)
+        queue: WorkQueue[Request] = WorkQueue(metrics=hooks)
+        self.queue = queue
+        hooks.bind(queue)
+        reconciler = JobSetReconciler(
+            self.client, watches.caches(), self.options.gates, self.recorder, self.metrics.outcomes
+        )
+        controller = Controller(
+            NAME,
+            queue,
+            reconciler.reconcile,
+            workers=WORKERS,
+            metrics=self.metrics.controller(NAME, WORKERS),
+        )
+        watches.feed(queue)
+        log.info("reconciling with %d workers", WORKERS)
+        await controller.run()
+
+    async def _end(self, life: asyncio.Task[None]) -> None:
+        """Let what runs end, within the time there is; then write what waits."""
+        log.info("stopping")
+        self.stopping = True
+        if self.server is not None:
+            self.server.stop()
+        if self.queue is not None:
+            self.queue.shutdown()
+            await asyncio.wait({life}, timeout=STOP_TIMEOUT)
+        life.cancel()
+        if self.recorder is not None:
+            await self.recorder.flush(FLUSH_TIMEOUT)
+        serving = [task for task in self.background if task.get_name() == "webhooks"]
+        if serving:
+            await asyncio.wait(serving, timeout=FLUSH_TIMEOUT)
+
+
+async def _wait(stop: asyncio.Event) -> None:
+    await stop.wait()

@@ -5,7 +5,6 @@ setting that is silently ignored is worse than a manager that does not start.
 """
 
 import re
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -15,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 
 from api.features import FeatureGateError, FeatureGates
+from certs.tls import check_options
 
 API_VERSION = "config.jobset.x-k8s.io/v1alpha1"
 KIND = "Configuration"
@@ -115,60 +115,15 @@ class TLSSettings(_Section):
     min_version: str = ""
     cipher_suites: tuple[str, ...] = ()
 
-    @field_validator("min_version")
-    @classmethod
-    def _known_version(cls, value: str) -> str:
-        if value in {"", "VersionTLS12", "VersionTLS13"}:
-            return value
-        fault = "is not supported" if value in {"VersionTLS10", "VersionTLS11"} else None
-        what = f"{value} {fault}" if fault else f'unknown tls version "{value}"'
-        raise ValueError(f"invalid minVersion: {what}. Please use VersionTLS12 or VersionTLS13")
-
     @field_validator("cipher_suites", mode="before")
     @classmethod
-    def _list_of_known_suites(cls, value: Any) -> Any:
-        if isinstance(value, list):
-            unknown = [v for v in value if v not in CIPHER_SUITES]
-            if unknown:
-                faults = "; ".join(f"Cipher suite {v} not supported or doesn't exist" for v in unknown)
-                raise ValueError(
-                    f"invalid cipher suites: {faults}. Please use the secure cipher names: [{' '.join(CIPHER_SUITES)}]"
-                )
-            return tuple(value)
-        return value
+    def _tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
 
     @model_validator(mode="after")
-    def _suites_are_for_tls12(self) -> Self:
-        if self.min_version == "VersionTLS13" and self.cipher_suites:
-            raise ValueError("cipherSuites may not be specified when `minVersion` is 'VersionTLS13'")
+    def _known(self) -> Self:
+        check_options(self.min_version, self.cipher_suites)
         return self
-
-    @property
-    def minimum(self) -> ssl.TLSVersion:
-        """The oldest version spoken; TLS 1.2 unless set."""
-        return ssl.TLSVersion.TLSv1_3 if self.min_version == "VersionTLS13" else ssl.TLSVersion.TLSv1_2
-
-    @property
-    def openssl_ciphers(self) -> str | None:
-        """The suites in OpenSSL's words; None = OpenSSL's own choice."""
-        return ":".join(CIPHER_SUITES[name] for name in self.cipher_suites) or None
-
-
-CIPHER_SUITES = {
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "ECDHE-ECDSA-CHACHA20-POLY1305",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
-    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
-    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
-}
-"""Go's names of TLS 1.2 suites and OpenSSL's names for them."""
 
 
 class CertificateSettings(_Section):

@@ -33,6 +33,7 @@ def test_training_example_survives_a_failure_and_completes(sets):
         "RestartJobSetFailurePolicyAction",
         "JobsReady",
         "AllJobsCompleted",
+        "JobSetCompleted",
     ]
 
 

@@ -1,0 +1,103 @@
+"""The configuration file: strict, with every fault named at once (behaviour section 6.2)."""
+
+import re
+
+import pytest
+
+from app.settings import SettingsError, load, parse, parse_duration
+
+HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
+
+
+def test_defaults_are_those_of_the_go_manager():
+    settings = parse(HEAD)
+    assert settings.webhook.port == 9443
+    assert settings.webhook.cert_dir == "/tmp/k8s-webhook-server/serving-certs"
+    assert settings.leader_election.leader_elect is True
+    assert (
+        settings.leader_election.lease_duration,
+        settings.leader_election.renew_deadline,
+        settings.leader_election.retry_period,
+    ) == (15, 10, 2)
+    assert settings.leader_election.resource_name == "6d4f6a47.jobset.x-k8s.io"
+    assert settings.metrics.bind_address == ":8443"
+    assert settings.health.health_probe_bind_address == ":8081"
+    assert (settings.health.liveness_endpoint_name, settings.health.readiness_endpoint_name) == ("/healthz", "/readyz")
+    assert settings.internal_cert_management.enable is True
+    assert settings.internal_cert_management.webhook_service_name == "jobset-webhook-service"
+    assert settings.internal_cert_management.webhook_secret_name == "jobset-webhook-server-cert"
+    assert (settings.client_connection.qps, settings.client_connection.burst) == (500, 500)
+    assert load("") == settings
+
+
+def test_zero_and_empty_values_mean_the_default():
+    settings = parse(HEAD + "leaderElection: {leaseDuration: 0s, resourceName: ''}\nwebhook: {certDir: '', host: null}")
+    assert settings == parse(HEAD)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("15s", 15), ("1m30s", 90), ("1.5h", 5400), ("250ms", 0.25), ("2us", 2e-6), ("0", 0)]
+)
+def test_durations_are_gos(text, seconds):
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["15", "s", "1m 30s", "fast", "-5s", 15, None])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(ValueError, match="duration"):
+        parse_duration(text)
+
+
+def test_every_fault_is_named_in_one_answer():
+    text = HEAD + "webhook: {port: x, colour: red}\nfoo: 1\nfeatureGates: {Nope: true}\nclientConnection: {burst: 0}"
+    with pytest.raises(SettingsError) as caught:
+        parse(text)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 5
+    assert "webhook.colour: unknown field" in lines
+    assert "foo: unknown field" in lines
+    assert any(line.startswith("webhook.port: ") for line in lines)
+    assert any(line.startswith("featureGates: unknown feature gate 'Nope'") for line in lines)
+    assert any(line.startswith("clientConnection.burst: ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- 1", "must be a mapping"),
+        ("kind: Configuration", "apiVersion: must be config.jobset.x-k8s.io/v1alpha1, is None"),
+        (HEAD.replace("Configuration", "Config"), "kind: must be Configuration, is 'Config'"),
+        (HEAD + "webhook: {port: 1}\nwebhook: {port: 2}", "line 4: key 'webhook' is given twice"),
+        (HEAD + "a: [", "not YAML"),
+        (HEAD + "webhook: {port: 70000}", "webhook.port: "),
+        (HEAD + "tls: {minVersion: VersionTLS10}", "invalid minVersion: VersionTLS10 is not supported"),
+        (HEAD + "tls: {minVersion: TLS9}", 'invalid minVersion: unknown tls version "TLS9"'),
+        (HEAD + "tls: {cipherSuites: [ROT13]}", "invalid cipher suites: Cipher suite ROT13 not supported"),
+        (
+            HEAD + "tls: {minVersion: VersionTLS13, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]}",
+            "may not be specified when `minVersion` is 'VersionTLS13'",
+        ),
+        (HEAD + "leaderElection: {leaseDuration: 5s}", "leaseDuration must be longer than renewDeadline"),
+        (HEAD + "internalCertManagement: {webhookServiceName: No_Dns}", "is not a DNS-1035 label"),
+        (HEAD + "featureGates: {TLSOptions: false}", "locked to true"),
+    ],
+)
+def test_faults_say_where_and_why(text, words):
+    with pytest.raises(SettingsError, match=re.escape(words)):
+        parse(text)
+
+
+def test_certificate_names_are_not_checked_when_not_used():
+    parse(HEAD + "internalCertManagement: {enable: false, webhookServiceName: No_Dns}")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(SettingsError, match=r"cannot read the configuration file .*none.yaml: .*No such file"):
+        load(str(tmp_path / "none.yaml"))
+
+
+def test_flags_that_are_given_win_and_others_change_nothing():
+    settings = parse(HEAD + "clientConnection: {qps: 5, burst: 6}")
+    assert settings.override("client_connection", qps=None, burst=None) == settings
+    changed = settings.override("client_connection", qps=50.5, burst=None)
+    assert (changed.client_connection.qps, changed.client_connection.burst) == (50.5, 6)

@@ -7,11 +7,22 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+import urllib.request
 from pathlib import Path
 
 import pytest
+import yaml
+
+from app import local
+from devcluster.assets import Sources
+from devcluster.cluster import running
+from devcluster.spec import ClusterSpec
+from tests.support.cluster import request, wait_for
 
 ROOT = Path(__file__).parents[2]
+MANAGER = "system:serviceaccount:jobset-system:jobset-controller-manager"
+SECRET = "/api/v1/namespaces/jobset-system/secrets/jobset-webhook-server-cert"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/jobset-system/leases/6d4f6a47.jobset.x-k8s.io"
 SCRIPT = ROOT / "docker" / "rootfs.sh"
 PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
     "packages"
@@ -99,6 +110,49 @@ def test_only_what_the_lock_file_names_is_installed_and_no_tool(root):
 
 def test_every_room_is_there(root):
     assert all((root / "opt" / "jobset" / package / "__init__.py").exists() for package in PACKAGES)
+
+
+def test_the_manager_runs_from_it_without_privileges_and_with_the_rights_of_the_manifests(
+    root, tmp_path_factory, binaries
+):
+    """Ready, certificates spread, lease held, nothing to gain in the root, clean end: all as an unprivileged user."""
+    spec = ClusterSpec(name="image", profile="api")
+    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("image")) as cluster:
+        webhook_port, health_port = local.free_port(), local.free_port()
+        local.install(cluster, webhook_port=webhook_port)
+        credential = cluster.kubeconfig_for(MANAGER, ["system:serviceaccounts", "system:serviceaccounts:jobset-system"])
+        kubeconfig, config, log = (root.parent / name for name in ("kubeconfig", "config.yaml", "log"))
+        kubeconfig.write_bytes(credential.read_bytes())
+        config.write_text(yaml.safe_dump(local.configuration(webhook_port, health_port)))
+        with log.open("wb") as output:
+            process = subprocess.Popen(  # noqa: S603 - our own script
+                [SCRIPT, "run", root, "--", f"--config={config}", f"--kubeconfig={kubeconfig}", "--zap-log-level=2"],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            )  # fmt: skip
+        try:
+            wait_for(lambda: process.poll() is not None or ready(health_port), what="readiness")
+            assert process.poll() is None, log.read_text()
+            seen = dict(line.split(":\t", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
+            if os.getuid() == 0:
+                assert set(seen["Uid"].split()) == set(seen["Gid"].split()) == {"65532"}
+                assert int(seen["CapEff"], 16) == int(seen["CapBnd"], 16) == 0
+                assert seen["NoNewPrivs"] == "1"
+            assert set(request(cluster, "GET", SECRET)[1]["data"]) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
+            wait_for(lambda: request(cluster, "GET", LEASE)[0] == 200, what="the lease to be taken")
+            process.terminate()
+            assert process.wait(15) == 0, log.read_text()
+        finally:
+            process.kill()
+            process.wait()
+
+
+def ready(port):
+    """Whether the manager says so."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize("kind", ["file", "directory"])

@@ -40,7 +40,7 @@ class _Draft:
         """Set `value` where nothing is, making the parents that are missing; do nothing where something is."""
         node: Any = self.object
         for depth, part in enumerate(path.parts):
-            if not isinstance(node, dict | list):
+            if not isinstance(node, dict if isinstance(part, str) else list):
                 return
             node = dig(node, part)
             if node is None or (node == "" and part in _EMPTY_TEXT_IS_ABSENT):

@@ -1,0 +1,194 @@
+"""Every default of behaviour section 2, on create and on update, against an independent JSON-patch implementation."""
+
+import copy
+from typing import Any
+
+import jsonpatch
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.jobsets import jobset, rjob, stored
+from webhooks.jobset.default import with_defaults
+
+
+def applied(new: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The defaulted object; by the way it is checked that the patch leads to it and that the input was left alone."""
+    before = copy.deepcopy(new)
+    defaulted, operations = with_defaults(new, old)
+    assert new == before
+    assert jsonpatch.apply_patch(before, operations) == defaulted
+    return defaulted
+
+
+def test_everything_is_defaulted_on_create():
+    js = jobset(rjob("a"), rjob("b"), failurePolicy={"maxRestarts": 1, "rules": [{"action": "FailJobSet"}]})
+    spec = applied(js)["spec"]
+    assert spec["successPolicy"] == {"operator": "All"}
+    assert spec["startupPolicy"] == {"startupPolicyOrder": "AnyOrder"}
+    assert spec["network"] == {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
+    assert [r["template"]["spec"]["completionMode"] for r in spec["replicatedJobs"]] == ["Indexed", "Indexed"]
+    assert [r["template"]["spec"]["template"]["spec"]["restartPolicy"] for r in spec["replicatedJobs"]] == [
+        "OnFailure"
+    ] * 2
+    assert spec["failurePolicy"]["rules"] == [{"action": "FailJobSet", "name": "failurePolicyRule0"}]
+    assert "subdomain" not in spec["network"]
+
+
+def test_nulls_are_absent():
+    nulls = dict.fromkeys(("successPolicy", "startupPolicy", "network", "failurePolicy", "volumeClaimPolicies"))
+    spec = applied(jobset(**nulls))["spec"]
+    assert spec["successPolicy"] == {"operator": "All"}
+    assert spec["network"] == {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
+    assert spec["failurePolicy"] is None
+
+
+def test_what_is_set_stays():
+    own = stored(
+        jobset(
+            rjob(job={"completionMode": "NonIndexed"}, pod={"restartPolicy": "Never"}),
+            successPolicy={"operator": "Any"},
+            startupPolicy={"startupPolicyOrder": "InOrder"},
+            network={"enableDNSHostnames": False, "publishNotReadyAddresses": False, "subdomain": "s"},
+            failurePolicy={"rules": [{"name": "mine", "action": "FailJobSet"}]},
+            volumeClaimPolicies=[{"templates": [], "retentionPolicy": {"whenDeleted": "Retain"}}],
+        )
+    )
+    assert with_defaults(own)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "operations"),
+    [
+        (
+            {"network": {"subdomain": "s"}},
+            ["/spec/network/enableDNSHostnames", "/spec/network/publishNotReadyAddresses"],
+        ),
+        ({"network": {"enableDNSHostnames": False}}, ["/spec/network/publishNotReadyAddresses"]),
+        (
+            {"failurePolicy": {"rules": [{"name": "a"}, {"name": ""}, {"name": None}]}},
+            ["/spec/failurePolicy/rules/1/name", "/spec/failurePolicy/rules/2/name"],
+        ),
+        ({"volumeClaimPolicies": [{"templates": []}]}, ["/spec/volumeClaimPolicies/0/retentionPolicy"]),
+        ({"successPolicy": {}}, []),
+    ],
+)
+def test_only_what_is_missing_is_touched(spec: dict[str, Any], operations: list[str]):
+    js = stored(jobset())
+    js["spec"] |= spec
+    assert [operation["path"] for operation in with_defaults(js)[1]] == operations
+
+
+def test_missing_parents_are_made_so_that_the_schema_sees_what_is_missing():
+    js = jobset({"name": "a", "template": {}})
+    template = applied(js)["spec"]["replicatedJobs"][0]["template"]
+    assert template == {"spec": {"completionMode": "Indexed", "template": {"spec": {"restartPolicy": "OnFailure"}}}}
+    assert applied({"metadata": {"name": "x"}})["spec"]["successPolicy"] == {"operator": "All"}
+
+
+def test_an_empty_restart_policy_is_absent_and_an_empty_completion_mode_is_not():
+    js = stored(jobset(rjob(job={"completionMode": ""}, pod={"restartPolicy": ""})))
+    assert [operation["path"] for operation in with_defaults(js)[1]] == [
+        "/spec/replicatedJobs/0/template/spec/template/spec/restartPolicy"
+    ]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        None,
+        [],
+        "x",
+        {"replicatedJobs": {}},
+        {"replicatedJobs": [None, 1, "a", {"template": []}]},
+        {"network": 1},
+        {"failurePolicy": []},
+        {"failurePolicy": {"rules": [None]}},
+    ],
+)
+def test_wrong_shapes_are_left_for_the_schema(spec: Any):
+    js = {"metadata": {"name": "x"}, "spec": spec}
+    applied(js)
+    applied(js, stored(jobset()))
+    applied(stored(jobset()), js)
+
+
+def test_an_update_gets_back_what_the_stored_object_got_on_create():
+    manifest = jobset(failurePolicy={"rules": [{"action": "FailJobSet"}]})
+    old = stored(manifest)
+    assert with_defaults(manifest, old)[0]["spec"]["failurePolicy"]["rules"] == old["spec"]["failurePolicy"]["rules"]
+    again = with_defaults(manifest, old)[0]["spec"]
+    assert again["successPolicy"] == old["spec"]["successPolicy"]
+    template = again["replicatedJobs"][0]["template"]
+    assert template == old["spec"]["replicatedJobs"][0]["template"]
+
+
+def test_an_update_does_not_change_what_was_stored_past_the_webhook():
+    js = jobset()
+    assert with_defaults(js, js)[1] == []
+
+
+def test_a_replicated_job_is_found_again_by_name():
+    old = stored(jobset(rjob("a"), rjob("b")))
+    del old["spec"]["replicatedJobs"][0]["template"]["spec"]["completionMode"]
+    new = jobset(rjob("b"), rjob("a"))
+    modes = [r["template"]["spec"].get("completionMode") for r in with_defaults(new, old)[0]["spec"]["replicatedJobs"]]
+    assert modes == ["Indexed", None]
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def _maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(strategy, st.none(), JUNK)
+
+
+POD = _maybe(
+    st.fixed_dictionaries(
+        {}, optional={"spec": _maybe(st.fixed_dictionaries({}, optional={"restartPolicy": _maybe(st.just("Never"))}))}
+    )
+)
+JOB = _maybe(st.fixed_dictionaries({}, optional={"completionMode": _maybe(st.just("Indexed")), "template": POD}))
+RJOB = _maybe(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "name": _maybe(st.sampled_from("ab")),
+            "template": _maybe(st.fixed_dictionaries({}, optional={"spec": JOB})),
+        },
+    )
+)
+SPEC = _maybe(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "network": _maybe(st.fixed_dictionaries({}, optional={"enableDNSHostnames": _maybe(st.booleans())})),
+            "successPolicy": JUNK,
+            "startupPolicy": JUNK,
+            "failurePolicy": _maybe(
+                st.fixed_dictionaries(
+                    {},
+                    optional={
+                        "rules": _maybe(
+                            st.lists(_maybe(st.fixed_dictionaries({}, optional={"name": JUNK})), max_size=2)
+                        )
+                    },
+                )
+            ),
+            "volumeClaimPolicies": _maybe(st.lists(JUNK, max_size=2)),
+            "replicatedJobs": _maybe(st.lists(RJOB, max_size=3)),
+        },
+    )
+)
+
+
+@settings(deadline=None)
+@given(new=SPEC, old=st.none() | SPEC)
+def test_defaulting_never_raises_is_idempotent_and_its_patch_leads_there(new: Any, old: Any):
+    before = None if old is None else {"spec": old}
+    defaulted = applied({"spec": new}, before)
+    assert with_defaults(defaulted, before)[1] == []

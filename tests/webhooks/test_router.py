@@ -1,0 +1,283 @@
+"""Whatever is sent to a webhook gets a well-formed AdmissionReview back, and nothing of it is logged."""
+
+import asyncio
+import logging
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api.features import FeatureGates
+from tests.support.asgi import post
+from tests.support.jobsets import jobset, rjob, stored
+from tests.support.reviews import V1, answer, encode, review
+from tests.webhooks.test_default import JUNK, SPEC
+from webhooks import router
+from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
+from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
+from webhooks.router import create_app
+
+APP = create_app(jobset_handlers(FeatureGates()))
+PATHS = [MUTATE_PATH, VALIDATE_PATH]
+SECRET = "hunter2"
+
+
+async def ask(body: Any, path: str = VALIDATE_PATH, app: Any = APP, **headers: str) -> dict[str, Any]:
+    http = await post(app, path, body if isinstance(body, bytes) else encode(body), **headers)
+    assert http.status == 200
+    assert http.headers["content-type"] == "application/json"
+    return answer(http.body)
+
+
+async def test_defaults_come_back_as_a_patch():
+    response = await ask(review(jobset()), MUTATE_PATH)
+    assert response["allowed"] is True
+    assert response["uid"] == "u1"
+    assert response["status"]["code"] == 200
+    assert {"op": "add", "path": "/spec/successPolicy", "value": {"operator": "All"}} in response["operations"]
+
+
+async def test_nothing_to_default_is_no_patch():
+    assert "patch" not in await ask(review(stored(jobset())), MUTATE_PATH)
+
+
+async def test_a_refusal_is_422_invalid_with_causes():
+    response = await ask(review(stored(jobset(managedBy=""))))
+    assert response["allowed"] is False
+    assert response["status"] == {
+        "metadata": {},
+        "status": "Failure",
+        "message": 'JobSet.jobset.x-k8s.io "train" is invalid: spec.managedBy: Required value',
+        "reason": "Invalid",
+        "code": 422,
+        "details": {
+            "name": "train",
+            "group": "jobset.x-k8s.io",
+            "kind": "JobSet",
+            "causes": [{"reason": "FieldValueRequired", "message": "Required value", "field": "spec.managedBy"}],
+        },
+    }
+
+
+async def test_an_update_is_compared_with_the_old_object():
+    old = stored(jobset())
+    assert (await ask(review(old, old)))["allowed"] is True
+    response = await ask(review(stored(jobset(rjob(replicas=2))), old))
+    assert response["status"]["details"]["causes"][0]["field"] == "spec.replicatedJobs"
+
+
+async def test_a_name_to_come_is_shown_as_none():
+    js = stored(jobset(managedBy=""))
+    js["metadata"] = {"generateName": "train-"}
+    response = await ask(review(js))
+    assert response["status"]["message"].startswith('JobSet.jobset.x-k8s.io "" is invalid: ')
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_other_operations_pass(path: str):
+    response = await ask(review(None, stored(jobset()), operation="DELETE"), path)
+    assert response["allowed"] is True
+
+
+async def test_v1beta1_is_answered_in_v1beta1():
+    http = await post(APP, VALIDATE_PATH, encode(review(stored(jobset()), version="admission.k8s.io/v1beta1")))
+    assert b'"apiVersion":"admission.k8s.io/v1beta1"' in http.body
+
+
+GOOD = encode(review(stored(jobset())))
+ABUSE = {
+    "empty": b"",
+    "truncated": GOOD[:-20],
+    "text after the end": GOOD + b"x",
+    "NaN": GOOD.replace(b'"replicas":1', b'"replicas":NaN'),
+    "infinity": GOOD.replace(b'"replicas":1', b'"replicas":1e999'),
+    "no UTF-8": GOOD.replace(b"workers", b"\xff\xfe"),
+    "lone surrogate": GOOD.replace(b"workers", b"\\ud800"),
+    "list": b"[]",
+    "null": b"null",
+    "number": b"1",
+    "wrong kind": GOOD.replace(b'"AdmissionReview"', b'"Review"'),
+    "wrong version": GOOD.replace(b"admission.k8s.io/v1", b"admission.k8s.io/v9"),
+    "no uid": GOOD.replace(b'"uid":"u1"', b'"x":"u1"'),
+    "empty uid": GOOD.replace(b'"uid":"u1"', b'"uid":""'),
+    "uid is a number": GOOD.replace(b'"uid":"u1"', b'"uid":1'),
+    "no request": encode({"apiVersion": V1, "kind": "AdmissionReview"}),
+    "request is null": encode({"apiVersion": V1, "kind": "AdmissionReview", "request": None}),
+    "object is a text": encode(review("x")),
+    "object is missing": encode(review(None)),
+    "old object is missing": encode(review(stored(jobset()), operation="UPDATE")),
+    "deep lists": b"[" * 200_000,
+    "deep object": GOOD.replace(b'"replicas":1', b'"replicas":' + b'{"a":' * 100_000),
+    "deep but closed": GOOD.replace(b'"replicas":1', b'"x":' + b"[" * 5_000 + b"]" * 5_000),
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("case", ABUSE)
+async def test_bad_bodies_are_refused_with_400(case: str, path: str):
+    response = await ask(ABUSE[case], path)
+    assert response["allowed"] is False
+    assert response["status"]["code"] == 400
+    assert response["status"]["message"]
+
+
+@pytest.mark.parametrize("depth", [50, 200, 400, 800, 950])
+@pytest.mark.parametrize("path", PATHS)
+async def test_depth_below_the_limit_of_the_reader_gets_an_answer_too(depth: int, path: str):
+    body = GOOD.replace(b'"containers"', b'"x":' + b'{"a":' * depth + b"1" + b"}" * depth + b',"containers"')
+    assert (await ask(body, path))["status"]["code"] in {200, 400}
+
+
+async def test_of_repeated_keys_the_last_counts():
+    body = GOOD.replace(b'"replicas":1', b'"replicas":1,"replicas":"x"')
+    response = await ask(body)
+    assert response["status"]["details"]["causes"][0]["field"] == "spec.replicatedJobs[0].replicas"
+
+
+@pytest.mark.parametrize("content_type", ["", "text/plain", "application/yaml", "application/jsonx"])
+async def test_other_content_types_are_refused_unread(content_type: str):
+    http = await post(APP, VALIDATE_PATH, GOOD, content_type=content_type)
+    assert http.chunks_read == 0
+    assert answer(http.body)["status"]["code"] == 400
+
+
+async def test_a_content_type_may_have_parameters():
+    assert (await ask(GOOD, content_type="application/json; charset=utf-8"))["allowed"] is True
+
+
+async def test_a_body_up_to_the_limit_is_read_and_one_byte_more_is_413():
+    padding = b" " * (MAX_BODY - len(GOOD))
+    assert (await ask(GOOD + padding))["allowed"] is True
+    response = await ask(GOOD + padding + b" ")
+    assert response["allowed"] is False
+    assert response["status"]["code"] == 413
+
+
+async def test_an_endless_body_costs_bounded_memory_and_is_not_read_to_the_end():
+    def endless() -> Iterator[bytes]:
+        while True:
+            yield bytes(65536)
+
+    tracemalloc.start()
+    http = await post(APP, VALIDATE_PATH, endless())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert answer(http.body)["status"]["code"] == 413
+    assert http.headers["connection"] == "close"
+    assert peak < 2 * MAX_BODY
+
+
+async def test_a_body_that_does_not_arrive_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(router, "BODY_TIMEOUT", 0.01)
+
+    async def stalled() -> AsyncIterator[bytes]:
+        yield GOOD[:10]
+        await asyncio.Event().wait()
+
+    http = await post(APP, VALIDATE_PATH, stalled())
+    assert answer(http.body)["status"]["code"] == 408
+
+
+async def test_a_fault_of_ours_is_500_and_leaks_nothing(caplog: pytest.LogCaptureFixture):
+    async def broken(request: AdmissionRequest) -> AdmissionResponse:
+        raise ValueError(f"cannot work with {request.object}")
+
+    app = create_app({"/x": broken})
+    with caplog.at_level(logging.DEBUG):
+        response = await ask(review({"password": SECRET}), "/x", app)
+    assert response == {
+        "uid": "u1",
+        "allowed": False,
+        "status": {
+            "metadata": {},
+            "status": "Failure",
+            "reason": "InternalError",
+            "code": 500,
+            "message": "internal error (ValueError) in webhook /x",
+        },
+    }
+    assert "ValueError" in caplog.text
+    assert SECRET not in caplog.text
+
+
+async def test_bodies_are_not_logged_whatever_happens_to_them(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.DEBUG):
+        for body in (GOOD, GOOD[:-3], encode(review({"spec": {"managedBy": SECRET}}))):
+            await ask(body.replace(b"workers", SECRET.encode()))
+    assert SECRET not in caplog.text
+
+
+async def test_cancelling_a_request_is_not_swallowed():
+    started = asyncio.Event()
+
+    async def slow(_: AdmissionRequest) -> AdmissionResponse:
+        started.set()
+        await asyncio.Event().wait()
+        return AdmissionResponse()
+
+    task = asyncio.create_task(ask(GOOD, "/x", create_app({"/x": slow})))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_requests_are_counted_with_the_code_of_the_answer():
+    class Metrics:
+        def __init__(self) -> None:
+            self.calls: list[tuple[Any, ...]] = []
+
+        def started(self, path: str) -> None:
+            self.calls.append((path,))
+
+        def finished(self, path: str, code: int, seconds: float) -> None:
+            assert 0 <= seconds < 5
+            self.calls.append((path, code))
+
+    metrics = Metrics()
+    app = create_app(jobset_handlers(FeatureGates()), metrics=metrics)
+    await ask(review(stored(jobset())), app=app)
+    await ask(review(stored(jobset(managedBy=""))), app=app)
+    await ask(b"{", app=app)
+    assert metrics.calls == [
+        (VALIDATE_PATH,),
+        (VALIDATE_PATH, 200),
+        (VALIDATE_PATH,),
+        (VALIDATE_PATH, 422),
+        (VALIDATE_PATH,),
+        (VALIDATE_PATH, 400),
+    ]
+
+
+async def test_there_are_no_other_pages():
+    for path in ("/", "/docs", "/openapi.json", "/redoc"):
+        assert (await post(APP, path, b"")).status == 404
+
+
+async def test_patches_and_warnings_are_framed():
+    async def handler(_: AdmissionRequest) -> AdmissionResponse:
+        return AdmissionResponse(patch=({"op": "remove", "path": "/a"},), warnings=("w1", "w2"))
+
+    response = await ask(GOOD, "/x", create_app({"/x": handler}))
+    assert response["operations"] == [{"op": "remove", "path": "/a"}]
+    assert response["warnings"] == ["w1", "w2"]
+
+
+OBJECTS = st.fixed_dictionaries({}, optional={"metadata": JUNK, "spec": SPEC, "status": JUNK})
+
+
+@settings(deadline=None)
+@given(new=OBJECTS, old=st.none() | OBJECTS, path=st.sampled_from(PATHS), alpha=st.booleans())
+def test_no_object_makes_a_webhook_fail(new: Any, old: Any, path: str, alpha: bool):
+    app = create_app(jobset_handlers(FeatureGates({"AllAlpha": alpha})))
+    response = asyncio.run(ask(review(new, old), path, app))
+    assert response["status"]["code"] in {200, 422}
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_no_bytes_make_a_webhook_fail(body: bytes):
+    assert asyncio.run(ask(body))["allowed"] is False

@@ -1,0 +1,392 @@
+"""Every row of behaviour section 3.2 that needs no cluster: path, type, value and words."""
+
+from typing import Any
+
+import pytest
+
+from api import validation as v
+from api.features import FeatureGates
+from api.field import FieldError
+from tests.support.jobsets import JSON, jobset, rjob, stored
+from webhooks.jobset.validate_create import create_errors
+
+DEFAULT = FeatureGates()
+ALL_GATES = FeatureGates({"AllAlpha": True})
+MAX = 2147483647
+LONG = "l" * 64
+
+
+def errors(js: JSON, gates: FeatureGates = DEFAULT) -> list[str]:
+    return [str(error) for error in create_errors(stored(js), gates)]
+
+
+def rules(*items: JSON, **fields: Any) -> JSON:
+    return {"rules": [{"name": f"r{i}", "action": "FailJobSet", **item} for i, item in enumerate(items)], **fields}
+
+
+def claim(*names: str) -> list[JSON]:
+    return [{"templates": [{"metadata": {"name": name}, "spec": {}}], "retentionPolicy": {}} for name in names]
+
+
+def mounting(*names: str, **pod: Any) -> JSON:
+    mounts = [{"name": name, "mountPath": "/x"} for name in names]
+    return rjob(pod={"containers": [{"name": "c", "image": "i", "volumeMounts": mounts}], **pod})
+
+
+JOB_TOO_LONG = "JobSet name is too long, job names generated for this JobSet will exceed 63 characters"
+POD_TOO_LONG = "JobSet name is too long, pod names generated for this JobSet will exceed 63 characters"
+PATH = "spec.replicatedJobs[0]"
+RULE = "spec.failurePolicy.rules[0]"
+
+REFUSED: dict[str, tuple[JSON, list[str]]] = {
+    "1 in-place restart without its gate": (
+        jobset(failurePolicy={"restartStrategy": "InPlaceRestart"}),
+        [
+            "spec.failurePolicy.restartStrategy: Forbidden: InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled"
+        ],
+    ),
+    "2 dependsOn on the first, even empty": (
+        jobset(rjob(dependsOn=[])),
+        [f"{PATH}.dependsOn: Forbidden: DependsOn can't be set for the first ReplicatedJob"],
+    ),
+    "3 subdomain is neither subdomain nor label": (
+        jobset(network={"subdomain": "A_b"}),
+        [
+            f'spec.network.subdomain: Invalid value: "A_b": {v.DNS1123_SUBDOMAIN_FORMAT}',
+            f'spec.network.subdomain: Invalid value: "A_b": {v.DNS1035_FORMAT}',
+        ],
+    ),
+    "3b subdomain with a dot": (
+        jobset(network={"subdomain": "a.b"}),
+        [f'spec.network.subdomain: Invalid value: "a.b": {v.DNS1035_FORMAT}'],
+    ),
+    "3b subdomain too long": (
+        jobset(network={"subdomain": LONG}),
+        [
+            f'spec.network.subdomain: Invalid value: "{LONG}": .spec.network.subdomain is too long, must be less than 63 characters'
+        ],
+    ),
+    "4a managedBy empty": (jobset(managedBy=""), ["spec.managedBy: Required value"]),
+    "4b managedBy without a path": (
+        jobset(managedBy="acme.io"),
+        ['spec.managedBy: Invalid value: "acme.io": must be a domain-prefixed path (such as "acme.io/foo")'],
+    ),
+    "4b managedBy without a host": (
+        jobset(managedBy="/foo"),
+        ['spec.managedBy: Invalid value: "/foo": must be a domain-prefixed path (such as "acme.io/foo")'],
+    ),
+    "4c and 4d managedBy with a bad host and a bad path": (
+        jobset(managedBy="Acme/a b"),
+        [
+            f'spec.managedBy: Invalid value: "Acme": {v.DNS1123_SUBDOMAIN_FORMAT}',
+            f'spec.managedBy: Invalid value: "a b": {v.HTTP_PATH_FORMAT}',
+        ],
+    ),
+    "4e managedBy too long": (
+        jobset(managedBy="acme.io/" + "f" * 56),
+        ["spec.managedBy: Too long: may not be more than 63 bytes"],
+    ),
+    "5a too many pods": (
+        jobset(rjob(replicas=65536, parallelism=32768, completions=None)),
+        [
+            f"{PATH}.replicas: Invalid value: 65536: the product of replicas and parallelism must not exceed {MAX} for replicatedJob 'workers'"
+        ],
+    ),
+    "5b group name": (
+        jobset(rjob(groupName="")),
+        [f'{PATH}.groupName: Invalid value: "": {v.DNS1035_FORMAT}'],
+    ),
+    "5b group name too long": (
+        jobset(rjob(groupName=LONG)),
+        [
+            f'{PATH}.groupName: Invalid value: "{LONG}": .spec.replicatedJob[].groupName is too long, must be less than 63 characters'
+        ],
+    ),
+    "5c job name": (
+        jobset(rjob("W", completions=None)),
+        [f'{PATH}.name: Invalid value: "train-W-0": {v.DNS1035_FORMAT}'],
+    ),
+    "5c job name too long": (
+        jobset(rjob(replicas=101, completions=None), name="n" * 52),
+        [f'{PATH}.name: Invalid value: "{"n" * 52}-workers-100": {JOB_TOO_LONG}'],
+    ),
+    "5d pod name too long shows the job name": (
+        jobset(rjob(completions=1), name="n" * 46),
+        [f'{PATH}.name: Invalid value: "{"n" * 46}-workers-0": {POD_TOO_LONG}'],
+    ),
+    "5e dependsOn forward, unknown and self": (
+        jobset(
+            rjob("a"),
+            rjob("b", dependsOn=[{"name": n, "status": "Ready"} for n in ("a", "b", "c", "nobody")]),
+            rjob("c"),
+        ),
+        [
+            f'spec.replicatedJobs[1].dependsOn[{k}].name: Invalid value: "{n}": replicatedJob: b cannot depend on replicatedJob: {n}'
+            for k, n in ((1, "b"), (2, "c"), (3, "nobody"))
+        ],
+    ),
+    "6 success policy target": (
+        jobset(successPolicy={"operator": "All", "targetReplicatedJobs": ["workers", "x"]}),
+        [
+            "spec.successPolicy.targetReplicatedJobs[1]: Invalid value: \"x\": invalid replicatedJob name 'x' does not appear in .spec.ReplicatedJobs"
+        ],
+    ),
+    "7a RestartJob without its gate hides the rest of 7": (
+        jobset(failurePolicy=rules({"action": "RestartJob", "name": "?"}, {"targetReplicatedJobs": ["x"]})),
+        [
+            f"{RULE}.action: Forbidden: RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions are not allowed when RestartJob feature gate is disabled"
+        ],
+    ),
+    "7c and 7d rule name empty": (
+        jobset(failurePolicy=rules({"name": ""})),
+        [
+            f'{RULE}.name: Invalid value: "": invalid failure policy rule name of length 0, the rule name must be at least 1 characters long and at most 128 characters long',
+            f"{RULE}.name: Invalid value: \"\": invalid failure policy rule name '', a failure policy rule name must start with an alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'",
+        ],
+    ),
+    "7c rule name too long": (
+        jobset(failurePolicy=rules({"name": "r" * 129})),
+        [
+            f'{RULE}.name: Invalid value: "{"r" * 129}": invalid failure policy rule name of length 129, the rule name must be at least 1 characters long and at most 128 characters long'
+        ],
+    ),
+    "7d rule name ends in a colon": (
+        jobset(failurePolicy=rules({"name": "a:"})),
+        [
+            f"{RULE}.name: Invalid value: \"a:\": invalid failure policy rule name 'a:', a failure policy rule name must start with an alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'"
+        ],
+    ),
+    "7e rule target": (
+        jobset(failurePolicy=rules({"targetReplicatedJobs": ["x"]})),
+        [
+            f"{RULE}.targetReplicatedJobs[0]: Invalid value: \"x\": invalid replicatedJob name 'x' in failure policy does not appear in .spec.ReplicatedJobs"
+        ],
+    ),
+    "7f reason": (
+        jobset(failurePolicy=rules({"onJobFailureReasons": ["PodFailurePolicy", "Boredom"]})),
+        [
+            f"{RULE}.onJobFailureReasons[1]: Invalid value: \"Boredom\": invalid job failure reason 'Boredom' in failure policy is not a recognized job failure reason"
+        ],
+    ),
+    "7g repeated rule names, in the order found": (
+        jobset(failurePolicy=rules({"name": "b"}, {"name": "a"}, {"name": "b"}, {"name": "a"}, {"name": "b"})),
+        [
+            "spec.failurePolicy.rules[2].name: Duplicate value: \"b\": rule names are not unique, rules with indices [0 2 4] all have the same name 'b'",
+            "spec.failurePolicy.rules[3].name: Duplicate value: \"a\": rule names are not unique, rules with indices [1 3] all have the same name 'a'",
+        ],
+    ),
+    "8a coordinator of nobody": (
+        jobset(coordinator={"replicatedJob": "x"}),
+        ['spec.coordinator.replicatedJob: Invalid value: "x": coordinator replicatedJob x does not exist'],
+    ),
+    "8b job index": (
+        jobset(coordinator={"replicatedJob": "workers", "jobIndex": 1, "podIndex": 9}),
+        ["spec.coordinator.jobIndex: Invalid value: 1: coordinator job index 1 is invalid for replicatedJob workers"],
+    ),
+    "8b negative job index": (
+        jobset(coordinator={"replicatedJob": "workers", "jobIndex": -1}),
+        [
+            "spec.coordinator.jobIndex: Invalid value: -1: coordinator job index -1 is invalid for replicatedJob workers",
+        ],
+    ),
+    "8c not indexed": (
+        jobset(rjob(job={"completionMode": "NonIndexed"}), coordinator={"replicatedJob": "workers"}),
+        [
+            f'{PATH}.template.spec.completionMode: Invalid value: "NonIndexed": job for coordinator pod must be indexed completion mode, and completions number must be set'
+        ],
+    ),
+    "8c no completions": (
+        jobset(rjob(completions=None), coordinator={"replicatedJob": "workers"}),
+        [
+            f"{PATH}.template.spec.completions: Required value: job for coordinator pod must be indexed completion mode, and completions number must be set"
+        ],
+    ),
+    "8d pod index": (
+        jobset(rjob(completions=2, parallelism=2), coordinator={"replicatedJob": "workers", "podIndex": 2}),
+        [
+            "spec.coordinator.podIndex: Invalid value: 2: coordinator pod index 2 is invalid for replicatedJob workers job index 0"
+        ],
+    ),
+    "8e endpoint is no label value": (
+        jobset(coordinator={"replicatedJob": "workers"}, network={"subdomain": "s" * 60}),
+        [
+            f'spec.coordinator: Invalid value: "train-workers-0-0.{"s" * 60}": spec will lead to invalid label value "train-workers-0-0.{"s" * 60}" for coordinator label "jobset.sigs.k8s.io/coordinator" (long JobSet / ReplicatedJob / SubDomain name?): must be no more than 63 bytes'
+        ],
+    ),
+    "9a repeated claim": (
+        jobset(mounting("data"), volumeClaimPolicies=claim("data", "data")),
+        [
+            'spec.volumeClaimPolicies[1].template[0].name: Invalid value: "data": names must be unique for VolumeClaimPolicies template'
+        ],
+    ),
+    "9b claim name": (
+        jobset(mounting("Data"), volumeClaimPolicies=claim("Data")),
+        [f'spec.volumeClaimPolicies[0].template[0].name: Invalid value: "Data": {v.DNS1123_SUBDOMAIN_FORMAT}'],
+    ),
+    "9c claim name too long with the JobSet's": (
+        jobset(mounting("d" * 58), volumeClaimPolicies=claim("d" * 58)),
+        [
+            f'spec.volumeClaimPolicies[0].template[0].name: Invalid value: "{"d" * 58}": VolumeClaimPolicies template name is too long'
+        ],
+    ),
+    "9d claim and volume of one name": (
+        jobset(mounting("data", volumes=[{"name": "other"}, {"name": "data"}]), volumeClaimPolicies=claim("data")),
+        [
+            f'{PATH}.template.spec.template.spec.volumes[1].name: Invalid value: "data": volume name conflicts with VolumeClaimPolicy template name: data'
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("row", REFUSED)
+def test_refused(row: str):
+    js, expected = REFUSED[row]
+    assert errors(js) == expected
+
+
+def test_9e_an_unmounted_claim_shows_the_whole_list():
+    js = stored(jobset(volumeClaimPolicies=claim("data")))
+    [error] = create_errors(js, FeatureGates())
+    assert str(error.path) == "spec.replicatedJobs"
+    assert error.value == js["spec"]["replicatedJobs"]
+    assert error.detail == "replicatedJob containers don't have a matching volumeMount: data from VolumeClaimPolicies"
+
+
+def test_9e_a_mount_of_an_init_container_counts():
+    init = {"name": "i", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}
+    assert errors(jobset(rjob(pod={"initContainers": [init]}), volumeClaimPolicies=claim("data"))) == []
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        ({"backoffLimit": MAX, "podReplacementPolicy": "Failed"}, []),
+        (
+            {"backoffLimit": 6, "podReplacementPolicy": "Failed"},
+            [
+                f"{PATH}.template.spec.backoffLimit: Invalid value: 6: replicatedJob workers: must be set to 2147483647 (MaxInt32) when in-place restart is enabled"
+            ],
+        ),
+        (
+            {"podReplacementPolicy": "Failed"},
+            [
+                f"{PATH}.template.spec.backoffLimit: Invalid value: null: replicatedJob workers: must be set to 2147483647 (MaxInt32) when in-place restart is enabled"
+            ],
+        ),
+        (
+            {"backoffLimit": MAX, "podReplacementPolicy": "TerminatingOrFailed"},
+            [
+                f'{PATH}.template.spec.podReplacementPolicy: Invalid value: "TerminatingOrFailed": replicatedJob workers: must be set to Failed when in-place restart is enabled'
+            ],
+        ),
+        (
+            {"backoffLimit": MAX, "podReplacementPolicy": "Failed", "parallelism": 2},
+            [
+                f"{PATH}.template.spec.completions: Invalid value: 1: replicatedJob workers: completions and parallelism must be set and equal to each other when in-place restart is enabled"
+            ],
+        ),
+    ],
+)
+def test_5f_to_5h_in_place_restart(job: JSON, expected: list[str]):
+    js = jobset(rjob(), failurePolicy={"restartStrategy": "InPlaceRestart"})
+    js["spec"]["replicatedJobs"][0]["template"]["spec"] |= job
+    assert errors(js, ALL_GATES) == expected
+
+
+@pytest.mark.parametrize("replicas", [1024, 1025])
+def test_7b_restarting_jobs_limits_the_replicas(replicas: int):
+    js = jobset(rjob(replicas=replicas), failurePolicy=rules({"action": "RestartJobAndIgnoreMaxRestarts"}))
+    expected = f"{PATH}.replicas: Invalid value: 1025: JobSet cannot have a failure policy rule with RestartJob or RestartJobAndIgnoreMaxRestarts action and a replicated job with replicas > 1024"
+    assert errors(js, ALL_GATES) == ([expected] if replicas > 1024 else [])
+
+
+ACCEPTED = {
+    "plain": jobset(),
+    "no replicated jobs": {**jobset(), "spec": {"replicatedJobs": []}},
+    "replicas 0": jobset(rjob(replicas=0, completions=None)),
+    "subdomain of 63": jobset(network={"subdomain": "s" * 63}),
+    "managedBy of 63 bytes": jobset(managedBy="acme.io/" + "f" * 55),
+    "multikueue": jobset(managedBy="kueue.x-k8s.io/multikueue"),
+    "pods up to the limit": jobset(rjob(replicas=1, parallelism=MAX, completions=None)),
+    "two dependencies": jobset(
+        rjob("a"),
+        rjob("b"),
+        rjob("c", dependsOn=[{"name": "a", "status": "Ready"}, {"name": "b", "status": "Complete"}]),
+    ),
+    "coordinator": stored(jobset(coordinator={"replicatedJob": "workers"})),
+    "negative maxRestarts": jobset(failurePolicy={"maxRestarts": -1}),
+    "a pattern that is no regular expression": jobset(failurePolicy=rules({"onJobFailureMessagePatterns": ["("]})),
+    "rule name of 128": jobset(failurePolicy=rules({"name": "r" * 128})),
+    "rule name with all signs": jobset(failurePolicy=rules({"name": "a:,_9_"})),
+    "claim": jobset(mounting("data"), volumeClaimPolicies=claim("data")),
+    "no dependsOn, as null": jobset(rjob(dependsOn=None)),
+    "every policy null": {
+        **jobset(),
+        "spec": dict.fromkeys(
+            (
+                "successPolicy",
+                "failurePolicy",
+                "network",
+                "startupPolicy",
+                "coordinator",
+                "managedBy",
+                "volumeClaimPolicies",
+            )
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_accepted(case: str):
+    assert [str(e) for e in create_errors(ACCEPTED[case], FeatureGates())] == []
+    assert [str(e) for e in create_errors(ACCEPTED[case], ALL_GATES)] == []
+
+
+def test_all_faults_come_at_once_in_the_order_of_the_checks():
+    js = jobset(
+        rjob("A", dependsOn=[], groupName="G"),
+        failurePolicy=rules({"name": "?"}, restartStrategy="InPlaceRestart"),
+        successPolicy={"operator": "All", "targetReplicatedJobs": ["x"]},
+        network={"subdomain": "a.b"},
+        managedBy="",
+        coordinator={"replicatedJob": "x"},
+    )
+    assert [e.path.parts[1:] for e in create_errors(stored(js), FeatureGates())] == [
+        ("failurePolicy", "restartStrategy"),
+        ("replicatedJobs", 0, "dependsOn"),
+        ("network", "subdomain"),
+        ("managedBy",),
+        ("replicatedJobs", 0, "groupName"),
+        ("replicatedJobs", 0, "name"),
+        ("replicatedJobs", 0, "name"),
+        ("successPolicy", "targetReplicatedJobs", 0),
+        ("failurePolicy", "rules", 0, "name"),
+        ("coordinator", "replicatedJob"),
+    ]
+
+
+def test_a_generated_name_is_checked_with_a_suffix_that_is_always_the_same():
+    js = stored(jobset(rjob("W", completions=None)))
+    js["metadata"] = {"generateName": "train-"}
+    assert [e.value for e in create_errors(js, FeatureGates())] == ["train-xxxxx-W-0"]
+    js["metadata"] = {"generateName": "g" * 70}
+    assert create_errors(js, FeatureGates())[0].value == "g" * 58 + "xxxxx-W-0"
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            {"replicatedJobs": [{"name": "a", "template": {"spec": {"parallelism": "x"}}}]},
+            'spec.replicatedJobs[0].template.spec.parallelism: Invalid value: "x": Expected `int | null`, got `str`',
+        ),
+        (
+            {"failurePolicy": {"rules": [{"name": 1, "action": "FailJobSet"}]}},
+            "spec.failurePolicy.rules[0].name: Invalid value: 1: Expected `str`, got `int`",
+        ),
+    ],
+)
+def test_what_is_no_jobset_gets_a_field_error(spec: Any, text: str):
+    found: list[FieldError] = create_errors({"metadata": {"name": "x"}, "spec": spec}, FeatureGates())
+    assert [str(error) for error in found] == [text]

@@ -1,0 +1,273 @@
+"""Every step of behaviour section 3.3, and what is stricter than in the Go JobSet."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from api.features import FeatureGates
+from tests.support.jobsets import JSON, jobset, rjob, stored
+from webhooks.jobset.validate_update import update_errors
+
+DEFAULT = FeatureGates()
+ELASTIC = FeatureGates({"ElasticJobSet": True})
+IMMUTABLE = "field is immutable"
+
+
+def errors(old: JSON, new: JSON, gates: FeatureGates = DEFAULT) -> list[str]:
+    """Path and rule of each fault."""
+    return [f"{error.path}: {error.detail}" for error in update_errors(old, new, gates)]
+
+
+def changed(js: JSON, *keys: str | int, to: Any) -> JSON:
+    """A copy of a stored JobSet with another value at `spec.<keys>`."""
+    new = copy.deepcopy(js)
+    node = new["spec"]
+    for key in keys[:-1]:
+        node = node.setdefault(key, {}) if isinstance(key, str) else node[key]
+    node[keys[-1]] = to
+    return new
+
+
+RJOB = ("replicatedJobs", 0)
+JOB = (*RJOB, "template", "spec")
+POD = (*JOB, "template", "spec")
+OLD = stored(
+    jobset(
+        rjob("a", pod={"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}),
+        rjob("b", dependsOn=[{"name": "a", "status": "Ready"}]),
+        managedBy="acme.io/foo",
+        coordinator={"replicatedJob": "a"},
+        failurePolicy={"maxRestarts": 2},
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        ((*RJOB, "replicas"), 2),
+        ((*RJOB, "name"), "c"),
+        ((*RJOB, "groupName"), "g"),
+        (("replicatedJobs", 1, "dependsOn", 0, "status"), "Complete"),
+        ((*JOB, "parallelism"), 2),
+        ((*JOB, "completions"), None),
+        ((*JOB, "backoffLimit"), 0),
+        ((*JOB, "completionMode"), "NonIndexed"),
+        ((*POD, "restartPolicy"), "Never"),
+        ((*POD, "hostNetwork"), True),
+        ((*POD, "nodeSelector"), {"a": "b"}),
+        ((*POD, "terminationGracePeriodSeconds"), 0),
+        ((*POD, "containers", 0, "resources", "limits", "cpu"), "2"),
+        ((*RJOB, "template", "metadata"), {"labels": {"a": "b"}}),
+    ],
+)
+def test_c_replicated_jobs_are_immutable(keys: tuple[str | int, ...], value: Any):
+    assert errors(OLD, changed(OLD, *keys, to=value)) == [f"spec.replicatedJobs: {IMMUTABLE}"]
+
+
+@pytest.mark.parametrize(
+    "reshape",
+    [
+        lambda jobs: jobs[::-1],
+        lambda jobs: jobs[:1],
+        lambda jobs: [*jobs, stored(jobset(rjob("c")))["spec"]["replicatedJobs"][0]],
+        lambda jobs: [],
+        lambda jobs: None,
+    ],
+)
+def test_c_the_list_keeps_its_members_and_order(reshape: Any):
+    assert (
+        errors(OLD, changed(OLD, "replicatedJobs", to=reshape(OLD["spec"]["replicatedJobs"])))[0]
+        == f"spec.replicatedJobs: {IMMUTABLE}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        ((*POD, "containers", 0, "resources", "limits", "cpu"), "1000m"),
+        ((*POD, "hostNetwork"), False),
+        ((*POD, "tolerations"), []),
+        ((*POD, "nodeSelector"), None),
+        ((*RJOB, "template", "metadata"), {}),
+        ((*JOB, "completionMode"), None),
+        ((*POD, "restartPolicy"), ""),
+        (("network",), None),
+        (("successPolicy",), None),
+        (("startupPolicy",), None),
+        (("volumeClaimPolicies",), []),
+        (("failurePolicy", "rules"), []),
+        (("suspend",), True),
+        (("suspend",), False),
+        (("ttlSecondsAfterFinished",), 5),
+    ],
+)
+def test_what_means_the_same_or_is_mutable_passes(keys: tuple[str | int, ...], value: Any):
+    assert errors(OLD, changed(OLD, *keys, to=value)) == []
+
+
+@pytest.mark.parametrize("value", ["acme.io/bar", None])
+def test_d_managed_by(value: str | None):
+    assert errors(OLD, changed(OLD, "managedBy", to=value)) == [f"spec.managedBy: {IMMUTABLE}"]
+    assert errors(stored(jobset()), stored(jobset(managedBy="acme.io/bar"))) == [f"spec.managedBy: {IMMUTABLE}"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "value"),
+    [
+        ("network", {"enableDNSHostnames": False}),
+        ("network", {"subdomain": "other"}),
+        ("successPolicy", {"operator": "Any"}),
+        ("startupPolicy", {"startupPolicyOrder": "InOrder"}),
+        ("failurePolicy", None),
+        ("failurePolicy", {"maxRestarts": 3}),
+        ("volumeClaimPolicies", [{"templates": []}]),
+    ],
+)
+def test_policies_can_be_neither_changed_nor_added_nor_removed(policy: str, value: Any):
+    assert errors(OLD, changed(OLD, policy, to=value)) == [f"spec.{policy}: {IMMUTABLE}"]
+
+
+def test_a_removed_policy_that_was_no_default_is_missed():
+    old = stored(jobset(successPolicy={"operator": "Any"}))
+    assert errors(old, changed(old, "successPolicy", to=None)) == [f"spec.successPolicy: {IMMUTABLE}"]
+
+
+SCHEDULING = [
+    ((*JOB, "template", "metadata"), {"annotations": {"a": "b"}, "labels": {"c": "d"}}),
+    ((*POD, "nodeSelector"), {"zone": "z"}),
+    ((*POD, "tolerations"), [{"key": "k", "operator": "Exists"}]),
+    ((*POD, "schedulingGates"), [{"name": "g"}]),
+]
+
+
+@pytest.mark.parametrize(("keys", "value"), SCHEDULING)
+@pytest.mark.parametrize(("before", "after"), [(True, True), (True, False), (False, True), (None, True)])
+def test_b_scheduling_fields_may_change_when_old_or_new_is_suspended(keys: Any, value: Any, before: Any, after: Any):
+    old = changed(OLD, "suspend", to=before)
+    assert errors(old, changed(changed(old, *keys, to=value), "suspend", to=after)) == []
+
+
+@pytest.mark.parametrize(("keys", "value"), SCHEDULING)
+def test_b_and_not_while_it_runs(keys: Any, value: Any):
+    assert errors(OLD, changed(OLD, *keys, to=value)) == [f"spec.replicatedJobs: {IMMUTABLE}"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        ((*RJOB, "template", "metadata"), {"labels": {"a": "b"}}),
+        ((*POD, "priorityClassName"), "high"),
+        ((*POD, "affinity"), {"nodeAffinity": {}}),
+        ((*POD, "containers", 0, "resources", "limits", "cpu"), "2"),
+        ((*JOB, "parallelism"), 2),
+    ],
+)
+def test_b_nothing_else_changes_while_suspended(keys: Any, value: Any):
+    old = changed(OLD, "suspend", to=True)
+    assert errors(old, changed(old, *keys, to=value)) == [f"spec.replicatedJobs: {IMMUTABLE}"]
+
+
+def test_the_refused_value_is_the_list_without_what_may_change():
+    old = changed(OLD, "suspend", to=True)
+    new = changed(changed(old, *POD, "nodeSelector", to={"a": "b"}), *RJOB, "replicas", to=9)
+    [error] = update_errors(old, new, FeatureGates())
+    assert error.value[0]["replicas"] == 9
+    assert not error.value[0]["template"]["spec"]["template"]["spec"]["nodeSelector"]
+    assert new["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["nodeSelector"] == {"a": "b"}
+
+
+def resized(js: JSON, parallelism: int | None, completions: int | None) -> JSON:
+    return changed(changed(js, *JOB, "parallelism", to=parallelism), *JOB, "completions", to=completions)
+
+
+SIZE = "spec.replicatedJobs[0].template.spec"
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "completions", "expected"),
+    [
+        (3, 3, []),
+        (1, 1, []),
+        (3, 2, [f"{SIZE}.completions: completions must be equal to parallelism for Elastic Indexed Jobs"]),
+        (
+            0,
+            0,
+            [
+                f"{SIZE}.parallelism: parallelism must be >= 1",
+                f"{SIZE}.completions: completions must be >= 1",
+                "spec.coordinator.podIndex: coordinator pod index 0 is invalid for replicatedJob a job index 0",
+            ],
+        ),
+    ],
+)
+def test_a_elastic_sets_may_be_resized(parallelism: int, completions: int, expected: list[str]):
+    assert errors(OLD, resized(OLD, parallelism, completions), ELASTIC) == expected
+
+
+def test_a_not_without_the_gate_and_not_for_other_jobs():
+    assert errors(OLD, resized(OLD, 3, 3)) == [f"spec.replicatedJobs: {IMMUTABLE}"]
+    old = changed(changed(OLD, *JOB, "completionMode", to="NonIndexed"), "coordinator", to=None)
+    assert errors(old, resized(old, 3, 3), ELASTIC) == [f"spec.replicatedJobs: {IMMUTABLE}"]
+
+
+@pytest.mark.parametrize("kind", ["Completed", "Failed"])
+def test_a_not_after_the_end(kind: str):
+    old = {**OLD, "status": {"conditions": [{"type": kind, "status": "True"}]}}
+    assert errors(old, resized(OLD, 3, 3), ELASTIC) == [
+        f"{SIZE}: Cannot mutate parallelism or completions when JobSet is in a terminal state (Completed or Failed)"
+    ]
+    assert (
+        errors({**OLD, "status": {"conditions": [{"type": kind, "status": "False"}]}}, resized(OLD, 3, 3), ELASTIC)
+        == []
+    )
+
+
+def test_a_growth_is_held_to_the_limits_of_creation():
+    old = stored(jobset(rjob(parallelism=9, completions=9), name="n" * 45))
+    long = resized(old, 1001, 1001)
+    assert errors(old, long, ELASTIC) == [
+        "spec.replicatedJobs[0].name: JobSet name is too long, pod names generated for this JobSet will exceed 63 characters"
+    ]
+
+
+def test_a_changed_coordinator_is_checked_and_an_unchanged_one_is_not():
+    assert errors(OLD, changed(OLD, "coordinator", to={"replicatedJob": "b"})) == []
+    assert errors(OLD, changed(OLD, "coordinator", to={"replicatedJob": "x"})) == [
+        "spec.coordinator.replicatedJob: coordinator replicatedJob x does not exist"
+    ]
+    odd = changed(OLD, "coordinator", to={"replicatedJob": "x"})
+    assert errors(odd, changed(odd, "suspend", to=True)) == []
+
+
+def test_an_unchanged_manifest_passes_without_its_defaults():
+    manifest = jobset(
+        rjob("a"), rjob("b"), failurePolicy={"restartStrategy": "Recreate", "rules": [{"action": "FailJobSet"}]}
+    )
+    old = stored(manifest)
+    for rjob_ in manifest["spec"]["replicatedJobs"]:
+        rjob_["groupName"] = "default"
+    assert errors(old, manifest) == []
+
+
+def test_an_object_of_the_go_jobset_passes_with_its_empty_objects():
+    old = copy.deepcopy(OLD)
+    for entry in old["spec"]["replicatedJobs"]:
+        entry["template"]["metadata"] = {}
+        entry["template"]["spec"]["template"]["metadata"] = {}
+        entry["template"]["spec"]["template"]["spec"]["containers"][0].setdefault("resources", {})
+    assert errors(old, OLD) == []
+
+
+def test_metadata_and_status_are_free():
+    new = copy.deepcopy(OLD)
+    new["metadata"] |= {"annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}, "finalizers": []}
+    new["status"] = {"restarts": 1}
+    assert errors(OLD, new) == []
+
+
+def test_what_is_no_jobset_gets_a_field_error():
+    assert errors(OLD, changed(OLD, *RJOB, "replicas", to="x")) == [
+        "spec.replicatedJobs[0].replicas: Expected `int`, got `str`"
+    ]

@@ -173,7 +173,7 @@ def test_a_tampered_package_is_refused(tmp_path):
     block, tail = re.split(r"\n(?=[a-z])", rest, maxsplit=1)
     spoilt = re.sub(r"sha256:.{8}", "sha256:00000000", block)
     (tmp_path / "requirements.lock").write_text(f"{head}\nmsgspec=={spoilt}\n{tail}")
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "UV_NO_CACHE": "1"}
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(  # noqa: S603 - our own script
         [tmp_path / "docker" / "build-steps.sh", "dependencies", tmp_path / "root"],
         env=environment, capture_output=True, text=True, timeout=300, check=False,

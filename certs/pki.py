@@ -7,7 +7,7 @@ cost a tenth. Certificates made by the Go JobSet are read and kept for as long a
 import ipaddress
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -42,9 +42,9 @@ class Material:
     """Contents of the Secret, PEM. `authorities` holds the CA of `authority_key` first, then older ones."""
 
     authorities: bytes = b""
-    authority_key: bytes = b""
+    authority_key: bytes = field(default=b"", repr=False)
     certificate: bytes = b""
-    key: bytes = b""
+    key: bytes = field(default=b"", repr=False)
 
 
 class Renewal(Enum):

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.quantity import parse_quantity
@@ -43,11 +43,13 @@ def test_no_quantity(text: object):
     assert parse_quantity(text) is None
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.none()))
 def test_never_raises(value: object):
     parse_quantity(value)
 
 
+@settings(deadline=None)
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**12), max_value=10**12))
 def test_agrees_with_decimal_arithmetic(amount: Decimal):
     assert parse_quantity(f"{amount:f}") == parse_quantity(f"{amount * 1000:f}m")

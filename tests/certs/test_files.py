@@ -1,0 +1,73 @@
+"""Certificates given as files: waited for, followed, and never broken by a half-written pair."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from certs.files import FileCertificates, MissingFilesError
+from certs.pki import Material
+from certs.tls import server_context
+from tests.certs.test_tls import app
+from tests.support.tls import material, serial, served_serial, serving, until
+
+PAIR, OTHER = material(), material()
+
+
+def write(folder: Path, pair: Material) -> None:
+    (folder / "tls.crt").write_bytes(pair.certificate)
+    (folder / "tls.key").write_bytes(pair.key)
+
+
+@contextlib.asynccontextmanager
+async def following(folder: Path) -> AsyncIterator[tuple[FileCertificates, int]]:
+    context = server_context()
+    source = FileCertificates(folder, context, poll=0.01, patience=10)
+    async with serving(app, context) as server, asyncio.TaskGroup() as group:
+        task = group.create_task(source.run())
+        yield source, server.port
+        task.cancel()
+
+
+async def test_files_may_come_late_and_change(tmp_path: Path):
+    async with following(tmp_path) as (source, port):
+        await until(lambda: "cannot read" in source.problem)
+        assert not source.ready.is_set()
+        write(tmp_path, PAIR)
+        await asyncio.wait_for(source.ready.wait(), 10)
+        assert await served_serial(port, PAIR.authorities) == serial(PAIR.certificate)
+        write(tmp_path, OTHER)
+        await until(lambda: source._live.certificate == OTHER.certificate)
+        assert await served_serial(port, OTHER.authorities) == serial(OTHER.certificate)
+
+
+async def test_a_half_written_pair_is_left_alone_until_it_is_whole(tmp_path: Path):
+    write(tmp_path, PAIR)
+    async with following(tmp_path) as (source, port):
+        await source.ready.wait()
+        (tmp_path / "tls.crt").write_bytes(OTHER.certificate)
+        await until(lambda: "cannot be used" in source.problem)
+        assert await served_serial(port, PAIR.authorities) == serial(PAIR.certificate)
+        (tmp_path / "tls.key").write_bytes(OTHER.key)
+        await until(lambda: not source.problem)
+        assert await served_serial(port, OTHER.authorities) == serial(OTHER.certificate)
+
+
+async def test_files_that_never_come_are_an_error_that_says_how_to_mend_it(tmp_path: Path):
+    source = FileCertificates(tmp_path / "nowhere", server_context(), poll=0.01, patience=0.05)
+    with pytest.raises(MissingFilesError) as missing:
+        await source.run()
+    text = str(missing.value)
+    assert f"cannot read {tmp_path}/nowhere/tls.crt: No such file or directory" in text
+    assert "webhook.certDir" in text
+
+
+async def test_files_that_vanish_later_are_no_reason_to_stop(tmp_path: Path):
+    write(tmp_path, PAIR)
+    async with following(tmp_path) as (source, port):
+        await source.ready.wait()
+        (tmp_path / "tls.key").unlink()
+        await until(lambda: "tls.key" in source.problem)
+        assert await served_serial(port, PAIR.authorities) == serial(PAIR.certificate)

@@ -1,0 +1,235 @@
+"""Our own certificates: made once, shared, rotated under load, and told to the API server before they are served."""
+
+import asyncio
+import base64
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from certs.manager import CertManager, CertOptions, service_hosts
+from certs.pki import certificates
+from certs.tls import server_context
+from kube.client import Client
+from kube.transport import Request, Response
+from tests.certs.test_tls import app
+from tests.support.memory_api import PATH, MemoryApi, _ok, _status
+from tests.support.tls import DAY, HOSTS, NOW, material, serial, served_serial, serving, until
+
+SECRET = "jobset-webhook-server-cert"
+MUTATING, VALIDATING = "jobset-mutating-webhook-configuration", "jobset-validating-webhook-configuration"
+CONFIGURATIONS = {"mutatingwebhookconfigurations": MUTATING, "validatingwebhookconfigurations": VALIDATING}
+
+
+class Api(MemoryApi):
+    """The API server as installed: an empty Secret and two webhook configurations. Takes conditional PUTs."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.put("secrets", SECRET, "ns", type="Opaque")
+        for plural, name in CONFIGURATIONS.items():
+            hook = {"name": "a", "clientConfig": {"url": "https://x"}, "unknown": {"kept": True}}
+            self.put(plural, name, "", webhooks=[hook, {**hook, "name": "b"}])
+
+    async def send(self, request: Request) -> Response:
+        if request.method != "PUT":
+            return await super().send(request)
+        self.requests.append(request)
+        match = PATH.match(request.path)
+        assert match is not None
+        body = msgspec.json.decode(request.body or b"")
+        old = self.objects(match["plural"])[match["ns"] or "", match["name"]]
+        if body["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"]:
+            return _status(409)
+        return _ok(self._commit(match["plural"], body, "MODIFIED"))
+
+    @property
+    def secret(self) -> dict[str, bytes]:
+        data = self.objects("secrets")["ns", SECRET].get("data", {})
+        return {key: base64.b64decode(value) for key, value in data.items()}
+
+    def bundles(self) -> set[bytes]:
+        hooks = [h for plural, name in CONFIGURATIONS.items() for h in self.objects(plural)["", name]["webhooks"]]
+        return {base64.b64decode(hook["clientConfig"].get("caBundle", "")) for hook in hooks}
+
+    def writes(self, plural: str) -> int:
+        return sum(r.method == "PUT" and plural in r.path for r in self.requests)
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def manager(api: Api, context: ssl.SSLContext, clock: Clock | None = None, **options: Any) -> CertManager:
+    wanted = CertOptions("ns", SECRET, HOSTS, **{"retry_after": 0.01, "settle": 0.05, **options})
+    return CertManager(Client(api), context, wanted, clock=clock or Clock())
+
+
+@contextlib.asynccontextmanager
+async def running(*managers: CertManager) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one.run()) for one in managers]
+        yield
+        for task in tasks:
+            task.cancel()
+
+
+async def test_the_first_start_fills_the_secret_and_tells_the_ca():
+    api, context = Api(), server_context()
+    certs = manager(api, context)
+    async with serving(app, context) as server, running(certs):
+        await asyncio.wait_for(certs.ready.wait(), 10)
+        assert set(api.secret) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
+        assert api.bundles() == {api.secret["ca.crt"]}
+        for host in HOSTS:
+            assert await served_serial(server.port, api.secret["ca.crt"], host) == serial(api.secret["tls.crt"])
+        assert certs.problem == ""
+
+
+async def test_what_is_not_ours_in_the_objects_survives():
+    api = Api()
+    await manager(api, server_context()).check()
+    assert api.objects("secrets")["ns", SECRET]["type"] == "Opaque"
+    hooks = api.objects("mutatingwebhookconfigurations")["", MUTATING]["webhooks"]
+    assert [(h["name"], h["unknown"], h["clientConfig"]["url"]) for h in hooks] == [
+        ("a", {"kept": True}, "https://x"),
+        ("b", {"kept": True}, "https://x"),
+    ]
+
+
+async def test_a_second_check_and_a_second_replica_write_nothing():
+    api = Api()
+    first = manager(api, server_context())
+    await first.check()
+    await first.check()
+    await manager(api, server_context()).check()
+    assert api.writes("secrets") == 1
+    assert api.writes("webhookconfigurations") == 2
+
+
+async def test_replicas_that_race_end_up_with_the_same_pair():
+    api = Api()
+    contexts = [server_context() for _ in range(4)]
+    managers = [manager(api, context) for context in contexts]
+    await asyncio.gather(*(one.check() for one in managers))
+    assert api.writes("secrets") > 1, "nobody lost the race: the test shows nothing"
+    assert {one._live.certificate for one in managers} == {api.secret["tls.crt"]}
+    assert api.bundles() == {api.secret["ca.crt"]}
+
+
+async def test_a_bundle_that_somebody_removes_is_put_back():
+    api, context = Api(), server_context()
+    async with running(manager(api, context)):
+        await until(lambda: api.bundles() == {api.secret.get("ca.crt")})
+        hook = {"name": "a", "clientConfig": {"url": "https://x"}}
+        api.put("validatingwebhookconfigurations", VALIDATING, "", webhooks=[hook])
+        await until(lambda: api.bundles() == {api.secret["ca.crt"]})
+
+
+async def test_a_secret_that_somebody_changes_is_taken_over_or_mended():
+    api, context = Api(), server_context()
+    certs = manager(api, context)
+    async with running(certs):
+        await asyncio.wait_for(certs.ready.wait(), 10)
+        other = material()
+        pem = {
+            "ca.crt": other.authorities,
+            "ca.key": other.authority_key,
+            "tls.crt": other.certificate,
+            "tls.key": other.key,
+        }
+        api.put("secrets", SECRET, "ns", data={key: base64.b64encode(value).decode() for key, value in pem.items()})
+        await until(lambda: certs._live.certificate == other.certificate)
+        api.put("secrets", SECRET, "ns", data={"tls.crt": "no base64!"})
+        await until(lambda: len(api.secret.get("tls.key", b"")) > 0)
+        await until(
+            lambda: certs._live.certificate == api.secret["tls.crt"] and api.bundles() == {api.secret["ca.crt"]}
+        )
+
+
+async def rotated(api: Api, managers: list[CertManager]) -> None:
+    """Wake all replicas and wait until they all serve something new."""
+    before = api.secret["tls.crt"]
+    for certs in managers:
+        certs._changed.set()
+    await until(lambda: {certs._live.certificate for certs in managers} == {api.secret["tls.crt"]} != {before})
+
+
+async def test_no_handshake_fails_while_everything_rotates_under_load():
+    api, clock = Api(), Clock()
+    contexts = [server_context(), server_context()]
+    managers = [manager(api, context, clock, settle=0.2) for context in contexts]
+    handshakes = 0
+    seen: set[int] = set()
+    done = asyncio.Event()
+
+    async def connect(port: int) -> None:
+        nonlocal handshakes
+        while not done.is_set():
+            [bundle] = api.bundles()
+            seen.add(await served_serial(port, bundle, any_time=True))
+            handshakes += 1
+
+    async def more_than(number: int) -> None:
+        await until(lambda: handshakes > number)
+
+    async with serving(app, contexts[0]) as one, serving(app, contexts[1]) as two, running(*managers):
+        await asyncio.gather(*(certs.ready.wait() for certs in managers))
+        async with asyncio.TaskGroup() as load:
+            for port in (one.port, two.port):
+                load.create_task(connect(port))
+            for days in (280, 3600):
+                clock.now = NOW + days * DAY
+                await rotated(api, managers)
+                await more_than(handshakes + 4)
+            done.set()
+    assert handshakes > 10
+    assert len(seen) == 3
+    assert len(certificates(api.secret["ca.crt"])) == 2
+
+
+async def test_a_missing_secret_is_said_and_waited_for():
+    api, context = Api(), server_context()
+    api.drop("secrets", SECRET, "ns")
+    certs = manager(api, context)
+    async with running(certs):
+        await until(lambda: "does not exist" in certs.problem)
+        assert "Secret ns/jobset-webhook-server-cert" in certs.problem
+        assert "manifests/install.yaml" in certs.problem
+        assert not certs.ready.is_set()
+        api.put("secrets", SECRET, "ns")
+        await asyncio.wait_for(certs.ready.wait(), 10)
+        assert certs.problem == ""
+
+
+async def test_a_missing_configuration_keeps_nobody_from_serving(caplog: pytest.LogCaptureFixture):
+    api = Api()
+    api.drop("mutatingwebhookconfigurations", MUTATING, "")
+    certs = manager(api, server_context())
+    await certs.check()
+    assert certs._live.certificate
+    assert "jobset-mutating-webhook-configuration does not exist" in caplog.text
+
+
+async def test_keys_are_never_logged(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(0)
+    api = Api()
+    await manager(api, server_context()).check()
+    api.put("secrets", SECRET, "ns", data={"tls.key": "AAAA", "ca.key": "AAAA"})
+    await manager(api, server_context()).check()
+    assert "renewed" in caplog.text
+    assert "PRIVATE" not in caplog.text
+
+
+def test_service_hosts():
+    assert service_hosts("s", "ns", "localhost") == ("s.ns.svc", "s.ns.svc.cluster.local", "localhost")

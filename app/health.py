@@ -12,10 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 from urllib.parse import parse_qs
 
-from app.serving import Address, Message, Server, bind, parse_bind_address, respond
-from webhooks.server import BindError
-
-__all__ = ["Address", "BindError", "Check", "Health", "certificates_check", "parse_bind_address", "webhook_check"]
+from app.serving import Address, Message, Server, bind, respond
 
 Check = Callable[[], Awaitable[str | None]]
 """None = fine, else what is wrong. Raising says the same with the error's text."""

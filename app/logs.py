@@ -175,9 +175,10 @@ def _on_one_line(_logger: Any, _method: str, event: EventDict) -> EventDict:
     return event
 
 
-def _json(line: Any, **_options: Any) -> str:
+def _json(line: dict[str, Any], **_options: Any) -> str:
     try:
         return msgspec.json.encode(line, enc_hook=str).decode()
     except (UnicodeEncodeError, TypeError):
-        # Lone surrogates (bytes of a file name, say) and odd mapping keys: the line must not be lost.
-        return json.dumps(line, default=str)
+        # Lone surrogates (bytes of a file name, say) or odd keys of a mapping: the line must not be lost.
+        plain = {key: value if isinstance(value, str | int | float) else repr(value) for key, value in line.items()}
+        return json.dumps(plain)

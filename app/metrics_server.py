@@ -20,10 +20,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from app.metrics import Metrics
+from app.metrics import CertificateHooks, Metrics
 from app.serving import Address, Message, Server, bind, respond
 from app.settings import TLSSettings
-from certs.tls import CertificateError, install, server_context
+from certs.source import Live
+from certs.tls import CertificateError, server_context
 from kube.client import Client
 from kube.errors import KubeError
 from kube.resources import Resource
@@ -56,6 +57,9 @@ REVIEW_TIMEOUT = 10.0
 
 MAX_TOKEN = 16 << 10
 """Characters of a token; longer ones are refused unseen."""
+
+POLL = 5.0
+"""Seconds between two looks at the certificate's files."""
 
 V = TypeVar("V")
 
@@ -223,20 +227,78 @@ class MetricsApp:
         await respond(send, 200, body, content_type)
 
 
-def metrics_server(metrics: Metrics, client: Client, address: Address, *, cert_dir: str, tls: TLSSettings) -> Server:
-    """Bind now (raises `BindError`; `CertificateError` for a pair that cannot be served); its `run` serves."""
-    context = server_context(tls.min_version, tls.cipher_suites)
-    pair = _mounted(Path(cert_dir))
-    certificate, key = pair or self_signed()
-    try:
-        install(context, certificate, key)
-    except CertificateError as error:
-        raise CertificateError(f"metrics: {cert_dir}: {error}") from None
-    if pair:
-        expires = x509.load_pem_x509_certificate(certificate).not_valid_after_utc
-        metrics.certificates.loaded("metrics", expires.timestamp())
+class MetricsServer:
+    """Serves /metrics, and follows the certificate's files. Ends and is stopped like a `Server`."""
+
+    def __init__(self, server: Server, live: Live, folder: Path, hooks: CertificateHooks) -> None:
+        self._server = server
+        self._live = live
+        self._folder = folder
+        self._hooks = hooks
+        self._problem = ""
+
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    @property
+    def started(self) -> asyncio.Event:
+        return self._server.started
+
+    def stop(self) -> None:
+        self._server.stop()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            follower = group.create_task(self._follow(), name="metrics-certificate")
+            try:
+                await self._server.run()
+            finally:
+                follower.cancel()
+
+    def load(self) -> bool:
+        """Take over the pair in the folder; False when there is none. Raises `CertificateError`, and serves on."""
+        pair = _mounted(self._folder)
+        if pair is None:
+            return False
+        if not self._live.serves(*pair):
+            self._live.install(*pair)
+            expires = x509.load_pem_x509_certificate(pair[0]).not_valid_after_utc
+            self._hooks.loaded("metrics", expires.timestamp())
+        return True
+
+    async def _follow(self) -> None:
+        while True:
+            await asyncio.sleep(POLL)
+            problem = ""
+            try:
+                self.load()
+            except CertificateError as error:
+                problem = str(error)
+            if problem and problem != self._problem:
+                self._hooks.failed()
+                log.warning("metrics: the certificate in %s is not taken over: %s", self._folder, problem)
+            self._problem = problem
+
+
+def metrics_server(
+    metrics: Metrics, client: Client, address: Address, *, cert_dir: str, tls: TLSSettings
+) -> MetricsServer:
+    """Bind now (raises `BindError`; `CertificateError` for a pair that cannot be served); its `run` serves.
+
+    Without a pair in `cert_dir` it serves a self-signed certificate for localhost until one appears there.
+    """
+    live = Live(server_context(tls.min_version, tls.cipher_suites))
     app = MetricsApp(metrics, Guard(ApiReviewer(client)))
-    return Server(app, bind(address, "metrics"), tls=context)
+    server = Server(app, bind(address, "metrics"), tls=live.context)
+    whole = MetricsServer(server, live, Path(cert_dir), metrics.certificates)
+    try:
+        if not whole.load():
+            live.install(*self_signed())
+    except CertificateError as error:
+        server.close()
+        raise CertificateError(f"metrics: {cert_dir}: {error}") from None
+    return whole
 
 
 def _mounted(folder: Path) -> tuple[bytes, bytes] | None:
@@ -247,7 +309,7 @@ def _mounted(folder: Path) -> tuple[bytes, bytes] | None:
     try:
         return files[0].read_bytes(), files[1].read_bytes()
     except OSError as error:
-        raise CertificateError(f"metrics: cannot read the certificate: {error}") from error
+        raise CertificateError(f"cannot read {error.filename}: {error.strerror}") from error
 
 
 def self_signed() -> tuple[bytes, bytes]:

@@ -90,6 +90,10 @@ class Server:
         """Take no more connections, finish requests within `drain_seconds`, then end `run`."""
         self._server.should_exit = True
 
+    def close(self) -> None:
+        """Give up a server that never ran."""
+        self._listener.close()
+
     async def run(self) -> None:
         """Serve. Cancelling drops the requests that are running."""
         try:

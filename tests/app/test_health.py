@@ -1,0 +1,189 @@
+"""Probes: what kubelet and people see, and what a taken port looks like."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+
+import pytest
+
+import app.health
+from app.health import Health, certificates_check, webhook_check
+from app.metrics_server import self_signed
+from app.serving import Server, bind, parse_bind_address
+from certs.tls import install, server_context
+from tests.support.serving import LOCAL, fetch, serving
+from webhooks.server import BindError
+
+
+async def fine() -> None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (":8443", ("", 8443)),
+        ("127.0.0.1:8081", ("127.0.0.1", 8081)),
+        ("localhost:0", ("localhost", 0)),
+        ("[::1]:8443", ("::1", 8443)),
+        ("[::]:65535", ("::", 65535)),
+        ("0", None),
+    ],
+)
+def test_bind_addresses(text: str, address: tuple[str, int] | None) -> None:
+    assert parse_bind_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":", "8443", "host", "host:", ":http", "::1:8443", ":65536", ":-1", "[::1]", ":²"]
+)
+def test_bad_bind_addresses_are_named(text: str) -> None:
+    with pytest.raises(BindError) as caught:
+        parse_bind_address(text)
+    assert repr(text) in str(caught.value)
+    assert ":port" in str(caught.value)
+
+
+async def test_ready_and_not_ready_and_ready_again() -> None:
+    ready = False
+    health = Health()
+    health.add_readiness("certificates", certificates_check(lambda: ready))
+    health.add_readiness("other", fine)
+    async with serving(health.server(LOCAL)) as port:
+        url = f"http://127.0.0.1:{port}"
+        assert await fetch(f"{url}/healthz") == (200, "ok")
+        assert await fetch(f"{url}/readyz") == (
+            500,
+            "[-]certificates failed: certificates are not ready\n[+]other ok\nreadyz check failed\n",
+        )
+        assert await fetch(f"{url}/readyz/other") == (200, "ok")
+        assert (await fetch(f"{url}/readyz/certificates"))[0] == 500
+        ready = True
+        assert await fetch(f"{url}/readyz") == (200, "ok")
+        assert await fetch(f"{url}/readyz/") == (200, "ok")
+        assert await fetch(f"{url}/readyz/certificates") == (200, "ok")
+        assert await fetch(f"{url}/readyz?verbose") == (200, "[+]certificates ok\n[+]other ok\nreadyz check passed\n")
+        ready = False
+        assert (await fetch(f"{url}/readyz"))[0] == 500
+        assert (await fetch(f"{url}/healthz"))[0] == 200
+
+
+async def test_liveness_has_ping_until_checks_are_added() -> None:
+    health = Health()
+    async with serving(health.server(LOCAL)) as port:
+        url = f"http://127.0.0.1:{port}"
+        assert await fetch(f"{url}/healthz?verbose=1") == (200, "[+]ping ok\nhealthz check passed\n")
+        assert await fetch(f"{url}/healthz/ping") == (200, "ok")
+        for path in ("/", "/metrics", "/healthz/nope", "/readyz/certificates/x"):
+            assert (await fetch(url + path))[0] == 404, path
+
+
+async def test_paths_come_from_the_settings() -> None:
+    health = Health(liveness_path="live", readiness_path="/probes/ready")
+    health.add_readiness("x", fine)
+    async with serving(health.server(LOCAL)) as port:
+        url = f"http://127.0.0.1:{port}"
+        assert [(await fetch(url + path))[0] for path in ("/live", "/probes/ready", "/probes/ready/x", "/healthz")] == [
+            *(200, 200, 200, 404)
+        ]
+
+
+async def test_a_check_that_breaks_or_hangs_fails_with_its_reason() -> None:
+    async def breaks() -> None:
+        raise RuntimeError("lost\nthe thread")
+
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    health = Health(timeout=0.05)
+    health.add_readiness("breaks", breaks)
+    health.add_readiness("hangs", hangs)
+    async with serving(health.server(LOCAL)) as port:
+        assert await fetch(f"http://127.0.0.1:{port}/readyz") == (
+            500,
+            "[-]breaks failed: lost the thread\n[-]hangs failed: no answer in 0.05 s\nreadyz check failed\n",
+        )
+
+
+async def test_webhook_check_wants_a_tls_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    address: tuple[str, int] | None = None
+    check = webhook_check(lambda: address)
+    assert await check() == "webhook server has not been started yet"
+
+    context = server_context()
+    install(context, *self_signed())
+    server = Server(Health(), bind(LOCAL, "a test"), tls=context)
+    async with serving(server) as port:
+        address = ("127.0.0.1", port)
+        assert await check() is None
+    fault = await check()
+    assert fault is not None
+    assert fault.startswith("webhook server is not reachable: ")
+
+    async with serving(Health().server(LOCAL)) as port:
+        address = ("127.0.0.1", port)
+        fault = await check()
+        assert fault is not None
+        assert fault.startswith("webhook server is not reachable: "), "plain HTTP is no webhook server"
+
+    monkeypatch.setattr(app.health, "DIAL_TIMEOUT", 0.05)
+    with contextlib.closing(socket.create_server(LOCAL)) as silent:
+        address = silent.getsockname()
+        fault = await check()
+        assert fault is not None
+        assert "no TLS handshake" in fault
+
+
+def test_a_taken_port_is_one_clear_line() -> None:
+    with contextlib.closing(socket.create_server(LOCAL)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BindError) as caught:
+            Health().server(("127.0.0.1", port))
+    text = str(caught.value)
+    assert f"127.0.0.1:{port}" in text
+    assert "health probes" in text
+    assert "in use" in text
+    assert "\n" not in text
+
+
+def test_an_address_of_another_machine_is_one_clear_line() -> None:
+    with pytest.raises(BindError, match=r"cannot listen on 192\.0\.2\.1:0 for health probes"):
+        Health().server(("192.0.2.1", 0))
+
+
+def test_an_unknown_host_is_one_clear_line() -> None:
+    with pytest.raises(BindError, match=r"cannot listen on no-such-host\.invalid:0 for health probes: ."):
+        Health().server(("no-such-host.invalid", 0))
+
+
+async def test_all_interfaces_answers_on_ipv4() -> None:
+    async with serving(Health().server(("", 0))) as port:
+        assert await fetch(f"http://127.0.0.1:{port}/healthz") == (200, "ok")
+
+
+async def test_cancelling_frees_the_port_and_drops_open_connections() -> None:
+    server = Health().server(LOCAL)
+    task = asyncio.create_task(server.run())
+    await server.started.wait()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with contextlib.suppress(ConnectionError):
+        await asyncio.wait_for(reader.read(), 5)
+    writer.close()
+    bind(("127.0.0.1", server.port), "the next one").close()
+
+
+async def test_tls_options_are_honoured() -> None:
+    context = server_context("VersionTLS13")
+    install(context, *self_signed())
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    async with serving(Server(Health(), bind(LOCAL, "a test"), tls=context)) as port:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await asyncio.open_connection("127.0.0.1", port, ssl=old)

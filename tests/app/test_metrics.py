@@ -1,0 +1,274 @@
+"""A rendered scrape has exactly the names, types, labels and values that dashboards rely on."""
+
+import asyncio
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.metrics import CONTENT_TYPE, Metrics
+from kube.controller import Controller, ControllerMetrics, Request, Result
+from kube.errors import TerminalError
+from kube.transport import RequestMetrics
+from kube.workqueue import LOW_PRIORITY, QueueMetrics, WorkQueue
+from webhooks.router import WebhookMetrics
+
+KEY = Request("team-a", "train")
+
+TYPES = {
+    "jobset_failed_total": "counter",
+    "jobset_completed_total": "counter",
+    "controller_runtime_reconcile_total": "counter",
+    "controller_runtime_reconcile_errors_total": "counter",
+    "controller_runtime_reconcile_panics_total": "counter",
+    "controller_runtime_terminal_reconcile_errors_total": "counter",
+    "controller_runtime_reconcile_time_seconds": "histogram",
+    "controller_runtime_max_concurrent_reconciles": "gauge",
+    "controller_runtime_active_workers": "gauge",
+    "workqueue_depth": "gauge",
+    "workqueue_adds_total": "counter",
+    "workqueue_queue_duration_seconds": "histogram",
+    "workqueue_work_duration_seconds": "histogram",
+    "workqueue_unfinished_work_seconds": "gauge",
+    "workqueue_longest_running_processor_seconds": "gauge",
+    "workqueue_retries_total": "counter",
+    "controller_runtime_webhook_latency_seconds": "histogram",
+    "controller_runtime_webhook_requests_total": "counter",
+    "controller_runtime_webhook_requests_in_flight": "gauge",
+    "rest_client_requests_total": "counter",
+    "certwatcher_read_certificate_total": "counter",
+    "certwatcher_read_certificate_errors_total": "counter",
+    "leader_election_master_status": "gauge",
+    "jobset_certificate_expiry_seconds": "gauge",
+    "process_cpu_seconds_total": "counter",
+    "process_resident_memory_bytes": "gauge",
+    "process_start_time_seconds": "gauge",
+    "process_open_fds": "gauge",
+    "process_max_fds": "gauge",
+    "process_virtual_memory_bytes": "gauge",
+    "python_info": "gauge",
+    "python_gc_collections_total": "counter",
+    "python_gc_objects_collected_total": "counter",
+    "python_gc_objects_uncollectable_total": "counter",
+}
+
+
+def scrape(metrics: Metrics) -> dict[str, float]:
+    """Every sample line of a scrape: `name{labels sorted}` -> value. Fails on a line that is there twice."""
+    body, content_type = metrics.render()
+    assert content_type == CONTENT_TYPE
+    found: dict[str, float] = {}
+    for line in body.decode().splitlines():
+        if not line.startswith("#"):
+            series, _, value = line.rpartition(" ")
+            assert series not in found
+            found[series] = float(value)
+    return found
+
+
+def test_every_type_line_is_exact() -> None:
+    lines = [line for line in Metrics().render()[0].decode().splitlines() if line.startswith("# TYPE ")]
+    assert dict(line.removeprefix("# TYPE ").split() for line in lines) == TYPES
+    assert len(lines) == len(TYPES)
+
+
+def test_help_of_the_two_jobset_counters_is_exact() -> None:
+    text = Metrics().render()[0].decode()
+    assert "# HELP jobset_failed_total The total number of failed JobSets\n" in text
+    assert "# HELP jobset_completed_total The total number of completed JobSets\n" in text
+
+
+async def test_a_scrape_is_valid_prometheus_text() -> None:
+    metrics = Metrics()
+    metrics.outcomes.finished('odd"ns\n', "back\\slash", "Failed")
+    families = {f.name: f for f in text_string_to_metric_families(metrics.render()[0].decode())}
+    assert families["jobset_failed"].samples[0].labels == {"namespace": 'odd"ns\n', "jobset_name": "back\\slash"}
+
+
+def test_hooks_fulfil_the_protocols_of_the_rooms_below() -> None:
+    metrics = Metrics()
+    queue: QueueMetrics = metrics.queue("jobset")
+    controller: ControllerMetrics = metrics.controller("jobset", 1)
+    requests: RequestMetrics = metrics.requests
+    webhooks: WebhookMetrics = metrics.webhooks
+    assert all((queue, controller, requests, webhooks))
+
+
+def test_two_managers_in_one_process_do_not_share_metrics() -> None:
+    one, other = Metrics(), Metrics()
+    one.outcomes.finished("a", "x", "Failed")
+    assert 'jobset_failed_total{jobset_name="x",namespace="a"}' not in scrape(other)
+
+
+def test_outcomes_count_once_and_are_dropped_with_the_jobset() -> None:
+    metrics = Metrics()
+    for name, state in (("x", "Failed"), ("x", "Completed"), ("y", "Completed"), ("y", "Completed")):
+        metrics.outcomes.finished("a", name, state)
+    found = {series: value for series, value in scrape(metrics).items() if series.startswith("jobset_")}
+    assert found == {
+        'jobset_failed_total{jobset_name="x",namespace="a"}': 1,
+        'jobset_completed_total{jobset_name="x",namespace="a"}': 1,
+        'jobset_completed_total{jobset_name="y",namespace="a"}': 2,
+    }
+    metrics.forget("a", "x")
+    metrics.forget("a", "never-finished")
+    assert [s for s in scrape(metrics) if s.startswith("jobset_")] == [
+        'jobset_completed_total{jobset_name="y",namespace="a"}'
+    ]
+
+
+def test_series_of_deleted_jobsets_do_not_pile_up() -> None:
+    metrics = Metrics()
+    before = len(scrape(metrics))
+    for number in range(1000):
+        metrics.outcomes.finished("a", f"run-{number}", "Completed")
+        metrics.forget("a", f"run-{number}")
+    assert len(scrape(metrics)) == before
+
+
+def test_controller_series_exist_at_zero_from_the_start() -> None:
+    metrics = Metrics()
+    metrics.controller("jobset", 8)
+    found = scrape(metrics)
+    for result in ("success", "error", "requeue", "requeue_after"):
+        assert found[f'controller_runtime_reconcile_total{{controller="jobset",result="{result}"}}'] == 0
+    for what in ("reconcile_errors_total", "reconcile_panics_total", "terminal_reconcile_errors_total"):
+        assert found[f'controller_runtime_{what}{{controller="jobset"}}'] == 0
+    assert found['controller_runtime_active_workers{controller="jobset"}'] == 0
+    assert found['controller_runtime_max_concurrent_reconciles{controller="jobset"}'] == 8
+
+
+def test_histogram_buckets() -> None:
+    metrics = Metrics()
+    metrics.controller("c", 1).reconciled("success", 0.3)
+    metrics.queue("c").taken(0.0005)
+    found = scrape(metrics)
+
+    def bounds(name: str) -> list[str]:
+        prefix = f"{name}_bucket{{"
+        return [s.split('le="')[1].split('"')[0] for s in found if s.startswith(prefix)]
+
+    spec = (
+        "0.005 0.01 0.025 0.05 0.1 0.15 0.2 0.25 0.3 0.35 0.4 0.45 0.5 0.6 0.7 0.8 0.9 1.0 1.25 1.5 1.75 2.0 2.5 3.0"
+        " 3.5 4.0 4.5 5.0 6.0 7.0 8.0 9.0 10.0 15.0 20.0 25.0 30.0 40.0 50.0 60.0 +Inf"
+    )
+    assert bounds("controller_runtime_reconcile_time_seconds") == spec.split()
+    assert found['controller_runtime_reconcile_time_seconds_bucket{controller="c",le="0.3"}'] == 1
+    assert found['controller_runtime_reconcile_time_seconds_bucket{controller="c",le="0.25"}'] == 0
+    assert [float(b) for b in bounds("workqueue_queue_duration_seconds")] == pytest.approx(
+        [10.0**e for e in range(-8, 4)] + [float("inf")]
+    )
+    assert found['workqueue_queue_duration_seconds_sum{controller="c",name="c"}'] == 0.0005
+
+
+async def test_queue_gauges_are_those_of_the_real_queue_at_scrape_time() -> None:
+    now = 100.0
+    metrics = Metrics()
+    hooks = metrics.queue("jobset")
+    queue: WorkQueue[str] = WorkQueue(metrics=hooks, clock=lambda: now)
+    labels = 'controller="jobset",name="jobset"'
+    assert not [s for s in scrape(metrics) if s.startswith("workqueue_depth")]
+    hooks.bind(queue)
+    for key in ("a", "b", "c"):
+        queue.add(key)
+    queue.add("a")
+    queue.add("old", LOW_PRIORITY)
+    queue.add_after("later", 60)
+    found = scrape(metrics)
+    assert found[f'workqueue_depth{{{labels},priority="0"}}'] == 3
+    assert found[f'workqueue_depth{{{labels},priority="-100"}}'] == 1
+    assert found[f"workqueue_adds_total{{{labels}}}"] == 5
+    assert found[f"workqueue_unfinished_work_seconds{{{labels}}}"] == 0
+
+    now += 2
+    first = await queue.get()
+    now += 3
+    second = await queue.get()
+    now += 4
+    found = scrape(metrics)
+    assert found[f'workqueue_depth{{{labels},priority="0"}}'] == 1
+    assert found[f"workqueue_unfinished_work_seconds{{{labels}}}"] == 7 + 4
+    assert found[f"workqueue_longest_running_processor_seconds{{{labels}}}"] == 7
+    assert found[f"workqueue_queue_duration_seconds_sum{{{labels}}}"] == 2 + 5
+
+    assert first is not None
+    assert second is not None
+    queue.done(first)
+    queue.done(second)
+    queue.add_rate_limited(first)
+    found = scrape(metrics)
+    assert found[f"workqueue_longest_running_processor_seconds{{{labels}}}"] == 0
+    assert found[f"workqueue_work_duration_seconds_count{{{labels}}}"] == 2
+    assert found[f"workqueue_work_duration_seconds_sum{{{labels}}}"] == 11
+    assert found[f"workqueue_retries_total{{{labels}}}"] == 1
+    queue.shutdown()
+    assert scrape(metrics)[f'workqueue_depth{{{labels},priority="0"}}'] == 0
+
+
+async def test_a_real_controller_counts_every_outcome() -> None:
+    metrics = Metrics()
+    hooks = metrics.queue("jobset")
+    queue: WorkQueue[Request] = WorkQueue(metrics=hooks)
+    hooks.bind(queue)
+    outcomes: list[Result | Exception] = [Result(requeue_after=3600), TerminalError("no"), ZeroDivisionError()]
+    during: dict[str, float] = {}
+
+    async def reconcile(_: Request) -> Result | None:
+        if outcomes:
+            match outcomes.pop(0):
+                case Exception() as error:
+                    raise error
+                case result:
+                    queue.add(KEY)
+                    return result
+        during.update(scrape(metrics))
+        queue.shutdown()
+        return None
+
+    queue.add(KEY)
+    controller = Controller("jobset", queue, reconcile, workers=2, metrics=metrics.controller("jobset", 2))
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        running = group.create_task(controller.run())
+        while not running.done():
+            if queue.failures(KEY) == 0 and len(outcomes) == 1:
+                queue.add(KEY)  # after the terminal error nothing else would
+            await asyncio.sleep(0.001)
+    found = scrape(metrics)
+    results = {r: found[f'controller_runtime_reconcile_total{{controller="jobset",result="{r}"}}'] for r in RESULTS}
+    assert results == {"success": 1, "error": 2, "requeue": 0, "requeue_after": 1}
+    assert found['controller_runtime_reconcile_errors_total{controller="jobset"}'] == 2
+    assert found['controller_runtime_terminal_reconcile_errors_total{controller="jobset"}'] == 1
+    assert found['controller_runtime_reconcile_panics_total{controller="jobset"}'] == 1
+    assert found['controller_runtime_reconcile_time_seconds_count{controller="jobset"}'] == 4
+    assert during['controller_runtime_active_workers{controller="jobset"}'] == 1
+    assert found['controller_runtime_active_workers{controller="jobset"}'] == 0
+
+
+RESULTS = ("success", "error", "requeue", "requeue_after")
+
+
+def test_webhooks_requests_leadership_and_certificates() -> None:
+    metrics = Metrics()
+    metrics.webhooks.started("/mutate")
+    metrics.webhooks.started("/mutate")
+    assert scrape(metrics)['controller_runtime_webhook_requests_in_flight{webhook="/mutate"}'] == 2
+    metrics.webhooks.finished("/mutate", 200, 0.004)
+    metrics.webhooks.finished("/mutate", 500, 0.3)
+    metrics.requests.requested("200", "GET", "10.0.0.1:443")
+    metrics.requests.requested("<error>", "GET", "10.0.0.1:443")
+    metrics.leader("lease", True)
+    metrics.certificates.loaded("webhook", 1_900_000_000.0)
+    metrics.certificates.failed()
+    found = scrape(metrics)
+    assert found['controller_runtime_webhook_requests_in_flight{webhook="/mutate"}'] == 0
+    assert found['controller_runtime_webhook_requests_total{code="200",webhook="/mutate"}'] == 1
+    assert found['controller_runtime_webhook_requests_total{code="500",webhook="/mutate"}'] == 1
+    assert found['controller_runtime_webhook_latency_seconds_bucket{le="0.005",webhook="/mutate"}'] == 1
+    assert found['controller_runtime_webhook_latency_seconds_count{webhook="/mutate"}'] == 2
+    assert found['rest_client_requests_total{code="200",host="10.0.0.1:443",method="GET"}'] == 1
+    assert found['rest_client_requests_total{code="<error>",host="10.0.0.1:443",method="GET"}'] == 1
+    assert found['leader_election_master_status{name="lease"}'] == 1
+    metrics.leader("lease", False)
+    assert scrape(metrics)['leader_election_master_status{name="lease"}'] == 0
+    assert found['jobset_certificate_expiry_seconds{name="webhook"}'] == 1_900_000_000
+    assert found["certwatcher_read_certificate_total"] == 2
+    assert found["certwatcher_read_certificate_errors_total"] == 1

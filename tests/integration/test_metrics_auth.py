@@ -1,0 +1,124 @@
+"""Scraping /metrics with real tokens and rights, asked for by a manager that has exactly the RBAC of the manifests."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from app.metrics import Metrics
+from app.metrics_server import metrics_server
+from app.settings import TLSSettings
+from devcluster.cluster import Cluster
+from kube.client import Client
+from kube.config import load
+from kube.transport import HttpTransport
+from manifests import NAMESPACE
+from manifests.access import rbac_objects
+from tests.support.cluster import kubectl, request, wait_for
+from tests.support.manager import USER
+from tests.support.serving import LOCAL, fetch, serving
+
+READER = "jobset-metrics-reader"
+
+
+@pytest.fixture
+def _rbac(api_server: Cluster) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    objects = {"apiVersion": "v1", "kind": "List", "items": [namespace, *rbac_objects()]}
+    kubectl(
+        api_server,
+        "apply",
+        "--server-side",
+        "--field-manager=test-metrics",
+        "--force-conflicts",
+        "-f",
+        "-",
+        stdin=json.dumps(objects),
+    )
+    wait_for(lambda: allowed(api_server, USER, "create", "tokenreviews.authentication.k8s.io"), what="manager's rights")
+    wait_for(lambda: allowed(api_server, USER, "create", "subjectaccessreviews.authorization.k8s.io"))
+
+
+def allowed(cluster: Cluster, user: str, verb: str, what: str) -> bool:
+    """What the API server's authorizer, which follows RBAC objects with a delay, thinks now."""
+    answer = kubectl(cluster, "auth", "can-i", verb, what, "--as", user, "--all-namespaces", check=False)
+    return "yes" in answer.split()
+
+
+def account(cluster: Cluster, namespace: str, name: str) -> str:
+    """A token of a new ServiceAccount."""
+    kubectl(cluster, "create", "serviceaccount", name, namespace=namespace)
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    status, answer = request(cluster, "POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", body)
+    assert status == 201, answer
+    token: str = answer["status"]["token"]
+    return token
+
+
+@pytest.fixture
+def scraper(api_server: Cluster, namespace: str, _rbac: None) -> Iterator[str]:
+    """A token of an account that may read metrics."""
+    token = account(api_server, namespace, "scraper")
+    binding = f"scraper-{namespace}"
+    who = f"system:serviceaccount:{namespace}:scraper"
+    kubectl(api_server, "create", "clusterrolebinding", binding, f"--clusterrole={READER}", f"--user={who}")
+    wait_for(lambda: allowed(api_server, who, "get", "/metrics"), what="the scraper's right")
+    yield token
+    kubectl(api_server, "delete", "clusterrolebinding", binding)
+
+
+@contextlib.asynccontextmanager
+async def endpoint(cluster: Cluster, user: str, cert_dir: Path) -> AsyncIterator[str]:
+    """URL of /metrics as a manager that runs as `user` serves it."""
+    metrics = Metrics()
+    kubeconfig = await asyncio.to_thread(cluster.kubeconfig_for, user)
+    transport = HttpTransport(await load(str(kubeconfig)), user_agent="test-metrics", metrics=metrics.requests)
+    server = metrics_server(metrics, Client(transport), LOCAL, cert_dir=str(cert_dir), tls=TLSSettings())
+    try:
+        async with serving(server) as port:
+            yield f"https://127.0.0.1:{port}/metrics"
+    finally:
+        await transport.close()
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def test_real_tokens_and_rights(api_server: Cluster, namespace: str, scraper: str, tmp_path: Path) -> None:
+    stranger = await asyncio.to_thread(account, api_server, namespace, "stranger")
+    async with endpoint(api_server, USER, tmp_path) as url:
+        status, text = await fetch(url, bearer(scraper))
+        assert status == 200, text
+        assert 'rest_client_requests_total{code="201"' in text, "the reviews for this scrape are counted in it"
+        denied = f"Authorization denied for user system:serviceaccount:{namespace}:stranger\n"
+        assert await fetch(url, bearer(stranger)) == (403, denied)
+        denied = f"Authorization denied for user system:serviceaccount:{namespace}:scraper\n"
+        assert await fetch(url, bearer(scraper), "POST") == (403, denied), "the role allows get only"
+
+
+async def test_real_bad_tokens(api_server: Cluster, namespace: str, scraper: str, tmp_path: Path) -> None:
+    gone = await asyncio.to_thread(account, api_server, namespace, "gone")
+    await asyncio.to_thread(kubectl, api_server, "delete", "serviceaccount", "gone", namespace=namespace)
+    header, payload, signature = scraper.split(".")
+    forged = f"{header}.{payload}.{'A' * len(signature)}"
+    async with endpoint(api_server, USER, tmp_path) as url:
+        for token in (gone, forged, "nonsense", ""):
+            assert await fetch(url, bearer(token)) == (401, "Unauthorized\n"), token[:10]
+        assert await fetch(url) == (401, "Unauthorized\n")
+        assert (await fetch(url, bearer(scraper)))[0] == 200
+
+
+async def test_without_the_right_to_review_nobody_gets_in(api_server: Cluster, scraper: str, tmp_path: Path) -> None:
+    async with endpoint(api_server, "somebody-without-rights", tmp_path) as url:
+        assert await fetch(url, bearer(scraper)) == (500, "Authentication failed\n")
+
+
+async def test_plain_http_gets_no_metrics(api_server: Cluster, scraper: str, tmp_path: Path) -> None:
+    async with endpoint(api_server, USER, tmp_path) as url:
+        with pytest.raises(aiohttp.ClientError):
+            await fetch(url.replace("https", "http"), bearer(scraper))

@@ -5,18 +5,36 @@
 #   build-steps.sh dependencies ROOT   the locked run-time dependencies, hashes verified   -> ROOT/opt/jobset
 #   build-steps.sh program ROOT        this project as a wheel, and the entry point        -> ROOT/opt/jobset, ROOT/manager
 #
-# Needs Python 3.11 or newer with venv (PYTHON names another one) and a package index. ROOT is used with the same Python
-# afterwards: extension modules are built for one version.
+# Needs Python 3.11 or newer with venv (PYTHON names another one) and a package index. Extension modules are for one
+# Python: ROOT/manager names the one that was used, which is the first that everybody on the machine may run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 step=${1:-} root=${2:?usage: build-steps.sh dependencies|program ROOT}
-python=$("${PYTHON:-python3}" -c 'import os, sys; print(os.path.realpath(sys._base_executable))')
+builder=${PYTHON:-python3}
 target=$root/opt/jobset
 tools=$root.tools
 
+# A Python in somebody's closed home directory cannot be started by the unprivileged user that the manager runs as.
+find_python() {
+    local name found first="" check='
+import os, sys
+def closed(path):
+    return path != "/" and (not os.stat(path).st_mode & (0o001 if os.path.isdir(path) else 0o004)
+                            or closed(os.path.dirname(path)))
+found = os.path.realpath(sys._base_executable)
+print(found)
+sys.exit(sys.version_info < (3, 11) or closed(found) or closed(os.path.realpath(os.__file__)))'
+    for name in "$builder" /usr/local/bin/python3 /usr/bin/python3; do
+        found=$("$name" -c "$check" 2>/dev/null) && echo "$found" && return
+        first=${first:-$found}
+    done
+    echo "$first"
+}
+python=$(find_python)
+
 # Nothing is installed that requirements.lock does not know by hash, the tools of the build included.
 make_tools() {
-    [ -x "$tools/bin/python" ] || "$python" -m venv "$tools"
+    [ -x "$tools/bin/python" ] || "$builder" -m venv "$tools"
     uv=$(command -v uv || true)
     if [ -z "$uv" ]; then
         awk '/^[^ ]/ {on = /^uv==/} on' requirements.lock > "$tools/uv.lock"

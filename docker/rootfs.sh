@@ -27,7 +27,7 @@ build() {
 }
 
 run() {
-    local root=${1:?$usage} drop=() python
+    local root=${1:?$usage} as=() python
     shift
     [ "${1:-}" != -- ] || shift
     if ! [ -x "$root/manager" ]; then
@@ -35,14 +35,15 @@ run() {
         exit 1
     fi
     if [ "$(id -u)" = 0 ]; then
-        drop=(setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all)
+        as=(setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all)
     fi
+    # By way of env: what setpriv starts itself is still looked up with the rights that are being given up.
     python=$(sed -n '1s/^#!\([^ ]*\).*/\1/p' "$root/manager")
-    if ! ${drop[@]+"${drop[@]}"} "$python" -IBSc 'import sys; open(sys.argv[1])' "$root/manager"; then
-        echo "rootfs.sh: user $user cannot use $root/manager with $python; make both readable for everybody" >&2
+    if ! ${as[@]+"${as[@]}"} env "$python" -IBSc 'import sys; open(sys.argv[1])' "$root/manager"; then
+        echo "rootfs.sh: user ${as[2]:-$(id -u)} cannot use $root/manager with $python; make both readable for him" >&2
         exit 1
     fi
-    HOME=/tmp exec ${drop[@]+"${drop[@]}"} "$root/manager" "$@"
+    exec ${as[@]+"${as[@]}"} env HOME=/tmp "$root/manager" "$@"
 }
 
 case ${1:-} in

@@ -129,7 +129,7 @@ def test_pod_is_hardened():
 def test_every_mount_has_its_volume_and_object():
     volumes = {v["name"]: v for v in POD["volumes"]}
     mounts = {m["mountPath"]: m for m in CONTAINER["volumeMounts"]}
-    cert = mounts["/tmp/k8s-webhook-server/serving-certs"]  # noqa: S108 - the configuration's default
+    cert = mounts["/tmp/k8s-webhook-server/serving-certs"]
     config = mounts["/controller_manager_config.yaml"]
     assert volumes[cert["name"]]["secret"]["secretName"] == "jobset-webhook-server-cert"
     assert volumes[config["name"]]["configMap"]["name"] == "jobset-manager-config"

@@ -48,7 +48,9 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     field: str = ""
 
 
-class _Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """metav1.StatusDetails."""
+
     name: str = ""
     kind: str = ""
     uid: str = ""
@@ -64,7 +66,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     reason: str = ""
     code: int = 0
-    details: _Details = _Details()
+    details: Details = Details()
 
 
 @dataclass(frozen=True, slots=True)

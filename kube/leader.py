@@ -164,19 +164,25 @@ class LeaderElector:
             await asyncio.sleep(self._pause())
 
     async def _renew_until_lost(self) -> None:
-        """Returns never; raises when the deadline has passed or somebody else holds the lease."""
+        """Returns never; raises when the deadline has passed or somebody else holds the lease.
+
+        One attempt gets half the deadline, so that one request that hangs does not cost the lease.
+        """
+        pause = self._pause()
         while True:
-            await asyncio.sleep(min(self._pause(), max(0.0, self._left())))
+            await asyncio.sleep(min(pause, max(0.0, self._left())))
             if self._left() <= 0:
                 raise LeadershipLostError(
                     f"lease {self._config} was not renewed for {self._config.renew_deadline:g} s; "
                     "ending, since another replica may lead"
                 )
-            if await self._try(self._left()):
+            if await self._try(min(self._left(), self._config.renew_deadline / 2)):
+                pause = self._pause()
                 continue
             holder = self._lease.spec.holder_identity if self._lease else None
             if self._lease is not None and holder != self._identity:
                 raise LeadershipLostError(f"lease {self._config} was taken by {holder or 'nobody'}")
+            pause = self._config.retry_period / 4
 
     async def _try(self, seconds: float) -> bool:
         """One attempt to take or renew the lease within so many seconds; False when it did not surely succeed."""

@@ -1,0 +1,186 @@
+"""The worker loop and its outcome table."""
+
+import asyncio
+import itertools
+import logging
+
+import pytest
+
+from kube.controller import Controller, Request, Result, reconcile_id, settle
+from kube.errors import (
+    BadRequest,
+    Cause,
+    Conflict,
+    Details,
+    Forbidden,
+    Invalid,
+    ServerError,
+    Status,
+    TerminalError,
+    TooManyRequests,
+    TransportError,
+)
+from kube.workqueue import WorkQueue
+
+pytestmark = pytest.mark.looptime
+KEY = Request("ns", "a")
+
+
+def clock() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Metrics:
+    def __init__(self):
+        self.told = []
+
+    def reconciled(self, result, seconds):
+        self.told.append(result)
+
+    def failed(self):
+        self.told.append("failed")
+
+    def failed_terminally(self):
+        self.told.append("terminal")
+
+    def panicked(self):
+        self.told.append("panic")
+
+    def active(self, workers):
+        self.peak = max(getattr(self, "peak", 0), workers)
+
+
+async def run_for(seconds, reconcile, *, keys=(KEY,), **options):
+    """Reconcile the keys for that long; gives the metrics."""
+    queue, metrics = WorkQueue[Request](), Metrics()
+    controller = Controller("test", queue, reconcile, metrics=metrics, **options)
+    for key in keys:
+        queue.add(key)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(controller.run())
+        await asyncio.sleep(seconds)
+        queue.shutdown()
+    return metrics
+
+
+async def test_success_is_done_and_requeue_after_comes_back():
+    runs = []
+
+    async def reconcile(request):
+        runs.append((request, clock()))
+        return Result(requeue_after=30) if len(runs) < 3 else None
+
+    start = clock()
+    metrics = await run_for(1000, reconcile)
+    assert [request for request, _ in runs] == [KEY] * 3
+    assert [at - start for _, at in runs] == pytest.approx([0, 30, 60])
+    assert metrics.told == ["requeue_after", "requeue_after", "success"]
+
+
+async def test_an_error_is_tried_again_with_growing_waits_and_a_success_resets_them():
+    times = []
+
+    async def reconcile(_):
+        times.append(clock())
+        if len(times) in {1, 2, 3, 5}:
+            raise TransportError("reset")
+        return Result(requeue_after=10) if len(times) == 4 else None
+
+    await run_for(100, reconcile)
+    gaps = [b - a for a, b in itertools.pairwise(times)]
+    assert gaps == pytest.approx([0.005, 0.01, 0.02, 10, 0.005], abs=1e-4)
+
+
+async def test_a_terminal_error_is_counted_and_not_tried_again():
+    async def reconcile(_):
+        raise TerminalError("cannot work")
+
+    assert (await run_for(5000, reconcile)).told == ["failed", "terminal", "error"]
+
+
+async def test_a_bug_in_one_reconcile_is_a_panic_and_the_loop_goes_on(caplog):
+    async def reconcile(request):
+        if request.name == "a":
+            raise ZeroDivisionError
+
+    with caplog.at_level(logging.CRITICAL, logger="kube"):
+        metrics = await run_for(0.001, reconcile, keys=[KEY, Request("ns", "b")])
+    assert metrics.told == ["failed", "panic", "error", "success"]
+
+
+async def test_a_reconcile_that_hangs_is_ended_and_tried_again():
+    runs = []
+
+    async def reconcile(_):
+        runs.append(clock())
+        await asyncio.sleep(3600 if len(runs) == 1 else 0)
+
+    metrics = await run_for(1000, reconcile, timeout=60)
+    assert runs[1] - runs[0] == pytest.approx(60.005, abs=1e-3)
+    assert metrics.told == ["failed", "error", "success"]
+
+
+async def test_each_reconcile_has_its_own_id_and_workers_run_side_by_side():
+    ids = []
+
+    async def reconcile(_):
+        ids.append(reconcile_id.get())
+        await asyncio.sleep(1)
+        assert reconcile_id.get() in ids
+
+    keys = [Request("ns", str(number)) for number in range(6)]
+    metrics = await run_for(2.5, reconcile, keys=keys, workers=3)
+    assert len(set(ids)) == 6
+    assert metrics.peak == 3
+    assert reconcile_id.get() == ""
+
+
+async def test_a_stop_lets_running_reconciles_finish_and_starts_no_more():
+    finished = []
+
+    async def reconcile(request):
+        await asyncio.sleep(10)
+        finished.append(request.name)
+
+    await run_for(5, reconcile, keys=[KEY, Request("ns", "b")])
+    assert finished == ["a"]
+
+
+RETRIED = [
+    Conflict(409, Status()),
+    Forbidden(403, Status()),
+    Invalid(422, Status()),
+    ServerError(500, Status()),
+    TransportError("x"),
+    TimeoutError(),
+    ExceptionGroup("some", [TerminalError("x"), TransportError("y")]),
+]
+TERMINAL = [
+    TerminalError("x"),
+    BadRequest(400, Status()),
+    ExceptionGroup("all", [TerminalError("x"), BadRequest(400, Status())]),
+    Forbidden(403, Status(details=Details(causes=(Cause(reason="NamespaceTerminating"),)))),
+]
+
+
+@pytest.mark.parametrize("error", RETRIED, ids=repr)
+async def test_errors_that_may_mend_come_back(error):
+    queue = WorkQueue[Request]()
+    assert settle(queue, KEY, error) == "error"
+    assert len(queue) == 1
+
+
+@pytest.mark.parametrize("error", TERMINAL, ids=repr)
+async def test_errors_that_cannot_mend_do_not(error):
+    queue = WorkQueue[Request]()
+    assert settle(queue, KEY, error) == "error"
+    assert len(queue) == 0
+
+
+async def test_the_longest_wait_a_server_asked_for_is_kept():
+    queue = WorkQueue[Request]()
+    start = clock()
+    slow = TooManyRequests(429, Status(), retry_after=9)
+    settle(queue, KEY, ExceptionGroup("several", [slow, TooManyRequests(429, Status(), retry_after=4)]))
+    await queue.get()
+    assert clock() - start == pytest.approx(9)

@@ -1,0 +1,241 @@
+"""The work queue, alone and under random load on virtual time."""
+
+import asyncio
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kube.workqueue import LOW_PRIORITY, WorkQueue
+from tests.support.virtual import run
+
+pytestmark = pytest.mark.looptime
+
+
+async def drain(queue: WorkQueue[str]) -> list[str]:
+    """Take everything that is ready, without waiting."""
+    keys = []
+    while (key := queue._take()) is not None:
+        keys.append(key)
+        queue.done(key)
+    return keys
+
+
+def clock() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def test_a_key_waits_once_however_often_it_is_added():
+    queue = WorkQueue[str]()
+    for _ in range(3):
+        queue.add("a")
+    queue.add("b")
+    assert len(queue) == 2
+    assert await drain(queue) == ["a", "b"]
+
+
+async def test_higher_priority_first_then_first_come():
+    queue = WorkQueue[str]()
+    queue.add("initial-1", LOW_PRIORITY)
+    queue.add("initial-2", LOW_PRIORITY)
+    queue.add("changed")
+    assert queue.depth() == {LOW_PRIORITY: 2, 0: 1}
+    assert await drain(queue) == ["changed", "initial-1", "initial-2"]
+
+
+async def test_a_key_gets_the_highest_priority_it_was_added_with():
+    queue = WorkQueue[str]()
+    queue.add("a", LOW_PRIORITY)
+    queue.add("b", LOW_PRIORITY)
+    queue.add("b", 0)
+    queue.add("b", LOW_PRIORITY)
+    assert await drain(queue) == ["b", "a"]
+
+
+async def test_a_key_in_flight_is_not_handed_out_and_runs_once_more_when_added_meanwhile():
+    queue = WorkQueue[str]()
+    queue.add("a")
+    assert await queue.get() == "a"
+    queue.add("a")
+    queue.add("a")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(100):
+            await queue.get()
+    queue.done("a")
+    assert await drain(queue) == ["a"]
+
+
+async def test_a_delayed_key_comes_in_time_and_the_earliest_wish_wins():
+    queue = WorkQueue[str]()
+    start = clock()
+    queue.add_after("a", 60)
+    queue.add_after("a", 10)
+    queue.add_after("a", 30)
+    assert queue.depth() == {}
+    assert await queue.get() == "a"
+    assert clock() - start == pytest.approx(10)
+    queue.done("a")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(100):
+            await queue.get()
+
+
+async def test_an_add_overtakes_a_delay():
+    queue = WorkQueue[str]()
+    queue.add_after("a", 3600)
+    queue.add("a")
+    assert await drain(queue) == ["a"]
+
+
+async def test_a_delay_that_ends_while_the_key_is_in_flight_waits_for_done():
+    queue = WorkQueue[str]()
+    queue.add("a")
+    await queue.get()
+    queue.add_after("a", 5)
+    await asyncio.sleep(6)
+    assert await drain(queue) == []
+    queue.done("a")
+    assert await drain(queue) == ["a"]
+
+
+async def test_back_off_doubles_to_its_cap_and_is_forgotten():
+    queue = WorkQueue[str]()
+    waits = []
+    for _ in range(20):
+        start = clock()
+        queue.add_rate_limited("a")
+        assert await queue.get() == "a"
+        waits.append(clock() - start)
+        queue.done("a")
+    assert waits[:4] == pytest.approx([0.005, 0.01, 0.02, 0.04], abs=1e-5)
+    assert waits[-1] == pytest.approx(1000)
+    assert queue.failures("a") == 20
+    queue.forget("a")
+    start = clock()
+    queue.add_rate_limited("a")
+    await queue.get()
+    assert clock() - start == pytest.approx(0.005, abs=1e-5)
+
+
+async def test_the_server_may_ask_for_a_longer_back_off():
+    queue = WorkQueue[str]()
+    start = clock()
+    queue.add_rate_limited("a", at_least=7)
+    await queue.get()
+    assert clock() - start == pytest.approx(7)
+
+
+async def test_shutdown_releases_workers_and_takes_nothing_more():
+    queue = WorkQueue[str]()
+    async with asyncio.TaskGroup() as group:
+        waiting = [group.create_task(queue.get()) for _ in range(3)]
+        await asyncio.sleep(1)
+        queue.shutdown()
+    assert [task.result() for task in waiting] == [None] * 3
+    queue.add("a")
+    assert await queue.get() is None
+
+
+async def test_a_cancelled_worker_does_not_swallow_the_wake_up_of_another():
+    queue = WorkQueue[str]()
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(queue.get())
+        second = group.create_task(queue.get())
+        await asyncio.sleep(0)
+        queue.add("a")
+        first.cancel()
+        async with asyncio.timeout(10):
+            assert await second == "a"
+
+
+async def test_metrics_and_gauges():
+    told = []
+
+    class Metrics:
+        def added(self):
+            told.append("added")
+
+        def taken(self, waited):
+            told.append(("taken", round(waited, 3)))
+
+        def finished(self, worked):
+            told.append(("finished", round(worked, 3)))
+
+        def retried(self):
+            told.append("retried")
+
+    queue = WorkQueue[str](metrics=Metrics())
+    queue.add("a")
+    queue.add("a")
+    queue.add("b")
+    await asyncio.sleep(2)
+    await queue.get()
+    await asyncio.sleep(3)
+    await queue.get()
+    await asyncio.sleep(1)
+    assert (queue.unfinished_seconds(), queue.longest_running_seconds()) == (pytest.approx(5), pytest.approx(4))
+    queue.done("a")
+    queue.add_rate_limited("a")
+    assert told == ["added", "added", ("taken", 2), ("taken", 5), ("finished", 4), "retried", "added"]
+
+
+PLAN = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "low", "after", "limited", "sleep"]),
+        st.integers(0, 3),
+        st.floats(0, 20, allow_nan=False),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(plan=PLAN, workers=st.integers(1, 3), seed=st.integers(0, 2**32))
+def test_never_twice_at_once_and_no_add_is_lost(plan, workers, seed):
+    """Whatever is added when, a key is never with two workers, and work starts for it after every add of it."""
+
+    async def main():
+        rng = random.Random(seed)  # noqa: S311
+        queue: WorkQueue[int] = WorkQueue()
+        in_flight: set[int] = set()
+        owed: dict[int, float] = {}
+        late: list[float] = []
+
+        async def worker():
+            while (key := await queue.get()) is not None:
+                assert key not in in_flight
+                in_flight.add(key)
+                late.append(clock() - owed.pop(key, clock()))
+                await asyncio.sleep(rng.choice([0, 0, 0.5, 7]))
+                in_flight.discard(key)
+                queue.done(key)
+
+        def owe(key, seconds):
+            owed[key] = min(owed.get(key, float("inf")), clock() + seconds)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(worker())
+            for verb, key, seconds in plan:
+                match verb:
+                    case "add" | "low":
+                        queue.add(key, 0 if verb == "add" else LOW_PRIORITY)
+                        owe(key, 0)
+                    case "after":
+                        queue.add_after(key, seconds)
+                        owe(key, seconds)
+                    case "limited":
+                        wait = min(1000, 0.005 * 2 ** queue.failures(key))
+                        queue.add_rate_limited(key)
+                        owe(key, wait)
+                    case "sleep":
+                        await asyncio.sleep(seconds)
+            await asyncio.sleep(20_000)
+            assert not owed, "an add was lost"
+            assert len(queue) == 0
+            assert max(late, default=0) <= 7 * (len(plan) + 1), "only busy workers may make a key late"
+            assert min(late, default=0) >= -1e-5, "handed out before its time"
+            queue.shutdown()
+
+    run(main)

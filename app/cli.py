@@ -23,7 +23,7 @@ MANAGER_EXAMPLES = """examples:
   %(prog)s --webhooks=false --leader-elect=false     only the reconcile loop
   %(prog)s --feature-gates=RestartJob=true
 
-The configuration file has apiVersion config.jobset.x-k8s.io/v1alpha1 and kind Configuration; flags that are given win."""
+The configuration file has apiVersion config.jobset.x-k8s.io/v1alpha1 and kind Configuration; given flags win."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -81,7 +81,7 @@ def main(options: Options) -> None:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """uvloop is an extra: faster, and not on every platform."""
+    """An event loop of uvloop where that extra is installed, else the standard one."""
     try:
         import uvloop  # noqa: PLC0415 (may be absent)
     except ImportError:

@@ -28,6 +28,7 @@ from controllers.jobset.actions import (
 )
 from kube.client import Client
 from kube.errors import AlreadyExists, ApiError, Invalid, KubeError, NotFound
+from kube.events import Reference
 from kube.patches import merge_diff
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from kube.store import Store
@@ -46,7 +47,7 @@ T = TypeVar("T")
 class Recorder(Protocol):
     """Where events go; never waits."""
 
-    def record(self, regarding: JSON, event_type: str, reason: str, note: str) -> None: ...
+    def record(self, regarding: Reference, event_type: str, reason: str, note: str, /) -> None: ...
 
 
 class Outcomes(Protocol):
@@ -226,16 +227,16 @@ class Executor:
         self.recorder.record(reference(js), event.type, event.reason, event.note)
 
 
-def reference(js: JobSet) -> JSON:
-    """ObjectReference to a JobSet for events."""
-    return {
-        "apiVersion": keys.API_VERSION,
-        "kind": keys.KIND,
-        "namespace": js.metadata.namespace,
-        "name": js.metadata.name,
-        "uid": js.metadata.uid,
-        "resourceVersion": js.metadata.resource_version,
-    }
+def reference(js: JobSet) -> Reference:
+    """What events about a JobSet point to."""
+    return Reference(
+        api_version=keys.API_VERSION,
+        kind=keys.KIND,
+        namespace=js.metadata.namespace,
+        name=js.metadata.name,
+        uid=js.metadata.uid,
+        resource_version=js.metadata.resource_version,
+    )
 
 
 def status_json(status: JobSetStatus) -> JSON:

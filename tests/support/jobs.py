@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from devcluster.cluster import Cluster
@@ -75,7 +76,12 @@ class Sets:
 
     def wait_ready(self, jobs: int, name: str = "js", timeout: float = 60) -> None:
         """Until so many Jobs are ready, as the status says."""
-        wait_for(lambda: self.counts(name).get("ready") == jobs, timeout=timeout, what=f"{jobs} ready Jobs of {name}")
+        try:
+            wait_for(lambda: self.counts(name).get("ready") == jobs, timeout=timeout, what=f"{jobs} ready Jobs")
+        except AssertionError as late:
+            phases = Counter(pod["status"]["phase"] for pod in self.pods("", name))
+            found = f"{self.counts(name)}, {len(self.jobs(name))} Jobs, pods {dict(phases)}"
+            raise AssertionError(f"{late}; found {found}; events {self.events(name)}") from None
 
     def wait_state(self, state: str, name: str = "js", timeout: float = 60) -> None:
         wait_for(lambda: self.status(name).get("terminalState") == state, timeout=timeout, what=f"{name} {state}")

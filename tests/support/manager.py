@@ -14,8 +14,9 @@ from manifests import NAMESPACE, SERVICE_ACCOUNT
 
 USER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 
-# Short, so that a manager that replaces a killed one need not wait for the old lease for long.
-LEASE = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
+# Shorter than by default, so that a manager that replaces a killed one need not wait for long; long enough not to be
+# lost when the machine is busy.
+LEASE = {"leaseDuration": "10s", "renewDeadline": "7s", "retryPeriod": "1s"}
 
 
 class ManagerProcess:

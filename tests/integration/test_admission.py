@@ -1,0 +1,342 @@
+"""JobSets on a real API server with our webhooks: what is stored, what is refused and how, what may be applied again."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from api.features import FeatureGates
+from devcluster.assets import Sources
+from devcluster.cluster import Cluster, running
+from devcluster.spec import ClusterSpec
+from tests.support.admission import admission
+from tests.support.cluster import drop_namespace, kubectl, new_namespace, request, wait_for
+from tests.support.jobsets import JSON, jobset, rjob
+
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[Cluster]:
+    """An API server of its own, with our webhooks behind it."""
+    spec = ClusterSpec(name="admission", profile="api")
+    folder = tmp_path_factory.mktemp("admission")
+    with (
+        running(spec, sources=Sources(assets=binaries), state_root=folder) as cluster,
+        admission(cluster, FeatureGates({"ElasticJobSet": True})),
+    ):
+        probe = f"{path('default')}?dryRun=All"
+        # A webhook configuration takes a moment to reach the API server's admission chain.
+        wait_for(lambda: request(cluster, "POST", probe, jobset(managedBy=""))[0] == 422, what="the webhooks")
+        yield cluster
+
+
+@pytest.fixture
+def ns(server: Cluster) -> Iterator[str]:
+    name = new_namespace(server)
+    yield name
+    drop_namespace(server, name)
+
+
+def path(namespace: str, name: str = "", query: str = "") -> str:
+    return f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets{'/' if name else ''}{name}{query}"
+
+
+def manifest(ns: str, *rjobs: JSON, **spec: Any) -> JSON:
+    return jobset(*rjobs, namespace=ns, **spec)
+
+
+def create(server: Cluster, ns: str, js: JSON) -> JSON:
+    status, body = request(server, "POST", path(ns), js)
+    assert status == 201, body
+    return body
+
+
+def refused(server: Cluster, ns: str, js: JSON) -> JSON:
+    """The Status of a create that must be refused by our webhook."""
+    status, body = request(server, "POST", path(ns), js)
+    assert status == 422, body
+    assert body["reason"] == "Invalid"
+    assert body["message"].startswith('admission webhook "vjobset.kb.io" denied the request: JobSet.jobset.x-k8s.io "')
+    return body
+
+
+def merge(server: Cluster, ns: str, patch: JSON, name: str = "train") -> tuple[int, JSON]:
+    return request(server, "PATCH", path(ns, name), patch, MERGE)
+
+
+def test_defaults_are_stored(server, ns):
+    js = manifest(ns, rjob("a"), failurePolicy={"rules": [{"action": "FailJobSet"}]})
+    spec = create(server, ns, js)["spec"]
+    assert spec["successPolicy"] == {"operator": "All"}
+    assert spec["startupPolicy"] == {"startupPolicyOrder": "AnyOrder"}
+    assert spec["network"] == {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
+    assert spec["failurePolicy"] == {
+        "restartStrategy": "Recreate",
+        "rules": [{"action": "FailJobSet", "name": "failurePolicyRule0"}],
+    }
+    [entry] = spec["replicatedJobs"]
+    assert (entry["replicas"], entry["groupName"]) == (1, "default")
+    assert entry["template"]["spec"]["completionMode"] == "Indexed"
+    assert entry["template"]["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
+
+
+REFUSED = {
+    "dependsOn on the first": (
+        {"replicatedJobs": [rjob("a", dependsOn=[])]},
+        [("spec.replicatedJobs[0].dependsOn", "FieldValueForbidden")],
+    ),
+    "dependsOn itself": (
+        {"replicatedJobs": [rjob("a"), rjob("b", dependsOn=[{"name": "b", "status": "Ready"}])]},
+        [("spec.replicatedJobs[1].dependsOn[0].name", "FieldValueInvalid")],
+    ),
+    "subdomain": ({"network": {"subdomain": "a.b"}}, [("spec.network.subdomain", "FieldValueInvalid")]),
+    "managedBy": ({"managedBy": ""}, [("spec.managedBy", "FieldValueRequired")]),
+    "managedBy too long": ({"managedBy": "a.io/" + "f" * 60}, [("spec.managedBy", "FieldValueTooLong")]),
+    "names": ({"replicatedJobs": [rjob("A")]}, [("spec.replicatedJobs[0].name", "FieldValueInvalid")] * 2),
+    "pods": (
+        {"replicatedJobs": [rjob("a", replicas=65536, parallelism=32768, completions=None)]},
+        [("spec.replicatedJobs[0].replicas", "FieldValueInvalid")],
+    ),
+    "success policy": (
+        {"successPolicy": {"operator": "All", "targetReplicatedJobs": ["x"]}},
+        [("spec.successPolicy.targetReplicatedJobs[0]", "FieldValueInvalid")],
+    ),
+    "failure policy": (
+        {"failurePolicy": {"rules": [{"name": n, "action": "FailJobSet"} for n in ("r", "?", "r")]}},
+        [
+            ("spec.failurePolicy.rules[1].name", "FieldValueInvalid"),
+            ("spec.failurePolicy.rules[2].name", "FieldValueDuplicate"),
+        ],
+    ),
+    "gates": (
+        {"failurePolicy": {"restartStrategy": "InPlaceRestart", "rules": [{"action": "RestartJob"}]}},
+        [
+            ("spec.failurePolicy.restartStrategy", "FieldValueForbidden"),
+            ("spec.failurePolicy.rules[0].action", "FieldValueForbidden"),
+        ],
+    ),
+    "coordinator": ({"coordinator": {"replicatedJob": "x"}}, [("spec.coordinator.replicatedJob", "FieldValueInvalid")]),
+    "volume claims": (
+        {
+            "volumeClaimPolicies": [
+                {
+                    "templates": [
+                        {
+                            "metadata": {"name": "data"},
+                            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+                        }
+                    ]
+                }
+            ]
+        },
+        [("spec.replicatedJobs", "FieldValueInvalid")],
+    ),
+}
+
+
+@pytest.mark.parametrize("family", REFUSED)
+def test_refused_with_422_and_a_cause_for_each_fault(server, ns, family):
+    spec, causes = REFUSED[family]
+    body = refused(server, ns, manifest(ns, **copy.deepcopy(spec)))
+    assert [(cause["field"], cause["reason"]) for cause in body["details"]["causes"]] == causes
+
+
+def test_kubectl_shows_every_fault_of_a_manifest(server, ns):
+    js = manifest(ns, rjob("workers", dependsOn=[]), managedBy="", coordinator={"replicatedJob": "x"})
+    text = kubectl(server, "apply", "-f", "-", namespace=ns, stdin=json.dumps(js), check=False)
+    assert text.startswith('The JobSet "train" is invalid:')
+    for words in (
+        "spec.replicatedJobs[0].dependsOn: Forbidden: DependsOn can't be set for the first ReplicatedJob",
+        "spec.managedBy: Required value",
+        "coordinator replicatedJob x does not exist",
+    ):
+        assert words in text
+
+
+def test_a_generated_name_works_and_its_checks_too(server, ns):
+    js = manifest(ns)
+    js["metadata"] = {"generateName": "train-", "namespace": ns}
+    assert create(server, ns, js)["metadata"]["name"].startswith("train-")
+    js["metadata"]["generateName"] = "g" * 58
+    causes = refused(server, ns, js)["details"]["causes"]
+    assert {cause["field"] for cause in causes} == {"spec.replicatedJobs[0].name"}
+
+
+def test_the_nulls_that_metaflow_sends_are_accepted(server, ns):
+    nulls = dict.fromkeys(("successPolicy", "failurePolicy", "network"))
+    js = manifest(
+        ns,
+        rjob(
+            "control",
+            job={"ttlSecondsAfterFinished": 604800},
+            pod={"subdomain": "s", "setHostnameAsFQDN": True, "restartPolicy": "Never"},
+        ),
+        rjob("worker", replicas=2),
+        suspend=False,
+        startupPolicy={"startupPolicyOrder": "InOrder"},
+        **nulls,
+    )
+    js["status"] = None
+    spec = create(server, ns, js)["spec"]
+    assert spec["successPolicy"] == {"operator": "All"}
+    assert spec["network"]["enableDNSHostnames"] is True
+    assert spec.get("failurePolicy") is None
+    assert spec["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+
+
+@pytest.mark.parametrize("rules", [[], [{"action": "FailJobSet"}, {"action": "RestartJobSet"}]])
+def test_an_unchanged_manifest_can_be_applied_client_side_again_and_again(server, ns, rules):
+    js = manifest(ns, rjob("a"), rjob("b"), failurePolicy={"maxRestarts": 3, "rules": rules})
+    generations = set()
+    for _ in range(3):
+        kubectl(server, "apply", "-f", "-", namespace=ns, stdin=json.dumps(js))
+        generations.add(request(server, "GET", path(ns, "train"))[1]["metadata"]["generation"])
+    assert generations == {1}
+
+
+def test_an_unchanged_manifest_can_replace_the_object(server, ns):
+    js = manifest(ns, failurePolicy={"rules": [{"action": "FailJobSet"}]})
+    stored = create(server, ns, js)
+    js["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
+    status, body = request(server, "PUT", path(ns, "train"), js)
+    assert status == 200, body
+    assert body["metadata"]["generation"] == 1
+
+
+def test_server_side_apply_by_two_managers_three_times_keeps_the_generation(server, ns):
+    js = manifest(ns, rjob("a"), rjob("b"), failurePolicy={"rules": [{"action": "FailJobSet"}]})
+    sparse = manifest(ns, rjob("a"), suspend=False)
+    del sparse["spec"]["suspend"]
+    for _ in range(3):
+        for manager, body in (("trainer", js), ("other", sparse)):
+            query = f"?fieldManager={manager}&force=true"
+            status, answer = request(server, "PATCH", path(ns, "train", query), body, APPLY)
+            assert status in {200, 201}, answer
+            assert answer["metadata"]["generation"] == 1
+    assert answer["spec"]["successPolicy"] == {"operator": "All"}
+
+
+SCHEDULING = {
+    "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
+    "spec": {
+        "nodeSelector": {"zone": "z"},
+        "tolerations": [{"key": "k", "operator": "Exists"}],
+        "schedulingGates": [{"name": "example.com/gate"}],
+    },
+}
+
+
+def with_scheduling(js: JSON) -> JSON:
+    pod = js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    pod.setdefault("metadata", {}).update(copy.deepcopy(SCHEDULING["metadata"]))
+    pod["spec"].update(copy.deepcopy(SCHEDULING["spec"]))
+    return js
+
+
+def test_a_queue_may_change_five_fields_with_the_resume_and_take_them_back_with_the_suspension(server, ns):
+    original = create(server, ns, manifest(ns, suspend=True))
+    started = with_scheduling(copy.deepcopy(original))
+    started["spec"]["suspend"] = False
+    status, body = request(server, "PUT", path(ns, "train"), started)
+    assert status == 200, body
+    back = {**body, "spec": original["spec"]}
+    status, body = request(server, "PUT", path(ns, "train"), back)
+    assert status == 200, body
+    assert "nodeSelector" not in body["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+
+
+def test_and_nobody_may_while_it_runs(server, ns):
+    stored = create(server, ns, manifest(ns))
+    status, body = request(server, "PUT", path(ns, "train"), with_scheduling(stored))
+    assert status == 422
+    [cause] = body["details"]["causes"]
+    assert cause["field"] == "spec.replicatedJobs"
+    assert cause["message"].endswith(": field is immutable")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"managedBy": "acme.io/foo"},
+        {"failurePolicy": {"maxRestarts": 9}},
+        {"failurePolicy": None},
+        {"replicatedJobs": []},
+        {"volumeClaimPolicies": [{"templates": []}]},
+    ],
+)
+def test_what_is_immutable_can_be_neither_added_nor_changed_nor_removed(server, ns, spec):
+    create(
+        server,
+        ns,
+        manifest(
+            ns,
+            **({"failurePolicy": {"maxRestarts": 1}} if "failurePolicy" in spec and not spec["failurePolicy"] else {}),
+        ),
+    )
+    status, body = merge(server, ns, {"spec": spec})
+    assert status == 422, body
+    assert f"spec.{next(iter(spec))}" in {cause["field"] for cause in body["details"]["causes"]}
+    assert "field is immutable" in body["message"]
+
+
+def test_removing_a_default_is_no_change_and_changing_it_is_refused_by_the_schema(server, ns):
+    create(server, ns, manifest(ns))
+    status, body = merge(server, ns, {"spec": {"successPolicy": None, "network": None, "startupPolicy": None}})
+    assert status == 200, body
+    assert body["metadata"]["generation"] == 1
+    status, body = merge(server, ns, {"spec": {"successPolicy": {"operator": "Any"}}})
+    assert status == 422
+    assert "Value is immutable" in body["message"]
+
+
+def test_quantities_are_compared_by_amount(server, ns):
+    container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}
+    stored = create(server, ns, manifest(ns, rjob(pod={"containers": [container]})))
+    limits = stored["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]["resources"][
+        "limits"
+    ]
+    limits["cpu"] = "1000m"
+    assert request(server, "PUT", path(ns, "train"), stored)[0] == 200
+    limits["cpu"] = "2"
+    assert request(server, "PUT", path(ns, "train"), stored)[0] in {409, 422}
+
+
+def test_a_coordinator_may_change_and_is_checked(server, ns):
+    create(server, ns, manifest(ns, rjob("a"), rjob("b"), coordinator={"replicatedJob": "a"}))
+    assert merge(server, ns, {"spec": {"coordinator": {"replicatedJob": "b"}}})[0] == 200
+    status, body = merge(server, ns, {"spec": {"coordinator": {"replicatedJob": "x"}}})
+    assert (status, body["details"]["causes"][0]["field"]) == (422, "spec.coordinator.replicatedJob")
+
+
+def test_an_elastic_set_is_resized(server, ns):
+    stored = create(server, ns, manifest(ns))
+    job = stored["spec"]["replicatedJobs"][0]["template"]["spec"]
+    job["parallelism"] = job["completions"] = 4
+    status, body = request(server, "PUT", path(ns, "train"), stored)
+    assert status == 200, body
+    body["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] = 3
+    status, body = request(server, "PUT", path(ns, "train"), body)
+    assert status == 422
+    assert body["details"]["causes"][0]["field"] == "spec.replicatedJobs[0].template.spec.completions"
+
+
+def test_replicas_of_zero_are_taken_and_fewer_are_not(server, ns):
+    assert create(server, ns, manifest(ns, rjob(replicas=0)))["spec"]["replicatedJobs"][0]["replicas"] == 0
+    status, body = request(server, "POST", path(ns), {**manifest(ns, rjob(replicas=-1)), "metadata": {"name": "y"}})
+    assert status == 422
+    assert "should be greater than or equal to 0" in body["message"]
+
+
+def test_finalizers_can_be_taken_off_an_object_that_is_being_deleted(server, ns):
+    js = manifest(ns)
+    js["metadata"]["finalizers"] = ["example.com/hold"]
+    create(server, ns, js)
+    assert request(server, "DELETE", path(ns, "train"))[0] == 200
+    assert merge(server, ns, {"metadata": {"finalizers": None}})[0] == 200
+    wait_for(lambda: request(server, "GET", path(ns, "train"))[0] == 404, what="the JobSet to go")

@@ -1,0 +1,78 @@
+"""Our webhooks and certificates, as the manager runs them, in a thread beside the test and with the manager's rights."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from api.features import FeatureGates
+from certs.manager import CertManager, CertOptions, service_hosts
+from certs.tls import server_context
+from devcluster.cluster import Cluster
+from kube.client import Client
+from kube.config import load
+from kube.transport import HttpTransport
+from manifests import NAMESPACE, SERVICE_ACCOUNT, install_objects
+from tests.support.cluster import kubectl
+from tests.support.reviews import encode
+from webhooks.jobset.handlers import jobset_handlers
+from webhooks.router import create_app
+from webhooks.server import WebhookServer, bind
+
+GROUPS = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]
+SECRET = "jobset-webhook-server-cert"
+
+
+def install(cluster: Cluster, port: int) -> None:
+    """Everything but the manager; the webhooks are called at a port of this machine."""
+    objects = install_objects(webhook_url=f"https://127.0.0.1:{port}")
+    body = encode({"apiVersion": "v1", "kind": "List", "items": objects}).decode()
+    kubectl(cluster, "apply", "--server-side", "-f", "-", stdin=body)
+    kubectl(cluster, "wait", "--for=condition=Established", "crd/jobsets.jobset.x-k8s.io", "--timeout=30s")
+
+
+@contextlib.contextmanager
+def admission(cluster: Cluster, gates: FeatureGates) -> Iterator[CertManager]:
+    """Install, serve until the block ends, and wait until the API server can call us."""
+    listener = bind("127.0.0.1", 0)
+    install(cluster, listener.getsockname()[1])
+    started: concurrent.futures.Future[CertManager] = concurrent.futures.Future()
+    stop = threading.Event()
+
+    async def serve() -> None:
+        user = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+        transport = HttpTransport(await load(str(cluster.kubeconfig_for(user, GROUPS))), user_agent="admission-test")
+        context = server_context()
+        hosts = service_hosts("jobset-webhook-service", NAMESPACE, "127.0.0.1")
+        certs = CertManager(Client(transport), context, CertOptions(NAMESPACE, SECRET, hosts, settle=0.5))
+        server = WebhookServer(create_app(jobset_handlers(gates)), listener, context)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(server.run())
+                task = group.create_task(certs.run())
+                await asyncio.wait_for(certs.ready.wait(), 30)
+                started.set_result(certs)
+                await asyncio.to_thread(stop.wait)
+                task.cancel()
+                server.stop()
+        finally:
+            await transport.close()
+
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        except BaseException as error:
+            if started.done():
+                raise
+            started.set_exception(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield started.result(timeout=60)
+    finally:
+        stop.set()
+        thread.join(30)

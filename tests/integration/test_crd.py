@@ -384,11 +384,13 @@ def test_columns_of_get(server, jobset):
 
 
 def test_explain(server):
-    text = kubectl(server, "explain", "jobset.spec.failurePolicy.maxRestarts")
-    assert "Restarts of the set that count, before it is Failed." in text
-    assert "protocol" in kubectl(
-        server, "explain", "jobset.spec.replicatedJobs.template.spec.template.spec.containers.ports"
-    )
+    """The server publishes a new CRD's documentation a moment after it serves the CRD."""
+
+    def explained(path, text):
+        return wait_for(lambda: text in kubectl(server, "explain", f"jobset.spec.{path}", check=False), what=text)
+
+    explained("failurePolicy.maxRestarts", "Restarts of the set that count, before it is Failed.")
+    explained("replicatedJobs.template.spec.template.spec.containers.ports", "protocol")
 
 
 def test_server_side_apply_again_changes_nothing(server, tmp_path):

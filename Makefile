@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 KUBECONFIG_FLAG = $(if $(KUBECONFIG),--kubeconfig=$(KUBECONFIG))
-KUBECTL ?= $(or $(shell command -v kubectl 2>/dev/null),$(shell $(BIN)/jobset cluster kubectl 2>/dev/null))
+KUBECTL = $(or $(shell command -v kubectl),$(shell $(BIN)/jobset cluster fetch)/kubectl)
 PYTEST ?= $(BIN)/pytest
 
 .PHONY: help
@@ -23,7 +23,7 @@ env: $(READY) ## Make the environment in .venv (every other target does this by 
 
 .PHONY: binaries
 binaries: $(READY) ## Fetch or build the control plane's binaries (about 12 minutes once, then cached)
-	@$(BIN)/jobset cluster fetch
+	@$(BIN)/jobset cluster fetch > /dev/null
 
 .PHONY: demo
 demo: $(READY) ## Run a JobSet through failure and restart on a real control plane (KEEP=1 leaves it running)

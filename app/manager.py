@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from api.features import FeatureGates
+from api.jobset import JobSet
 from app.health import Health, certificates_check, webhook_check
 from app.metrics import Metrics
 from app.metrics_server import metrics_server
@@ -35,6 +36,7 @@ from kube.controller import Controller, Request
 from kube.errors import KubeError, NotFound
 from kube.events import EventRecorder
 from kube.leader import LeaderElector, LeaseConfig, identity
+from kube.store import ChangeKind
 from kube.transport import HttpTransport
 from kube.workqueue import WorkQueue
 from webhooks.jobset.handlers import jobset_handlers
@@ -297,9 +299,15 @@ class _Manager:
             workers=WORKERS,
             metrics=self.metrics.controller(NAME, WORKERS),
         )
+        watches.jobsets.on_event(self._forget_deleted)
         watches.feed(queue)
         log.info("reconciling with %d workers", WORKERS)
         await controller.run()
+
+    def _forget_deleted(self, kind: ChangeKind, old: JobSet | None, _new: JobSet | None) -> None:
+        """Drop the metric series of a JobSet that is gone."""
+        if kind is ChangeKind.DELETED and old is not None:
+            self.metrics.forget(old.metadata.namespace, old.metadata.name)
 
     async def _end(self, life: asyncio.Task[None]) -> None:
         """Let what runs end, within the time there is; then write what waits."""

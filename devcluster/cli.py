@@ -1,4 +1,4 @@
-"""The `cluster` command: up, down, status, kubeconfig, logs. Parses, calls `cluster`, prints; it decides nothing.
+"""The `cluster` command: up, fetch, down, status, kubeconfig, logs. Parses, calls, prints; it decides nothing.
 
 Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage.
 """
@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from devcluster import cluster
-from devcluster.assets import Sources
+from devcluster.assets import Sources, locate
 from devcluster.errors import DevclusterError, UsageError
 from devcluster.spec import DEFAULT_CAPACITY, ClusterSpec, FakeNodes, Layout
 from devcluster.supervisor import tail
@@ -46,8 +46,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     verbs = parser.add_subparsers(dest="cluster_command", required=True, metavar="COMMAND")
     up = _verb(verbs, "up", _up, "start a cluster and wait until it is ready", epilog=UP_EXAMPLES)
     _add_up_options(up)
+    fetch = _verb(verbs, "fetch", _fetch, "fetch or build the binaries and print their folder", takes=())
+    fetch.add_argument("--assets", type=Path, default=None, metavar="DIR", help="folder that has all the binaries")
     _verb(verbs, "down", _down, "stop a cluster and remove its state")
-    status = _verb(verbs, "status", _status, "list clusters", named=False)
+    status = _verb(verbs, "status", _status, "list clusters", takes=("state-dir",))
     status.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
     kubeconfig = _verb(verbs, "kubeconfig", _kubeconfig, "print the path of the administrator's kubeconfig")
     kubeconfig.add_argument("--raw", action="store_true", help="print the contents instead of the path")
@@ -63,7 +65,7 @@ def _verb(
     text: str,
     *,
     epilog: str | None = None,
-    named: bool = True,
+    takes: Collection[str] = ("name", "state-dir"),
 ) -> argparse.ArgumentParser:
     parser = verbs.add_parser(
         name,
@@ -72,15 +74,16 @@ def _verb(
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    if named:
+    if "name" in takes:
         parser.add_argument("--name", default="default", help="which cluster (default: default)")
-    parser.add_argument(
-        "--state-dir",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="holds one folder per cluster (default: $XDG_STATE_HOME/jobset-devcluster)",
-    )
+    if "state-dir" in takes:
+        parser.add_argument(
+            "--state-dir",
+            type=Path,
+            default=None,
+            metavar="DIR",
+            help="holds one folder per cluster (default: $XDG_STATE_HOME/jobset-devcluster)",
+        )
     parser.set_defaults(handler=_reporting(handler))
     return parser
 
@@ -161,6 +164,11 @@ def _up(arguments: argparse.Namespace) -> int:
     else:
         print(f"Cluster {spec.name} is up at {found.server}.")
     print(f"  export KUBECONFIG={found.kubeconfig}\n  {found.kubectl} get nodes")
+    return 0
+
+
+def _fetch(arguments: argparse.Namespace) -> int:
+    print(locate(Sources(assets=arguments.assets)))
     return 0
 
 

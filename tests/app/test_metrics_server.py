@@ -104,19 +104,23 @@ async def test_when_the_api_server_does_not_answer(broken: str, text: str) -> No
 
 async def test_a_review_that_hangs_is_a_500(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app.metrics_server, "REVIEW_TIMEOUT", 0.05)
-    running = 0
+    running: set[str] = set()
+    peak = 0
 
     class Hanging(FakeReviewer):
         async def authenticate(self, token: str) -> User | None:
-            nonlocal running
-            running += 1
-            await asyncio.Event().wait()
-            raise AssertionError
+            nonlocal peak
+            running.add(token)
+            peak = max(peak, len(running))
+            try:
+                return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]  # never comes
+            finally:
+                running.remove(token)
 
     guard = Guard(Hanging())
     answers = await asyncio.gather(*(answer(guard, f"Bearer {n}") for n in range(20)))
     assert set(answers) == {(500, "Authentication failed")}
-    assert running == app.metrics_server.REVIEWS_AT_ONCE, "others wait for their turn and never reach the API server"
+    assert peak == app.metrics_server.REVIEWS_AT_ONCE, "others wait for their turn"
 
 
 async def test_a_good_token_is_believed_for_a_minute_and_a_right_for_five() -> None:

@@ -23,5 +23,5 @@ def run(main: Callable[[], Awaitable[T]]) -> T:
         async with asyncio.timeout(FOREVER):
             return await main()
 
-    with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0.0)) as runner:
+    with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0.0, noop_cycles=2)) as runner:
         return runner.run(body())

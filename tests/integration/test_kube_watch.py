@@ -1,0 +1,187 @@
+"""Informers against a real API server: streaming lists, pages, resuming, 410, own writes."""
+
+import asyncio
+import contextlib
+import dataclasses
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kube import reflector
+from kube.client import Client
+from kube.errors import KubeError
+from kube.informer import Informer, SyncTimeoutError
+from kube.resources import CONFIG_MAPS, CRDS, JOBS, NODES, Resource
+from kube.store import ChangeKind
+from tests.integration.test_kube_client import config_map, job
+from tests.support.cluster import eventually
+from tests.support.faults import Cut, FaultyTransport, Repeat
+from tests.support.kube_client import connected, synced
+from tests.support.kube_objects import Thing
+
+
+def names(informer: Informer[Any]) -> set[str]:
+    return {obj.metadata.name for obj in informer.store.list()}
+
+
+async def shows(informer: Informer[Any], wanted: set[str]) -> None:
+    async def probe() -> bool:
+        return names(informer) == wanted
+
+    await eventually(probe, timeout=20, what=f"the cache shows {wanted}")
+
+
+async def test_the_server_offers_a_streaming_list_and_then_events(api_server, namespace):
+    async with connected(api_server.kubeconfig) as (client, transport):
+        await client.create(CONFIG_MAPS, config_map("before"), namespace=namespace)
+        informer = Informer(client, CONFIG_MAPS, Thing, namespace=namespace)
+        async with synced(informer):
+            assert names(informer) == {"before"}
+            await client.create(CONFIG_MAPS, config_map("after"), namespace=namespace)
+            await shows(informer, {"before", "after"})
+            await client.delete(CONFIG_MAPS, "before", namespace=namespace)
+            await shows(informer, {"after"})
+        assert not [call for call in transport.calls if call.verb == "list"]
+
+
+async def test_pages_where_streaming_is_not_wanted(api_server, namespace, monkeypatch):
+    monkeypatch.setattr(reflector, "PAGE", 10)
+    async with connected(api_server.kubeconfig) as (client, transport):
+        async with asyncio.TaskGroup() as group:
+            for number in range(25):
+                group.create_task(client.create(CONFIG_MAPS, config_map(f"m{number}"), namespace=namespace))
+        informer = Informer(client, CONFIG_MAPS, Thing, namespace=namespace, streaming=False)
+        async with synced(informer):
+            assert names(informer) == {f"m{number}" for number in range(25)}
+            await client.create(CONFIG_MAPS, config_map("one-more"), namespace=namespace)
+            await shows(informer, {f"m{number}" for number in range(25)} | {"one-more"})
+        assert len([call for call in transport.calls if call.verb == "list"]) == 3
+
+
+async def test_a_broken_watch_resumes_where_it_was(api_server, namespace):
+    async with connected(api_server.kubeconfig) as (client, transport):
+        transport.inject(Cut(after=2, broken=True), verb="watch")
+        transport.inject(Cut(after=1), verb="watch")
+        transport.inject(Repeat(), verb="watch")
+        informer = Informer(client, CONFIG_MAPS, Thing, namespace=namespace)
+        heard: list[str] = []
+        informer.on_event(lambda kind, _, new: heard.append(new.metadata.name))
+        async with synced(informer):
+            for number in range(6):
+                await client.create(CONFIG_MAPS, config_map(f"m{number}"), namespace=namespace)
+            await shows(informer, {f"m{number}" for number in range(6)})
+        assert heard == [f"m{number}" for number in range(6)], "nothing lost, nothing twice"
+        assert len([call for call in transport.calls if call.verb == "watch"]) == 3
+
+
+class AncientWatch(FaultyTransport):
+    """Asks to watch from version 1, which the server no longer holds, when it is told to."""
+
+    ancient = False
+    asked = 0
+
+    @contextlib.asynccontextmanager
+    async def stream(self, request):
+        query = dict(request.query)
+        if self.ancient and "resourceVersion" in query:
+            self.ancient, self.asked = False, self.asked + 1
+            request = dataclasses.replace(request, query=tuple({**query, "resourceVersion": "1"}.items()))
+        async with super().stream(request) as lines:
+            yield lines
+
+
+@contextlib.asynccontextmanager
+async def new_resource(client: Client) -> AsyncIterator[Resource]:
+    """A resource of its own: its watch cache begins now, so that the server has forgotten all earlier versions."""
+    group = f"g{uuid.uuid4().hex[:8]}.test.dev"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"things.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": "Thing", "plural": "things"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+    await client.create(CRDS, definition)
+    resource = Resource(group, "v1", "Thing", "things")
+
+    async def served() -> bool:
+        with contextlib.suppress(KubeError):
+            await client.list(resource)
+            return True
+        return False
+
+    await eventually(served, timeout=20, what="the new resource is served")
+    try:
+        yield resource
+    finally:
+        await client.delete(CRDS, f"things.{group}")
+
+
+async def test_a_version_the_server_has_forgotten_lists_again(api_server, namespace):
+    async with connected(api_server.kubeconfig) as (client, inner), new_resource(client) as resource:
+        transport = AncientWatch(inner)
+        for name in ("stays", "goes"):
+            thing = {"apiVersion": resource.api_version, "kind": "Thing", "metadata": {"name": name}}
+            await client.create(resource, thing, namespace=namespace)
+        transport.inject(Cut(after=3), verb="watch")
+        transport.ancient = True
+        informer = Informer(Client(transport), resource, Thing, namespace=namespace)
+        heard = []
+        informer.on_event(lambda kind, old, new: heard.append((kind.value, (new or old).metadata.name)))
+        async with synced(informer):
+            await client.delete(resource, "goes", namespace=namespace)
+            await shows(informer, {"stays"})
+        assert transport.asked == 1
+        watches = [call for call in transport.calls if call.verb == "watch"]
+        assert len(watches) == 3, "list, refused resume, list again"
+        assert heard == [("ADDED", "goes"), ("ADDED", "stays"), ("DELETED", "goes")]
+
+
+async def test_own_writes_show_at_once_and_come_back_as_echoes(api_server, namespace):
+    async with connected(api_server.kubeconfig) as (client, _):
+        informer = Informer(client, JOBS, Thing, namespace=namespace)
+        foreign = []
+
+        def hear(kind, old, new):
+            if not (old and new and old.metadata.resource_version == new.metadata.resource_version):
+                foreign.append((kind, (new or old).metadata.name))
+
+        informer.on_event(hear)
+        async with synced(informer):
+
+            async def create(name: str) -> None:
+                informer.store.overlay(await client.create(JOBS, job(name), type=Thing, namespace=namespace))
+                assert informer.store.get(namespace, name) is not None
+
+            async with asyncio.TaskGroup() as group:
+                for number in range(60):
+                    group.create_task(create(f"j{number}"))
+            assert len(informer.store) == 60
+            await client.delete(JOBS, "j0", namespace=namespace, propagation_policy="Background")
+            uid = (informer.store.get(namespace, "j0") or pytest.fail("j0 is not cached")).metadata.uid
+            informer.store.overlay_deleted(namespace, "j0", uid)
+            assert len(informer.store) == 59
+
+            async def caught_up() -> bool:
+                return not informer.store._pins
+
+            await eventually(caught_up, timeout=20, what="the watch has confirmed every write")
+            assert len(informer.store) == 59
+        assert (ChangeKind.DELETED, "j0") in foreign, "a deletion is told, also of what we hid"
+
+
+async def test_a_cache_that_may_not_be_read_says_so(api_server):
+    async with connected(api_server.kubeconfig_for("nobody")) as (client, _):
+        informer = Informer(client, NODES, Thing)
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(informer.run())
+            with pytest.raises(SyncTimeoutError, match=r'nodes: not listed after 1 s: .*User "nobody" cannot'):
+                await informer.wait_synced(1)
+            task.cancel()

@@ -1,0 +1,193 @@
+"""The Event recorder: one Event with a series, never in the way."""
+
+import asyncio
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube.client import Client
+from kube.events import NOTE_LIMIT, QUEUE_LIMIT, EventRecorder, Reference, truncate
+from tests.support.faults import Answer, FaultyTransport, LostAnswer, Refused
+from tests.support.memory_api import MemoryApi
+
+pytestmark = pytest.mark.looptime
+
+
+def about(version: int = 1, name: str = "train") -> Reference:
+    return Reference(
+        api_version="v1", kind="Thing", name=name, namespace="ns", uid="uid-1", resource_version=str(version)
+    )
+
+
+def recorder(transport) -> EventRecorder:
+    return EventRecorder(Client(transport), reporting_controller="jobset", reporting_instance="jobset-host")
+
+
+@contextlib.asynccontextmanager
+async def running(events: EventRecorder):
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(events.run())
+        yield
+        task.cancel()
+
+
+def stored(api: MemoryApi) -> list[dict]:
+    return list(api.objects("events").values())
+
+
+async def test_an_event_says_what_happened_to_what_and_who_tells():
+    api = MemoryApi()
+    events = recorder(api)
+    async with running(events):
+        events.record(about(7), "Warning", "JobCreationFailed", 'job "a" failed with 100%s')
+        await asyncio.sleep(1)
+    [event] = stored(api)
+    name = event["metadata"]["name"]
+    assert name.startswith("train.")
+    assert int(name.removeprefix("train."), 16) > 0
+    assert event["regarding"] == {
+        "apiVersion": "v1",
+        "kind": "Thing",
+        "name": "train",
+        "namespace": "ns",
+        "uid": "uid-1",
+        "resourceVersion": "7",
+    }
+    assert event["note"] == 'job "a" failed with 100%s', "the note is text, not a format"
+    assert (event["type"], event["reason"], event["action"]) == ("Warning", "JobCreationFailed", "Reconciling")
+    assert (event["reportingController"], event["reportingInstance"]) == ("jobset", "jobset-host")
+    assert "series" not in event
+
+
+async def test_repeated_trouble_on_a_changing_object_is_one_event_with_a_series():
+    api = MemoryApi()
+    events = recorder(api)
+    async with running(events):
+        for attempt in range(5):
+            events.record(about(attempt), "Warning", "JobCreationFailed", f"attempt {attempt}")
+            await asyncio.sleep(10)
+        [event] = stored(api)
+        assert event["series"]["count"] == 2, "the second is written at once, later ones are saved up"
+        await asyncio.sleep(400)
+        [event] = stored(api)
+        assert event["series"]["count"] == 5, "the end of the series is written"
+
+
+async def test_a_long_series_is_written_every_half_hour():
+    api = MemoryApi()
+    events = recorder(api)
+    async with running(events):
+        for _ in range(40):
+            events.record(about(), "Warning", "R", "n")
+            await asyncio.sleep(60)
+        [event] = stored(api)
+        assert 30 <= event["series"]["count"] <= 32
+        assert api.revision == 3, "create, second occurrence, half hour"
+
+
+async def test_what_differs_in_reason_type_or_object_is_another_event_and_so_is_a_later_one():
+    api = MemoryApi()
+    events = recorder(api)
+    async with running(events):
+        events.record(about(), "Warning", "A", "n")
+        events.record(about(), "Normal", "A", "n")
+        events.record(about(), "Warning", "B", "n")
+        events.record(about(name="other"), "Warning", "A", "n")
+        await asyncio.sleep(1)
+        assert len(stored(api)) == 4
+        await asyncio.sleep(400)
+        events.record(about(), "Warning", "A", "n")
+        await asyncio.sleep(1)
+    assert len(stored(api)) == 5
+
+
+async def test_an_unreachable_server_is_tried_for_two_minutes():
+    api = MemoryApi()
+    transport = FaultyTransport(api)
+    events = recorder(transport)
+    async with running(events):
+        rule = transport.inject(Refused(), times=1000)
+        events.record(about(), "Normal", "A", "n")
+        await asyncio.sleep(110)
+        assert stored(api) == []
+        rule.times = 0
+        await asyncio.sleep(15)
+        assert len(stored(api)) == 1
+    assert events.dropped == 0
+
+
+async def test_a_refused_event_is_dropped_counted_and_not_tried_again():
+    api = MemoryApi()
+    transport = FaultyTransport(api)
+    events = recorder(transport)
+    async with running(events):
+        transport.inject(Answer(403))
+        events.record(about(), "Normal", "A", "n")
+        await asyncio.sleep(200)
+    assert (events.dropped, len(transport.writes())) == (1, 1)
+
+
+async def test_a_create_whose_answer_was_lost_is_not_made_twice():
+    api = MemoryApi()
+    transport = FaultyTransport(api)
+    transport.inject(LostAnswer(), verb="create")
+    events = recorder(transport)
+    async with running(events):
+        events.record(about(), "Normal", "A", "n")
+        events.record(about(), "Normal", "A", "n")
+        await asyncio.sleep(100)
+    [event] = stored(api)
+    assert event["series"]["count"] == 2
+    assert events.dropped == 0
+
+
+async def test_an_event_the_server_has_forgotten_is_written_anew():
+    api = MemoryApi()
+    events = recorder(api)
+    async with running(events):
+        events.record(about(), "Normal", "A", "n")
+        await asyncio.sleep(1)
+        [event] = stored(api)
+        api.drop("events", event["metadata"]["name"])
+        events.record(about(), "Normal", "A", "n")
+        await asyncio.sleep(1)
+        [event] = stored(api)
+        assert event["series"]["count"] == 2
+
+
+async def test_a_full_queue_drops_and_counts_and_never_blocks():
+    events = recorder(MemoryApi())
+    for number in range(QUEUE_LIMIT + 7):
+        events.record(about(name=f"t{number}"), "Normal", "A", "n")
+    assert events.dropped == 7
+
+
+async def test_a_clean_stop_writes_what_waits_and_open_counts_within_its_time():
+    api = MemoryApi()
+    events = recorder(api)
+    async with running(events):
+        for _ in range(9):
+            events.record(about(), "Normal", "A", "n")
+            await asyncio.sleep(1)
+        await events.flush(5)
+        assert stored(api)[0]["series"]["count"] == 9
+    stuck = recorder(FaultyTransport(api, choose=lambda _: Refused()))
+    async with running(stuck):
+        stuck.record(about(), "Normal", "B", "n")
+        start = asyncio.get_running_loop().time()
+        await stuck.flush(5)
+        assert asyncio.get_running_loop().time() - start == pytest.approx(5)
+
+
+@given(st.text())
+def test_notes_fit_in_bytes_and_are_cut_between_characters(text):
+    cut = truncate(text * 50)
+    assert len(cut.encode()) <= NOTE_LIMIT
+    if len((text * 50).encode()) <= NOTE_LIMIT:
+        assert cut == text * 50
+    else:
+        assert cut.endswith("…")
+        assert (text * 50).startswith(cut[:-1])
+        assert len(cut.encode()) > NOTE_LIMIT - 4

@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import yaml
@@ -38,21 +38,28 @@ PLUGIN_TIMEOUT = 60.0
 
 LOADER_ERRORS = (ConfigException, OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError)
 
-Load = Callable[[], Awaitable[tuple[Any, float]]]
-"""Reads everything again; gives the library's Configuration and for how many seconds it is good (inf: until a 401)."""
+
+class Loaded(NamedTuple):
+    """The library's Configuration, how many seconds it is good for (inf: until a 401), and "where" for messages."""
+
+    configuration: Any
+    valid_for: float
+    where: str
+
+
+Load = Callable[[], Awaitable[Loaded]]
 
 
 class Credentials:
     """The current endpoint, TLS context and token. `generation` counts renewals."""
 
-    def __init__(self, load: Load, configuration: Any, valid_for: float) -> None:
+    def __init__(self, load: Load, loaded: Loaded) -> None:
         self._load = load
         self._lock = asyncio.Lock()
         self._fingerprint = b""
         self._tls: ssl.SSLContext | None = None
         self.generation = 0
-        self.configuration = configuration
-        self._install(configuration, valid_for)
+        self._install(loaded)
 
     @property
     def server(self) -> str:
@@ -84,8 +91,7 @@ class Credentials:
             if generation != self.generation:
                 return True
             try:
-                configuration, valid_for = await self._load()
-                self._install(configuration, valid_for)
+                self._install(await self._load())
             except KubeconfigError as error:
                 log.warning("credentials not renewed: %s", error)
                 self._due = time.monotonic() + RETRY_PERIOD
@@ -93,13 +99,14 @@ class Credentials:
             self.generation += 1
             return True
 
-    def _install(self, configuration: Any, valid_for: float) -> None:
+    def _install(self, loaded: Loaded) -> None:
+        configuration = loaded.configuration
         if configuration.host.startswith("https"):
             fingerprint = _fingerprint(configuration)
             if fingerprint != self._fingerprint:
-                self._tls, self._fingerprint = _tls(configuration), fingerprint
+                self._tls, self._fingerprint = _tls(configuration, loaded.where), fingerprint
         self.configuration = configuration
-        self._due = time.monotonic() + valid_for
+        self._due = time.monotonic() + loaded.valid_for
 
 
 async def load(kubeconfig: str | None = None, context: str | None = None) -> Credentials:
@@ -110,23 +117,22 @@ async def load(kubeconfig: str | None = None, context: str | None = None) -> Cre
     else:
         path = kubeconfig or env or str(Path.home() / ".kube" / "config")
 
-        async def reload() -> tuple[Any, float]:
+        async def reload() -> Loaded:
             return await _load_file(path, context)
 
-    configuration, valid_for = await reload()
-    return Credentials(reload, configuration, valid_for)
+    return Credentials(reload, await reload())
 
 
-async def _load_in_cluster() -> tuple[Any, float]:
+async def _load_in_cluster() -> Loaded:
     configuration = Configuration()
     try:
         load_incluster_config(client_configuration=configuration, try_refresh_token=False)
     except (ConfigException, OSError) as error:
         raise KubeconfigError(f"in-cluster credentials: {_line(error)}") from error
-    return configuration, TOKEN_PERIOD
+    return Loaded(configuration, TOKEN_PERIOD, "in-cluster credentials")
 
 
-async def _load_file(path: str, context: str | None) -> tuple[Any, float]:
+async def _load_file(path: str, context: str | None) -> Loaded:
     user, where = _inspect(path, context)
     configuration = Configuration()
     try:
@@ -142,8 +148,9 @@ async def _load_file(path: str, context: str | None) -> tuple[Any, float]:
         )
     expiry = getattr(loader, "exec_plugin_expiry", None)
     if expiry is not None:
-        return configuration, max((expiry - datetime.now(UTC)).total_seconds() * 0.8, 1.0)
-    return configuration, TOKEN_PERIOD if {"tokenFile", "auth-provider"} & user.keys() else float("inf")
+        return Loaded(configuration, max((expiry - datetime.now(UTC)).total_seconds() * 0.8, 1.0), where)
+    rotates = {"tokenFile", "auth-provider"} & user.keys()
+    return Loaded(configuration, TOKEN_PERIOD if rotates else float("inf"), where)
 
 
 def _inspect(path: str, context: str | None) -> tuple[dict[str, Any], str]:
@@ -194,14 +201,14 @@ def _fingerprint(configuration: Any) -> bytes:
     return digest.digest()
 
 
-def _tls(configuration: Any) -> ssl.SSLContext:
+def _tls(configuration: Any, where: str) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
         if configuration.cert_file:
             context.load_cert_chain(configuration.cert_file, configuration.key_file)
     except (ssl.SSLError, OSError) as error:
         raise KubeconfigError(
-            f"server {configuration.host}: certificate authority or client certificate unusable: {_line(error)}"
+            f"{where}: certificate authority or client certificate unusable: {_line(error)}"
         ) from error
     if not configuration.verify_ssl:
         context.check_hostname = False

@@ -1,0 +1,192 @@
+"""Kubeconfig and in-cluster credentials: found in the usual order, kept fresh, one clear line when wrong."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import certifi
+import pytest
+import yaml
+from kubernetes_asyncio.config import incluster_config
+
+import kube.config
+from kube.config import load
+from kube.errors import KubeconfigError
+
+
+def write(path: Path, *, server="http://one:8080", user=None, cluster=None, context=None) -> Path:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "dev",
+        "contexts": [{"name": "dev", "context": {"cluster": "c", "user": "u", **(context or {})}}],
+        "clusters": [{"name": "c", "cluster": {"server": server, **(cluster or {})}}],
+        "users": [{"name": "u", "user": {"token": "abc"} if user is None else user}],
+    }
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch, tmp_path):
+    """No configuration but the test's."""
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def in_cluster(monkeypatch, tmp_path) -> Path:
+    file, ca = tmp_path / "token", tmp_path / "ca.crt"
+    file.write_text("pod-token\n")
+    ca.write_text(Path(certifi.where()).read_text())
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(file))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(ca))
+    return file
+
+
+async def test_the_given_path_then_the_variable_then_the_cluster_then_home(monkeypatch, tmp_path):
+    home = tmp_path / "home" / ".kube"
+    home.mkdir(parents=True)
+    write(home / "config", server="http://home")
+    assert (await load()).server == "http://home"
+    in_cluster(monkeypatch, tmp_path)
+    assert (await load()).server == "https://10.0.0.1:443"
+    monkeypatch.setenv("KUBECONFIG", str(write(tmp_path / "env", server="http://env")))
+    assert (await load()).server == "http://env"
+    assert (await load(str(write(tmp_path / "flag", server="http://flag/")))).server == "http://flag"
+
+
+async def test_files_of_the_variable_are_merged(monkeypatch, tmp_path):
+    first = write(tmp_path / "first", context={"cluster": "elsewhere"})
+    second = tmp_path / "second"
+    second.write_text(yaml.safe_dump({"clusters": [{"name": "elsewhere", "cluster": {"server": "http://elsewhere"}}]}))
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(first), str(tmp_path / "missing"), str(second)]))
+    assert (await load()).server == "http://elsewhere"
+
+
+BAD = [
+    ({"server": "one:6443"}, r"server 'one:6443' is not an http or https URL"),
+    ({"context": {"user": "who"}}, r"its user 'who' is not in the file"),
+    ({"context": {"cluster": "where"}}, r"its cluster 'where' is not in the file"),
+    ({"user": {"as": "root", "token": "t"}}, r"impersonation \(`as`\) is not supported"),
+    ({"cluster": {"proxy-url": "socks5://p"}}, r"only http and https proxies"),
+    ({"server": "https://one", "cluster": {"certificate-authority": "/no/such/ca"}}, r"/no/such/ca"),
+    (
+        {"server": "https://one", "cluster": {"certificate-authority-data": "bm90IGEgcGVt"}},
+        r"certificate authority or client",
+    ),
+    ({"server": "https://one", "cluster": {"certificate-authority-data": "%%%"}}, r"context 'dev': certificate"),
+    ({"user": {"exec": {"command": "/no/such/plugin", "apiVersion": "v1"}}}, r"/no/such/plugin"),
+    ({"user": {"tokenFile": "/no/such/token"}}, r"/no/such/token"),
+]
+
+
+@pytest.mark.parametrize(("parts", "message"), BAD, ids=[message for _, message in BAD])
+async def test_a_mistake_is_one_line_that_names_file_context_and_cause(tmp_path, parts, message):
+    path = write(tmp_path / "config", **parts)
+    with pytest.raises(KubeconfigError, match=message) as caught:
+        await load(str(path))
+    line = str(caught.value)
+    assert "\n" not in line
+    assert str(path) in line
+    assert "context 'dev'" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "no such file; give --kubeconfig"),
+        ("", "not a kubeconfig"),
+        ("{a: [", "not YAML"),
+        ("just text", "not a kubeconfig"),
+        ("apiVersion: v1\nkind: Config\n", r"context None: no such context \(the file has: none\)"),
+    ],
+)
+async def test_what_is_no_kubeconfig_is_told(tmp_path, text, message):
+    path = tmp_path / "config"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(KubeconfigError, match=message):
+        await load(str(path))
+
+
+async def test_another_context_can_be_chosen_and_a_missing_one_lists_what_there_is(tmp_path):
+    with pytest.raises(KubeconfigError, match=r"context 'prod': no such context \(the file has: dev\)"):
+        await load(str(write(tmp_path / "config")), context="prod")
+
+
+class Time:
+    """Stands in for the time module in kube.config."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Time:
+    fake = Time()
+    monkeypatch.setattr(kube.config, "time", fake)
+    return fake
+
+
+async def test_a_rotated_token_is_picked_up_in_a_pod_and_from_a_file(monkeypatch, tmp_path, clock):
+    pod = in_cluster(monkeypatch, tmp_path)
+    inside = await load()
+    file = tmp_path / "token-file"
+    file.write_text("first\n")
+    outside = await load(str(write(tmp_path / "config", user={"tokenFile": str(file)})))
+    assert await inside.headers() == {"Authorization": "Bearer pod-token"}
+    assert await outside.headers() == {"Authorization": "Bearer first"}, "no newline may get into a header"
+    pod.write_text("new-pod-token")
+    file.write_text("second")
+    assert await outside.headers() == {"Authorization": "Bearer first"}
+    clock.now += 61
+    assert await inside.headers() == {"Authorization": "Bearer new-pod-token"}
+    assert await outside.headers() == {"Authorization": "Bearer second"}
+
+
+async def test_credentials_that_cannot_be_renewed_stay_and_are_tried_again(tmp_path, clock):
+    file = tmp_path / "token-file"
+    file.write_text("first")
+    credentials = await load(str(write(tmp_path / "config", user={"tokenFile": str(file)})))
+    file.unlink()
+    clock.now += 61
+    assert await credentials.headers() == {"Authorization": "Bearer first"}
+    file.write_text("second")
+    assert await credentials.headers() == {"Authorization": "Bearer first"}, "not at every request"
+    clock.now += 11
+    assert await credentials.headers() == {"Authorization": "Bearer second"}
+
+
+async def test_an_exec_plugin_runs_once_until_its_token_nears_its_end_or_is_refused(tmp_path, clock):
+    runs = tmp_path / "runs"
+    expiry = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 1000))
+    answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(
+        "import json, pathlib\n"
+        f"runs = pathlib.Path({str(runs)!r})\n"
+        "count = int(runs.read_text()) + 1 if runs.exists() else 1\n"
+        "runs.write_text(str(count))\n"
+        f"answer = json.loads({json.dumps(answer)!r})\n"
+        f"answer['status'] = {{'token': f'token-{{count}}', 'expirationTimestamp': {expiry!r}}}\n"
+        "print(json.dumps(answer))\n"
+    )
+    user = {"exec": {"apiVersion": answer["apiVersion"], "command": sys.executable, "args": [str(plugin)]}}
+    credentials = await load(str(write(tmp_path / "config", user=user)))
+    for _ in range(3):
+        assert await credentials.headers() == {"Authorization": "Bearer token-1"}
+    clock.now += 700
+    assert await credentials.headers() == {"Authorization": "Bearer token-1"}
+    clock.now += 150
+    assert await credentials.headers() == {"Authorization": "Bearer token-2"}
+    generation = credentials.generation
+    assert await credentials.renew(generation)
+    assert await credentials.renew(generation), "two requests that were refused together renew once"
+    assert await credentials.headers() == {"Authorization": "Bearer token-3"}

@@ -185,7 +185,7 @@ class WorkQueue(Generic[K]):
         while self._ready:
             _, token, key = heapq.heappop(self._ready)
             entry = self._waiting.get(key)
-            if entry is None or entry.token != token or key in self._working:
+            if entry is None or entry.token != token:
                 continue
             del self._waiting[key]
             now = self._now()

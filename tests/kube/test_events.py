@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kube.client import Client
 from kube.events import NOTE_LIMIT, QUEUE_LIMIT, EventRecorder, Reference, truncate
-from tests.support.faults import Answer, FaultyTransport, LostAnswer, Refused
+from tests.support.faults import Answer, FaultyTransport, LostAnswer, Refused, SlowAnswer
 from tests.support.memory_api import MemoryApi
 
 pytestmark = pytest.mark.looptime
@@ -141,6 +141,21 @@ async def test_a_create_whose_answer_was_lost_is_not_made_twice():
     [event] = stored(api)
     assert event["series"]["count"] == 2
     assert events.dropped == 0
+
+
+async def test_a_second_occurrence_while_the_first_is_being_written_is_written_too():
+    api = MemoryApi()
+    transport = FaultyTransport(api)
+    for fault in (SlowAnswer(5), LostAnswer()):
+        transport.inject(fault, verb="create")
+        events = recorder(transport)
+        async with running(events):
+            events.record(about(), "Normal", type(fault).__name__, "n")
+            await asyncio.sleep(1)
+            events.record(about(), "Normal", type(fault).__name__, "n")
+            await asyncio.sleep(100)
+        [event] = [event for event in stored(api) if event["reason"] == type(fault).__name__]
+        assert event["series"]["count"] == 2
 
 
 async def test_an_event_the_server_has_forgotten_is_written_anew():

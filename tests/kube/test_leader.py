@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from kube.client import Client
 from kube.leader import LeaderElector, LeadershipLostError, LeaseConfig, identity
 from kube.transport import Request
-from tests.support.faults import Answer, Fault, FaultyTransport, Late, LostAnswer, LostRequest, Refused, Stale
+from tests.support.faults import (
+    Answer,
+    Fault,
+    FaultyTransport,
+    Late,
+    LostAnswer,
+    LostRequest,
+    Refused,
+    SlowAnswer,
+    Stale,
+)
 from tests.support.memory_api import MemoryApi
 from tests.support.virtual import run
 
@@ -154,6 +164,26 @@ def test_losing_the_api_server_is_losing_the_lease_at_the_deadline():
     run(main)
 
 
+def test_a_leader_counts_from_when_it_asked_not_from_when_it_was_answered():
+    """The record is as old as the request; the others count from there."""
+
+    async def main():
+        api = MemoryApi()
+        transport = FaultyTransport(api)
+        one = elector(transport)
+        async with leading(one):
+            await asyncio.sleep(20)
+            transport.choose = lambda request: SlowAnswer(4.5) if request.verb == "patch" else None
+            revision = api.revision
+            while api.revision == revision:  # noqa: ASYNC110 - the server's own count
+                await asyncio.sleep(0.1)
+            written = clock()
+            await asyncio.sleep(4.6)
+            assert one._renewed_at <= written
+
+    run(main)
+
+
 def test_a_lease_taken_by_somebody_else_ends_the_work_at_once():
     async def main():
         api = MemoryApi()
@@ -236,7 +266,10 @@ def network(rng: random.Random, rate: float):
         if rng.random() > rate:
             return None
         late = Late(rng.choice([0.5, 4, 12, 25]))
-        return rng.choice([LostAnswer(), LostRequest(), late, late, Answer(500), Answer(409), Refused(), Stale()])
+        slow = SlowAnswer(rng.choice([1, 4.5]))
+        return rng.choice(
+            [LostAnswer(), LostRequest(), late, late, slow, slow, Answer(500), Answer(409), Refused(), Stale()]
+        )
 
     return choose
 

@@ -81,6 +81,15 @@ async def test_a_delayed_key_comes_in_time_and_the_earliest_wish_wins():
             await queue.get()
 
 
+async def test_a_higher_priority_does_not_put_a_key_off():
+    queue = WorkQueue[str]()
+    start = clock()
+    queue.add_after("a", 10, LOW_PRIORITY)
+    queue.add_after("a", 60, 0)
+    await queue.get()
+    assert clock() - start == pytest.approx(10)
+
+
 async def test_an_add_overtakes_a_delay():
     queue = WorkQueue[str]()
     queue.add_after("a", 3600)

@@ -65,6 +65,13 @@ class Late:
 
 
 @dataclass(frozen=True)
+class SlowAnswer:
+    """The request is carried out at once, and the answer takes `seconds` (lost if that is more than the timeout)."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Stale:
     """A read is answered with what the same read was answered before (the oldest answer kept)."""
 
@@ -85,7 +92,7 @@ class Repeat:
     times: int = 2
 
 
-Fault = Answer | Refused | LostRequest | LostAnswer | Late | Stale | Cut | Repeat
+Fault = Answer | Refused | LostRequest | LostAnswer | Late | SlowAnswer | Stale | Cut | Repeat
 
 
 class Killed(BaseException):
@@ -171,6 +178,12 @@ class FaultyTransport:
                 await self.inner.send(request)
                 await asyncio.sleep(request.timeout)
                 raise lost
+            case SlowAnswer(seconds):
+                response = await self.inner.send(request)
+                await asyncio.sleep(min(seconds, request.timeout))
+                if seconds > request.timeout:
+                    raise lost
+                return response
             case Late(seconds):
                 return await self._send_late(request, seconds, lost)
             case _:

@@ -89,7 +89,10 @@ Objects = list[T]
 
 @dataclass(slots=True)
 class _Pin(Generic[T]):
-    """A key whose visible value is ours until the watch reaches `version`. `written` None means deleted by us."""
+    """A key whose visible value is ours until the watch reaches `version`.
+
+    `written` None means deleted by us: nothing with that uid is shown until the watch tells of its deletion.
+    """
 
     version: int
     uid: str
@@ -162,13 +165,16 @@ class Store(Generic[T]):
         self._set(key, obj)
 
     def overlay_deleted(self, namespace: str, name: str, uid: str) -> None:
-        """Hide the object with that uid, which the API server said is gone, until the watch says so too."""
+        """Hide the object with that uid, which the API server said is gone, until the watch says so too.
+
+        Also when the cache has not seen it yet; a uid never comes back, so hiding it too long does no harm.
+        """
         key = namespace, name
         current = self._objects.get(key)
-        if current is None or current.metadata.uid != uid:
+        if current is not None and current.metadata.uid != uid:
             return
         pin = self._pins.get(key)
-        self._pin(key, _Pin(version_of(current), uid, None, pin.watched if pin else current, 0.0))
+        self._pin(key, _Pin(0, uid, None, pin.watched if pin else current, 0.0))
         self._set(key, None)
 
     def _pin(self, key: Key, pin: _Pin[T]) -> None:

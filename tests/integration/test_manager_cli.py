@@ -1,0 +1,178 @@
+"""How the manager starts and refuses to: exit codes and the one line that says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app import local
+from app.metrics_server import self_signed
+from devcluster.assets import Sources
+from devcluster.cluster import Cluster, running
+from devcluster.spec import ClusterSpec
+from tests.support.cluster import kubectl, request, wait_for
+from tests.support.jobs import JOBSETS, group, manifest
+
+COMMAND = [sys.executable, "-m", "app", "manager"]
+HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
+
+
+def run(*flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **environment}
+    command = [*COMMAND, *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=env)  # noqa: S603 - ourselves
+
+
+def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """Ended with 1 and one line that holds all the words."""
+    assert done.returncode == 1, done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("jobset manager: "), done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in last
+
+
+def test_help_teaches():
+    done = run("--help")
+    assert done.returncode == 0
+    assert "--feature-gates" in done.stdout
+    assert "examples:" in done.stdout
+
+
+def test_an_unknown_flag_is_wrong_usage():
+    done = run("--colour=red")
+    assert done.returncode == 2
+    assert "--colour" in done.stderr
+
+
+def test_gos_single_dash_flags_are_taken(tmp_path):
+    refused(run(f"-config={tmp_path}/none.yaml"), "none.yaml", "No such file")
+
+
+def test_a_bad_feature_gate_is_named():
+    refused(run("--feature-gates=Nope=true"), "unknown feature gate 'Nope'")
+
+
+def test_a_bad_configuration_names_file_and_field(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text(HEAD + "webhok: {}\n")
+    done = run(f"--config={file}")
+    assert done.returncode == 1
+    assert str(file) in done.stderr
+    assert "webhok: unknown field" in done.stderr
+
+
+def test_a_bad_log_level_is_named():
+    refused(run("--zap-log-level=loud"), "--zap-log-level=loud")
+
+
+def test_a_missing_kubeconfig_is_named(tmp_path):
+    refused(run(f"--kubeconfig={tmp_path}/none"), f"{tmp_path}/none")
+
+
+def test_a_kubeconfig_that_is_none_is_named(tmp_path):
+    file = tmp_path / "kubeconfig"
+    file.write_text("hello: [")
+    refused(run(f"--kubeconfig={file}"), str(file))
+
+
+def test_a_server_that_does_not_answer_is_named(tmp_path, api_server: Cluster):
+    config = yaml.safe_load(api_server.kubeconfig.read_text())
+    port = local.free_port()
+    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    refused(run(f"--kubeconfig={file}", "--metrics-bind-address=0"), str(port))
+
+
+def test_a_cluster_without_the_crd_is_told_so(tmp_path, binaries: Path):
+    spec = ClusterSpec(name="bare", profile="api")
+    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path) as bare:
+        refused(run(f"--kubeconfig={bare.kubeconfig}"), "does not serve jobsets", "manifests/install.yaml")
+
+
+def test_a_taken_port_is_named(tmp_path, api_server: Cluster):
+    local.install(api_server, webhook_port=None)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        flags = (f"--health-probe-bind-address=127.0.0.1:{port}", "--metrics-bind-address=0")
+        refused(run(f"--kubeconfig={api_server.kubeconfig}", *flags), f"127.0.0.1:{port}", "another process has it")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Ports of our own, certificates from a folder, a lease of our own."""
+    sections = {
+        "webhook": {"certDir": str(tmp_path)},
+        "internalCertManagement": {"enable": False},
+        "leaderElection": {"resourceName": f"lease-{tmp_path.name.lower().replace('_', '-')}"},
+    }
+    body = local.configuration(local.free_port(), local.free_port(), **sections)
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(body))
+    return file
+
+
+def start(cluster: Cluster, config: Path, *flags: str) -> local.Manager:
+    body = yaml.safe_load(config.read_text())
+    log = config.with_suffix(".log")
+    with log.open("wb") as output:
+        command = [*COMMAND, f"--config={config}", f"--kubeconfig={cluster.kubeconfig}", *flags]
+        process = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: S603 - ourselves
+    address = body["health"]["healthProbeBindAddress"]
+    return local.Manager(process, log, f"http://{address}/readyz", body["webhook"]["port"])
+
+
+def test_the_reconcile_loop_runs_without_webhooks(api_server: Cluster, namespace: str, config: Path):
+    local.install(api_server, webhook_port=None)
+    body = {**manifest(group(replicas=2)), "metadata": {"name": "alone", "namespace": namespace}}
+    assert request(api_server, "POST", JOBSETS.format(namespace), body)[0] == 201
+    manager = start(api_server, config, "--webhooks=false", "--leader-elect=false")
+    try:
+        path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+        wait_for(lambda: len(request(api_server, "GET", path)[1]["items"]) == 2, what=f"Jobs; {manager.tail()}")
+    finally:
+        assert local.stop(manager) == 0, manager.tail()
+
+
+def test_webhooks_run_without_the_reconcile_loop_on_given_certificates(
+    api_server: Cluster, namespace: str, config: Path
+):
+    local.install(api_server, webhook_port=None)
+    certificate, key = self_signed()
+    (config.parent / "tls.crt").write_bytes(certificate)
+    (config.parent / "tls.key").write_bytes(key)
+    manager = start(api_server, config, "--controllers=false")
+    try:
+        wait_for(lambda: "webhooks serve" in manager.log.read_text(), what="the webhooks")
+        review = {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {"uid": "1", "operation": "CREATE", "object": manifest(group())},
+        }
+        tls = ssl.create_default_context(cadata=certificate.decode())
+        call = urllib.request.Request(
+            f"https://localhost:{manager.webhook_port}/mutate-jobset-x-k8s-io-v1alpha2-jobset",
+            data=json.dumps(review).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(call, context=tls, timeout=10) as answer:  # noqa: S310 - https, see above
+            assert json.load(answer)["response"]["allowed"] is True
+        path = JOBSETS.format(namespace)
+        body = {**manifest(group()), "metadata": {"name": "idle", "namespace": namespace}}
+        assert request(api_server, "POST", path, body)[0] == 201
+    finally:
+        manager.process.send_signal(signal.SIGINT)
+        assert manager.process.wait(15) == 0, manager.tail()
+    assert kubectl(api_server, "get", "jobs", "-o", "name", namespace=namespace) == ""

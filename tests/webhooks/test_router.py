@@ -167,6 +167,7 @@ async def test_an_endless_body_costs_bounded_memory_and_is_not_read_to_the_end()
     tracemalloc.stop()
     assert answer(http.body)["status"]["code"] == 413
     assert http.headers["connection"] == "close"
+    assert http.chunks_read * 65536 <= 4 * MAX_BODY + 65536
     assert peak < 2 * MAX_BODY
 
 

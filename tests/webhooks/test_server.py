@@ -123,6 +123,8 @@ async def test_stopping_finishes_what_runs_and_takes_nothing_new():
                     break
                 writer.close()
                 await asyncio.sleep(0.01)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(served), 0.5)
         assert not asked.done()
         slow.release.set()
         assert await asked is True

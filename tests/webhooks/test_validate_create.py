@@ -301,6 +301,7 @@ def test_7b_restarting_jobs_limits_the_replicas(replicas: int):
 
 
 ACCEPTED = {
+    "the longest pod name": stored(jobset(rjob(replicas=10, parallelism=10, completions=10), name="n" * 45)),
     "plain": jobset(),
     "no replicated jobs": {**jobset(), "spec": {"replicatedJobs": []}},
     "replicas 0": jobset(rjob(replicas=0, completions=None)),

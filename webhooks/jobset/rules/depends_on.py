@@ -17,6 +17,6 @@ def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Row 5e: only names that stand earlier; its own would never be reached."""
     earlier = {other.rjob.name for other in subject.entries[: entry.index]}
     for k, wanted in enumerate(entry.rjob.depends_on or ()):
-        if wanted.name not in earlier or wanted.name == entry.rjob.name:
+        if wanted.name not in earlier:
             detail = f"replicatedJob: {entry.rjob.name} cannot depend on replicatedJob: {wanted.name}"
             yield invalid(entry.path.at("dependsOn", k, "name"), wanted.name, detail)

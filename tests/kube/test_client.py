@@ -29,7 +29,7 @@ from kube.errors import (
 from kube.patches import merge_diff, pointer
 from kube.resources import JOBS, LEASES, NODES, PODS
 from kube.transport import Request, Response, TokenBucket
-from tests.support.faults import Answer, FaultyTransport, LostAnswer, Refused, Stale
+from tests.support.faults import Answer, FaultyTransport, Killed, LostAnswer, Refused, Stale, kill_at
 from tests.support.kube_objects import THINGS, Thing
 from tests.support.memory_api import MemoryApi, merge
 
@@ -283,3 +283,16 @@ def test_a_merge_diff_leads_from_old_to_new_and_is_empty_for_equals(old, new):
 
 def test_pointers_escape_what_label_keys_contain():
     assert pointer("metadata", "labels", "a/b~c", 0) == "/metadata/labels/a~1b~0c/0"
+
+
+async def test_a_kill_point_ends_the_process_before_its_nth_write():
+    api = MemoryApi()
+    transport = FaultyTransport(api, before_write=kill_at(3))
+    client = Client(transport)
+    await client.create(THINGS, {"metadata": {"name": "a"}}, namespace="ns")
+    await client.get(THINGS, "a", namespace="ns")
+    await client.patch(THINGS, "a", {"x": 1}, namespace="ns")
+    with pytest.raises(Killed):
+        await client.delete(THINGS, "a", namespace="ns")
+    assert list(api.objects("things")) == [("ns", "a")]
+    assert [call.verb for call in transport.writes()] == ["create", "patch", "delete"]

@@ -51,6 +51,9 @@ WORKERS = 8
 SYNC_TIMEOUT = 120.0
 """Seconds until the caches have to be filled."""
 
+ADMISSION_ONLY = ("ElasticJobSet", "InPlaceRestart")
+"""Feature gates that admission honours and the reconcile loop does not act on yet."""
+
 STOP_TIMEOUT = 7.0
 """Seconds for what runs to end; the pod is killed 10 s after it was asked to stop."""
 
@@ -256,6 +259,9 @@ class _Manager:
 
     async def _control(self, group: asyncio.TaskGroup) -> None:
         """Fill the caches, wait for the lease, reconcile."""
+        for gate in ADMISSION_ONLY:
+            if self.options.gates[gate]:
+                log.warning("feature gate %s: admission honours it, the reconcile loop does not act on it yet", gate)
         watches = Watches(self.client)
         self._spawn(group, watches.run(), "watches")
         await watches.wait_synced(SYNC_TIMEOUT)

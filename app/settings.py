@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from api.features import FeatureGateError, FeatureGates
@@ -46,7 +55,14 @@ Duration = Annotated[float, BeforeValidator(parse_duration)]
 class _Section(BaseModel):
     """A part of the file: camelCase names, no unknown fields, no silent conversions."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True, frozen=True, populate_by_name=True)
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True, frozen=True)
+
+    @field_validator("*")
+    @classmethod
+    def _default_when_empty(cls, value: Any, info: ValidationInfo) -> Any:
+        """Empty texts and zero durations mean the default, as in every Kubernetes component configuration."""
+        empty = value == "" or (isinstance(value, float) and value == 0)
+        return cls.model_fields[str(info.field_name)].default if empty else value
 
 
 class WebhookSettings(_Section):
@@ -58,11 +74,6 @@ class WebhookSettings(_Section):
     """Address to listen on; empty = all. A name or address given here is put into our own certificate."""
     cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 (the path that manifests mount)
     """Folder with tls.crt and tls.key."""
-
-    @field_validator("cert_dir")
-    @classmethod
-    def _default_when_empty(cls, value: str) -> str:
-        return value or cls().cert_dir
 
 
 class LeaderElectionSettings(_Section):
@@ -79,11 +90,6 @@ class LeaderElectionSettings(_Section):
     resource_name: str = "6d4f6a47.jobset.x-k8s.io"
     resource_namespace: str = ""
     """Namespace of the lease; empty = the manager's own."""
-
-    @field_validator("lease_duration", "renew_deadline", "retry_period", "resource_lock", "resource_name")
-    @classmethod
-    def _default_when_zero(cls, value: Any, info: Any) -> Any:
-        return value or cls.model_fields[info.field_name].default
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

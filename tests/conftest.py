@@ -6,6 +6,7 @@ that no test's timeout pays for that. The fixtures hold nothing that belongs to 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from devcluster.cluster import Cluster, running
 from devcluster.errors import DevclusterError
 from devcluster.spec import ClusterSpec, FakeNodes
 from tests.support.cluster import drop_namespace, new_namespace
+
+# looptime's plugin asks the policy for a loop even around a synchronous test; if none was ever set, the policy makes one
+# that is never closed, and some later test fails with a ResourceWarning.
+asyncio.set_event_loop(None)
 
 TESTS = Path(__file__).parent
 KINDS = ("integration", "e2e")

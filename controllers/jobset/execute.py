@@ -103,10 +103,11 @@ class Executor:
         deletions = [action for action in plan.actions if isinstance(action, DeleteJob)]
         errors = await each(deletions, lambda action: self._delete_job(js, action))
         services = [action for action in plan.actions if isinstance(action, CreateService)]
-        failed = await each(services, lambda action: self._create_service(js, action))
+        failed = await each(services, lambda action: self._ensure(js, SERVICES, action.body, self.caches.services))
         self._report(js, "HeadlessServiceCreationFailed", failed)
         claims = [action for action in plan.actions if isinstance(action, CreateClaim)]
-        unclaimed = await each(claims, lambda action: self._create_claim(js, action))
+        claim = PERSISTENT_VOLUME_CLAIMS
+        unclaimed = await each(claims, lambda action: self._ensure(js, claim, action.body, self.caches.claims))
         self._report(js, "PVCCreationFailed", unclaimed)
         return [*errors, *failed, *unclaimed]
 
@@ -158,22 +159,14 @@ class Executor:
             job = await self.client.patch(JOBS, action.name, action.patch, namespace=namespace, type=Job)
         self.caches.jobs.overlay(job)
 
-    async def _create_service(self, js: JobSet, action: CreateService) -> None:
+    async def _ensure(self, js: JobSet, resource: Resource, body: JSON, cache: Store[Owned]) -> None:
+        """Create an object unless one of its name is there: that one then serves, whoever made it (5.10, 5.11)."""
         namespace = js.metadata.namespace
         try:
-            service = await self.client.create(SERVICES, action.body, namespace=namespace, type=Owned)
+            found = await self.client.create(resource, body, namespace=namespace, type=Owned)
         except AlreadyExists:
-            name = action.body["metadata"]["name"]
-            service = await self.client.get(SERVICES, name, namespace=namespace, type=Owned)
-        self.caches.services.overlay(service)
-
-    async def _create_claim(self, js: JobSet, action: CreateClaim) -> None:
-        namespace = js.metadata.namespace
-        try:
-            claim = await self.client.create(PERSISTENT_VOLUME_CLAIMS, action.body, namespace=namespace, type=Owned)
-        except AlreadyExists:
-            claim = await self.client.get(PERSISTENT_VOLUME_CLAIMS, action.name, namespace=namespace, type=Owned)
-        self.caches.claims.overlay(claim)
+            found = await self.client.get(resource, body["metadata"]["name"], namespace=namespace, type=Owned)
+        cache.overlay(found)
 
     async def _write_status(self, js: JobSet, status: JobSetStatus) -> None:
         """One merge patch, conditional on the state that was planned on."""

@@ -31,7 +31,10 @@ def test_defaults_are_those_of_the_go_manager():
 
 
 def test_zero_and_empty_values_mean_the_default():
-    settings = parse(HEAD + "leaderElection: {leaseDuration: 0s, resourceName: ''}\nwebhook: {certDir: '', host: null}")
+    settings = parse(
+        HEAD
+        + "leaderElection: {leaseDuration: 0s, resourceName: ''}\nwebhook: {certDir: '', host: null}\nmetrics: {bindAddress: ''}"
+    )
     assert settings == parse(HEAD)
 
 

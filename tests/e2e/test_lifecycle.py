@@ -73,6 +73,31 @@ def test_deleting_the_set_deletes_everything_it_made(sets):
     assert left == ""
 
 
+def test_volume_claims_are_mounted_and_go_with_the_set_unless_retained(sets):
+    size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    policies = [
+        {"templates": [{"metadata": {"name": "scratch"}, "spec": size}]},
+        {
+            "templates": [{"metadata": {"name": "model"}, "spec": size}],
+            "retentionPolicy": {"whenDeleted": "Retain"},
+        },
+    ]
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("scratch", "model")]
+    container = {"name": "main", "image": "busybox", "volumeMounts": mounts}
+    sets.apply(manifest(group(pod={"containers": [container]}), volumeClaimPolicies=policies))
+    pod = wait_for(sets.pods)[0]
+    claims = {v["persistentVolumeClaim"]["claimName"] for v in pod["spec"]["volumes"] if "persistentVolumeClaim" in v}
+    assert claims == {"scratch-js", "model-js"}
+    kubectl(sets.cluster, "delete", "jobset", "js", "--cascade=foreground", namespace=sets.namespace)
+
+    def left() -> list[str]:
+        found = kubectl(sets.cluster, "get", "pvc", "-o", "json", namespace=sets.namespace)
+        items = json.loads(found)["items"]
+        return [item["metadata"]["name"] for item in items if "deletionTimestamp" not in item["metadata"]]
+
+    wait_for(lambda: left() == ["model-js"], what="only the retained claim is left")
+
+
 def test_failures_beyond_the_maximum_end_the_set(sets):
     sets.apply(manifest(group(replicas=2), failurePolicy={"maxRestarts": 1}))
     for restarts in range(2):

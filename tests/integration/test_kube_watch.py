@@ -164,8 +164,8 @@ async def test_own_writes_show_at_once_and_come_back_as_echoes(api_server, names
                 for number in range(60):
                     group.create_task(create(f"j{number}"))
             assert len(informer.store) == 60
-            await client.delete(JOBS, "j0", namespace=namespace, propagation_policy="Background")
             uid = (informer.store.get(namespace, "j0") or pytest.fail("j0 is not cached")).metadata.uid
+            await client.delete(JOBS, "j0", namespace=namespace, propagation_policy="Background")
             informer.store.overlay_deleted(namespace, "j0", uid)
             assert len(informer.store) == 59
 

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 from urllib.parse import parse_qs
 
-from app.serving import Address, Message, Server, bind, respond
+from app.serving import DRAIN_SECONDS, MAX_CONNECTIONS, respond
+from webhooks.server import Address, Message, Server, bind
 
 Check = Callable[[], Awaitable[str | None]]
 """None = fine, else what is wrong. Raising says the same with the error's text."""
@@ -49,7 +50,8 @@ class Health:
 
     def server(self, address: Address) -> Server:
         """Bind now (raises `BindError`); the answer's `run` serves."""
-        return Server(self, bind(address, "health probes"))
+        listener = bind(address, "health probes")
+        return Server(self, listener, max_connections=MAX_CONNECTIONS, drain_seconds=DRAIN_SECONDS)
 
     async def __call__(
         self, scope: Message, _receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]

@@ -41,7 +41,7 @@ from kube.transport import HttpTransport
 from kube.workqueue import WorkQueue
 from webhooks.jobset.handlers import jobset_handlers
 from webhooks.router import create_app
-from webhooks.server import BindError, WebhookServer, bind
+from webhooks.server import BindError, Server, bind
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +157,7 @@ class _Manager:
     client: Client
     metrics: Metrics
     queue: WorkQueue[Request] | None = None
-    server: WebhookServer | None = None
+    server: Server | None = None
     certificates: CertificateSource | None = None
     recorder: EventRecorder | None = None
     stopping: bool = False
@@ -236,7 +236,7 @@ class _Manager:
     async def _start_webhooks(self, group: asyncio.TaskGroup) -> None:
         """Serve admission as soon as there is a certificate that the API server trusts."""
         settings = self.options.settings
-        listener = bind(settings.webhook.host, settings.webhook.port)
+        listener = bind((settings.webhook.host, settings.webhook.port), "webhooks")
         context = server_context(settings.tls.min_version, settings.tls.cipher_suites)
         certificates: CertificateSource
         if settings.internal_cert_management.enable:
@@ -252,7 +252,7 @@ class _Manager:
         self._spawn(group, certificates.run(), "certificates")
         await certificates.ready.wait()
         app = create_app(jobset_handlers(self.options.gates), metrics=self.metrics.webhooks)
-        self.server = WebhookServer(app, listener, context)
+        self.server = Server(app, listener, context)
         self._spawn(group, self.server.run(), "webhooks")
         await self.server.started.wait()
         log.info("webhooks serve on port %d", self.server.port)

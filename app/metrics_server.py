@@ -21,13 +21,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from app.metrics import CertificateHooks, Metrics
-from app.serving import Address, Message, Server, bind, respond
+from app.serving import DRAIN_SECONDS, MAX_CONNECTIONS, respond
 from app.settings import TLSSettings
 from certs.source import Live
 from certs.tls import CertificateError, server_context
 from kube.client import Client
 from kube.errors import KubeError
 from kube.resources import Resource
+from webhooks.server import Address, Message, Server, bind
 
 log = logging.getLogger(__name__)
 
@@ -290,7 +291,8 @@ def metrics_server(
     """
     live = Live(server_context(tls.min_version, tls.cipher_suites))
     app = MetricsApp(metrics, Guard(ApiReviewer(client)))
-    server = Server(app, bind(address, "metrics"), tls=live.context)
+    listener = bind(address, "metrics")
+    server = Server(app, listener, live.context, max_connections=MAX_CONNECTIONS, drain_seconds=DRAIN_SECONDS)
     whole = MetricsServer(server, live, Path(cert_dir), metrics.certificates)
     try:
         if not whole.load():

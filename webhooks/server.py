@@ -1,7 +1,7 @@
-"""The HTTPS server of the webhooks, inside our own event loop.
+"""HTTP servers inside our own event loop: for the webhooks, and for whatever else the manager serves.
 
 The socket is bound by us, so that a taken port is an error to be told and not an exit; signals stay with the manager;
-the certificate may change under a running server (`certs.tls.install`).
+the certificate may change under a running server (`certs.tls.install`). Must not know what is served.
 """
 
 import asyncio
@@ -9,58 +9,69 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any
 
 import uvicorn
 
+Message = MutableMapping[str, Any]
+App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
+"""An ASGI application."""
+
+Address = tuple[str, int]
+"""Host ("" = every interface) and TCP port (0 = any free one)."""
+
 BACKLOG = 2048
+
+KEEP_ALIVE = 75
+"""Seconds that an idle connection is kept: longer than the pauses between the API server's calls."""
 
 
 class BindError(OSError):
     """The address cannot be listened on; one line says which and why."""
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A bound socket; `host` "" is every interface, `port` 0 is any free one. Raises `BindError`."""
-    family, address = _address(host)
-    listener = socket.socket(family, socket.SOCK_STREAM)
+def bind(address: Address, purpose: str) -> socket.socket:
+    """A listening socket. Raises `BindError` with one line that says where, why, and for what (`purpose`)."""
+    host, port = address
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        listener.bind((address, port))
-        listener.listen(BACKLOG)
-        listener.setblocking(False)
+        return _listen(host, port)
     except OSError as error:
-        listener.close()
-        where = f"{host or '*'}:{port}"
-        hint = (
-            "another process has it: stop that one or set webhook.port"
-            if error.errno == errno.EADDRINUSE
-            else "check webhook.host"
-        )
-        raise BindError(f"cannot listen on {where} for webhooks: {error.strerror} ({hint})") from error
-    return listener
+        where = f"[{host}]:{port}" if ":" in host else f"{host or '*'}:{port}"
+        hint = "another process has it: stop that one or choose another port"
+        hint = hint if error.errno == errno.EADDRINUSE else "give an address of this machine and a port you may use"
+        raise BindError(f"cannot listen on {where} for {purpose}: {error.strerror} ({hint})") from error
 
 
-def _address(host: str) -> tuple[socket.AddressFamily, str]:
-    if ":" in host:
-        return socket.AF_INET6, host
+def _listen(host: str, port: int) -> socket.socket:
     if not host and socket.has_dualstack_ipv6():
-        return socket.AF_INET6, "::"
-    return socket.AF_INET, host
+        with contextlib.suppress(OSError):  # the kernel knows IPv6 but the machine has it switched off
+            return socket.create_server(("", port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
+    family = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM)[0][0]  # noqa: S104 (all = asked for)
+    return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
-class WebhookServer:
-    """One server over one socket. `started` is set once connections are taken; `run` ends after `stop` was called."""
+class Server:
+    """Serves `app` on a bound socket. `started` is set once it answers; `run` ends after `stop` or cancellation.
 
-    def __init__(self, app: Any, listener: socket.socket, context: ssl.SSLContext, *, drain_seconds: int = 8) -> None:
+    `tls` None means plain HTTP. Beyond `max_connections` the next one is answered with 503.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        listener: socket.socket,
+        tls: ssl.SSLContext | None = None,
+        *,
+        drain_seconds: int = 8,
+        max_connections: int | None = None,
+    ) -> None:
         self.started = asyncio.Event()
         self.port: int = listener.getsockname()[1]
         self._listener = listener
         config = uvicorn.Config(
             app,
+            interface="asgi3",
             http="httptools",
             ws="none",
             lifespan="off",
@@ -69,27 +80,34 @@ class WebhookServer:
             server_header=False,
             proxy_headers=False,
             backlog=BACKLOG,
-            timeout_keep_alive=75,
+            limit_concurrency=max_connections,
+            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=drain_seconds,
-            ssl_context_factory=lambda _config, _default: context,
+            ssl_context_factory=(lambda _config, _default: tls) if tls else None,
         )
         self._server = _Server(config, self.started)
 
     def stop(self) -> None:
-        """Take no more connections, finish the requests that run (within `drain_seconds`), then end `run`."""
+        """Take no more connections, finish requests within `drain_seconds`, then end `run`."""
         self._server.should_exit = True
 
+    def close(self) -> None:
+        """Give up a server that never ran."""
+        self._listener.close()
+
     async def run(self) -> None:
-        """Serve. Cancelling drops what is running; prefer `stop`."""
+        """Serve. Cancelling drops the requests that are running."""
         try:
             await self._server.serve(sockets=[self._listener])
         finally:
+            self._server.drop()
             self._listener.close()
 
 
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, started: asyncio.Event) -> None:
         super().__init__(config)
+        self.servers: list[asyncio.Server] = []
         self._started_event = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -100,3 +118,14 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Signals belong to the manager."""
         yield
+
+    def drop(self) -> None:
+        """Close whatever is still open; nothing after a clean stop."""
+        for server in self.servers:
+            server.close()
+        for task in self.server_state.tasks:
+            task.cancel()
+        for connection in list(self.server_state.connections):
+            transport: asyncio.Transport | None = connection.transport
+            if transport is not None:
+                transport.abort()

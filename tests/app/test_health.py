@@ -10,10 +10,10 @@ import pytest
 import app.health
 from app.health import Health, certificates_check, webhook_check
 from app.metrics_server import self_signed
-from app.serving import Server, bind, parse_bind_address
+from app.serving import parse_bind_address
 from certs.tls import install, server_context
 from tests.support.serving import LOCAL, fetch, serving
-from webhooks.server import BindError
+from webhooks.server import BindError, Server, bind
 
 
 async def fine() -> None:

@@ -10,7 +10,6 @@ from cryptography import x509
 import app.metrics_server
 from app.metrics import Metrics
 from app.metrics_server import CACHE_SIZE, Guard, MetricsApp, RefusedError, User, metrics_server, self_signed
-from app.serving import Server, bind
 from app.settings import TLSSettings
 from certs.tls import CertificateError
 from kube.client import Client
@@ -18,6 +17,7 @@ from kube.errors import TransportError
 from kube.transport import Request, Response
 from tests.support.cluster import eventually
 from tests.support.serving import LOCAL, fetch, serving
+from webhooks.server import Server, bind
 
 ALICE = User("alice", "1", ["scrapers"], {"k": ["v"]})
 

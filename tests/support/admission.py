@@ -20,7 +20,7 @@ from tests.support.cluster import kubectl
 from tests.support.reviews import encode
 from webhooks.jobset.handlers import jobset_handlers
 from webhooks.router import create_app
-from webhooks.server import WebhookServer, bind
+from webhooks.server import Server, bind
 
 GROUPS = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]
 SECRET = "jobset-webhook-server-cert"
@@ -37,7 +37,7 @@ def install(cluster: Cluster, port: int) -> None:
 @contextlib.contextmanager
 def admission(cluster: Cluster, gates: FeatureGates) -> Iterator[CertManager]:
     """Install, serve until the block ends, and wait until the API server can call us."""
-    listener = bind("127.0.0.1", 0)
+    listener = bind(("127.0.0.1", 0), "webhooks")
     install(cluster, listener.getsockname()[1])
     started: concurrent.futures.Future[CertManager] = concurrent.futures.Future()
     stop = threading.Event()
@@ -48,7 +48,7 @@ def admission(cluster: Cluster, gates: FeatureGates) -> Iterator[CertManager]:
         context = server_context()
         hosts = service_hosts("jobset-webhook-service", NAMESPACE, "127.0.0.1")
         certs = CertManager(Client(transport), context, CertOptions(NAMESPACE, SECRET, hosts, settle=0.5))
-        server = WebhookServer(create_app(jobset_handlers(gates)), listener, context)
+        server = Server(create_app(jobset_handlers(gates)), listener, context)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(server.run())

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from certs.pki import Fresh, Material, Renewal, renew
 from certs.tls import install, server_context
-from webhooks.server import WebhookServer, bind
+from webhooks.server import Server, bind
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 HOSTS = ("hook.ns.svc", "localhost", "127.0.0.1")
@@ -28,9 +28,9 @@ def material(now: datetime = NOW, hosts: tuple[str, ...] = HOSTS) -> Material:
 
 
 @contextlib.asynccontextmanager
-async def serving(app: Any, context: ssl.SSLContext, **options: Any) -> AsyncIterator[WebhookServer]:
+async def serving(app: Any, context: ssl.SSLContext, **options: Any) -> AsyncIterator[Server]:
     """A server on a free port of this machine, stopped in good order at the end."""
-    server = WebhookServer(app, bind("127.0.0.1", 0), context, **options)
+    server = Server(app, bind(("127.0.0.1", 0), "webhooks"), context, **options)
     async with asyncio.TaskGroup() as group:
         group.create_task(server.run())
         await server.started.wait()

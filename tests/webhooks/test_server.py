@@ -18,7 +18,7 @@ from tests.support.tls import context_with, material, serving, trusting
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
-from webhooks.server import BindError, WebhookServer, bind
+from webhooks.server import BindError, Server, bind
 
 PAIR = material()
 APP = create_app(jobset_handlers(FeatureGates()))
@@ -33,7 +33,7 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-def url(server: WebhookServer, path: str = VALIDATE_PATH) -> str:
+def url(server: Server, path: str = VALIDATE_PATH) -> str:
     return f"https://127.0.0.1:{server.port}{path}"
 
 
@@ -103,7 +103,7 @@ class Slow:
 
 async def test_stopping_finishes_what_runs_and_takes_nothing_new():
     slow = Slow()
-    server = WebhookServer(slow.app, bind("127.0.0.1", 0), context_with(PAIR))
+    server = Server(slow.app, bind(("127.0.0.1", 0), "webhooks"), context_with(PAIR))
     async with client() as session, asyncio.TaskGroup() as group:
         served = group.create_task(server.run())
         await server.started.wait()
@@ -133,7 +133,7 @@ async def test_stopping_finishes_what_runs_and_takes_nothing_new():
 
 async def test_a_request_that_does_not_end_does_not_hold_up_the_end():
     slow = Slow()
-    server = WebhookServer(slow.app, bind("127.0.0.1", 0), context_with(PAIR), drain_seconds=1)
+    server = Server(slow.app, bind(("127.0.0.1", 0), "webhooks"), context_with(PAIR), drain_seconds=1)
     async with client() as session:
         served = asyncio.create_task(server.run())
         await server.started.wait()
@@ -157,18 +157,18 @@ def test_a_port_that_is_taken_is_an_error_of_one_line():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(BindError) as refused:
-            bind("127.0.0.1", port)
+            bind(("127.0.0.1", port), "webhooks")
     assert str(refused.value).startswith(f"cannot listen on 127.0.0.1:{port} for webhooks: Address already in use (")
-    assert "webhook.port" in str(refused.value)
+    assert "another process has it" in str(refused.value)
 
 
 def test_a_host_that_is_not_ours_is_an_error_of_one_line():
-    with pytest.raises(BindError, match=r"cannot listen on 203\.0\.113\.1:0 for webhooks: .*webhook\.host"):
-        bind("203.0.113.1", 0)
+    with pytest.raises(BindError, match=r"cannot listen on 203\.0\.113\.1:0 for webhooks: .*address of this machine"):
+        bind(("203.0.113.1", 0), "webhooks")
 
 
 def test_no_host_is_every_interface():
-    with contextlib.closing(bind("", 0)) as listener:
+    with contextlib.closing(bind(("", 0), "webhooks")) as listener:
         port = listener.getsockname()[1]
         with contextlib.closing(socket.create_connection(("127.0.0.1", port), timeout=5)):
             pass

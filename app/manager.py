@@ -26,7 +26,7 @@ from app.settings import Settings
 from app.version import user_agent
 from certs.files import FileCertificates
 from certs.manager import CertManager, CertOptions, service_hosts
-from certs.source import CertificateSource
+from certs.source import CertificateSource, Live
 from certs.tls import CertificateError, server_context
 from controllers.jobset.controller import NAME, JobSetReconciler, Watches
 from controllers.jobset.execute import JOBSETS
@@ -238,16 +238,17 @@ class _Manager:
         settings = self.options.settings
         listener = bind((settings.webhook.host, settings.webhook.port), "webhooks")
         context = server_context(settings.tls.min_version, settings.tls.cipher_suites)
+        live = Live(context, self.metrics.certificate("webhook"))
         certificates: CertificateSource
         if settings.internal_cert_management.enable:
             internal = settings.internal_cert_management
             extra = [settings.webhook.host] if settings.webhook.host else []
             hosts = service_hosts(internal.webhook_service_name, own_namespace(), *extra)
             certificates = CertManager(
-                self.client, context, CertOptions(own_namespace(), internal.webhook_secret_name, hosts)
+                self.client, live, CertOptions(own_namespace(), internal.webhook_secret_name, hosts)
             )
         else:
-            certificates = FileCertificates(Path(settings.webhook.cert_dir), context)
+            certificates = FileCertificates(Path(settings.webhook.cert_dir), live)
         self.certificates = certificates
         self._spawn(group, certificates.run(), "certificates")
         await certificates.ready.wait()

@@ -265,31 +265,39 @@ class OutcomeHooks:
 
 
 class CertificateHooks:
-    """Certificates that servers use; `name` says which (webhook, metrics, ca)."""
+    """The certificate of one server."""
+
+    def __init__(self, name: str, families: "_CertificateFamilies") -> None:
+        self._expiry = families.expiry.labels(name)
+        self._families = families
+
+    def loaded(self, not_after: float) -> None:
+        """A certificate was put to use; `not_after` is Unix time in seconds."""
+        self._families.reads.inc()
+        self._expiry.set(not_after)
+
+    def failed(self) -> None:
+        """A certificate could not be read; the one in use stays."""
+        self._families.reads.inc()
+        self._families.errors.inc()
+
+
+class _CertificateFamilies:
+    """The metrics of all certificates."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._expiry = Gauge(
+        self.expiry = Gauge(
             "jobset_certificate_expiry_seconds",
             "Unix time at which a certificate in use ends",
             ("name",),
             registry=registry,
         )
-        self._reads = Counter(
+        self.reads = Counter(
             "certwatcher_read_certificate_total", "Total number of certificate reads", registry=registry
         )
-        self._errors = Counter(
+        self.errors = Counter(
             "certwatcher_read_certificate_errors_total", "Total number of certificate read errors", registry=registry
         )
-
-    def loaded(self, name: str, not_after: float) -> None:
-        """A certificate was put to use; `not_after` is Unix time in seconds."""
-        self._reads.inc()
-        self._expiry.labels(name).set(not_after)
-
-    def failed(self) -> None:
-        """A certificate could not be read; the one in use stays."""
-        self._reads.inc()
-        self._errors.inc()
 
 
 class Metrics:
@@ -308,7 +316,7 @@ class Metrics:
         self.requests = RequestHooks(self._registry)
         self.webhooks = WebhookHooks(self._registry)
         self.outcomes = OutcomeHooks(self._registry)
-        self.certificates = CertificateHooks(self._registry)
+        self._certificates = _CertificateFamilies(self._registry)
         collectors: tuple[Any, ...] = (ProcessCollector, PlatformCollector, GCCollector)
         for collector in collectors:
             collector(registry=self._registry)
@@ -321,6 +329,10 @@ class Metrics:
         """Hooks for a controller that has so many workers."""
         self._controllers.workers.labels(name).set(workers)
         return ControllerHooks(name, self._controllers)
+
+    def certificate(self, name: str) -> CertificateHooks:
+        """Hooks for the certificate of a server: webhook or metrics."""
+        return CertificateHooks(name, self._certificates)
 
     def leader(self, name: str, leading: bool) -> None:
         """Whether this process holds the lease of that name."""

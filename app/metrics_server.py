@@ -20,11 +20,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from app.metrics import CertificateHooks, Metrics
+from app.metrics import Metrics
 from app.serving import DRAIN_SECONDS, MAX_CONNECTIONS, respond
 from app.settings import TLSSettings
+from certs.files import POLL, FileCertificates
 from certs.source import Live
-from certs.tls import CertificateError, server_context
+from certs.tls import install, server_context
 from kube.client import Client
 from kube.errors import KubeError
 from kube.resources import Resource
@@ -58,9 +59,6 @@ REVIEW_TIMEOUT = 10.0
 
 MAX_TOKEN = 16 << 10
 """Characters of a token; longer ones are refused unseen."""
-
-POLL = 5.0
-"""Seconds between two looks at the certificate's files."""
 
 V = TypeVar("V")
 
@@ -231,12 +229,9 @@ class MetricsApp:
 class MetricsServer:
     """Serves /metrics, and follows the certificate's files. Ends and is stopped like a `Server`."""
 
-    def __init__(self, server: Server, live: Live, folder: Path, hooks: CertificateHooks) -> None:
+    def __init__(self, server: Server, certificates: FileCertificates | None) -> None:
         self._server = server
-        self._live = live
-        self._folder = folder
-        self._hooks = hooks
-        self._problem = ""
+        self._certificates = certificates
 
     @property
     def port(self) -> int:
@@ -250,68 +245,34 @@ class MetricsServer:
         self._server.stop()
 
     async def run(self) -> None:
+        if self._certificates is None:
+            await self._server.run()
+            return
         async with asyncio.TaskGroup() as group:
-            follower = group.create_task(self._follow(), name="metrics-certificate")
+            follower = group.create_task(self._certificates.run(), name="metrics-certificate")
             try:
                 await self._server.run()
             finally:
                 follower.cancel()
 
-    def load(self) -> bool:
-        """Take over the pair in the folder; False when there is none. Raises `CertificateError`, and serves on."""
-        pair = _mounted(self._folder)
-        if pair is None:
-            return False
-        if not self._live.serves(*pair):
-            self._live.install(*pair)
-            expires = x509.load_pem_x509_certificate(pair[0]).not_valid_after_utc
-            self._hooks.loaded("metrics", expires.timestamp())
-        return True
-
-    async def _follow(self) -> None:
-        while True:
-            await asyncio.sleep(POLL)
-            problem = ""
-            try:
-                self.load()
-            except CertificateError as error:
-                problem = str(error)
-            if problem and problem != self._problem:
-                self._hooks.failed()
-                log.warning("metrics: the certificate in %s is not taken over: %s", self._folder, problem)
-            self._problem = problem
-
 
 def metrics_server(
     metrics: Metrics, client: Client, address: Address, *, cert_dir: str, tls: TLSSettings
 ) -> MetricsServer:
-    """Bind now (raises `BindError`; `CertificateError` for a pair that cannot be served); its `run` serves.
+    """Bind now (raises `BindError`); its `run` serves.
 
-    Without a pair in `cert_dir` it serves a self-signed certificate for localhost until one appears there.
+    Without a usable pair in `cert_dir` it serves a self-signed certificate for localhost until one appears there. A
+    folder that is not there when it starts is not mounted, and not looked for again.
     """
-    live = Live(server_context(tls.min_version, tls.cipher_suites))
+    context = server_context(tls.min_version, tls.cipher_suites)
+    install(context, *self_signed())
     app = MetricsApp(metrics, Guard(ApiReviewer(client)))
     listener = bind(address, "metrics")
-    server = Server(app, listener, live.context, max_connections=MAX_CONNECTIONS, drain_seconds=DRAIN_SECONDS)
-    whole = MetricsServer(server, live, Path(cert_dir), metrics.certificates)
-    try:
-        if not whole.load():
-            live.install(*self_signed())
-    except CertificateError as error:
-        server.close()
-        raise CertificateError(f"metrics: {cert_dir}: {error}") from None
-    return whole
-
-
-def _mounted(folder: Path) -> tuple[bytes, bytes] | None:
-    """The pair in the folder; None when there is none, and an error when there is half of one."""
-    files = folder / "tls.crt", folder / "tls.key"
-    if not any(file.exists() for file in files):
-        return None
-    try:
-        return files[0].read_bytes(), files[1].read_bytes()
-    except OSError as error:
-        raise CertificateError(f"cannot read {error.filename}: {error.strerror}") from error
+    server = Server(app, listener, context, max_connections=MAX_CONNECTIONS, drain_seconds=DRAIN_SECONDS)
+    if not Path(cert_dir).is_dir():
+        return MetricsServer(server, None)
+    live = Live(context, metrics.certificate("metrics"))
+    return MetricsServer(server, FileCertificates(Path(cert_dir), live, poll=POLL, patience=None))
 
 
 def self_signed() -> tuple[bytes, bytes]:

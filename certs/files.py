@@ -5,7 +5,6 @@ Files are polled: a mounted Secret changes by renaming a link somewhere above, w
 
 import asyncio
 import logging
-import ssl
 from pathlib import Path
 
 from certs.source import Live
@@ -27,18 +26,16 @@ class MissingFilesError(CertificateError):
 class FileCertificates:
     """A `certs.source.CertificateSource` that reads a folder."""
 
-    def __init__(
-        self, folder: Path, context: ssl.SSLContext, *, poll: float = POLL, patience: float = PATIENCE
-    ) -> None:
+    def __init__(self, folder: Path, live: Live, *, poll: float = POLL, patience: float | None = PATIENCE) -> None:
         self.ready = asyncio.Event()
         self.problem = ""
         self._folder = folder
-        self._live = Live(context)
+        self._live = live
         self._poll = poll
         self._patience = patience
 
     async def run(self) -> None:
-        """Follow the files. Raises `MissingFilesError` when there is no usable pair after `patience` seconds."""
+        """Follow the files. Raises `MissingFilesError` without a usable pair after `patience` s (None: never)."""
         try:
             async with asyncio.timeout(self._patience) as patience:
                 await self._follow(patience)
@@ -68,6 +65,7 @@ class FileCertificates:
         except CertificateError as error:
             problem = f"tls.crt and tls.key in {self._folder}: {error}"
         if problem and problem != self.problem:
+            self._live.observer.failed()
             log.warning("%s", problem)
         self.problem = problem
         return self.ready.is_set()

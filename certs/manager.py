@@ -11,7 +11,6 @@ import asyncio
 import base64
 import binascii
 import logging
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -78,12 +77,12 @@ class CertManager:
     """A `certs.source.CertificateSource` that makes what it serves and keeps it in a Secret."""
 
     def __init__(
-        self, client: Client, context: ssl.SSLContext, options: CertOptions, *, clock: Callable[[], datetime] = now
+        self, client: Client, live: Live, options: CertOptions, *, clock: Callable[[], datetime] = now
     ) -> None:
         self.ready = asyncio.Event()
         self.problem = "certificates are not ready"
         self._client = client
-        self._live = Live(context)
+        self._live = live
         self._options = options
         self._clock = clock
         self._changed = asyncio.Event()

@@ -5,6 +5,7 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from certs.pki import certificates
 from certs.tls import install
 
 
@@ -18,11 +19,28 @@ class CertificateSource(Protocol):
         """Work until cancelled."""
 
 
+class Observer(Protocol):
+    """Hears what becomes of certificates. `not_after` is Unix time in seconds."""
+
+    def loaded(self, not_after: float) -> None: ...
+
+    def failed(self) -> None: ...
+
+
+class Unobserved:
+    """Nobody listens."""
+
+    def loaded(self, not_after: float) -> None: ...
+
+    def failed(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Live:
     """The pair that a context serves at the moment."""
 
     context: ssl.SSLContext
+    observer: Observer = field(default_factory=Unobserved)
     certificate: bytes = b""
     key: bytes = field(default=b"", repr=False)
 
@@ -33,3 +51,4 @@ class Live:
         """Raises `certs.tls.CertificateError` and keeps serving the old pair when the new one is none."""
         install(self.context, certificate, key)
         self.certificate, self.key = certificate, key
+        self.observer.loaded(certificates(certificate)[0].not_valid_after_utc.timestamp())

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from devcluster.assets import Sources, locate
@@ -21,6 +22,10 @@ from tests.support.cluster import drop_namespace, new_namespace
 # looptime's plugin asks the policy for a loop even around a synchronous test; if none was ever set, the policy makes one
 # that is never closed, and some later test fails with a ResourceWarning.
 asyncio.set_event_loop(None)
+
+# A busy machine is no failure: pytest-timeout ends what hangs.
+hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.load_profile("default")
 
 TESTS = Path(__file__).parent
 KINDS = ("integration", "e2e")

@@ -251,8 +251,8 @@ def test_webhooks_requests_leadership_and_certificates() -> None:
     metrics.requests.requested("200", "GET", "10.0.0.1:443")
     metrics.requests.requested("<error>", "GET", "10.0.0.1:443")
     metrics.leader("lease", True)
-    metrics.certificates.loaded("webhook", 1_900_000_000.0)
-    metrics.certificates.failed()
+    metrics.certificate("webhook").loaded(1_900_000_000.0)
+    metrics.certificate("webhook").failed()
     found = scrape(metrics)
     assert found['controller_runtime_webhook_requests_in_flight{webhook="/mutate"}'] == 0
     assert found['controller_runtime_webhook_requests_total{code="200",webhook="/mutate"}'] == 1

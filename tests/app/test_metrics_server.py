@@ -11,7 +11,6 @@ import app.metrics_server
 from app.metrics import Metrics
 from app.metrics_server import CACHE_SIZE, Guard, MetricsApp, RefusedError, User, metrics_server, self_signed
 from app.settings import TLSSettings
-from certs.tls import CertificateError
 from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
@@ -283,11 +282,14 @@ async def test_the_mounted_certificate_is_served_and_followed(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("key", [None, b"rubbish", self_signed()[1]])
-def test_a_pair_that_cannot_be_served_ends_the_start(tmp_path: Path, key: bytes | None) -> None:
-    (tmp_path / "tls.crt").write_bytes(self_signed()[0])
+async def test_a_pair_that_cannot_be_served_is_counted_and_replaced_by_our_own(
+    tmp_path: Path, key: bytes | None
+) -> None:
+    mounted = self_signed()[0]
+    (tmp_path / "tls.crt").write_bytes(mounted)
     if key is not None:
         (tmp_path / "tls.key").write_bytes(key)
-    with pytest.raises(CertificateError) as caught:
-        start(Metrics(), tmp_path)
-    assert str(tmp_path) in str(caught.value)
-    assert "\n" not in str(caught.value)
+    metrics = Metrics()
+    async with serving(start(metrics, tmp_path)) as port:
+        assert await shown(port) != mounted
+        assert b"certwatcher_read_certificate_errors_total 1.0" in metrics.render()[0]

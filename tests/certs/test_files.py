@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from certs.files import FileCertificates, MissingFilesError
-from certs.pki import Material
+from certs.pki import Material, certificates
+from certs.source import Live, Unobserved
 from certs.tls import server_context
 from tests.certs.test_tls import app
 from tests.support.tls import material, serial, served_serial, serving, until
@@ -24,7 +25,7 @@ def write(folder: Path, pair: Material) -> None:
 @contextlib.asynccontextmanager
 async def following(folder: Path) -> AsyncIterator[tuple[FileCertificates, int]]:
     context = server_context()
-    source = FileCertificates(folder, context, poll=0.01, patience=10)
+    source = FileCertificates(folder, Live(context), poll=0.01, patience=10)
     async with serving(app, context) as server, asyncio.TaskGroup() as group:
         task = group.create_task(source.run())
         yield source, server.port
@@ -56,7 +57,7 @@ async def test_a_half_written_pair_is_left_alone_until_it_is_whole(tmp_path: Pat
 
 
 async def test_files_that_never_come_are_an_error_that_says_how_to_mend_it(tmp_path: Path):
-    source = FileCertificates(tmp_path / "nowhere", server_context(), poll=0.01, patience=0.05)
+    source = FileCertificates(tmp_path / "nowhere", Live(server_context()), poll=0.01, patience=0.05)
     with pytest.raises(MissingFilesError) as missing:
         await source.run()
     text = str(missing.value)
@@ -71,3 +72,29 @@ async def test_files_that_vanish_later_are_no_reason_to_stop(tmp_path: Path):
         (tmp_path / "tls.key").unlink()
         await until(lambda: "tls.key" in source.problem)
         assert await served_serial(port, PAIR.authorities) == serial(PAIR.certificate)
+
+
+class Heard(Unobserved):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.events: list[float | str] = []
+
+    def loaded(self, not_after: float) -> None:
+        self.events.append(not_after)
+
+    def failed(self) -> None:
+        self.events.append("failed")
+
+
+async def test_expiry_and_failures_are_told_once_each(tmp_path: Path):
+    heard = Heard()
+    source = FileCertificates(tmp_path, Live(server_context(), heard), poll=0.01, patience=10)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(source.run())
+        await until(lambda: heard.events == ["failed"])
+        write(tmp_path, PAIR)
+        await source.ready.wait()
+        task.cancel()
+    assert heard.events[0] == "failed"
+    assert heard.events[-1] == certificates(PAIR.certificate)[0].not_valid_after_utc.timestamp()

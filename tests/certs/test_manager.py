@@ -13,6 +13,7 @@ import pytest
 
 from certs.manager import CertManager, CertOptions, service_hosts
 from certs.pki import certificates
+from certs.source import Live
 from certs.tls import server_context
 from kube.client import Client
 from kube.transport import Request, Response
@@ -72,7 +73,7 @@ class Clock:
 
 def manager(api: Api, context: ssl.SSLContext, clock: Clock | None = None, **options: Any) -> CertManager:
     wanted = CertOptions("ns", SECRET, HOSTS, **{"retry_after": 0.01, "settle": 0.05, **options})
-    return CertManager(Client(api), context, wanted, clock=clock or Clock())
+    return CertManager(Client(api), Live(context), wanted, clock=clock or Clock())
 
 
 @contextlib.asynccontextmanager

@@ -131,5 +131,7 @@ def test_an_rsa_ca_with_serial_number_0_as_the_go_jobset_makes_it_is_kept(tmp_pa
 
 
 def test_keys_do_not_show_in_what_a_log_would_print():
-    assert "PRIVATE" not in repr(Live(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), GOOD.certificate, GOOD.key))
+    assert "PRIVATE" not in repr(
+        Live(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate=GOOD.certificate, key=GOOD.key)
+    )
     assert "PRIVATE" not in repr(GOOD)

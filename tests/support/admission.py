@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from api.features import FeatureGates
 from certs.manager import CertManager, CertOptions, service_hosts
+from certs.source import Live
 from certs.tls import server_context
 from devcluster.cluster import Cluster
 from kube.client import Client
@@ -47,7 +48,7 @@ def admission(cluster: Cluster, gates: FeatureGates) -> Iterator[CertManager]:
         transport = HttpTransport(await load(str(cluster.kubeconfig_for(user, GROUPS))), user_agent="admission-test")
         context = server_context()
         hosts = service_hosts("jobset-webhook-service", NAMESPACE, "127.0.0.1")
-        certs = CertManager(Client(transport), context, CertOptions(NAMESPACE, SECRET, hosts, settle=0.5))
+        certs = CertManager(Client(transport), Live(context), CertOptions(NAMESPACE, SECRET, hosts, settle=0.5))
         server = Server(create_app(jobset_handlers(gates)), listener, context)
         try:
             async with asyncio.TaskGroup() as group:

@@ -32,7 +32,8 @@ if [ -z "$uv" ]; then
     wanted=$(sed -n 's/^uv==\([^ ;]*\).*/\1/p' requirements.lock)
     if [ "$("$uv" --version 2>/dev/null | cut -d' ' -f2)" != "$wanted" ]; then
         echo "installing uv $wanted into $venv"
-        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "uv==$wanted"
+        awk '/^[^ ]/ {on = /^uv==/} on' requirements.lock > "$venv/uv.lock"
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$venv/uv.lock"
     fi
 fi
 

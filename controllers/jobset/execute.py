@@ -75,6 +75,17 @@ class PartialFailure(ExceptionGroup[Exception]):
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """A write that failed: what it was about, and why."""
+
+    what: str
+    error: Exception
+
+    def __str__(self) -> str:
+        return self.what + (self.error.message if isinstance(self.error, ApiError) else str(self.error))
+
+
+@dataclass(frozen=True, slots=True)
 class Executor:
     """Writes for one process. Stateless but for the caches it fills."""
 
@@ -85,20 +96,21 @@ class Executor:
 
     async def execute(self, js: JobSet, plan: Plan) -> None:
         """Do it all. Raises `PartialFailure` when something failed, after the counters were written."""
-        errors = await self._prepare(js, plan)
-        if not errors:
-            errors = await self._jobs(js, plan)
-        status = plan.counters if errors else plan.status
+        failures = await self._prepare(js, plan)
+        if not failures:
+            failures = await self._jobs(js, plan)
+        status = plan.counters if failures else plan.status
         if status is not None:
             await self._write_status(js, status)
-        if errors:
-            raise PartialFailure(f"{len(errors)} of {len(plan.actions)} writes failed", errors)
+        if failures:
+            text = f"{len(failures)} of {len(plan.actions)} writes failed"
+            raise PartialFailure(text, [failure.error for failure in failures])
         for event in plan.events:
             self._event(js, event)
         if any(isinstance(action, DeleteJobSet) for action in plan.actions):
             await self._delete_jobset(js)
 
-    async def _prepare(self, js: JobSet, plan: Plan) -> list[Exception]:
+    async def _prepare(self, js: JobSet, plan: Plan) -> list[Failure]:
         """What Jobs need or make room for: deletions, the Service, the claims."""
         deletions = [action for action in plan.actions if isinstance(action, DeleteJob)]
         errors = await each(deletions, lambda action: self._delete_job(js, action))
@@ -111,9 +123,9 @@ class Executor:
         self._report(js, "PVCCreationFailed", unclaimed)
         return [*errors, *failed, *unclaimed]
 
-    async def _jobs(self, js: JobSet, plan: Plan) -> list[Exception]:
+    async def _jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
         creations = [action for action in plan.actions if isinstance(action, CreateJob)]
-        failed = await each(creations, lambda action: self._create_job(js, action))
+        failed = await each(creations, lambda action: self._create_job(js, action), name_of_job)
         self._report(js, "JobCreationFailed", failed)
         patches = [action for action in plan.actions if isinstance(action, PatchJob)]
         return [*failed, *await each(patches, lambda action: self._patch_job(js, action))]
@@ -124,9 +136,7 @@ class Executor:
             job = await self.client.create(JOBS, action.body, namespace=namespace, type=Job)
         except AlreadyExists:
             job = await self.client.get(JOBS, action.name, namespace=namespace, type=Job)
-            self._check_ours(js, job, f"job {action.name!r}")
-        except ApiError as error:
-            raise KubeError(f'job "{action.name}" creation failed with error: {error.message}') from error
+            self._check_ours(js, job)
         self.caches.jobs.overlay(job)
 
     async def _delete_job(self, js: JobSet, action: DeleteJob) -> None:
@@ -175,17 +185,16 @@ class Executor:
             "metadata": {"uid": js.metadata.uid, "resourceVersion": js.metadata.resource_version},
             "status": {**changes, "restarts": status.restarts},
         }
-        stored = await self.client.patch(
-            JOBSETS,
-            js.metadata.name,
-            patch,
-            namespace=js.metadata.namespace,
-            subresource="status",
-            type=JobSet,
-        )
+        name, namespace = js.metadata.name, js.metadata.namespace
+        try:
+            stored = await self.client.patch(
+                JOBSETS, name, patch, namespace=namespace, subresource="status", type=JobSet
+            )
+        except NotFound:
+            return
         self.caches.jobsets.overlay(stored)
         if status.terminal_state and status.terminal_state != js.status.terminal_state:
-            self.outcomes.finished(js.metadata.namespace, js.metadata.name, status.terminal_state)
+            self.outcomes.finished(namespace, name, status.terminal_state)
 
     async def _delete_jobset(self, js: JobSet) -> None:
         try:
@@ -199,21 +208,21 @@ class Executor:
         except NotFound:
             return
 
-    def _check_ours(self, js: JobSet, job: Job, what: str) -> None:
+    def _check_ours(self, js: JobSet, job: Job) -> None:
         owner = job.metadata.controller()
         if owner is None or owner.uid != js.metadata.uid:
             whose = f"{owner.kind} {owner.name!r}" if owner else "nobody"
             raise ForeignObjectError(
-                f"{what} exists already and belongs to {whose}: delete or rename it, or rename the JobSet"
+                f"a Job of this name exists already and belongs to {whose}: delete or rename it, or rename the JobSet"
             )
 
-    def _report(self, js: JobSet, reason: str, errors: list[Exception]) -> None:
+    def _report(self, js: JobSet, reason: str, failures: list[Failure]) -> None:
         """One Warning for all failures of a kind."""
-        if not errors:
+        if not failures:
             return
-        texts = [str(error) for error in errors[:NOTE_ERRORS]]
-        if len(errors) > NOTE_ERRORS:
-            texts.append(f"and {len(errors) - NOTE_ERRORS} more")
+        texts = [str(failure) for failure in failures[:NOTE_ERRORS]]
+        if len(failures) > NOTE_ERRORS:
+            texts.append(f"and {len(failures) - NOTE_ERRORS} more")
         self._event(js, Event("Warning", reason, "\n".join(texts)))
 
     def _event(self, js: JobSet, event: Event) -> None:
@@ -238,19 +247,26 @@ def status_json(status: JobSetStatus) -> JSON:
     return {"restarts": 0, **wire}
 
 
-async def each(items: Sequence[T], act: Callable[[T], Awaitable[None]]) -> list[Exception]:
-    """Act on every item, at most `PARALLEL_WRITES` at a time; the errors, in the order of the items."""
+def name_of_job(action: CreateJob) -> str:
+    """How the events of the Go JobSet begin to tell of a Job that was refused (5.13)."""
+    return f'job "{action.name}" creation failed with error: '
+
+
+async def each(
+    items: Sequence[T], act: Callable[[T], Awaitable[None]], what: Callable[[T], str] = lambda _: ""
+) -> list[Failure]:
+    """Act on every item, at most `PARALLEL_WRITES` at a time; the failures, in the order of the items."""
     queue = enumerate(items)
-    errors: dict[int, Exception] = {}
+    failures: dict[int, Failure] = {}
 
     async def worker() -> None:
         for number, item in queue:
             try:
                 await act(item)
             except (KubeError, TimeoutError) as error:
-                errors[number] = error
+                failures[number] = Failure(what(item), error)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(min(PARALLEL_WRITES, len(items))):
             group.create_task(worker())
-    return [errors[number] for number in sorted(errors)]
+    return [failures[number] for number in sorted(failures)]

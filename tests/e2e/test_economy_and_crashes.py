@@ -17,6 +17,13 @@ def created(sets) -> int:
     return len(sets.jobs())
 
 
+def some_of_attempt(sets, number: int) -> bool:
+    """Whether ten Jobs of an attempt are there; cheap enough to be asked while the others are being created."""
+    selector = f"jobset.sigs.k8s.io/restart-attempt={number}"
+    path = f"/apis/batch/v1/namespaces/{sets.namespace}/jobs?limit=10&labelSelector={selector}"
+    return len(request(sets.cluster, "GET", path)[1]["items"]) == 10
+
+
 def of_attempt(sets, number: int) -> list[dict]:
     label = "jobset.sigs.k8s.io/restart-attempt"
     return [job for job in sets.jobs() if job["metadata"]["labels"][label] == str(number)]
@@ -68,7 +75,7 @@ def test_a_set_at_rest_and_a_new_manager_write_nothing(sets, manager):
 def test_killed_in_the_middle_of_creation(sets, manager):
     start = audit.size(sets.cluster.audit_log)
     sets.apply(manifest(group(replicas=BIG)))
-    wait_for(lambda: created(sets) >= 20)
+    wait_for(lambda: some_of_attempt(sets, 0), what="the first Jobs")
     manager.kill()
     before = created(sets)
     assert before < BIG, "killed too late to tell anything"
@@ -89,7 +96,7 @@ def test_killed_in_the_middle_of_a_restart(sets, manager):
     manager.kill()
     assert len(of_attempt(sets, 1)) < 20, "killed too late to tell anything"
     manager.start()
-    wait_for(lambda: len(of_attempt(sets, 1)) >= 20, timeout=100, what="the first Jobs of the new attempt")
+    wait_for(lambda: some_of_attempt(sets, 1), timeout=100, what="the first Jobs of the new attempt")
     manager.kill()
     assert len(of_attempt(sets, 1)) < BIG, "killed too late to tell anything"
     manager.start()

@@ -153,7 +153,8 @@ def test_a_foreign_job_of_our_name_is_named_in_an_event(sets):
     sets.apply(manifest(group(replicas=2)))
     found = wait_for(lambda: [e for e in sets.events() if e[1] == "JobCreationFailed"])
     assert found[0][0] == "Warning"
-    assert "'js-workers-0' exists already and belongs to nobody" in found[0][2]
+    assert 'job "js-workers-0" creation failed' in found[0][2]
+    assert "exists already and belongs to nobody" in found[0][2]
     wait_for(lambda: sets.counts().get("ready") == 1, what="the other Job runs all the same, and is counted")
 
 

@@ -1,0 +1,113 @@
+"""What the executor does when the API server does not do as it is told; a client that answers by script stands in."""
+
+from __future__ import annotations
+
+import pytest
+
+from controllers.jobset.actions import CreateJob, Event, Plan
+from controllers.jobset.execute import Caches, Executor, PartialFailure, each
+from kube.controller import is_terminal
+from kube.errors import Conflict, Forbidden, KubeError, NotFound, Status, parse_status, retry_after
+from kube.store import Store
+from tests.support.world import World, jobset, rjob
+
+TERMINATING = b"""{"kind": "Status", "message": "namespace is going away",
+    "details": {"causes": [{"reason": "NamespaceTerminating"}]}}"""
+
+
+class Script:
+    """A client of which `create` raises in turn what it is given, and `patch` likewise."""
+
+    def __init__(self, *, create: list[KubeError] = (), patch: list[KubeError] = ()) -> None:
+        self.raises = {"create": list(create), "patch": list(patch)}
+        self.patched: list[dict] = []
+
+    async def create(self, *_: object, **__: object) -> object:
+        raise self.raises["create"].pop(0)
+
+    async def patch(self, _resource: object, _name: str, body: dict, **__: object) -> object:
+        self.patched.append(body)
+        raise self.raises["patch"].pop(0)
+
+
+class Notes:
+    def __init__(self) -> None:
+        self.notes: list[tuple[str, str]] = []
+
+    def record(self, _regarding: object, _kind: str, reason: str, note: str) -> None:
+        self.notes.append((reason, note))
+
+    def finished(self, *_: object) -> None:
+        raise AssertionError("nothing has finished")
+
+
+def executor(client: Script, notes: Notes) -> Executor:
+    return Executor(client, Caches(Store(), Store(), Store(), Store()), notes, notes)
+
+
+def creations(count: int) -> Plan:
+    world = World(jobset(rjob("workers", count)))
+    plan = world.step()
+    return Plan(tuple(a for a in plan.actions if isinstance(a, CreateJob)), plan.status, plan.counters, plan.events)
+
+
+async def test_a_namespace_that_goes_away_is_not_asked_again():
+    gone = Forbidden(403, parse_status(TERMINATING))
+    client = Script(create=[gone, gone], patch=[NotFound(404, Status())])
+    with pytest.raises(PartialFailure) as failed:
+        await executor(client, Notes()).execute(jobset(), creations(2))
+    assert is_terminal(failed.value)
+
+
+async def test_what_the_server_asks_to_wait_is_kept():
+    busy = Forbidden(403, Status(message="quota"), retry_after=7.0)
+    client = Script(create=[busy], patch=[NotFound(404, Status())])
+    with pytest.raises(PartialFailure) as failed:
+        await executor(client, Notes()).execute(jobset(), creations(1))
+    assert not is_terminal(failed.value)
+    assert retry_after(failed.value) == 7.0
+
+
+async def test_many_refusals_are_one_event_that_counts_them():
+    refused = [Forbidden(403, Status(message=f"no {n}")) for n in range(8)]
+    client, notes = Script(create=refused, patch=[NotFound(404, Status())]), Notes()
+    with pytest.raises(PartialFailure):
+        await executor(client, notes).execute(jobset(), creations(8))
+    [(reason, note)] = notes.notes
+    assert reason == "JobCreationFailed"
+    assert note.splitlines()[0] == 'job "js-workers-0" creation failed with error: no 0'
+    assert note.endswith("and 3 more")
+
+
+async def test_counters_are_published_and_decisions_are_not_when_a_step_fails():
+    world = World(jobset(rjob("workers", 1), suspend=True))
+    plan = world.step()
+    client = Script(create=[Forbidden(403, Status(message="no"))] * 2, patch=[NotFound(404, Status())])
+    notes = Notes()
+    with pytest.raises(PartialFailure):
+        await executor(client, notes).execute(jobset(), plan)
+    [patch] = client.patched
+    assert "conditions" not in patch["status"]
+    assert patch["status"]["replicatedJobsStatus"][0]["name"] == "workers"
+    assert [reason for reason, _ in notes.notes] == ["HeadlessServiceCreationFailed"], "no event of the suspension"
+
+
+async def test_no_event_is_recorded_for_a_status_that_was_not_stored():
+    client, notes = Script(patch=[Conflict(409, Status(message="moved"))]), Notes()
+    status = World(jobset()).step().status
+    with pytest.raises(Conflict):
+        await executor(client, notes).execute(jobset(), Plan(status=status, events=(Event("Normal", "R", "n"),)))
+    assert notes.notes == []
+
+
+async def test_each_goes_on_after_a_failure_and_keeps_the_order():
+    done: list[int] = []
+
+    async def act(number: int) -> None:
+        if number % 3 == 0:
+            raise KubeError(f"no {number}")
+        done.append(number)
+
+    failures = await each(list(range(200)), act, str)
+    assert [failure.what for failure in failures] == [str(n) for n in range(0, 200, 3)]
+    assert sorted(done) == [n for n in range(200) if n % 3]

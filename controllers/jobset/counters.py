@@ -5,9 +5,9 @@ from api.features import FeatureGates
 from api.jobset import JobSet, JobSetStatus, ReplicatedJob, ReplicatedJobStatus
 from controllers.jobset.buckets import Buckets
 
-_JOBS_PER_SECOND_OF_DELAY = 300
+_JOBS_PER_SECOND_OF_DELAY = 150
 _SHORTEST_DELAY = 0.1
-_LONGEST_DELAY = 2.0
+_LONGEST_DELAY = 3.0
 
 
 def job_ready(job: Job) -> bool:
@@ -52,7 +52,7 @@ def write_delay(old: JobSetStatus, new: JobSetStatus, jobs: int, since_last_writ
 
     Conditions, restarts and the end are always written at once, and so are counts that somebody waits for: the first
     ones, nothing active any more, everything ready or done. In between, the more Jobs there are, the less a single
-    one matters: 300 Jobs are counted once a second.
+    one matters: 300 Jobs are counted every two seconds.
     """
     if _without_counts(old) != _without_counts(new) or len(old.replicated_jobs_status) == 0:
         return 0

@@ -5,7 +5,7 @@ goes through these records (they are patched field by field).
 """
 
 from api.keys import JOB_COMPLETE, JOB_FAILED
-from api.meta import JSON, Base, Condition, ObjectMeta, find, is_true
+from api.meta import JSON, Base, Condition, Identity, ObjectMeta, find, is_true
 
 
 class TemplateMeta(Base, frozen=True, kw_only=True):
@@ -73,4 +73,4 @@ class Job(Base, frozen=True, kw_only=True):
 class Owned(Base, frozen=True, kw_only=True):
     """Any object of which only the owner matters: a Service, a volume claim."""
 
-    metadata: ObjectMeta
+    metadata: Identity

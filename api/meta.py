@@ -35,24 +35,29 @@ class OwnerReference(Base, frozen=True, kw_only=True):
     controller: bool = False
 
 
-class ObjectMeta(Base, frozen=True, kw_only=True):
-    """The part of metav1.ObjectMeta that is read. Times are RFC 3339 strings as the API server wrote them."""
+class Identity(Base, frozen=True, kw_only=True):
+    """The part of metav1.ObjectMeta that says which object this is and whose. All that is kept of a Service."""
 
     name: str = ""
-    generate_name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
 
     def controller(self) -> OwnerReference | None:
         """The one owner with `controller: true`, if there is one."""
         return next((ref for ref in self.owner_references if ref.controller), None)
+
+
+class ObjectMeta(Identity, frozen=True, kw_only=True):
+    """The part of metav1.ObjectMeta that is read. Times are RFC 3339 strings as the API server wrote them."""
+
+    generate_name: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
 
 
 _REQUIRED = {"x-required": True}

@@ -7,7 +7,7 @@ from api import keys
 from api.batch import Job, Owned
 from api.features import FeatureGates
 from api.jobset import JobSet
-from api.meta import ObjectMeta
+from api.meta import Identity
 from api.names import subdomain
 from controllers.jobset.actions import Observed
 from controllers.jobset.execute import JOBSETS, Caches, Executor, Outcomes, Recorder
@@ -100,13 +100,13 @@ def _owner_uid(job: Job) -> Iterable[str]:
     return [] if owner is None else [owner[1]]
 
 
-def owner_requests(meta: ObjectMeta) -> list[Request]:
+def owner_requests(meta: Identity) -> list[Request]:
     """The JobSet that controls an object, as a request; none for objects of others."""
     owner = _owner(meta)
     return [] if owner is None else [Request(meta.namespace, owner[0])]
 
 
-def _owner(meta: ObjectMeta) -> tuple[str, str] | None:
+def _owner(meta: Identity) -> tuple[str, str] | None:
     """(name, uid) of the controlling JobSet."""
     ref = meta.controller()
     if ref is None or ref.kind != keys.KIND or ref.api_version != keys.API_VERSION:

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from app import local
 from app.local import LocalError, kubectl
+from devcluster.assets import Sources, locate
 from devcluster.cluster import Cluster, up
 from devcluster.cluster import running as cluster_running
 from devcluster.errors import DevclusterError
@@ -120,8 +121,9 @@ def table(js: Status) -> Table:
 def run(*, keep: bool) -> int:
     """The whole demo. `keep` leaves cluster and manager running."""
     console = Console(soft_wrap=True)
-    started = time.monotonic()
     try:
+        locate(Sources())
+        started = time.monotonic()
         if keep:
             _play_and_keep(console, started)
         else:
@@ -144,6 +146,11 @@ def _play_and_clear(console: Console, started: float) -> None:
 
 def _play_and_keep(console: Console, started: float) -> None:
     cluster = up(SPEC)
+    if cluster.existed:
+        raise LocalError(
+            "the cluster of an earlier demo is still up: go on with it (`.venv/bin/jobset cluster kubeconfig --name demo`),"
+            " or take it down with `.venv/bin/jobset cluster down --name demo`"
+        )
     demo = Demo(console, cluster, started)
     demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
     port = local.free_port()

@@ -148,8 +148,8 @@ def _play_and_keep(console: Console, started: float) -> None:
     cluster = up(SPEC)
     if cluster.existed:
         raise LocalError(
-            "the cluster of an earlier demo is still up: go on with it (`.venv/bin/jobset cluster kubeconfig --name demo`),"
-            " or take it down with `.venv/bin/jobset cluster down --name demo`"
+            "the cluster of an earlier demo is still up: go on with it (`.venv/bin/jobset cluster kubeconfig --name demo`"
+            " prints its kubeconfig), or take it down with `.venv/bin/jobset cluster down --name demo`"
         )
     demo = Demo(console, cluster, started)
     demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")

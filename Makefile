@@ -79,7 +79,8 @@ ci: lint typecheck check-manifests test ## What .ci/run runs
 .PHONY: install
 install: $(READY) ## Install into the cluster of KUBECONFIG
 	$(KUBECTL) $(KUBECONFIG_FLAG) apply --server-side -f manifests/install.yaml
-	$(KUBECTL) $(KUBECONFIG_FLAG) wait --for=condition=Established crd/jobsets.jobset.x-k8s.io --timeout=60s
+	@for try in 1 2 3; do sleep 1; $(KUBECTL) $(KUBECONFIG_FLAG) wait --for=condition=Established --timeout=60s \
+		crd/jobsets.jobset.x-k8s.io && exit 0; done; exit 1
 
 .PHONY: uninstall
 uninstall: $(READY) ## Remove it from the cluster of KUBECONFIG, with every JobSet

@@ -21,7 +21,7 @@ from rich.table import Table
 from app import local
 from app.local import LocalError, kubectl
 from devcluster.assets import Sources, locate
-from devcluster.cluster import Cluster, up
+from devcluster.cluster import Cluster, down, up
 from devcluster.cluster import running as cluster_running
 from devcluster.errors import DevclusterError
 from devcluster.spec import ClusterSpec, FakeNodes
@@ -148,15 +148,19 @@ def _play_and_keep(console: Console, started: float) -> None:
     cluster = up(SPEC)
     if cluster.existed:
         raise LocalError(
-            "the cluster of an earlier demo is still up: go on with it (`.venv/bin/jobset cluster kubeconfig --name demo`"
-            " prints its kubeconfig), or take it down with `.venv/bin/jobset cluster down --name demo`"
+            f"the cluster of an earlier demo is still up: go on with KUBECONFIG={cluster.kubeconfig}, or take it"
+            f" down with `.venv/bin/jobset cluster down --name {SPEC.name}`"
         )
-    demo = Demo(console, cluster, started)
-    demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
-    port = local.free_port()
-    local.install(cluster, webhook_port=port)
-    manager = local.start(cluster, cluster.kubeconfig.parent / "manager", webhook_port=port)
-    play(demo)
+    try:
+        demo = Demo(console, cluster, started)
+        demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
+        port = local.free_port()
+        local.install(cluster, webhook_port=port)
+        manager = local.start(cluster, cluster.kubeconfig.parent / "manager", webhook_port=port)
+        play(demo)
+    except BaseException:
+        down(SPEC.name)  # a manager that has started ends by itself: it cannot renew its lease
+        raise
     explain_how_to_go_on(console, cluster, manager)
 
 

@@ -27,6 +27,7 @@ from manifests import NAMESPACE, SERVICE_ACCOUNT, install_objects
 START_SECONDS = 60
 STOP_SECONDS = 15
 LOG_LINES = 20
+CRD = "jobsets.jobset.x-k8s.io"
 
 
 class LocalError(Exception):
@@ -78,7 +79,18 @@ def install(cluster: Cluster, *, webhook_port: int | None) -> None:
         objects = [body for body in objects if not body["kind"].endswith("WebhookConfiguration")]
     listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
     kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
-    kubectl(cluster, "wait", "--for=condition=Established", "--timeout=60s", "crd/jobsets.jobset.x-k8s.io")
+    _wait_established(cluster)
+
+
+def _wait_established(cluster: Cluster) -> None:
+    """Until the API server serves JobSets; `kubectl wait` fails on a CRD so new that it has no conditions at all."""
+    deadline = time.monotonic() + START_SECONDS
+    established = "{.status.conditions[?(@.type=='Established')].status}"
+    while time.monotonic() < deadline:
+        if kubectl(cluster, "get", "crd", CRD, "-o", f"jsonpath={established}").stdout == "True":
+            return
+        time.sleep(0.1)
+    raise LocalError(f"the API server did not establish the CRD {CRD} within {START_SECONDS} s")
 
 
 def configuration(webhook_port: int, health_port: int, **sections: Any) -> dict[str, Any]:

@@ -128,7 +128,11 @@ def start(
     log = folder / f"manager-{health_port}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 (ourselves)
-            [*command, f"--kubeconfig={kubeconfig}", *flags], stdout=output, stderr=output, stdin=subprocess.DEVNULL
+            [*command, f"--kubeconfig={kubeconfig}", *flags],
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # a terminal that is closed must not end a manager that is to be kept
         )
     manager = Manager(process, log, f"http://127.0.0.1:{health_port}/readyz", webhook_port)
     try:

@@ -259,17 +259,29 @@ class LeaderElector:
         }
 
     async def _release(self) -> None:
-        """Clear the holder, so that the next leader need not wait. Failing is harmless: the lease then runs out."""
-        if self._lease is None:
-            return
-        patch = {
-            "metadata": {"resourceVersion": self._lease.metadata.resource_version},
-            "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": clock.micro_time(clock.now())},
-        }
+        """Clear the holder, so that the next leader need not wait. Failing is harmless: the lease then runs out.
+
+        The lease is read first, and again on a conflict: a renewal that was cut off may have been applied meanwhile.
+        """
         with contextlib.suppress(KubeError, TimeoutError):
             async with asyncio.timeout(RELEASE_TIMEOUT):
-                await self._patch(patch)
-                log.info("lease %s released", self._config)
+                while not await self._try_release():
+                    continue
+
+    async def _try_release(self) -> bool:
+        lease = await self._read()
+        if lease is None or lease.spec.holder_identity != self._identity:
+            return True
+        patch = {
+            "metadata": {"resourceVersion": lease.metadata.resource_version},
+            "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": clock.micro_time(clock.now())},
+        }
+        try:
+            await self._patch(patch)
+        except Conflict:
+            return False
+        log.info("lease %s released", self._config)
+        return True
 
     def _pause(self) -> float:
         return self._config.retry_period * (1 + 0.2 * self._jitter())

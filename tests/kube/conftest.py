@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def _quiet() -> Iterator[None]:
     """Property tests cause thousands of expected warnings; formatting them for reports would be most of their time."""
     logger = logging.getLogger("kube")

@@ -109,6 +109,19 @@ def test_a_clean_stop_drains_the_work_still_renewing_and_then_releases():
     run(main)
 
 
+def test_a_renewal_that_was_cut_off_and_applied_does_not_keep_the_lease():
+    async def main():
+        api = MemoryApi()
+        transport = FaultyTransport(api)
+        async with leading(elector(transport)):
+            cut_off = transport.inject(LostAnswer(), verb="patch")
+            while not cut_off.hits:
+                await asyncio.sleep(0.1)
+        assert spec(api)["holderIdentity"] == ""
+
+    run(main)
+
+
 def test_work_that_ends_or_fails_ends_the_renewal_too():
     async def main():
         api = MemoryApi()

@@ -188,10 +188,15 @@ class Settings(_Section):
     def override(self, section: str, **values: Any) -> Self:
         """A copy with fields of one section replaced by the flags that were given (None = not given)."""
         given = {name: value for name, value in values.items() if value is not None}
-        if not given:
-            return self
         part: BaseModel = getattr(self, section)
-        return self.model_copy(update={section: part.model_copy(update=given)})
+        try:
+            checked = type(part).model_validate({to_camel(name): value for name, value in given.items()})
+        except ValidationError as error:
+            raise SettingsError(
+                "\n".join(f"flag for {to_camel(section)}.{fault}" for fault in _faults(error))
+            ) from error
+        update = {name: getattr(checked, name) for name in given}
+        return self.model_copy(update={section: part.model_copy(update=update)})
 
 
 class _StrictLoader(yaml.SafeLoader):

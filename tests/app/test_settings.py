@@ -99,6 +99,11 @@ def test_a_missing_file_is_named(tmp_path):
         load(str(tmp_path / "none.yaml"))
 
 
+def test_flags_are_checked_like_the_file():
+    with pytest.raises(SettingsError, match=r"flag for clientConnection\.burst: Input should be greater than 0"):
+        parse(HEAD).override("client_connection", qps=None, burst=0)
+
+
 def test_flags_that_are_given_win_and_others_change_nothing():
     settings = parse(HEAD + "clientConnection: {qps: 5, burst: 6}")
     assert settings.override("client_connection", qps=None, burst=None) == settings

@@ -68,7 +68,7 @@ def kubectl(
     command = [str(cluster.kubectl), "--kubeconfig", str(cluster.kubeconfig), *args]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603 (our own binary)
     if check and done.returncode != 0:
-        raise LocalError(f"kubectl {' '.join(args)} failed:\n{done.stderr.strip()}")
+        raise LocalError(f"kubectl {' '.join(args)} failed:\n{done.stderr.strip()[:2000]}")
     return done
 
 
@@ -83,11 +83,11 @@ def install(cluster: Cluster, *, webhook_port: int | None) -> None:
 
 
 def _wait_established(cluster: Cluster) -> None:
-    """Until the API server serves JobSets; `kubectl wait` fails on a CRD so new that it has no conditions at all."""
+    """Until the API server serves JobSets; `kubectl wait` fails on a CRD so new that its conditions are null."""
     deadline = time.monotonic() + START_SECONDS
-    established = "{.status.conditions[?(@.type=='Established')].status}"
     while time.monotonic() < deadline:
-        if kubectl(cluster, "get", "crd", CRD, "-o", f"jsonpath={established}").stdout == "True":
+        status = json.loads(kubectl(cluster, "get", "crd", CRD, "-o", "json").stdout).get("status") or {}
+        if any(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions") or ()):
             return
         time.sleep(0.1)
     raise LocalError(f"the API server did not establish the CRD {CRD} within {START_SECONDS} s")

@@ -20,6 +20,9 @@ MUTATE_PATH = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
 TIMEOUT_SECONDS = 10
 
+NOT_IN_DELETION = {"name": "not-in-deletion", "expression": "!has(object.metadata.deletionTimestamp)"}
+"""Removing a finalizer is an update: a manager that is down must not keep a JobSet from being deleted."""
+
 
 def _webhook(name: str, path: str, url_base: str | None, ca_bundle: bytes | None) -> Object:
     client: Object
@@ -34,6 +37,7 @@ def _webhook(name: str, path: str, url_base: str | None, ca_bundle: bytes | None
         "admissionReviewVersions": ["v1"],
         "clientConfig": client,
         "failurePolicy": "Fail",
+        "matchConditions": [NOT_IN_DELETION],
         "rules": [
             {
                 "apiGroups": [GROUP],

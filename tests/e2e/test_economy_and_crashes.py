@@ -126,6 +126,16 @@ def test_plain_jobs_start_while_the_manager_is_down(sets, manager):
     wait_for(lambda: request(sets.cluster, "GET", f"{path}/plain")[1].get("status", {}).get("ready") == 1)
 
 
+def test_a_set_can_be_deleted_with_its_children_while_the_manager_is_down(sets, manager):
+    sets.apply(manifest(group(replicas=2)))
+    sets.wait_ready(2)
+    manager.stop()
+    body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
+    path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{sets.namespace}/jobsets/js"
+    assert request(sets.cluster, "DELETE", path, body)[0] == 200
+    wait_for(lambda: sets.get() is None and sets.jobs() == [], what="the set and its Jobs are gone")
+
+
 def test_the_managers_rights_are_enough(sets, manager):
     sets.apply(manifest(group(replicas=2), failurePolicy={"maxRestarts": 1}, ttlSecondsAfterFinished=1))
     sets.wait_ready(2)

@@ -39,7 +39,7 @@ def state(server):
 
 def established(server):
     crd = request(server, "GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io")[1]
-    return any(c["type"] == "Established" and c["status"] == "True" for c in crd["status"]["conditions"])
+    return any(c["type"] == "Established" and c["status"] == "True" for c in crd["status"]["conditions"] or ())
 
 
 def test_applied_again_nothing_changes(server):

@@ -166,6 +166,7 @@ def test_webhook(index, name, path):
     assert webhook == {
         "name": name,
         "admissionReviewVersions": ["v1"],
+        "matchConditions": [{"name": "not-in-deletion", "expression": "!has(object.metadata.deletionTimestamp)"}],
         "clientConfig": {
             "service": {"name": "jobset-webhook-service", "namespace": "jobset-system", "path": path, "port": 443}
         },

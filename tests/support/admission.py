@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 
 from api.features import FeatureGates
+from app import local
 from certs.manager import CertManager, CertOptions, service_hosts
 from certs.source import Live
 from certs.tls import server_context
@@ -16,9 +17,7 @@ from devcluster.cluster import Cluster
 from kube.client import Client
 from kube.config import load
 from kube.transport import HttpTransport
-from manifests import NAMESPACE, SERVICE_ACCOUNT, install_objects
-from tests.support.cluster import kubectl
-from tests.support.reviews import encode
+from manifests import NAMESPACE, SERVICE_ACCOUNT
 from webhooks.jobset.handlers import jobset_handlers
 from webhooks.router import create_app
 from webhooks.server import Server, bind
@@ -27,19 +26,13 @@ GROUPS = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]
 SECRET = "jobset-webhook-server-cert"
 
 
-def install(cluster: Cluster, port: int) -> None:
-    """Everything but the manager; the webhooks are called at a port of this machine."""
-    objects = install_objects(webhook_url=f"https://127.0.0.1:{port}")
-    body = encode({"apiVersion": "v1", "kind": "List", "items": objects}).decode()
-    kubectl(cluster, "apply", "--server-side", "-f", "-", stdin=body)
-    kubectl(cluster, "wait", "--for=condition=Established", "crd/jobsets.jobset.x-k8s.io", "--timeout=30s")
-
-
 @contextlib.contextmanager
 def admission(cluster: Cluster, gates: FeatureGates) -> Iterator[CertManager]:
     """Install, serve until the block ends, and wait until the API server can call us."""
-    listener = bind(("127.0.0.1", 0), "webhooks")
-    install(cluster, listener.getsockname()[1])
+    with contextlib.ExitStack() as on_error:
+        listener = on_error.enter_context(bind(("127.0.0.1", 0), "webhooks"))
+        local.install(cluster, webhook_port=listener.getsockname()[1])
+        on_error.pop_all()
     started: concurrent.futures.Future[CertManager] = concurrent.futures.Future()
     stop = threading.Event()
 

@@ -103,18 +103,19 @@ def plain(js: Status) -> str:
 
 
 def table(js: Status) -> Table:
-    """Counts of each ReplicatedJob beside what is wanted."""
+    """Counts of each ReplicatedJob beside what is wanted; restarts are those of the set and of single Jobs."""
     status = js.get("status", {})
     state = status.get("terminalState") or "Running"
-    out = Table(title=f"JobSet {NAME}: {state}, restarts {status.get('restarts', 0)}", title_justify="left")
+    out = Table(title=f"JobSet {NAME}: {state}", title_justify="left")
     out.add_column("ReplicatedJob")
-    for column in ("Jobs", "Ready", "Active", "Succeeded", "Failed"):
+    for column in ("Jobs", "Ready", "Active", "Succeeded", "Failed", "Restarts"):
         out.add_column(column, justify="right")
     counts = {of["name"]: of for of in status.get("replicatedJobsStatus", [])}
     for rjob in js["spec"]["replicatedJobs"]:
         of = counts.get(rjob["name"], {})
         numbers = (str(of.get(key, 0)) for key in ("ready", "active", "succeeded", "failed"))
-        out.add_row(rjob["name"], str(rjob.get("replicas", 1)), *numbers)
+        restarts = status.get("restarts", 0) + sum(of.get("jobRestarts", ()))
+        out.add_row(rjob["name"], str(rjob.get("replicas", 1)), *numbers, str(restarts))
     return out
 
 

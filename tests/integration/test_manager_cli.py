@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -176,3 +177,35 @@ def test_webhooks_run_without_the_reconcile_loop_on_given_certificates(
         manager.process.send_signal(signal.SIGINT)
         assert manager.process.wait(15) == 0, manager.tail()
     assert kubectl(api_server, "get", "jobs", "-o", "name", namespace=namespace) == ""
+
+
+def test_a_request_that_runs_when_the_manager_is_stopped_gets_its_answer(api_server: Cluster, config: Path):
+    local.install(api_server, webhook_port=None)
+    certificate, key = self_signed()
+    (config.parent / "tls.crt").write_bytes(certificate)
+    (config.parent / "tls.key").write_bytes(key)
+    manager = start(api_server, config, "--controllers=false")
+    try:
+        wait_for(lambda: "webhooks serve" in manager.log.read_text(), what="the webhooks")
+        review = {"uid": "1", "operation": "CREATE", "object": manifest(group())}
+        kind = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+        body = json.dumps({**kind, "request": review}).encode()
+        head = (
+            "POST /validate-jobset-x-k8s-io-v1alpha2-jobset HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        tls = ssl.create_default_context(cadata=certificate.decode())
+        with (
+            socket.create_connection(("localhost", manager.webhook_port), timeout=10) as plain,
+            tls.wrap_socket(plain, server_hostname="localhost") as slow,
+        ):
+            slow.sendall(head.encode() + body[:50])
+            manager.process.send_signal(signal.SIGTERM)
+            wait_for(lambda: "stopping" in manager.log.read_text(), what="the stop")
+            time.sleep(2)  # a client that is slow, not a wait for something to have happened
+            slow.sendall(body[50:])
+            answer = b"".join(iter(lambda: slow.recv(65536), b""))
+        assert b'"allowed":true' in answer
+        assert manager.process.wait(10) == 0, manager.tail()
+    finally:
+        local.stop(manager)

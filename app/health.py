@@ -37,13 +37,9 @@ class Health:
     def __init__(
         self, *, liveness_path: str = "/healthz", readiness_path: str = "/readyz", timeout: float = CHECK_TIMEOUT
     ) -> None:
-        self._liveness: dict[str, Check] = {}
         self._readiness: dict[str, Check] = {}
-        self._endpoints = {_clean(liveness_path): self._liveness, _clean(readiness_path): self._readiness}
+        self._endpoints = {_clean(liveness_path): {}, _clean(readiness_path): self._readiness}
         self._timeout = timeout
-
-    def add_liveness(self, name: str, check: Check) -> None:
-        self._liveness[name] = check
 
     def add_readiness(self, name: str, check: Check) -> None:
         self._readiness[name] = check

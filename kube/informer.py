@@ -54,11 +54,6 @@ class Informer(Generic[T]):
         """True once the first list is complete and its objects were given to the handlers."""
         return self._synced.is_set()
 
-    @property
-    def last_sync_resource_version(self) -> str:
-        """How far the watch has come; "" before the first list."""
-        return str(self.store.seen) if self.store.seen else ""
-
     def on_event(self, handler: Handler[T]) -> None:
         """Call `handler` for every change from now on, and with ADDED for every object that is already here."""
         self._handlers.append(handler)

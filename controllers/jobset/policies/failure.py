@@ -18,7 +18,6 @@ from controllers.jobset.draft import Draft
 
 FAIL = "FailJobSet"
 RESTART = "RestartJobSet"
-RESTART_FREE = "RestartJobSetAndIgnoreMaxRestarts"
 RESTART_JOB = "RestartJob"
 RESTART_JOB_FREE = "RestartJobAndIgnoreMaxRestarts"
 

@@ -1,7 +1,7 @@
 """Errors that point at a field, and the API server's way of writing them down (behaviour section 3.1).
 
 Clients match on these texts, so they are rendered exactly as the Kubernetes field-error library renders them. What is
-wrong with a field is decided elsewhere; this file only says it.
+wrong with a field is decided elsewhere, by rules; this file only says it, and keeps what is said within bounds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,8 +36,19 @@ class Path:
         """The same place as an RFC 6901 JSON pointer."""
         return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in self.parts)
 
+    @property
+    def order(self) -> tuple[tuple[bool, int, str], ...]:
+        """Sort key: a place before what is under it, members by name, items by number."""
+        return tuple((False, part, "") if isinstance(part, int) else (True, 0, part) for part in self.parts)
+
 
 SPEC = Path(("spec",))
+MAX_SHOWN_VALUE = 200
+"""Characters of an offending value that are shown."""
+MAX_SHOWN_WORD = 300
+"""Characters of any text of the user's inside a sentence."""
+MAX_SHOWN_ERRORS = 50
+"""Errors that one answer names; the rest is counted."""
 
 
 class ErrorType(Enum):
@@ -46,6 +57,8 @@ class ErrorType(Enum):
     INVALID = "FieldValueInvalid"
     REQUIRED = "FieldValueRequired"
     DUPLICATE = "FieldValueDuplicate"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    TOO_MANY = "FieldValueTooMany"
     FORBIDDEN = "FieldValueForbidden"
     TOO_LONG = "FieldValueTooLong"
     TYPE_INVALID = "FieldValueTypeInvalid"
@@ -61,6 +74,8 @@ _TEXTS = {
     ErrorType.INVALID: "Invalid value",
     ErrorType.REQUIRED: "Required value",
     ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.NOT_SUPPORTED: "Unsupported value",
+    ErrorType.TOO_MANY: "Too many",
     ErrorType.FORBIDDEN: "Forbidden",
     ErrorType.TOO_LONG: "Too long",
     ErrorType.TYPE_INVALID: "Invalid value",
@@ -69,51 +84,100 @@ _TEXTS = {
 _WITHOUT_VALUE = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL}
 
 
+class Severity(Enum):
+    """Whether a finding keeps the object out."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Layer(Enum):
+    """Who finds it on a cluster without our mutating webhook."""
+
+    SCHEMA = "schema"
+    """The API server, by the CRD: before any validating webhook, and hiding what that would say."""
+    WEBHOOK = "webhook"
+    """The validating webhook, from the object alone."""
+    CLUSTER = "cluster"
+    """The validating webhook, asking the API server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What must hold, in the words of an answer. `message` and `fix` are `str.format` templates.
+
+    `id` is stable: machine-readable output and docs/errors.md go by it. `message` holds the sentence of the Go JobSet
+    where it has one; `fix` says how to mend it. `source` names the behaviour section, KEP or API it comes from.
+    """
+
+    id: str
+    type: ErrorType
+    message: str
+    fix: str
+    source: str
+    layer: Layer = Layer.WEBHOOK
+    severity: Severity = Severity.ERROR
+
+    def at(self, path: Path, value: Any = None, **words: Any) -> "FieldError":
+        """The finding that `value` at `path` breaks this rule; `words` fill the templates."""
+        short = {key: shortened(word, MAX_SHOWN_WORD) if isinstance(word, str) else word for key, word in words.items()}
+        return FieldError(path, self.type, value, self.message.format(**short), self.fix.format(**short), self)
+
+
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One fault: where, of what kind, the offending JSON value, and the rule in words (may be empty)."""
+    """One finding: where, of what kind, the offending JSON value, the rule in words, and the way out.
+
+    `verbatim` stands for type, value and detail where another program has worded them already.
+    """
 
     path: Path
     type: ErrorType
     value: Any = None
     detail: str = ""
+    fix: str = ""
+    rule: Rule | None = None
+    verbatim: str = ""
 
     @property
-    def body(self) -> str:
-        """Text without the path."""
+    def is_warning(self) -> bool:
+        """Whether the object may be stored all the same."""
+        return self.rule is not None and self.rule.severity is Severity.WARNING
+
+    @property
+    def layer(self) -> Layer:
+        return Layer.WEBHOOK if self.rule is None else self.rule.layer
+
+    @property
+    def complaint(self) -> str:
+        """Text without the path and the way out."""
+        if self.verbatim:
+            return self.verbatim
         text = self.type.text
         if self.type not in _WITHOUT_VALUE:
             text += f": {render_value(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
+    @property
+    def body(self) -> str:
+        """Text without the path."""
+        separator = ": " if self.complaint == self.type.text else "; "
+        return f"{self.complaint}{separator}{self.fix}" if self.fix else self.complaint
+
     def __str__(self) -> str:
         return f"{self.path}: {self.body}"
 
 
-def invalid(path: Path, value: Any, detail: str) -> FieldError:
-    return FieldError(path, ErrorType.INVALID, value, detail)
-
-
-def required(path: Path, detail: str = "") -> FieldError:
-    return FieldError(path, ErrorType.REQUIRED, None, detail)
-
-
-def duplicate(path: Path, value: Any, detail: str) -> FieldError:
-    return FieldError(path, ErrorType.DUPLICATE, value, detail)
-
-
-def forbidden(path: Path, detail: str) -> FieldError:
-    return FieldError(path, ErrorType.FORBIDDEN, None, detail)
-
-
-def too_long(path: Path, limit: int) -> FieldError:
-    """A text of more than `limit` bytes."""
-    return FieldError(path, ErrorType.TOO_LONG, None, f"may not be more than {limit} bytes")
+def shortened(text: str, limit: int) -> str:
+    """The text, cut with an ellipsis where it is longer than `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def render_value(value: Any) -> str:
-    """A value as it stands in a message: texts quoted as Go quotes them, everything else as JSON."""
-    return quote(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
+    """A value as it stands in a message: texts quoted as Go quotes them, everything else as JSON; cut when long."""
+    if isinstance(value, str):
+        return quote(shortened(value, MAX_SHOWN_VALUE))
+    return shortened(msgspec.json.encode(value).decode(), MAX_SHOWN_VALUE)
 
 
 _ESCAPES = {
@@ -143,26 +207,36 @@ def _quote_char(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def aggregate(errors: Iterable[FieldError]) -> str:
-    """One text for all: a single one stands alone, several stand in brackets in the order found, each text once."""
-    texts = list(dict.fromkeys(str(error) for error in errors))
+def by_path(errors: Iterable[FieldError]) -> list[FieldError]:
+    """In the order of their places; at one place, in the order found."""
+    return sorted(errors, key=lambda error: error.path.order)
+
+
+def aggregate(errors: Sequence[FieldError]) -> str:
+    """One text for all: a single one stands alone, several stand in brackets in their order, each text once."""
+    texts = list(dict.fromkeys(str(error) for error in errors[:MAX_SHOWN_ERRORS]))
+    if len(errors) > MAX_SHOWN_ERRORS:
+        texts.append(_and_more(errors))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
+def _and_more(errors: Sequence[FieldError]) -> str:
+    return f"and {len(errors) - MAX_SHOWN_ERRORS} more"
+
+
 def invalid_status(errors: Sequence[FieldError], *, group: str, kind: str, name: str) -> JSON:
-    """metav1.Status 422 Invalid for the named object, with one cause per error."""
+    """metav1.Status 422 Invalid for the named object, with one cause per error, as many as an answer may hold."""
+    causes = [
+        {"reason": error.type.value, "message": error.body, "field": str(error.path)}
+        for error in errors[:MAX_SHOWN_ERRORS]
+    ]
+    if len(errors) > MAX_SHOWN_ERRORS:
+        causes.append({"reason": ErrorType.TOO_MANY.value, "message": _and_more(errors), "field": "spec"})
     return {
         "metadata": {},
         "status": "Failure",
         "message": f"{kind}.{group} {quote(name)} is invalid: {aggregate(errors)}",
         "reason": "Invalid",
-        "details": {
-            "name": name,
-            "group": group,
-            "kind": kind,
-            "causes": [
-                {"reason": error.type.value, "message": error.body, "field": str(error.path)} for error in errors
-            ],
-        },
+        "details": {"name": name, "group": group, "kind": kind, "causes": causes},
         "code": 422,
     }

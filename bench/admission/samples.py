@@ -1,0 +1,165 @@
+"""The reviews that the benchmark sends: a training JobSet of some size, as its author, its stored form, and its faults.
+
+Modelled on what trainers and queueing systems create: a coordinator that the workers depend on, environment, volumes,
+resources, policies. Must not depend on the code under test.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+JSON = dict[str, Any]
+RESOURCE = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource": "jobsets"}
+KIND = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"}
+
+
+def jobset(rjobs: int = 8, env: int = 21) -> JSON:
+    """A JobSet as its author writes it; with 8 ReplicatedJobs and 21 variables each it is 20 KB in a review."""
+    names = ["coordinator", *(f"workers-{i}" for i in range(1, rjobs))]
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {
+            "name": "llm-pretraining",
+            "namespace": "research",
+            "labels": {"kueue.x-k8s.io/queue-name": "research-queue", "app.kubernetes.io/part-of": "llm"},
+            "annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.google.com/gke-nodepool"},
+        },
+        "spec": {
+            "replicatedJobs": [_rjob(name, i, env) for i, name in enumerate(names)],
+            "network": {"enableDNSHostnames": True, "subdomain": "llm-pretraining"},
+            "successPolicy": {"operator": "All", "targetReplicatedJobs": names[1:] or names},
+            "failurePolicy": {
+                "maxRestarts": 5,
+                "rules": [
+                    {
+                        "name": "broken_host",
+                        "action": "RestartJobSetAndIgnoreMaxRestarts",
+                        "onJobFailureReasons": ["PodFailurePolicy"],
+                    },
+                    {"action": "FailJobSet", "targetReplicatedJobs": ["coordinator"]},
+                ],
+            },
+            "coordinator": {"replicatedJob": "coordinator", "jobIndex": 0, "podIndex": 0},
+        },
+    }
+
+
+def _rjob(name: str, index: int, env: int) -> JSON:
+    spec: JSON = {
+        "parallelism": 4,
+        "completions": 4,
+        "backoffLimit": 0,
+        "podFailurePolicy": {
+            "rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42, 43]}}],
+        },
+        "template": {
+            "metadata": {"labels": {"role": name}, "annotations": {"prometheus.io/scrape": "true"}},
+            "spec": _pod(name, env),
+        },
+    }
+    spec["template"]["spec"]["restartPolicy"] = "Never"
+    depends = {"dependsOn": [{"name": "coordinator", "status": "Ready"}]} if index else {}
+    return {"name": name, "replicas": 2 if index else 1, "template": {"spec": spec}, **depends}
+
+
+def _pod(name: str, env: int) -> JSON:
+    variables = [{"name": f"TRAINING_SETTING_{i:02}", "value": f"{name}-value-{i * 37:04}"} for i in range(env)]
+    return {
+        "nodeSelector": {"cloud.google.com/gke-accelerator": "tpu-v5-lite-podslice"},
+        "volumes": [
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "scratch", "emptyDir": {}},
+        ],
+        "containers": [
+            {
+                "name": "main",
+                "image": "registry.example.com/research/trainer:2026.11",
+                "command": ["python", "-m", "trainer", "--config", "/etc/trainer/config.yaml"],
+                "ports": [{"containerPort": 8471}, {"containerPort": 8080}],
+                "env": variables,
+                "resources": {
+                    "requests": {"cpu": "8", "memory": "64Gi"},
+                    "limits": {"google.com/tpu": 4, "memory": "64Gi"},
+                },
+                "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "scratch", "mountPath": "/scratch"}],
+            }
+        ],
+    }
+
+
+def stored(js: JSON) -> JSON:
+    """The same JobSet with every default, as the validating webhook sees it."""
+    js = copy.deepcopy(js)
+    js["metadata"] |= {"uid": "4f1c2f5a-8a39-4f7d-9f43-3c1f3f9e0d11", "generation": 1, "resourceVersion": "4711"}
+    spec = js["spec"]
+    spec["startupPolicy"] = {"startupPolicyOrder": "AnyOrder"}
+    spec["network"]["publishNotReadyAddresses"] = True
+    spec["failurePolicy"]["restartStrategy"] = "Recreate"
+    for i, rule in enumerate(spec["failurePolicy"]["rules"]):
+        rule.setdefault("name", f"failurePolicyRule{i}")
+    for rjob in spec["replicatedJobs"]:
+        rjob["groupName"] = "default"
+        rjob["template"]["spec"]["completionMode"] = "Indexed"
+    return js
+
+
+def suspended(js: JSON) -> JSON:
+    """As a queueing system holds it back."""
+    js = stored(js)
+    js["spec"]["suspend"] = True
+    return js
+
+
+def resumed(js: JSON) -> JSON:
+    """As a queueing system lets it go: with a node selector in every template."""
+    js = stored(js)
+    js["spec"]["suspend"] = False
+    for rjob in js["spec"]["replicatedJobs"]:
+        rjob["template"]["spec"]["template"]["spec"]["nodeSelector"]["topology.example.com/block"] = "b7"
+    return js
+
+
+def five_faults(rjobs: int = 8) -> JSON:
+    """Five mistakes of different layers."""
+    js = stored(jobset(rjobs))
+    spec = js["spec"]
+    spec["successPolicy"]["operator"] = "Most"
+    spec["replicatedJobs"][1]["replicas"] = "two"
+    spec["replicatedJobs"][2]["dependsOn"][0]["name"] = "coordinater"
+    spec["failurePolicy"]["rules"][1]["targetReplicatedJobs"] = ["cordinator"]
+    spec["coordinator"]["replicatedJob"] = "leader"
+    return js
+
+
+def many_faults(count: int = 500) -> JSON:
+    """`count` ReplicatedJobs, each with a reference to one that does not exist."""
+    js = stored(jobset(1, env=0))
+    first = js["spec"]["replicatedJobs"][0]
+    js["spec"]["replicatedJobs"] = [
+        {**first, "name": f"r{i}", "dependsOn": [{"name": f"missing-{i}", "status": "Ready"}]} for i in range(count)
+    ]
+    return js
+
+
+def review(obj: JSON, old: JSON | None = None) -> bytes:
+    """The bytes that an API server sends for a create, or for an update of `old`."""
+    request = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": KIND,
+        "resource": RESOURCE,
+        "requestKind": KIND,
+        "requestResource": RESOURCE,
+        "name": obj["metadata"]["name"],
+        "namespace": obj["metadata"]["namespace"],
+        "operation": "CREATE" if old is None else "UPDATE",
+        "userInfo": {"username": "researcher@example.com", "groups": ["system:authenticated", "research"]},
+        "object": obj,
+        "oldObject": old,
+        "dryRun": False,
+        "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions", "fieldManager": "kubectl-create"},
+    }
+    document = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return json.dumps(document, separators=(",", ":")).encode()

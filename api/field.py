@@ -25,10 +25,13 @@ class Path:
         return Path((*self.parts, *more))
 
     def __str__(self) -> str:
-        """Text as in `spec.replicatedJobs[0].name`."""
+        """Text as in `spec.replicatedJobs[0].name` and `metadata.annotations[example.com/key]`."""
         text = ""
         for part in self.parts:
-            text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+            if isinstance(part, int) or "." in part or "/" in part:
+                text += f"[{part}]"
+            else:
+                text += f".{part}" if text else part
         return text
 
     @property
@@ -118,7 +121,7 @@ class Rule:
     layer: Layer = Layer.WEBHOOK
     severity: Severity = Severity.ERROR
 
-    def at(self, path: Path, value: Any = None, **words: Any) -> "FieldError":
+    def at(self, path: Path, value: Any = None, /, **words: Any) -> "FieldError":
         """The finding that `value` at `path` breaks this rule; `words` fill the templates."""
         short = {key: shortened(word, MAX_SHOWN_WORD) if isinstance(word, str) else word for key, word in words.items()}
         return FieldError(path, self.type, value, self.message.format(**short), self.fix.format(**short), self)

@@ -7,8 +7,10 @@ counts as a value; for none of them does zero mean anything but unset. Timestamp
 these templates is one.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
+from api.meta import JSON
 from api.quantity import parse_quantity
 
 POINTERS = frozenset(
@@ -45,6 +47,45 @@ _QUANTITIES = frozenset({"sizeLimit", "divisor"})
 def semantically_equal(one: Any, other: Any) -> bool:
     """Whether two JSON values of the same field mean the same."""
     return bool(one == other) or bool(_canonical("", one) == _canonical("", other))
+
+
+def differences(one: Any, other: Any) -> Iterator[tuple[str | int, ...]]:
+    """Places, from here, at which two JSON values of the same field differ in meaning; the smallest that can be named.
+
+    Lists of different length differ as a whole.
+    """
+    yield from _differences("", one, other, ())
+
+
+def _differences(key: str, one: Any, other: Any, place: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    if one == other or _canonical(key, one) == _canonical(key, other):
+        return
+    if isinstance(one, dict) and isinstance(other, dict):
+        members = [name for name in sorted({*one, *other}) if isinstance(name, str)]
+        found = [spot for name in members for spot in _member_differences(key, name, one, other, place)]
+        # What differs only by an empty object being there or not has no smaller place.
+        yield from found or [place]
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for i, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+            yield from _differences("", mine, theirs, (*place, i))
+    else:
+        yield place
+
+
+def _member_differences(
+    key: str, name: str, one: JSON, other: JSON, place: tuple[str | int, ...]
+) -> Iterator[tuple[str | int, ...]]:
+    if key in _TEXT_MAPS or key in _QUANTITY_MAPS:
+        same = one.get(name) == other.get(name) or (
+            key in _QUANTITY_MAPS and _amount(one.get(name)) == _amount(other.get(name))
+        )
+        if not same:
+            yield (*place, name)
+        return
+    ours, theirs = _canonical(name, one.get(name)), _canonical(name, other.get(name))
+    if _is_absent(name, ours) and _is_absent(name, theirs):
+        return
+    yield from _differences(name, one.get(name), other.get(name), (*place, name))
 
 
 def _canonical(key: str, value: Any) -> Any:

@@ -31,6 +31,11 @@ LABEL_VALUE_FORMAT = (
     " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
     " '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
+QUALIFIED_NAME_FORMAT = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+    " (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is"
+    " '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
 HTTP_PATH_FORMAT = r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')"
 
 
@@ -53,6 +58,22 @@ def dns1123_subdomain(text: str) -> list[str]:
 def label_value(text: str) -> list[str]:
     """Value of a label; may be empty."""
     return _complaints(text, _LABEL_VALUE, LABEL_VALUE_FORMAT, f"must be no more than {MAX_LABEL} bytes", MAX_LABEL)
+
+
+def qualified_name(text: str) -> list[str]:
+    """Key of a label, an annotation or a topology: a name, after an optional domain and a slash."""
+    domain, slash, name = text.rpartition("/")
+    complaints = [f"prefix part {complaint}" for complaint in dns1123_subdomain(domain)] if slash else []
+    if not name:
+        return [*complaints, "name part must be non-empty"]
+    long = f"name part must be no more than {MAX_LABEL} bytes"
+    return complaints + _complaints(name, _LABEL_VALUE, f"name part {QUALIFIED_NAME_FORMAT}", long, MAX_LABEL)
+
+
+def as_label(text: str) -> str:
+    """The nearest text that is a DNS-1035 label; empty when there is none."""
+    plain = re.sub(r"[^a-z0-9]+", "-", text.lower())[: MAX_LABEL + 1]
+    return re.sub(r"^[^a-z]+", "", plain)[:MAX_LABEL].rstrip("-")
 
 
 def http_path(text: str) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from api.features import FeatureGates
 from api.jobset import JobSet
+from app.engine import engine
 from app.health import Health, certificates_check, webhook_check
 from app.metrics import Metrics
 from app.metrics_server import metrics_server
@@ -254,7 +255,7 @@ class _Manager:
         self.certificates = certificates
         self._spawn(group, certificates.run(), "certificates")
         await certificates.ready.wait()
-        app = create_app(jobset_handlers(self.options.gates), metrics=self.metrics.webhooks)
+        app = create_app(jobset_handlers(engine(self.options.gates)), metrics=self.metrics.webhooks)
         self.server = Server(app, listener, context)
         self.serving = self._spawn(group, self.server.run(), "webhooks")
         await self.server.started.wait()

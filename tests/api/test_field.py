@@ -1,19 +1,31 @@
 """Field errors read exactly as those of the Kubernetes library."""
 
+from typing import Any
+
 import pytest
 
 from api.field import (
+    MAX_SHOWN_ERRORS,
+    MAX_SHOWN_VALUE,
     SPEC,
     ErrorType,
     FieldError,
+    Path,
+    Rule,
+    Severity,
     aggregate,
-    forbidden,
-    invalid,
+    by_path,
     invalid_status,
     quote,
-    required,
-    too_long,
 )
+
+
+def invalid(path: Path, value: Any, detail: str) -> FieldError:
+    return FieldError(path, ErrorType.INVALID, value, detail)
+
+
+def required(path: Path, detail: str = "") -> FieldError:
+    return FieldError(path, ErrorType.REQUIRED, None, detail)
 
 
 @pytest.mark.parametrize(
@@ -26,8 +38,22 @@ from api.field import (
         (invalid(SPEC.at("a"), 10**30, ""), "spec.a: Invalid value: 1" + "0" * 30),
         (required(SPEC.at("managedBy")), "spec.managedBy: Required value"),
         (required(SPEC.at("x", 3, "y"), "why"), "spec.x[3].y: Required value: why"),
-        (forbidden(SPEC.at("x"), "no"), "spec.x: Forbidden: no"),
-        (too_long(SPEC.at("managedBy"), 63), "spec.managedBy: Too long: may not be more than 63 bytes"),
+        (FieldError(SPEC.at("x"), ErrorType.FORBIDDEN, 1, "no"), "spec.x: Forbidden: no"),
+        (FieldError(SPEC.at("x"), ErrorType.TOO_LONG, "v", "may not"), "spec.x: Too long: may not"),
+        (
+            FieldError(SPEC.at("x"), ErrorType.NOT_SUPPORTED, "v", "supported"),
+            'spec.x: Unsupported value: "v": supported',
+        ),
+        (
+            FieldError(SPEC.at("x"), ErrorType.INVALID, "v", "bad", "mend it"),
+            'spec.x: Invalid value: "v": bad; mend it',
+        ),
+        (FieldError(SPEC.at("x"), ErrorType.REQUIRED, None, "", "name it"), "spec.x: Required value: name it"),
+        (FieldError(SPEC.at("x"), ErrorType.INVALID, "v", verbatim="as is", fix="mend"), "spec.x: as is; mend"),
+        (
+            invalid(Path(("metadata", "annotations", "a.io/b")), "v", "no"),
+            'metadata.annotations[a.io/b]: Invalid value: "v": no',
+        ),
         (FieldError(SPEC, ErrorType.INTERNAL, "v", "boom"), "spec: Internal error: boom"),
         (FieldError(SPEC, ErrorType.TYPE_INVALID, 1, "Expected"), "spec: Invalid value: 1: Expected"),
     ],
@@ -71,3 +97,29 @@ def test_status_keeps_a_cause_for_every_error_even_a_repeated_one():
 
 def test_pointer_escapes_what_json_pointer_escapes():
     assert SPEC.at("a/b~c", 0).pointer == "/spec/a~1b~0c/0"
+
+
+def test_a_rule_fills_its_words_in_and_user_text_is_never_a_template():
+    rule = Rule("some-rule", ErrorType.INVALID, "no '{name}' here", "use {other}", "nowhere", severity=Severity.WARNING)
+    error = rule.at(SPEC.at("a"), "{x}", name="{value}{0}", other="y")
+    assert (error.body, error.is_warning) == ("Invalid value: \"{x}\": no '{value}{0}' here; use y", True)
+
+
+def test_order_is_by_path_items_by_number_and_stays_as_found_at_one_place():
+    places = [("b", 10, "a"), ("b", 9), ("b",), ("a", "z"), ("b", 10)]
+    found = [required(Path(parts), str(i)) for i, parts in enumerate(places)] + [required(Path(("b", 9)), "later")]
+    assert [(str(e.path), e.detail) for e in by_path(found)] == [
+        ("a.z", "3"), ("b", "2"), ("b[9]", "1"), ("b[9]", "later"), ("b[10]", "4"), ("b[10].a", "0"),
+    ]  # fmt: skip
+
+
+def test_long_values_texts_and_lists_are_cut_and_the_rest_is_counted():
+    long = "x" * 100_000
+    assert len(invalid(SPEC, long, "d").body) < MAX_SHOWN_VALUE + 50
+    assert len(invalid(SPEC, [long], "d").body) < MAX_SHOWN_VALUE + 50
+    rule = Rule("some-rule", ErrorType.INVALID, "no {name}", "", "nowhere")
+    assert len(rule.at(SPEC, 1, name=long).body) < 500
+    status = invalid_status([required(SPEC.at(i)) for i in range(MAX_SHOWN_ERRORS + 7)], group="g", kind="K", name="n")
+    assert status["message"].endswith("and 7 more]")
+    assert len(status["details"]["causes"]) == MAX_SHOWN_ERRORS + 1
+    assert status["details"]["causes"][-1]["message"] == "and 7 more"

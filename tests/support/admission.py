@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from api.features import FeatureGates
 from app import local
+from app.engine import engine
 from certs.manager import CertManager, CertOptions, service_hosts
 from certs.source import Live
 from certs.tls import server_context
@@ -42,7 +43,7 @@ def admission(cluster: Cluster, gates: FeatureGates) -> Iterator[CertManager]:
         context = server_context()
         hosts = service_hosts("jobset-webhook-service", NAMESPACE, "127.0.0.1")
         certs = CertManager(Client(transport), Live(context), CertOptions(NAMESPACE, SECRET, hosts, settle=0.5))
-        server = Server(create_app(jobset_handlers(gates)), listener, context)
+        server = Server(create_app(jobset_handlers(engine(gates))), listener, context)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(server.run())

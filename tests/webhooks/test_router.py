@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.features import FeatureGates
+from app.engine import engine
 from tests.support.asgi import post
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.reviews import V1, answer, encode, review
@@ -20,7 +21,7 @@ from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
 
-APP = create_app(jobset_handlers(FeatureGates()))
+APP = create_app(jobset_handlers(engine(FeatureGates())))
 PATHS = [MUTATE_PATH, VALIDATE_PATH]
 SECRET = "hunter2"
 
@@ -239,7 +240,7 @@ async def test_requests_are_counted_with_the_code_of_the_answer():
             self.calls.append((path, code))
 
     metrics = Metrics()
-    app = create_app(jobset_handlers(FeatureGates()), metrics=metrics)
+    app = create_app(jobset_handlers(engine(FeatureGates())), metrics=metrics)
     await ask(review(stored(jobset())), app=app)
     await ask(review(stored(jobset(managedBy=""))), app=app)
     await ask(b"{", app=app)
@@ -273,7 +274,7 @@ OBJECTS = st.fixed_dictionaries({}, optional={"metadata": JUNK, "spec": SPEC, "s
 @settings(deadline=None)
 @given(new=OBJECTS, old=st.none() | OBJECTS, path=st.sampled_from(PATHS), alpha=st.booleans())
 def test_no_object_makes_a_webhook_fail(new: Any, old: Any, path: str, alpha: bool):
-    app = create_app(jobset_handlers(FeatureGates({"AllAlpha": alpha})))
+    app = create_app(jobset_handlers(engine(FeatureGates({"AllAlpha": alpha}))))
     response = asyncio.run(ask(review(new, old), path, app))
     assert response["status"]["code"] in {200, 422}
 

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from api.features import FeatureGates
+from app.engine import engine
 from tests.support.jobsets import jobset, stored
 from tests.support.reviews import answer, encode, review
 from tests.support.tls import context_with, material, serving, trusting
@@ -21,7 +22,7 @@ from webhooks.router import create_app
 from webhooks.server import BindError, Server, bind
 
 PAIR = material()
-APP = create_app(jobset_handlers(FeatureGates()))
+APP = create_app(jobset_handlers(engine(FeatureGates())))
 GOOD = encode(review(stored(jobset())))
 JSON_TYPE = {"content-type": "application/json"}
 

@@ -7,8 +7,8 @@ import pytest
 from api import validation as v
 from api.features import FeatureGates
 from api.field import FieldError
+from app.engine import engine
 from tests.support.jobsets import JSON, jobset, rjob, stored
-from webhooks.jobset.validate_create import create_errors
 
 DEFAULT = FeatureGates()
 ALL_GATES = FeatureGates({"AllAlpha": True})
@@ -16,8 +16,12 @@ MAX = 2147483647
 LONG = "l" * 64
 
 
+def create_errors(js: JSON, gates: FeatureGates) -> tuple[FieldError, ...]:
+    return engine(gates).create(js, defaults=False).errors
+
+
 def errors(js: JSON, gates: FeatureGates = DEFAULT) -> list[str]:
-    return [str(error) for error in create_errors(stored(js), gates)]
+    return [f"{error.path}: {error.complaint}" for error in create_errors(stored(js), gates)]
 
 
 def rules(*items: JSON, **fields: Any) -> JSON:

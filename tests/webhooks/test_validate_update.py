@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
+from app.engine import engine
 from tests.support.jobsets import JSON, jobset, rjob, stored
-from webhooks.jobset.validate_update import update_errors
 
 DEFAULT = FeatureGates()
 ELASTIC = FeatureGates({"ElasticJobSet": True})
@@ -16,7 +16,7 @@ IMMUTABLE = "field is immutable"
 
 def errors(old: JSON, new: JSON, gates: FeatureGates = DEFAULT) -> list[str]:
     """Path and rule of each fault."""
-    return [f"{error.path}: {error.detail}" for error in update_errors(old, new, gates)]
+    return [f"{error.path}: {error.detail}" for error in engine(gates).update(old, new).errors]
 
 
 def changed(js: JSON, *keys: str | int, to: Any) -> JSON:
@@ -172,7 +172,7 @@ def test_b_nothing_else_changes_while_suspended(keys: Any, value: Any):
 def test_the_refused_value_is_the_list_without_what_may_change():
     old = changed(OLD, "suspend", to=True)
     new = changed(changed(old, *POD, "nodeSelector", to={"a": "b"}), *RJOB, "replicas", to=9)
-    [error] = update_errors(old, new, FeatureGates())
+    [error] = engine(FeatureGates()).update(old, new).errors
     assert error.value[0]["replicas"] == 9
     assert not error.value[0]["template"]["spec"]["template"]["spec"]["nodeSelector"]
     assert new["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["nodeSelector"] == {"a": "b"}

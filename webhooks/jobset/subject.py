@@ -5,14 +5,15 @@ error, never an exception.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import msgspec
 
 from api.features import FeatureGates
-from api.field import ErrorType, FieldError, Path
+from api.field import ErrorType, FieldError, Layer, Path, Rule
 from api.jobset import FailurePolicy, JobSet, ReplicatedJob
 from api.jsontree import dig, without_nulls
 from api.meta import JSON, Base
@@ -21,6 +22,14 @@ MAX_GENERATED_BASE = 58
 GENERATED_SUFFIX = "xxxxx"
 """Stands for the five random characters of a name to come, so that the same manifest always gets the same answer."""
 
+UNREADABLE = Rule(
+    id="unreadable",
+    type=ErrorType.TYPE_INVALID,
+    message="{what}",
+    fix="`kubectl explain jobset.spec --recursive` shows the shape",
+    source="CRD schema",
+    layer=Layer.SCHEMA,
+)
 T = TypeVar("T")
 
 
@@ -28,6 +37,19 @@ class Named(Base, frozen=True, kw_only=True):
     """A volume, or a mount of one."""
 
     name: str = ""
+
+
+class Annotated(Base, frozen=True, kw_only=True):
+    """Metadata of a template as far as placement goes."""
+
+    annotations: dict[str, str] = {}
+
+
+class ClaimMeta(Base, frozen=True, kw_only=True):
+    """Metadata of a volume claim template."""
+
+    name: str = ""
+    namespace: str = ""
 
 
 class Container(Base, frozen=True, kw_only=True):
@@ -47,6 +69,7 @@ class PodSpec(Base, frozen=True, kw_only=True):
 class PodTemplate(Base, frozen=True, kw_only=True):
     """`template.spec.template`."""
 
+    metadata: Annotated = Annotated()
     spec: PodSpec = PodSpec()
 
 
@@ -57,34 +80,60 @@ class JobSpec(Base, frozen=True, kw_only=True):
     completions: int | None = None
     completion_mode: str | None = None
     backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
+    max_failed_indexes: int | None = None
+    active_deadline_seconds: int | None = None
+    ttl_seconds_after_finished: int | None = None
     pod_replacement_policy: str | None = None
+    pod_failure_policy: JSON | None = None
     template: PodTemplate = PodTemplate()
+
+    @property
+    def never_completes(self) -> bool:
+        """Whether the Job asks for completions and allows no pod to run."""
+        return self.parallelism == 0 and self.completions != 0
 
 
 class JobTemplate(Base, frozen=True, kw_only=True):
     """`replicatedJobs[].template`."""
 
+    metadata: Annotated = Annotated()
     spec: JobSpec = JobSpec()
 
 
 class ClaimTemplate(Base, frozen=True, kw_only=True):
     """`volumeClaimPolicies[].templates[]`."""
 
-    metadata: Named = Named()
+    metadata: ClaimMeta = ClaimMeta()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry:
     """One ReplicatedJob: its place, its own fields, and the Job it makes."""
 
     index: int
     path: Path
     rjob: ReplicatedJob
-    job: JobSpec
+    template: JobTemplate
+
+    @property
+    def job(self) -> JobSpec:
+        return self.template.spec
 
     @property
     def job_path(self) -> Path:
         return self.path.at("template", "spec")
+
+    @property
+    def pod_path(self) -> Path:
+        return self.path.at("template", "spec", "template")
+
+    @cached_property
+    def mounted(self) -> frozenset[str]:
+        """Names of the volumes that some container mounts."""
+        pod = self.job.template.spec
+        containers = (*pod.containers, *pod.init_containers)
+        return frozenset(mount.name for container in containers for mount in container.volume_mounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +142,11 @@ class Claim:
 
     path: Path
     name: str
+    namespace: str
+    metadata_path: Path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Subject:
     """Everything a check may look at. `js.metadata.name` is the name that the object has or will have."""
 
@@ -114,9 +165,24 @@ class Subject:
         """The policy in force; one without rules when there is none."""
         return self.js.spec.failure_policy or FailurePolicy()
 
-    def entry(self, name: str) -> Entry | None:
-        """The ReplicatedJob of that name."""
-        return next((entry for entry in self.entries if entry.rjob.name == name), None)
+    @cached_property
+    def by_name(self) -> dict[str, Entry]:
+        """The ReplicatedJobs by name; of a repeated name the first."""
+        return {entry.rjob.name: entry for entry in reversed(self.entries)}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the ReplicatedJobs, in order."""
+        return tuple(entry.rjob.name for entry in self.entries)
+
+    @cached_property
+    def mounted(self) -> frozenset[str]:
+        """Names of the volumes that some container of some ReplicatedJob mounts."""
+        return frozenset().union(*(entry.mounted for entry in self.entries))
+
+    def targets(self, names: Sequence[str]) -> list[Entry]:
+        """The ReplicatedJobs that a policy's `targetReplicatedJobs` means; none given means all."""
+        return [self.by_name[name] for name in names if name in self.by_name] if names else list(self.entries)
 
 
 class Unreadable(Exception):  # noqa: N818 -- the object is, nothing failed
@@ -141,7 +207,7 @@ def subject(obj: JSON, gates: FeatureGates) -> Subject:
 def _entries(js: JobSet) -> Iterator[Entry]:
     for i, rjob in enumerate(js.spec.replicated_jobs):
         path = Path(("spec", "replicatedJobs", i))
-        yield Entry(i, path, rjob, _read(rjob.template, JobTemplate, path.at("template")).spec)
+        yield Entry(i, path, rjob, _read(rjob.template, JobTemplate, path.at("template")))
 
 
 def _claims(js: JobSet) -> Iterator[Claim]:
@@ -149,7 +215,8 @@ def _claims(js: JobSet) -> Iterator[Claim]:
         base = Path(("spec", "volumeClaimPolicies", p))
         for t, template in enumerate(policy.templates):
             claim = _read(template, ClaimTemplate, base.at("templates", t))
-            yield Claim(base.at("template", t), claim.metadata.name)
+            meta = claim.metadata
+            yield Claim(base.at("template", t), meta.name, meta.namespace, base.at("templates", t, "metadata"))
 
 
 def _read(value: Any, kind: type[T], base: Path) -> T:
@@ -159,7 +226,7 @@ def _read(value: Any, kind: type[T], base: Path) -> T:
         what, _, where = str(error).partition(" - at `")
         path = base.at(*_parts(where))
         offending = dig(value, *path.parts[len(base.parts) :])
-        raise Unreadable(FieldError(path, ErrorType.TYPE_INVALID, offending, what)) from None
+        raise Unreadable(UNREADABLE.at(path, offending, what=what)) from None
 
 
 def _parts(where: str) -> list[str | int]:

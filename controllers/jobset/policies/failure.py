@@ -6,13 +6,11 @@ round, each counted; actions on the set settle them all.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
-
-import re2
 
 from api import keys
 from api.features import FeatureGates
 from api.jobset import FailurePolicyRule, JobSet
+from api.patterns import compiled
 from controllers.jobset.buckets import Child
 from controllers.jobset.draft import Draft
 
@@ -54,21 +52,10 @@ def matches(rule: FailurePolicyRule, child: Child) -> bool:
         return False
     if rule.on_job_failure_reasons and failure.reason not in rule.on_job_failure_reasons:
         return False
-    patterns = [p for p in map(_compiled, rule.on_job_failure_message_patterns) if p is not None]
+    patterns = [p for p in map(compiled, rule.on_job_failure_message_patterns) if not isinstance(p, str)]
     if rule.on_job_failure_message_patterns and not any(p.search(failure.message) for p in patterns):
         return False
     return not rule.target_replicated_jobs or child.replicated_job in rule.target_replicated_jobs
-
-
-@lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> re2._Regexp | None:
-    """The pattern, compiled once; None for one that is not RE2: it never matches (admission tells the user)."""
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(pattern, options)
-    except re2.error:
-        return None
 
 
 def _act_on_set(

@@ -2,14 +2,61 @@
 
 from collections.abc import Iterator
 
-from api.field import SPEC, FieldError, Path, invalid, required
+from api.field import SPEC, ErrorType, FieldError, Rule
 from api.jobset import Coordinator
 from api.keys import COORDINATOR
 from api.names import coordinator_endpoint
+from api.suggest import did_you_mean
 from api.validation import label_value
-from webhooks.jobset.subject import Subject
+from webhooks.jobset.subject import Entry, Subject
 
 PATH = SPEC.at("coordinator")
+
+UNKNOWN = Rule(
+    id="coordinator-replicated-job",
+    type=ErrorType.INVALID,
+    message="coordinator replicatedJob {name} does not exist",
+    fix="{known}",
+    source="behaviour 3.2 row 8a",
+)
+JOB_INDEX = Rule(
+    id="coordinator-job-index",
+    type=ErrorType.INVALID,
+    message="coordinator job index {index} is invalid for replicatedJob {name}",
+    fix="it has {count} Jobs, numbered from 0: use a number below {count}",
+    source="behaviour 3.2 row 8b",
+)
+COMPLETION_MODE = Rule(
+    id="coordinator-completion-mode",
+    type=ErrorType.INVALID,
+    message="job for coordinator pod must be indexed completion mode, and completions number must be set",
+    fix="set completionMode: Indexed and completions, so that the pod has a fixed name",
+    source="behaviour 3.2 row 8c",
+)
+COMPLETIONS = Rule(
+    id="coordinator-completions",
+    type=ErrorType.REQUIRED,
+    message="job for coordinator pod must be indexed completion mode, and completions number must be set",
+    fix="set completions to the number of pods of one Job",
+    source="behaviour 3.2 row 8c",
+)
+POD_INDEX = Rule(
+    id="coordinator-pod-index",
+    type=ErrorType.INVALID,
+    message="coordinator pod index {index} is invalid for replicatedJob {name} job index {job_index}",
+    fix="the Job has {count} completions, numbered from 0: use a number below {count}",
+    source="behaviour 3.2 row 8d",
+)
+LABEL = Rule(
+    id="coordinator-label",
+    type=ErrorType.INVALID,
+    message=(
+        'spec will lead to invalid label value "{endpoint}" for coordinator label "' + COORDINATOR + '"'
+        " (long JobSet / ReplicatedJob / SubDomain name?): {complaints}"
+    ),
+    fix="shorten one of those names: the name of the coordinator pod, a dot and the subdomain share 63 characters",
+    source="behaviour 3.2 row 8e",
+)
 
 
 def coordinator(subject: Subject) -> Iterator[FieldError]:
@@ -17,39 +64,26 @@ def coordinator(subject: Subject) -> Iterator[FieldError]:
     at = subject.js.spec.coordinator
     if at is None:
         return
-    yield from _pod(subject, at)
+    entry = subject.by_name.get(at.replicated_job)
+    if entry is None:
+        known = did_you_mean(at.replicated_job, subject.names, what="the ReplicatedJobs are")
+        yield UNKNOWN.at(PATH.at("replicatedJob"), at.replicated_job, name=at.replicated_job, known=known)
+    else:
+        yield from _pod(entry, at)
     endpoint = coordinator_endpoint(subject.js) or ""
     complaints = label_value(endpoint)
     if complaints:
-        detail = (
-            f'spec will lead to invalid label value "{endpoint}" for coordinator label "{COORDINATOR}"'
-            f" (long JobSet / ReplicatedJob / SubDomain name?): {', '.join(complaints)}"
-        )
-        yield invalid(PATH, endpoint, detail)
+        yield LABEL.at(PATH, endpoint, endpoint=endpoint, complaints=", ".join(complaints))
 
 
-def _pod(subject: Subject, at: Coordinator) -> Iterator[FieldError]:
-    entry = subject.entry(at.replicated_job)
-    if entry is None:
-        detail = f"coordinator replicatedJob {at.replicated_job} does not exist"
-        yield invalid(PATH.at("replicatedJob"), at.replicated_job, detail)
-        return
-    completions = entry.job.completions
-    if not 0 <= at.job_index < entry.rjob.replicas:
-        detail = f"coordinator job index {at.job_index} is invalid for replicatedJob {at.replicated_job}"
-        yield invalid(PATH.at("jobIndex"), at.job_index, detail)
-    elif entry.job.completion_mode != "Indexed" or completions is None:
-        yield _not_indexed(entry.job_path, entry.job.completion_mode)
-    elif not 0 <= at.pod_index < completions:
-        detail = (
-            f"coordinator pod index {at.pod_index} is invalid for replicatedJob {at.replicated_job}"
-            f" job index {at.job_index}"
-        )
-        yield invalid(PATH.at("podIndex"), at.pod_index, detail)
-
-
-def _not_indexed(job_path: Path, mode: str | None) -> FieldError:
-    detail = "job for coordinator pod must be indexed completion mode, and completions number must be set"
-    if mode == "Indexed":
-        return required(job_path.at("completions"), detail)
-    return invalid(job_path.at("completionMode"), mode, detail)
+def _pod(entry: Entry, at: Coordinator) -> Iterator[FieldError]:
+    name, job, replicas = at.replicated_job, entry.job, entry.rjob.replicas
+    if not 0 <= at.job_index < replicas:
+        yield JOB_INDEX.at(PATH.at("jobIndex"), at.job_index, index=at.job_index, name=name, count=replicas)
+    elif job.completion_mode != "Indexed":
+        yield COMPLETION_MODE.at(entry.job_path.at("completionMode"), job.completion_mode)
+    elif job.completions is None:
+        yield COMPLETIONS.at(entry.job_path.at("completions"))
+    elif not 0 <= at.pod_index < job.completions:
+        words = {"index": at.pod_index, "name": name, "job_index": at.job_index, "count": job.completions}
+        yield POD_INDEX.at(PATH.at("podIndex"), at.pod_index, **words)

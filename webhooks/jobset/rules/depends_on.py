@@ -1,22 +1,115 @@
-"""dependsOn may only look back in the list (3.2 rows 2 and 5e)."""
+"""dependsOn may only look back in the list (3.2 rows 2 and 5e), and what it waits for has to come."""
 
 from collections.abc import Iterator
 
-from api.field import FieldError, forbidden, invalid
+from api.field import ErrorType, FieldError, Layer, Rule, Severity
+from api.suggest import did_you_mean
 from webhooks.jobset.subject import Entry, Subject
+
+MAX_COMPARED = 256
+"""ReplicatedJobs of a set for which it is worked out what has completed before each of them starts."""
+
+FIRST = Rule(
+    id="depends-on-first",
+    type=ErrorType.FORBIDDEN,
+    message="DependsOn can't be set for the first ReplicatedJob",
+    fix='remove it, or move "{name}" below what it waits for',
+    source="behaviour 3.2 row 2",
+)
+IN_ORDER = Rule(
+    id="depends-on-in-order",
+    type=ErrorType.INVALID,
+    message="StartupPolicy and DependsOn APIs are mutually exclusive",
+    fix="remove startupPolicy (deprecated): dependsOn alone can say the order",
+    source="CRD rule on spec",
+    layer=Layer.SCHEMA,
+)
+_CANNOT = "replicatedJob: {name} cannot depend on replicatedJob: {wanted}"
+ITSELF = Rule(
+    id="depends-on-itself",
+    type=ErrorType.INVALID,
+    message=_CANNOT,
+    fix="it would never start: remove it",
+    source="behaviour 7.1 item 32",
+)
+LATER = Rule(
+    id="depends-on-later",
+    type=ErrorType.INVALID,
+    message=_CANNOT,
+    fix='only one that stands earlier can be waited for: move "{wanted}" above "{name}"',
+    source="behaviour 3.2 row 5e",
+)
+UNKNOWN = Rule(
+    id="depends-on-unknown",
+    type=ErrorType.INVALID,
+    message=_CANNOT,
+    fix="there is none of that name; {known}",
+    source="behaviour 3.2 row 5e",
+)
+NEVER_COMPLETES = Rule(
+    id="depends-on-never-completes",
+    type=ErrorType.INVALID,
+    message='never reached: "{wanted}" has parallelism 0',
+    fix="raise it, or wait for Ready",
+    source="behaviour 5.13",
+    severity=Severity.WARNING,
+)
+NEVER_STARTS = Rule(
+    id="depends-on-never-starts",
+    type=ErrorType.INVALID,
+    message='"{name}" never starts: by then the set is Completed',
+    fix="see successPolicy",
+    source="behaviour 5.3 and 5.9",
+    severity=Severity.WARNING,
+)
+
+
+def in_order(subject: Subject) -> Iterator[FieldError]:
+    """The CRD's own rule, said before it hides the rest."""
+    policy = subject.js.spec.startup_policy
+    if policy is None or policy.startup_policy_order != "InOrder":
+        return
+    for entry in subject.entries:
+        if entry.rjob.depends_on is not None:
+            yield IN_ORDER.at(entry.path.at("dependsOn"), entry.rjob.depends_on)
 
 
 def not_on_the_first(subject: Subject) -> Iterator[FieldError]:
     """Row 2: the first ReplicatedJob has nothing to wait for; even an empty list is refused."""
     for entry in subject.entries[:1]:
         if entry.rjob.depends_on is not None:
-            yield forbidden(entry.path.at("dependsOn"), "DependsOn can't be set for the first ReplicatedJob")
+            yield FIRST.at(entry.path.at("dependsOn"), name=entry.rjob.name)
 
 
 def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Row 5e: only names that stand earlier; its own would never be reached."""
-    earlier = {other.rjob.name for other in subject.entries[: entry.index]}
-    for k, wanted in enumerate(entry.rjob.depends_on or ()):
-        if wanted.name not in earlier:
-            detail = f"replicatedJob: {entry.rjob.name} cannot depend on replicatedJob: {wanted.name}"
-            yield invalid(entry.path.at("dependsOn", k, "name"), wanted.name, detail)
+    name = entry.rjob.name
+    for k, item in enumerate(entry.rjob.depends_on or ()):
+        path = entry.path.at("dependsOn", k, "name")
+        other = subject.by_name.get(item.name)
+        if other is None:
+            known = did_you_mean(item.name, (n for n in subject.names if n != name), what="the others are")
+            yield UNKNOWN.at(path, item.name, name=name, wanted=item.name, known=known)
+        elif item.name == name:
+            yield ITSELF.at(path, item.name, name=name, wanted=item.name)
+        elif other.index >= entry.index:
+            yield LATER.at(path, item.name, name=name, wanted=item.name)
+        elif item.status == "Complete" and other.rjob.replicas and other.job.never_completes:
+            yield NEVER_COMPLETES.at(path, item.name, wanted=item.name)
+
+
+def can_start(subject: Subject) -> Iterator[FieldError]:
+    """A ReplicatedJob that waits for what completes the whole set is never run."""
+    if len(subject.entries) > MAX_COMPARED:
+        return
+    policy = subject.js.spec.success_policy
+    counted = {e.rjob.name for e in subject.targets(policy.target_replicated_jobs if policy else ()) if e.rjob.replicas}
+    any_of_them = policy is not None and policy.operator == "Any"
+    done: dict[str, frozenset[str]] = {}
+    for entry in subject.entries:
+        name, waits = entry.rjob.name, entry.rjob.depends_on or ()
+        before = {item.name for item in waits if item.status == "Complete"}
+        done[name] = frozenset(before).union(*(done.get(item.name, frozenset()) for item in waits))
+        reached = counted & done[name]
+        if entry.rjob.replicas and reached and (any_of_them or reached == counted):
+            yield NEVER_STARTS.at(entry.path.at("dependsOn"), name=name)

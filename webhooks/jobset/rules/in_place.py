@@ -2,35 +2,59 @@
 
 from collections.abc import Iterator
 
-from api.field import SPEC, FieldError, forbidden, invalid
+from api.field import SPEC, ErrorType, FieldError, Rule
 from api.keys import MAX_INT32
 from webhooks.jobset.subject import Entry, Subject
 
 IN_PLACE = "InPlaceRestart"
 
+GATE = Rule(
+    id="in-place-restart-gate",
+    type=ErrorType.FORBIDDEN,
+    message="InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled",
+    fix="use Recreate or BlockingRecreate, or run the manager with --feature-gates=InPlaceRestart=true",
+    source="behaviour 3.2 row 1",
+)
+BACKOFF_LIMIT = Rule(
+    id="in-place-restart-backoff-limit",
+    type=ErrorType.INVALID,
+    message="replicatedJob {name}: must be set to 2147483647 (MaxInt32) when in-place restart is enabled",
+    fix="set backoffLimit: 2147483647, so that the Job never gives its pods up",
+    source="behaviour 3.2 row 5f",
+)
+POD_REPLACEMENT = Rule(
+    id="in-place-restart-pod-replacement",
+    type=ErrorType.INVALID,
+    message="replicatedJob {name}: must be set to Failed when in-place restart is enabled",
+    fix="set podReplacementPolicy: Failed",
+    source="behaviour 3.2 row 5g",
+)
+COMPLETIONS = Rule(
+    id="in-place-restart-completions",
+    type=ErrorType.INVALID,
+    message=(
+        "replicatedJob {name}: completions and parallelism must be set and equal to each other when in-place restart"
+        " is enabled"
+    ),
+    fix="set both to the number of pods of one Job",
+    source="behaviour 3.2 row 5h",
+)
+
 
 def gate(subject: Subject) -> Iterator[FieldError]:
     """Row 1: the strategy needs its feature gate."""
     if subject.failure_policy.restart_strategy == IN_PLACE and not subject.gates["InPlaceRestart"]:
-        yield forbidden(
-            SPEC.at("failurePolicy", "restartStrategy"),
-            "InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled",
-        )
+        yield GATE.at(SPEC.at("failurePolicy", "restartStrategy"))
 
 
 def job_template(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Rows 5f to 5h: pods are never given up, never replaced early, and all of them run."""
     if subject.failure_policy.restart_strategy != IN_PLACE or not subject.gates["InPlaceRestart"]:
         return
-    job, path, who = entry.job, entry.job_path, f"replicatedJob {entry.rjob.name}: "
+    job, path, name = entry.job, entry.job_path, entry.rjob.name
     if job.backoff_limit != MAX_INT32:
-        detail = f"{who}must be set to {MAX_INT32} (MaxInt32) when in-place restart is enabled"
-        yield invalid(path.at("backoffLimit"), job.backoff_limit, detail)
+        yield BACKOFF_LIMIT.at(path.at("backoffLimit"), job.backoff_limit, name=name)
     if job.pod_replacement_policy != "Failed":
-        detail = f"{who}must be set to Failed when in-place restart is enabled"
-        yield invalid(path.at("podReplacementPolicy"), job.pod_replacement_policy, detail)
+        yield POD_REPLACEMENT.at(path.at("podReplacementPolicy"), job.pod_replacement_policy, name=name)
     if job.completions is None or job.completions != job.parallelism:
-        detail = (
-            f"{who}completions and parallelism must be set and equal to each other when in-place restart is enabled"
-        )
-        yield invalid(path.at("completions"), job.completions, detail)
+        yield COMPLETIONS.at(path.at("completions"), job.completions, name=name)

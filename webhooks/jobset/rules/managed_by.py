@@ -2,12 +2,42 @@
 
 from collections.abc import Iterator
 
-from api.field import SPEC, FieldError, invalid, required, too_long
+from api.field import SPEC, ErrorType, FieldError, Rule
 from api.validation import byte_length, dns1123_subdomain, http_path
 from webhooks.jobset.subject import Subject
 
 PATH = SPEC.at("managedBy")
 MAX_BYTES = 63
+
+_FIX = "leave it out for this controller, or name another one like kueue.x-k8s.io/multikueue"
+EMPTY = Rule(
+    id="managed-by-empty",
+    type=ErrorType.REQUIRED,
+    message="",
+    fix=_FIX,
+    source="behaviour 3.2 row 4a",
+)
+FORM = Rule(
+    id="managed-by-form",
+    type=ErrorType.INVALID,
+    message='must be a domain-prefixed path (such as "acme.io/foo")',
+    fix=_FIX,
+    source="behaviour 3.2 row 4b",
+)
+PART = Rule(
+    id="managed-by-part",
+    type=ErrorType.INVALID,
+    message="{complaint}",
+    fix=_FIX,
+    source="behaviour 3.2 rows 4c and 4d",
+)
+TOO_LONG = Rule(
+    id="managed-by-length",
+    type=ErrorType.TOO_LONG,
+    message=f"may not be more than {MAX_BYTES} bytes",
+    fix="shorten it by {excess} bytes",
+    source="behaviour 3.2 row 4e",
+)
 
 
 def domain_prefixed_path(subject: Subject) -> Iterator[FieldError]:
@@ -17,17 +47,17 @@ def domain_prefixed_path(subject: Subject) -> Iterator[FieldError]:
         return
     yield from _form(value)
     if byte_length(value) > MAX_BYTES:
-        yield too_long(PATH, MAX_BYTES)
+        yield TOO_LONG.at(PATH, excess=byte_length(value) - MAX_BYTES)
 
 
 def _form(value: str) -> Iterator[FieldError]:
     host, _, path = value.partition("/")
     if not value:
-        yield required(PATH)
+        yield EMPTY.at(PATH)
     elif not host or not path:
-        yield invalid(PATH, value, 'must be a domain-prefixed path (such as "acme.io/foo")')
+        yield FORM.at(PATH, value)
     else:
         for complaint in dns1123_subdomain(host):
-            yield invalid(PATH, host, complaint)
+            yield PART.at(PATH, host, complaint=complaint)
         for complaint in http_path(path):
-            yield invalid(PATH, path, complaint)
+            yield PART.at(PATH, path, complaint=complaint)

@@ -2,14 +2,80 @@
 
 from collections.abc import Iterator
 
-from api.field import SPEC, FieldError, Path, invalid
+from api.field import SPEC, ErrorType, FieldError, Path, Rule, quote
 from api.keys import MAX_INT32
 from api.names import job_name, pod_base_name
-from api.validation import TOO_LONG_LABEL, dns1035_label, dns1123_subdomain
+from api.validation import MAX_LABEL, TOO_LONG_LABEL, as_label, byte_length, dns1035_label, dns1123_subdomain
 from webhooks.jobset.subject import Entry, Subject
 
 POD_SUFFIX = "abcde"
 """As long as the random suffix that the Job controller gives to pod names."""
+
+_FORM_FIX = "use lower case letters, digits and '-', beginning with a letter{example}"
+SUBDOMAIN = Rule(
+    id="subdomain-form",
+    type=ErrorType.INVALID,
+    message="{complaint}",
+    fix=_FORM_FIX,
+    source="behaviour 3.2 rows 3a and 3b",
+)
+SUBDOMAIN_LENGTH = Rule(
+    id="subdomain-length",
+    type=ErrorType.INVALID,
+    message=".spec.network.subdomain is too long, must be less than 63 characters",
+    fix="shorten it by {excess}",
+    source="behaviour 3.2 row 3b",
+)
+POD_COUNT = Rule(
+    id="pod-count",
+    type=ErrorType.INVALID,
+    message=f"the product of replicas and parallelism must not exceed {MAX_INT32} for replicatedJob '{{name}}'",
+    fix="with parallelism {parallelism} there may be at most {most} replicas",
+    source="behaviour 3.2 row 5a",
+)
+GROUP = Rule(
+    id="group-name-form",
+    type=ErrorType.INVALID,
+    message="{complaint}",
+    fix=_FORM_FIX,
+    source="behaviour 3.2 row 5b",
+)
+GROUP_LENGTH = Rule(
+    id="group-name-length",
+    type=ErrorType.INVALID,
+    message=".spec.replicatedJob[].groupName is too long, must be less than 63 characters",
+    fix="shorten it by {excess}",
+    source="behaviour 3.2 row 5b",
+)
+JOB = Rule(
+    id="job-name-form",
+    type=ErrorType.INVALID,
+    message="{complaint}",
+    fix="Jobs are named <JobSet>-<ReplicatedJob>-<index>: mend the name that breaks the form{example}",
+    source="behaviour 3.2 row 5c",
+)
+JOB_LENGTH = Rule(
+    id="job-name-length",
+    type=ErrorType.INVALID,
+    message="JobSet name is too long, job names generated for this JobSet will exceed 63 characters",
+    fix="shorten the JobSet's or the ReplicatedJob's name by {excess}",
+    source="behaviour 3.2 row 5c",
+)
+POD = Rule(
+    id="pod-name-form",
+    type=ErrorType.INVALID,
+    message="{complaint}",
+    fix="pods are named <JobSet>-<ReplicatedJob>-<index>-<completion index>-<5 characters>: mend the name that breaks"
+    " the form{example}",
+    source="behaviour 3.2 row 5d",
+)
+POD_LENGTH = Rule(
+    id="pod-name-length",
+    type=ErrorType.INVALID,
+    message="JobSet name is too long, pod names generated for this JobSet will exceed 63 characters",
+    fix="shorten the JobSet's or the ReplicatedJob's name by {excess}",
+    source="behaviour 3.2 row 5d",
+)
 
 
 def subdomain(subject: Subject) -> Iterator[FieldError]:
@@ -17,11 +83,10 @@ def subdomain(subject: Subject) -> Iterator[FieldError]:
     network = subject.js.spec.network
     if network is None or not network.subdomain:
         return
-    path = SPEC.at("network", "subdomain")
-    for complaint in dns1123_subdomain(network.subdomain):
-        yield invalid(path, network.subdomain, complaint)
-    too_long = ".spec.network.subdomain is too long, must be less than 63 characters"
-    yield from _label(path, network.subdomain, network.subdomain, too_long)
+    path, name = SPEC.at("network", "subdomain"), network.subdomain
+    for complaint in dns1123_subdomain(name):
+        yield SUBDOMAIN.at(path, name, complaint=complaint, example=_like(name))
+    yield from _label((SUBDOMAIN, SUBDOMAIN_LENGTH), path, name, name)
 
 
 def pod_count(_: Subject, entry: Entry) -> Iterator[FieldError]:
@@ -29,41 +94,45 @@ def pod_count(_: Subject, entry: Entry) -> Iterator[FieldError]:
     rjob = entry.rjob
     parallelism = 1 if entry.job.parallelism is None else entry.job.parallelism
     if parallelism * rjob.replicas > MAX_INT32:
-        yield invalid(
-            entry.path.at("replicas"),
-            rjob.replicas,
-            f"the product of replicas and parallelism must not exceed {MAX_INT32} for replicatedJob '{rjob.name}'",
-        )
+        most = MAX_INT32 // parallelism
+        yield POD_COUNT.at(entry.path.at("replicas"), rjob.replicas, name=rjob.name, parallelism=parallelism, most=most)
 
 
 def group_name(_: Subject, entry: Entry) -> Iterator[FieldError]:
     """Row 5b: the group is a label value."""
     group = entry.rjob.group_name
-    too_long = ".spec.replicatedJob[].groupName is too long, must be less than 63 characters"
-    yield from _label(entry.path.at("groupName"), group, group, too_long)
+    yield from _label((GROUP, GROUP_LENGTH), entry.path.at("groupName"), group, group)
 
 
 def job_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Row 5c: the longest Job name."""
-    too_long = "JobSet name is too long, job names generated for this JobSet will exceed 63 characters"
-    name = _longest_job_name(subject, entry)
-    yield from _label(entry.path.at("name"), name, name, too_long)
+    name = longest_job_name(subject, entry)
+    yield from _label((JOB, JOB_LENGTH), entry.path.at("name"), name, name)
 
 
 def pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Row 5d: the longest pod name. The message shows the Job name, as it always has."""
     if entry.job.completion_mode != "Indexed" or entry.job.completions is None:
         return
-    too_long = "JobSet name is too long, pod names generated for this JobSet will exceed 63 characters"
     rjob = entry.rjob
     pod = pod_base_name(subject.name, rjob.name, rjob.replicas - 1, entry.job.completions - 1) + f"-{POD_SUFFIX}"
-    yield from _label(entry.path.at("name"), pod, _longest_job_name(subject, entry), too_long)
+    yield from _label((POD, POD_LENGTH), entry.path.at("name"), pod, longest_job_name(subject, entry))
 
 
-def _longest_job_name(subject: Subject, entry: Entry) -> str:
+def longest_job_name(subject: Subject, entry: Entry) -> str:
+    """Name of the Job with the highest index."""
     return job_name(subject.name, entry.rjob.name, entry.rjob.replicas - 1)
 
 
-def _label(path: Path, text: str, shown: str, too_long: str) -> Iterator[FieldError]:
+def _label(rules: tuple[Rule, Rule], path: Path, text: str, shown: str) -> Iterator[FieldError]:
+    form, length = rules
     for complaint in dns1035_label(text):
-        yield invalid(path, shown, too_long if complaint == TOO_LONG_LABEL else complaint)
+        if complaint == TOO_LONG_LABEL:
+            yield length.at(path, shown, excess=byte_length(text) - MAX_LABEL)
+        else:
+            yield form.at(path, shown, complaint=complaint, example=_like(shown))
+
+
+def _like(text: str) -> str:
+    example = as_label(text)
+    return f", such as {quote(example)}" if example else ""

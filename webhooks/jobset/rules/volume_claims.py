@@ -1,46 +1,86 @@
-"""Volume claim templates (3.2 rows 9a to 9e; 9f to 9h need to read the cluster and are not here)."""
+"""Volume claim templates (3.2 rows 9a to 9e; 9f to 9h ask the cluster, see cluster.py)."""
 
 from collections.abc import Iterator
 
-from api.field import SPEC, FieldError, invalid
+from api.field import SPEC, ErrorType, FieldError, Layer, Rule
 from api.names import volume_claim_name
 from api.validation import MAX_LABEL, byte_length, dns1123_subdomain
 from webhooks.jobset.subject import Claim, Subject
+
+NAMESPACE = Rule(
+    id="claim-namespace",
+    type=ErrorType.INVALID,
+    message="namespace cannot be set for VolumeClaimPolicies templates",
+    fix="remove it: claims are made in the namespace of the JobSet",
+    source="CRD rule on spec.volumeClaimPolicies[]",
+    layer=Layer.SCHEMA,
+)
+UNIQUE = Rule(
+    id="claim-name-unique",
+    type=ErrorType.INVALID,
+    message="names must be unique for VolumeClaimPolicies template",
+    fix="rename one of them, and its volumeMounts",
+    source="behaviour 3.2 row 9a",
+)
+FORM = Rule(
+    id="claim-name-form",
+    type=ErrorType.INVALID,
+    message="{complaint}",
+    fix="set metadata.name of the template to a name like training-data",
+    source="behaviour 3.2 row 9b",
+)
+LENGTH = Rule(
+    id="claim-name-length",
+    type=ErrorType.INVALID,
+    message="VolumeClaimPolicies template name is too long",
+    fix="the claim \"{claim}\" may have 63 bytes: shorten the template's or the JobSet's name by {excess}",
+    source="behaviour 3.2 row 9c",
+)
+VOLUME = Rule(
+    id="claim-volume-conflict",
+    type=ErrorType.INVALID,
+    message="volume name conflicts with VolumeClaimPolicy template name: {name}",
+    fix="remove the volume (the controller adds it for the claim), or rename one of the two",
+    source="behaviour 3.2 row 9d",
+)
+UNMOUNTED = Rule(
+    id="claim-unmounted",
+    type=ErrorType.INVALID,
+    message="replicatedJob containers don't have a matching volumeMount: {name} from VolumeClaimPolicies",
+    fix='add a volumeMount with name "{name}" to a container, or remove the template',
+    source="behaviour 3.2 row 9e",
+)
+
+
+def namespaces(subject: Subject) -> Iterator[FieldError]:
+    """The CRD's own rule, said before it hides the rest."""
+    for claim in subject.claims:
+        if claim.namespace:
+            yield NAMESPACE.at(claim.metadata_path.at("namespace"), claim.namespace)
 
 
 def volume_claims(subject: Subject) -> Iterator[FieldError]:
     """Per template: unique, well-formed and short name, no clash with a volume, mounted somewhere."""
     seen: set[str] = set()
+    clashing = {volume.name for entry in subject.entries for volume in entry.job.template.spec.volumes}
     for claim in subject.claims:
         path = claim.path.at("name")
         if claim.name in seen:
-            yield invalid(path, claim.name, "names must be unique for VolumeClaimPolicies template")
+            yield UNIQUE.at(path, claim.name)
         seen.add(claim.name)
         for complaint in dns1123_subdomain(claim.name):
-            yield invalid(path, claim.name, complaint)
-        if byte_length(volume_claim_name(claim.name, subject.name)) > MAX_LABEL:
-            yield invalid(path, claim.name, "VolumeClaimPolicies template name is too long")
-        yield from _clashes(subject, claim)
-        if not _is_mounted(subject, claim):
-            yield invalid(
-                SPEC.at("replicatedJobs"),
-                subject.raw_spec.get("replicatedJobs"),
-                f"replicatedJob containers don't have a matching volumeMount: {claim.name} from VolumeClaimPolicies",
-            )
+            yield FORM.at(path, claim.name, complaint=complaint)
+        full = volume_claim_name(claim.name, subject.name)
+        if byte_length(full) > MAX_LABEL:
+            yield LENGTH.at(path, claim.name, claim=full, excess=byte_length(full) - MAX_LABEL)
+        if claim.name in clashing:
+            yield from _clashes(subject, claim)
+        if claim.name not in subject.mounted:
+            yield UNMOUNTED.at(SPEC.at("replicatedJobs"), subject.raw_spec.get("replicatedJobs"), name=claim.name)
 
 
 def _clashes(subject: Subject, claim: Claim) -> Iterator[FieldError]:
     for entry in subject.entries:
         for v, volume in enumerate(entry.job.template.spec.volumes):
             if volume.name == claim.name:
-                yield invalid(
-                    entry.job_path.at("template", "spec", "volumes", v, "name"),
-                    volume.name,
-                    f"volume name conflicts with VolumeClaimPolicy template name: {claim.name}",
-                )
-
-
-def _is_mounted(subject: Subject, claim: Claim) -> bool:
-    pods = (entry.job.template.spec for entry in subject.entries)
-    containers = (container for pod in pods for container in (*pod.containers, *pod.init_containers))
-    return any(mount.name == claim.name for container in containers for mount in container.volume_mounts)
+                yield VOLUME.at(entry.pod_path.at("spec", "volumes", v, "name"), volume.name, name=claim.name)

@@ -1,0 +1,31 @@
+r"""Patterns of failure policy rules: RE2, searched for anywhere in a text, as in Go. Pure but for a cache.
+
+Python's own `re` would read some patterns otherwise and may take exponential time. Of what RE2 takes, Go refuses `\C`.
+"""
+
+import re
+from functools import lru_cache
+
+import re2
+
+_ANY_BYTE = re.compile(r"(?<!\\)(\\\\)*\\C")
+
+
+def compiled(pattern: str) -> "re2._Regexp | str":
+    """The pattern compiled, or why it is none. A pattern that is none matches nothing."""
+    return _compiled(pattern)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> "re2._Regexp | str":
+    if _ANY_BYTE.search(pattern):
+        return r"invalid escape sequence: \C"
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        why = error.args[0] if error.args else "invalid pattern"
+        return why.decode(errors="replace") if isinstance(why, bytes) else str(why)
+    except UnicodeEncodeError:
+        return "not valid Unicode"

@@ -1,0 +1,44 @@
+"""Findings as the API server passes them on: a refusal with a cause for each fault; warnings within limits. Pure."""
+
+from collections.abc import Sequence
+
+from api.field import FieldError, invalid_status, shortened
+from api.jsontree import dig
+from api.keys import GROUP, KIND
+from api.meta import JSON
+from webhooks.jobset.engine import Findings
+from webhooks.review import AdmissionResponse
+
+MAX_WARNING = 120
+"""Characters of one warning: the API server recommends it, and may cut what is longer."""
+MAX_WARNINGS = 8
+_PATH_TAIL = 40
+
+
+def answer(findings: Findings, obj: JSON) -> AdmissionResponse:
+    """A refusal that names every fault, or leave to go on; with the warnings either way."""
+    warnings = warning_texts(findings.warnings)
+    if not findings.errors:
+        return AdmissionResponse(warnings=warnings)
+    name = dig(obj, "metadata", "name")
+    status = invalid_status(findings.errors, group=GROUP, kind=KIND, name=name if isinstance(name, str) else "")
+    return AdmissionResponse(allowed=False, status=status, warnings=warnings)
+
+
+def warning_texts(warnings: Sequence[FieldError]) -> tuple[str, ...]:
+    """At most eight texts of at most 120 characters; the last one counts what did not fit."""
+    texts = list(dict.fromkeys(map(_text, warnings)))
+    if len(texts) > MAX_WARNINGS:
+        more = len(texts) - MAX_WARNINGS + 1
+        texts[MAX_WARNINGS - 1 :] = [f"and {more} more warnings; `jobset validate` shows them all"]
+    return tuple(texts)
+
+
+def _text(warning: FieldError) -> str:
+    """As much as fits: without the way out, then with the end of the path only, then cut."""
+    path, detail = str(warning.path), warning.detail
+    for text in (f"{path}: {detail}; {warning.fix}" if warning.fix else "", f"{path}: {detail}"):
+        if text and len(text) <= MAX_WARNING:
+            return text
+    tail = path if len(path) <= _PATH_TAIL else "..." + path[3 - _PATH_TAIL :]
+    return shortened(f"{tail}: {detail}", MAX_WARNING)

@@ -1,0 +1,148 @@
+"""All there is to say about a JobSet from the object alone, in one pass: the CRD's schema, its CEL rules, ours. Pure.
+
+The layers of the API server hide each other: what the schema refuses, no validating webhook sees. Here nothing hides
+anything: what the schema does not accept is mended in a copy, the checks go on with that, and what they then say about
+the mended places is dropped as a consequence.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from api.features import FeatureGates
+from api.field import FieldError, Layer, Path, by_path
+from api.jsontree import dig
+from api.meta import JSON
+from webhooks.jobset.default import by_name, with_defaults
+from webhooks.jobset.schema import Schema
+from webhooks.jobset.subject import Unreadable, subject
+from webhooks.jobset.validate_create import create_findings
+from webhooks.jobset.validate_update import update_findings
+
+MAX_FINDINGS = 500
+"""Findings after which an object is not looked at any further."""
+
+_CEL_BY_UPDATE = ("network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies")
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What is wrong with an object and what is odd about it, each by path.
+
+    `object` is the JobSet defaulted and mended: it can be read whatever the errors.
+    """
+
+    errors: tuple[FieldError, ...]
+    warnings: tuple[FieldError, ...]
+    object: JSON
+
+    def and_also(self, more: Iterable[FieldError]) -> "Findings":
+        """These and more, in order."""
+        return _sorted([*self.errors, *self.warnings, *more], self.object)
+
+    @property
+    def hides(self) -> bool:
+        """Whether the API server would refuse the object by its schema, and say nothing about the other faults."""
+        return any(error.layer is Layer.SCHEMA for error in self.errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The checks, for a set of feature gates and the schema of the CRD."""
+
+    gates: FeatureGates
+    schema: Schema
+
+    def create(self, obj: JSON, *, defaults: bool = True) -> Findings:
+        """Findings about a new JobSet. `defaults=False`: it is about to be stored as it is."""
+        if defaults:
+            obj = with_defaults(obj)[0]
+        faults = self.schema.faults(obj)
+        mended = self.schema.mended(obj, faults) if faults else obj
+        return _sorted([*faults, *_without_consequences(faults, self._create(mended))], mended)
+
+    def update(self, old: JSON, new: JSON) -> Findings:
+        """Findings about a change: faults that it makes, warnings that did not hold before."""
+        new = with_defaults(new, old)[0]
+        faults = _ratcheted(self.schema.faults(new), old, new)
+        mended = self.schema.mended(new, faults) if faults else new
+        found = list(_without_consequences(faults, self._update(old, mended)))
+        return _sorted([*faults, *found, *self._new_warnings(old, mended)], mended)
+
+    def may_hide(self, new: JSON, old: JSON | None = None) -> bool:
+        """Whether `Findings.hides` could be true: quick, and never wrongly false. `new` is defaulted."""
+        spec = dig(new, "spec")
+        if dig(spec, "startupPolicy", "startupPolicyOrder") == "InOrder" or dig(spec, "volumeClaimPolicies"):
+            return True
+        if old is not None and _touches_immutable(dig(old, "spec"), spec):
+            return True
+        return bool(self.schema.faults(new))
+
+    def _create(self, mended: JSON) -> Iterator[FieldError]:
+        try:
+            js = subject(mended, self.gates)
+        except Unreadable as unreadable:
+            yield unreadable.error
+            return
+        yield from islice(create_findings(js), MAX_FINDINGS)
+
+    def _update(self, old: JSON, mended: JSON) -> Iterator[FieldError]:
+        try:
+            js = subject(mended, self.gates)
+        except Unreadable as unreadable:
+            yield unreadable.error
+            return
+        yield from islice(update_findings(js, old, mended, self.gates), MAX_FINDINGS)
+
+    def _new_warnings(self, old: JSON, new: JSON) -> list[FieldError]:
+        """What to say about an update that changes more than whether the set is suspended."""
+        if _apart_from_suspend(old) == _apart_from_suspend(new):
+            return []
+        found = [error for error in self._create(new) if error.is_warning]
+        stale = {(error.rule, error.path) for error in self._create(old)} if found else set()
+        return [error for error in found if (error.rule, error.path) not in stale]
+
+
+def _sorted(found: Sequence[FieldError], obj: JSON) -> Findings:
+    ordered = by_path(found)
+    errors = tuple(error for error in ordered if not error.is_warning)
+    return Findings(errors, tuple(error for error in ordered if error.is_warning), obj)
+
+
+def _without_consequences(faults: Sequence[FieldError], found: Iterable[FieldError]) -> Iterator[FieldError]:
+    """Findings but those about places that were mended, or that a mended place is part of."""
+    mended = {fault.path.parts for fault in faults}
+    above = {parts[:n] for parts in mended for n in range(len(parts))}
+    for error in found:
+        parts = error.path.parts
+        under = any(parts[:n] in mended for n in range(len(parts) + 1))
+        if not under and (parts not in above or error.layer is Layer.SCHEMA):
+            yield error
+
+
+def _ratcheted(faults: Sequence[FieldError], old: JSON, new: JSON) -> list[FieldError]:
+    """Faults that were not stored already: the API server lets a value pass that it does not have to look at anew."""
+    return [fault for fault in faults if _value_or_parent(new, fault.path) != _value_or_parent(old, fault.path)]
+
+
+def _value_or_parent(obj: JSON, path: Path) -> Any:
+    """What the API server compares: the value, or where there is none, the object that lacks it."""
+    value = dig(obj, *path.parts)
+    return dig(obj, *path.parts[:-1]) if value is None else value
+
+
+def _touches_immutable(old: Any, new: Any) -> bool:
+    if any(dig(old, key) != dig(new, key) for key in _CEL_BY_UPDATE):
+        return True
+    before, after = (
+        {name: rjob.get("dependsOn") for name, rjob in by_name(dig(spec, "replicatedJobs")).items()}
+        for spec in (old, new)
+    )
+    return before != after
+
+
+def _apart_from_suspend(obj: JSON) -> tuple[Any, Any]:
+    spec = dig(obj, "spec")
+    kept = {key: value for key, value in spec.items() if key != "suspend"} if isinstance(spec, dict) else spec
+    return kept, dig(obj, "metadata", "annotations")

@@ -1,0 +1,115 @@
+"""Exclusive placement is asked for by annotations, on levels that do not mix freely (1.5, 4, 7.1 items 7, 22, 31, 37).
+
+The JobSet's and the Job template's annotations are put on the pods by the controller; those on the pod template are
+there anyway. The node-selector annotation counts for the controller only beside an exclusive-topology annotation on the
+same level.
+"""
+
+from collections.abc import Iterator
+
+from api.children import placement_annotations
+from api.field import ErrorType, FieldError, Path, Rule, Severity
+from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
+from api.names import namespaced_job
+from api.validation import MAX_LABEL, byte_length, qualified_name
+from webhooks.jobset.rules.names import longest_job_name
+from webhooks.jobset.subject import Entry, Subject
+
+_META = Path(("metadata", "annotations"))
+
+NON_INDEXED = Rule(
+    id="exclusive-non-indexed",
+    type=ErrorType.INVALID,
+    message="exclusive placement by {topology} needs Indexed Jobs: without an index no pod leads and none is created",
+    fix="set completionMode: Indexed and completions, or remove the annotation {key}",
+    source="behaviour 7.1 item 7",
+)
+TOPOLOGY_KEY = Rule(
+    id="exclusive-topology-key",
+    type=ErrorType.INVALID,
+    message="must be the key of a node label: {complaint}",
+    fix="name the label whose values are the domains, such as cloud.google.com/gke-nodepool or kubernetes.io/hostname",
+    source="behaviour 4.1",
+)
+POD_TEMPLATE = Rule(
+    id="exclusive-pod-template-node-selector",
+    type=ErrorType.INVALID,
+    message="on the pod template the node-selector strategy does not work: nothing gives the pods their node selector",
+    fix="move both annotations to the JobSet's or the Job template's metadata",
+    source="behaviour 7.1 item 37",
+)
+SELECTOR_LENGTH = Rule(
+    id="node-selector-value-length",
+    type=ErrorType.INVALID,
+    message="the node label value <namespace>_<job> of the node-selector strategy would exceed 63 bytes",
+    fix='shorten the names in "{value}" by {excess}',
+    source="behaviour 7.1 item 22",
+)
+LEVELS = Rule(
+    id="node-selector-level",
+    type=ErrorType.INVALID,
+    message="no effect without exclusive-topology beside it",
+    fix="put both on one level",
+    source="behaviour 1.5, 7.1 item 31",
+    severity=Severity.WARNING,
+)
+ON_PODS = Rule(
+    id="exclusive-on-pod-template",
+    type=ErrorType.INVALID,
+    message="better on the Job template",
+    fix="Jobs show it there",
+    source="behaviour 7.1 item 37",
+    severity=Severity.WARNING,
+)
+
+
+def levels(subject: Subject) -> Iterator[FieldError]:
+    """What is set on the JobSet itself."""
+    annotations = subject.js.metadata.annotations
+    if EXCLUSIVE_TOPOLOGY in annotations:
+        yield from _topology_key(_META, annotations)
+    elif NODE_SELECTOR_STRATEGY in annotations:
+        yield LEVELS.at(_META.at(NODE_SELECTOR_STRATEGY))
+
+
+def exclusive(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+    """What comes of all three levels for one ReplicatedJob."""
+    on_job, on_pod = entry.template.metadata.annotations, entry.job.template.metadata.annotations
+    job_path, pod_path = entry.path.at("template").at(*_META.parts), entry.pod_path.at(*_META.parts)
+    by_controller = placement_annotations(subject.js, entry.rjob)
+    if EXCLUSIVE_TOPOLOGY in on_job:
+        yield from _topology_key(job_path, on_job)
+    elif NODE_SELECTOR_STRATEGY in on_job:
+        yield LEVELS.at(job_path.at(NODE_SELECTOR_STRATEGY))
+    if NODE_SELECTOR_STRATEGY in by_controller:
+        yield from _selector_length(subject, entry)
+    else:
+        yield from _on_pods(pod_path, on_pod, by_controller)
+        topology = by_controller.get(EXCLUSIVE_TOPOLOGY, on_pod.get(EXCLUSIVE_TOPOLOGY))
+        indexed = entry.job.completion_mode == "Indexed"
+        if topology is not None and not indexed and NODE_SELECTOR_STRATEGY not in on_pod:
+            path = entry.job_path.at("completionMode")
+            yield NON_INDEXED.at(path, entry.job.completion_mode, topology=topology, key=EXCLUSIVE_TOPOLOGY)
+
+
+def _on_pods(path: Path, on_pod: dict[str, str], by_controller: dict[str, str]) -> Iterator[FieldError]:
+    if EXCLUSIVE_TOPOLOGY in on_pod and NODE_SELECTOR_STRATEGY in on_pod:
+        yield POD_TEMPLATE.at(path.at(NODE_SELECTOR_STRATEGY), on_pod[NODE_SELECTOR_STRATEGY])
+    elif NODE_SELECTOR_STRATEGY in on_pod:
+        yield LEVELS.at(path.at(NODE_SELECTOR_STRATEGY))
+    elif EXCLUSIVE_TOPOLOGY in on_pod and EXCLUSIVE_TOPOLOGY not in by_controller:
+        yield from _topology_key(path, on_pod)
+        yield ON_PODS.at(path.at(EXCLUSIVE_TOPOLOGY))
+
+
+def _topology_key(path: Path, annotations: dict[str, str]) -> Iterator[FieldError]:
+    topology = annotations[EXCLUSIVE_TOPOLOGY]
+    for complaint in qualified_name(topology):
+        yield TOPOLOGY_KEY.at(path.at(EXCLUSIVE_TOPOLOGY), topology, complaint=complaint)
+
+
+def _selector_length(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+    value = namespaced_job(subject.js.metadata.namespace or "default", longest_job_name(subject, entry))
+    excess = byte_length(value) - MAX_LABEL
+    if entry.rjob.replicas and excess > 0:
+        yield SELECTOR_LENGTH.at(entry.path.at("name"), entry.rjob.name, value=value, excess=excess)

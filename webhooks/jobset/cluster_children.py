@@ -1,0 +1,167 @@
+"""The child objects that are asked about for a JobSet, and where each of their fields comes from. Pure.
+
+One Job stands for its ReplicatedJob, and for all that share its template: what is wrong with a template is wrong for
+each of them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from api import keys
+from api.children import build_job, job_labels
+from api.features import FeatureGates
+from api.field import SPEC, Path
+from api.jobset import JobSet
+from api.jsontree import dig
+from api.meta import JSON
+from api.names import namespaced_job
+from api.placement import Group, Placement, Slot, placement
+from webhooks.jobset.cluster_decode import Parts
+
+NO_UID = "00000000-0000-0000-0000-000000000000"
+"""Stands for the uid of an object that has none yet: an owner reference must have one."""
+
+_METADATA = Path(("metadata", "name"))
+_NAMED = {("labels",), ("annotations",), ("nodeSelector",)}
+"""Fields into which the controller writes names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildJob:
+    """The first Job of a ReplicatedJob.
+
+    `raw` is the JobSet as JSON, for looking up values. `index` is the ReplicatedJob's place; `alike` are the places of
+    all with the same template, itself included. `own` says where the names come from that the controller writes.
+    """
+
+    raw: JSON
+    js: JobSet
+    index: int
+    alike: tuple[int, ...]
+    body: JSON
+    own: Mapping[str, Path]
+
+    @property
+    def name(self) -> str:
+        name: str = self.body["metadata"]["name"]
+        return name
+
+    @property
+    def path(self) -> Path:
+        return replicated_job(self.index)
+
+    @property
+    def pod_spec(self) -> JSON:
+        spec: JSON = self.body["spec"]["template"]["spec"]
+        return spec
+
+    def has(self, parts: Parts) -> bool:
+        """Whether we sent the list items on the way to this field: others may have been added by a mutating webhook."""
+        return all(
+            dig(self.body, *parts[:depth]) is None or part < len(dig(self.body, *parts[:depth]))
+            for depth, part in enumerate(parts)
+            if isinstance(part, int)
+        )
+
+    def places(self, parts: Parts, value: str) -> list[Path]:
+        """Where in the JobSet a field of the Job comes from, in each ReplicatedJob that it is about.
+
+        `value` is the offending text, if known: a name that the controller wrote is about this ReplicatedJob alone.
+        """
+        if parts[:2] == ("metadata", "name"):
+            return [self.path.at("name")]
+        if value in self.own and parts[-1:] in _NAMED:
+            return [self.own[value]]
+        if parts[:4] == ("spec", "template", "spec", "subdomain") and self.js.dns_enabled:
+            return [service_name_path(self.js)]
+        if added := self._added(parts):
+            return [added]
+        return [replicated_job(i).at("template", *_spelled(parts)) for i in self.alike]
+
+    def _added(self, parts: Parts) -> Path | None:
+        """The source of an item that the controller appended to a list of the pod."""
+        match parts:
+            case ("spec", "template", "spec", "volumes" | "tolerations" as key, int(number), *rest):
+                before = len(dig(self.raw, *self.path.at("template", "spec", "template", "spec", key).parts) or ())
+                if number < before:
+                    return None
+                if key == "tolerations":
+                    return self.path.at("name")
+                claim = dig(self.pod_spec, "volumes", number, "name")
+                return _claim_paths(self.js)[claim].at(*(["name"] if rest == ["name"] else []))
+        return None
+
+
+def _spelled(parts: Parts) -> Parts:
+    """The API server leaves `metadata` out of some places in a pod template."""
+    if parts[:2] == ("spec", "template") and parts[2:3] in {("labels",), ("annotations",)}:
+        return ("spec", "template", "metadata", *parts[2:])
+    return parts if parts[:1] in {("spec",), ("metadata",)} else ()
+
+
+def replicated_job(index: int) -> Path:
+    """Place of a ReplicatedJob."""
+    return SPEC.at("replicatedJobs", index)
+
+
+def service_name_path(js: JobSet) -> Path:
+    """Where the headless Service gets its name from."""
+    return SPEC.at("network", "subdomain") if js.spec.network and js.spec.network.subdomain else _METADATA
+
+
+def with_uid(js: JobSet) -> JobSet:
+    """The same with a uid, be it a stand-in."""
+    if js.metadata.uid:
+        return js
+    return msgspec.structs.replace(js, metadata=msgspec.structs.replace(js.metadata, uid=NO_UID))
+
+
+def child_jobs(raw: JSON, js: JobSet, gates: FeatureGates, wanted: Iterable[int]) -> list[ChildJob]:
+    """One child for each different template among the `wanted` ReplicatedJobs (by index) that make Jobs at all."""
+    placed = placement(js)
+    alike: dict[bytes, list[int]] = {}
+    for index in wanted:
+        rjob = js.spec.replicated_jobs[index]
+        if rjob.replicas > 0:
+            alike.setdefault(msgspec.json.encode(rjob.template, order="deterministic"), []).append(index)
+    return [_child(raw, js, gates, placed, tuple(indices)) for indices in alike.values()]
+
+
+def _child(raw: JSON, js: JobSet, gates: FeatureGates, placed: Placement, alike: tuple[int, ...]) -> ChildJob:
+    index = alike[0]
+    group = placed.groups[index]
+    slot = next(group.slots(js.metadata.name))
+    attempt = 0 if gates["RestartJob"] else None
+    total = placed.global_replicas
+    body = build_job(js, group, slot, global_replicas=total, job_restart_attempt=attempt)
+    own = _own_values(js, group, slot, total, replicated_job(index))
+    return ChildJob(raw, js, index, alike, body, own)
+
+
+def _own_values(js: JobSet, group: Group, slot: Slot, total: int, path: Path) -> dict[str, Path]:
+    labels = job_labels(js, group, slot, global_replicas=total, job_restart_attempt=None)
+    sources = {
+        keys.GROUP_NAME: path.at("groupName"),
+        keys.REPLICATED_JOB_NAME: path.at("name"),
+        keys.JOBSET_NAME: _METADATA,
+        keys.COORDINATOR: SPEC.at("coordinator"),
+    }
+    own = {labels[key]: source for key, source in sources.items() if labels.get(key)}
+    for name in (slot.name, namespaced_job(js.metadata.namespace, slot.name)):
+        own[name] = path.at("name")
+    return own
+
+
+def claim_names(js: JobSet) -> list[str]:
+    """Names of the volume claim templates, which are those of their volumes."""
+    return [template["metadata"]["name"] for policy in js.spec.volume_claim_policies for template in policy.templates]
+
+
+def _claim_paths(js: JobSet) -> dict[str, Path]:
+    return {
+        template["metadata"]["name"]: SPEC.at("volumeClaimPolicies", p, "template", t)
+        for p, policy in enumerate(js.spec.volume_claim_policies)
+        for t, template in enumerate(policy.templates)
+    }

@@ -1,0 +1,96 @@
+"""Finds the place that the API server means when it cannot read a child Job at all. Pure.
+
+Such an answer (400) names Go types and a path without indices, and only the first place that is wrong. Looking the path
+up in what was sent gives the indices back; taking the value out of it lets the next question find the next fault.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from api.jsontree import dig
+from api.meta import JSON
+from api.quantity import parse_quantity
+
+Parts = tuple[str | int, ...]
+
+_UNREADABLE = re.compile(r'(\w+) in version "[^"]*" cannot be handled as a \1: (?P<why>.*)', re.DOTALL)
+_UNMARSHAL = re.compile(
+    r"json: cannot unmarshal (?P<kind>\w+)(?: (?P<literal>\S+))?"
+    r" into Go struct field \w+\.(?P<path>\S+) of type (?P<type>.+)"
+)
+_KINDS: dict[type, str] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "bool",
+    int: "number",
+    float: "number",
+}
+_QUANTITY_MAPS = frozenset({"limits", "requests", "overhead"})
+_QUANTITIES = frozenset({"sizeLimit", "divisor"})
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Why the API server cannot read a body, what it wants instead (a Go type, if it says), and where: may be empty."""
+
+    why: str
+    wanted: str = ""
+    places: tuple[Parts, ...] = ()
+
+
+def unreadable(body: JSON, message: str) -> Unreadable | None:
+    """What a 400 says about `body`; None when it is about something else."""
+    refused = _UNREADABLE.fullmatch(message)
+    if refused is None:
+        return None
+    why = refused["why"]
+    if "quantit" in why:
+        return Unreadable(why, "resource.Quantity", tuple(_bad_quantities(body, ())))
+    if (clash := _UNMARSHAL.fullmatch(why)) is None:
+        return Unreadable(why)
+    # Members of an embedded struct carry its capitalised name on their path; JSON has no such level.
+    names = [name for name in clash["path"].split(".") if not name[:1].isupper()]
+    place = _place(body, names, clash["kind"], clash["literal"])
+    return Unreadable(why, clash["type"], () if place is None else (place,))
+
+
+def _place(body: JSON, names: list[str], kind: str, literal: str | None) -> Parts | None:
+    """The first value of that kind at the path, or directly in what is at the path."""
+    there = list(_at(body, names, ()))
+    inside = [(*parts, key) for parts in there for key in _keys(dig(body, *parts))]
+    of_kind = [[parts for parts in group if _KINDS.get(type(dig(body, *parts))) == kind] for group in (there, inside)]
+    candidates = of_kind[0] or of_kind[1]
+    exact = (parts for parts in candidates if str(dig(body, *parts)) == literal)
+    return next(exact, candidates[0] if candidates else None)
+
+
+def _at(node: Any, names: list[str], parts: Parts) -> Iterator[Parts]:
+    """Every place that a path without indices may mean."""
+    if not names:
+        yield parts
+    elif isinstance(node, list):
+        for i, item in enumerate(node):
+            yield from _at(item, names, (*parts, i))
+    elif isinstance(node, dict) and names[0] in node:
+        yield from _at(node[names[0]], names[1:], (*parts, names[0]))
+
+
+def _keys(node: Any) -> list[str | int]:
+    if isinstance(node, dict):
+        return list(node)
+    return list(range(len(node))) if isinstance(node, list) else []
+
+
+def _bad_quantities(node: Any, parts: Parts) -> Iterator[Parts]:
+    for key in _keys(node):
+        here = (*parts, key)
+        member = node[key]
+        if key in _QUANTITIES and parse_quantity(member) is None:
+            yield here
+        elif key in _QUANTITY_MAPS and isinstance(member, dict):
+            yield from ((*here, name) for name, amount in member.items() if parse_quantity(amount) is None)
+        else:
+            yield from _bad_quantities(member, here)

@@ -1,0 +1,209 @@
+"""Turns what the API server says about a child Job or the Service into findings about the JobSet. Pure.
+
+The API server's own words are kept. What is added is the place in the JobSet, and the way out where the fault is one of
+those that people make.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
+from api.jobset import JobSet
+from api.jsontree import dig
+from api.meta import JSON
+from api.suggest import did_you_mean, nearest
+from kube.errors import Cause
+from webhooks.jobset.cluster_children import ChildJob, claim_names, service_name_path
+from webhooks.jobset.cluster_decode import Parts, Unreadable
+
+
+def _rule(name: str, fix: str, about: str = "child Job") -> Rule:
+    return Rule(
+        id=f"child-{name}",
+        type=ErrorType.INVALID,
+        message=f"what the API server says about the {about}",
+        fix=fix,
+        source="validation of batch/v1 Job and core/v1 Service by the API server",
+        layer=Layer.CLUSTER,
+    )
+
+
+RESTART_POLICY = _rule("restart-policy", "write OnFailure or Never")
+RESTART_NEVER = _rule("restart-policy-never", "write Never, or remove podFailurePolicy")
+IMAGE = _rule("image", "name the image to run")
+CONTAINERS = _rule("containers", "give the pod a container with name and image")
+REQUESTS = _rule("requests-above-limits", "lower the request or raise the limit")
+LIMITS = _rule("limits-missing", "set the same amount under limits")
+RESOURCE_NAME = _rule("resource-name", "write cpu, memory, ephemeral-storage, or a name with a domain (nvidia.com/gpu)")
+DUPLICATE = _rule("duplicate", "give each a name of its own")
+VOLUME_MOUNT = _rule("volume-mount", "{guess}")
+MOUNT_PATH = _rule("mount-path", "mount one volume only at a path")
+VOLUME_SOURCE = _rule("volume-source", "keep one source for each volume")
+VALUE_FROM = _rule("env-value-from", "give value or valueFrom, not both")
+ENV_NAME = _rule("env-name", "use letters, digits, '_', '-' and '.'")
+PROBE = _rule("probe", "give it one of exec, httpGet, tcpSocket, grpc")
+NEGATIVE = _rule("negative", "write 0 or more")
+COMPLETIONS = _rule("completions", "set completions (how many pods have to succeed), or completionMode NonIndexed")
+SELECTOR = _rule("selector", "remove selector: every Job gets one of its own")
+FAILURE_CONTAINER = _rule("pod-failure-container", "{guess}")
+UNSUPPORTED = _rule("unsupported", "{guess}")
+JOB = _rule("job", "")
+SERVICE = _rule("service", "set spec.network.subdomain to a name such as training", "headless Service")
+TYPE = Rule(
+    id="child-type",
+    type=ErrorType.TYPE_INVALID,
+    message="the API server cannot read the child Job: {why}",
+    fix="{fix}",
+    source="decoding of batch/v1 Job by the API server",
+    layer=Layer.CLUSTER,
+)
+REFUSED = Rule(
+    id="child-refused-now",
+    type=ErrorType.INVALID,
+    message="{what} would be refused now: {why}",
+    fix="",
+    source="child dry run",
+    layer=Layer.CLUSTER,
+    severity=Severity.WARNING,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A fault that people make: how to tell it, by place (without indices) and words, and where names come from."""
+
+    rule: Rule
+    place: re.Pattern[str]
+    words: re.Pattern[str]
+    names: Callable[[ChildJob, str], str] | None = None
+
+
+def _known(rule: Rule, place: str, words: str, names: Callable[[ChildJob, str], str] | None = None) -> _Known:
+    return _Known(rule, re.compile(place), re.compile(words), names)
+
+
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+def _a_volume(child: ChildJob, message: str) -> str:
+    volumes = [volume.get("name") or "" for volume in child.pod_spec.get("volumes") or ()]
+    guess = did_you_mean(_first_quoted(message), dict.fromkeys([*volumes, *claim_names(child.js)]), what="volumes are")
+    return guess or "add a volume of this name to the pod, or a template to volumeClaimPolicies"
+
+
+def _a_container(child: ChildJob, message: str) -> str:
+    spec = child.pod_spec
+    names = [each.get("name") or "" for key in ("containers", "initContainers") for each in spec.get(key) or ()]
+    return did_you_mean(_first_quoted(message), names, what="containers are")
+
+
+def _a_supported(_: ChildJob, message: str) -> str:
+    word, supported = message.split("supported values: ", 1)
+    close = nearest(_first_quoted(word), _QUOTED.findall(supported))
+    return f'did you mean "{close}"?' if close else ""
+
+
+def _first_quoted(text: str) -> str:
+    found = _QUOTED.search(text)
+    return found[1] if found else ""
+
+
+_ANY = ""
+_KNOWN: tuple[_Known, ...] = (
+    _known(RESTART_NEVER, r"template\.spec\.restartPolicy$", r"podFailurePolicy"),
+    _known(RESTART_POLICY, r"template\.spec\.restartPolicy$", r"^(Required|Unsupported) value"),
+    _known(IMAGE, r"ontainers\.image$", r"^Required value"),
+    _known(CONTAINERS, r"\.containers$", r"^Required value"),
+    _known(REQUESTS, r"\.resources\.requests", r"less than or equal to .* limit"),
+    _known(LIMITS, r"\.resources\.limits", r"[Ll]imit must be set"),
+    _known(RESOURCE_NAME, r"\.resources\.", r"must be a standard resource"),
+    _known(DUPLICATE, r"\.name$", r"^Duplicate value"),
+    _known(VOLUME_MOUNT, r"\.volumeMounts\.name$", r"^Not found", _a_volume),
+    _known(MOUNT_PATH, r"\.volumeMounts\.mountPath$", r"must be unique"),
+    _known(VOLUME_SOURCE, r"\.volumes\.", r"more than 1 volume type"),
+    _known(VALUE_FROM, r"\.env\.valueFrom", r"may not be specified when"),
+    _known(ENV_NAME, r"\.env\.name$", r"environment variable name"),
+    _known(PROBE, r"(Probe|lifecycle\.\w+)$", r"handler type"),
+    _known(NEGATIVE, _ANY, r"must be greater than or equal to 0"),
+    _known(COMPLETIONS, r"^spec\.completions$", r"^Required value"),
+    _known(SELECTOR, r"^spec\.selector", r"not auto-generated"),
+    _known(FAILURE_CONTAINER, r"\.onExitCodes\.containerName$", r"must be one of the container", _a_container),
+    _known(UNSUPPORTED, _ANY, r"^Unsupported value: .*supported values: ", _a_supported),
+)
+_TYPES = {kind.value: kind for kind in ErrorType}
+_INDEX = re.compile(r"\[[^\]]*\]")
+
+
+def job_faults(child: ChildJob, causes: Iterable[Cause]) -> list[FieldError]:
+    """Findings for every ReplicatedJob that the child stands for, each place and text once."""
+    causes = tuple(causes)
+    selected = any(cause.field == "spec.selector" for cause in causes)
+    found: dict[tuple[Path, str], FieldError] = {}
+    for cause in causes:
+        if not child.has(parts_of(cause.field)):
+            foreign = REFUSED.at(child.path, what="Jobs", why=f"a mutating webhook makes {cause.field} invalid")
+            found[foreign.path, foreign.detail] = foreign
+            continue
+        if selected and cause.message.endswith("`selector` does not match template `labels`"):
+            continue  # a consequence of the selector that is a fault already
+        for error in _job_fault(child, cause):
+            # The restart policy is checked as a pod's and as a Job's: the later check is the stricter one.
+            key = RESTART_POLICY.id if error.rule is RESTART_POLICY else error.verbatim
+            found[error.path, key] = error
+    return list(found.values())
+
+
+def _job_fault(child: ChildJob, cause: Cause) -> Iterator[FieldError]:
+    kind = _TYPES.get(cause.reason, ErrorType.INVALID)
+    rule, fix = _way_out(child, cause)
+    for path in child.places(parts_of(cause.field), _first_quoted(cause.message)):
+        yield FieldError(path, kind, dig(child.raw, *path.parts), "", fix, rule, cause.message)
+
+
+def _way_out(child: ChildJob, cause: Cause) -> tuple[Rule, str]:
+    place = _INDEX.sub("", cause.field)
+    for known in _KNOWN:
+        if known.place.search(place) and known.words.search(cause.message):
+            guess = known.names(child, cause.message) if known.names else ""
+            return known.rule, known.rule.fix.format(guess=guess)
+    return JOB, JOB.fix
+
+
+def decode_faults(child: ChildJob, problem: Unreadable) -> list[FieldError]:
+    """Findings about a Job that cannot even be read; at the template when nobody knows where."""
+    fix = _as_type(problem.wanted)
+    places: tuple[Parts, ...] = problem.places or ((),)
+    paths = (path for parts in places for path in child.places(parts, ""))
+    return [TYPE.at(path, dig(child.raw, *path.parts), why=problem.why, fix=fix) for path in paths]
+
+
+def _as_type(wanted: str) -> str:
+    """How to write a value of a Go type."""
+    if wanted == "string":
+        return "put it in quotes"
+    if wanted == "bool":
+        return "write true or false, without quotes"
+    if wanted == "resource.Quantity":
+        return "write an amount such as 500m, 2 or 1Gi"
+    if wanted.startswith(("int", "uint")):
+        return f"write a whole number that fits into {wanted}, without quotes"
+    if wanted.startswith("[]"):
+        return "write a list"
+    return "write an object" if wanted else "`kubectl explain job.spec --recursive` shows the shape"
+
+
+def service_faults(raw: JSON, js: JobSet, causes: Iterable[Cause]) -> list[FieldError]:
+    """Findings about the headless Service: its name comes from the subdomain or the JobSet, the rest from `network`."""
+    found = []
+    for cause in causes:
+        path = service_name_path(js) if cause.field.startswith("metadata.name") else SPEC.at("network")
+        kind = _TYPES.get(cause.reason, ErrorType.INVALID)
+        found.append(FieldError(path, kind, dig(raw, *path.parts), "", SERVICE.fix, SERVICE, cause.message))
+    return found
+
+
+def parts_of(field: str) -> Parts:
+    """Parts of a place as the API server writes it: `spec.containers[0].limits[nvidia.com/gpu]`."""
+    found = re.findall(r"\[([^\]]*)\]|([^.\[\]]+)", field)
+    return tuple(int(key) if key.isdigit() else key or name for key, name in found)

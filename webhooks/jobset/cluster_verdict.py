@@ -1,0 +1,64 @@
+"""What an answer of the API server to a dry run means: a fault of the JobSet, or something else. Pure.
+
+Only the API server's own verdict on the object is a fault of the JobSet. Told apart on a real API server (1.37):
+- own validation: 422, `details.kind` is the kind (`Job`), the message begins with `Job.batch "name" is invalid`;
+- a ValidatingAdmissionPolicy: 422 as well (its default reason is Invalid), but `details.kind` is the resource (`jobs`);
+- a webhook: any code and any details, but the message begins with `admission webhook "..."`;
+- a quota, RBAC, a namespace that goes away: 403; a namespace that is missing: 404.
+Own validation comes before validating webhooks, policies and quotas, so these never hide a fault.
+"""
+
+import re
+from enum import Enum
+
+from api.field import shortened
+from kube.errors import AlreadyExists, ApiError, Invalid, KubeError, TransportError
+from kube.resources import Resource
+
+MAX_WHY = 70
+"""Characters of a reason that are kept: a warning has 120 for everything."""
+
+
+class Verdict(Enum):
+    """What became of a question."""
+
+    FAULTY = "the object is at fault, its causes say where"
+    EXISTS = "an object of that name is there, and nothing is wrong with this one"
+    REFUSED = "somebody does not want it now, which may change"
+    UNKNOWN = "no answer that says anything about the object"
+
+
+def verdict(error: ApiError, resource: Resource) -> Verdict:
+    """What an error of a dry-run create means. A 400 of the decoder is looked at elsewhere (`cluster_decode`)."""
+    if error.code in {401, 408, 429} or error.code >= 500:
+        return Verdict.UNKNOWN
+    if isinstance(error, AlreadyExists):
+        return Verdict.EXISTS
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    if isinstance(error, Invalid) and error.causes and error.details.kind == resource.kind:
+        return Verdict.FAULTY if error.message.startswith(f'{kind} "') else Verdict.REFUSED
+    return Verdict.REFUSED
+
+
+_NOISE = (
+    (re.compile(r'^\S+ "[^"]*" is forbidden: '), ""),
+    (re.compile(r" with binding '[^']*' denied request"), ""),
+    (re.compile(r" denied the request"), ""),
+    (re.compile(r"^Internal error occurred: "), ""),
+    (re.compile(r"(exceeded quota: [^,]*),.*", re.DOTALL), r"\1"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+def why(error: Exception, budget: float) -> str:
+    """The reason in a few words, without the names of the object that was asked about."""
+    if isinstance(error, TimeoutError):
+        return f"no answer within {budget:g} s"
+    if isinstance(error, TransportError):
+        return "no answer from the API server" if error.sent else "no connection to the API server"
+    if not isinstance(error, ApiError):
+        return "an answer that cannot be read" if not isinstance(error, KubeError) else shortened(str(error), MAX_WHY)
+    text = error.message
+    for pattern, short in _NOISE:
+        text = pattern.sub(short, text)
+    return shortened(text if error.code == 403 else f"{error.code} {text}" if error.code >= 500 else text, MAX_WHY)

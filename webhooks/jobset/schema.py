@@ -1,0 +1,154 @@
+"""The CRD's structural schema as a judge of JobSets: in microseconds for a good one, with every fault for a bad one.
+
+The library says quickly that an object is surely good; what it does not say that of is walked (schema_walk.py), and the
+walk's word counts. Knows nothing of JobSets: the schema is given. Pure; never raises, whatever the object.
+"""
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import jsonschema_rs
+
+from api.field import FieldError
+from api.meta import JSON
+from webhooks.jobset.schema_unknown import UnknownFields
+from webhooks.jobset.schema_walk import INTEGERS, Walk, bounds, demanded, list_keys, pattern
+from webhooks.jobset.schema_words import INT_OR_STRING
+
+_SAME = ("enum", "maxItems", "maxLength", "minLength")
+_KNOWN = {
+    *_SAME, INT_OR_STRING, "additionalProperties", "anyOf", "default", "description", "format", "items", "minimum",
+    "pattern", "properties", "required", "type", "x-kubernetes-list-map-keys", "x-kubernetes-list-type",
+    "x-kubernetes-map-type", "x-kubernetes-validations",
+}  # fmt: skip
+_TYPES = {"array", "boolean", "integer", "number", "object", "string"}
+
+
+class Schema:
+    """The CRD's `openAPIV3Schema`, compiled; ValueError for keywords whose meaning this program does not know."""
+
+    def __init__(self, schema: JSON) -> None:
+        _check(schema, "")
+        spec = {name: node for name, node in schema["properties"].items() if name != "status"}
+        self._whole = schema
+        self._checked = {**schema, "properties": spec}
+        self._is_valid = jsonschema_rs.Draft202012Validator(
+            _json_schema(self._checked), pattern_options=jsonschema_rs.RegexOptions()
+        ).is_valid
+        self._is_unique = _uniqueness(self._checked) or (lambda _: True)
+        self._unknown = UnknownFields(schema)
+
+    def faults(self, obj: JSON) -> list[FieldError]:
+        """What the API server's schema validation refuses, at most 500 of it; empty for a good object.
+
+        `status` is not looked at: the API server replaces it before it validates.
+        """
+        try:
+            if self._is_valid(obj) and self._is_unique(obj):
+                return []
+        except ValueError:  # nested deeper than the library goes, or a text that is no Unicode
+            pass
+        walk = Walk()
+        walk.mended(obj, self._checked)
+        return walk.faults
+
+    def unknown(self, obj: JSON) -> list[FieldError]:
+        """Fields that the schema does not have, as the API server's strict decoding finds them, at most 500."""
+        return self._unknown.of(obj)
+
+    def mended(self, obj: JSON, faults: Sequence[FieldError]) -> JSON:
+        """The object without what is wrong in it, as far as that leaves something to look at; shares what is right.
+
+        A wrong member is removed, and given the plainest value of its type where it must be there; so is a wrong item.
+        Unsupported values, duplicates and items that are too many stay. Includes `status`.
+        """
+        if not faults and "status" not in obj:
+            return obj
+        mended: JSON = Walk().mended(obj, self._whole)
+        return obj if mended is obj else {"metadata": {}, "spec": {}, **mended}
+
+
+def _check(node: JSON, path: str) -> None:
+    """Refuse a schema that the walk would misread."""
+    if unknown := node.keys() - _KNOWN:
+        raise ValueError(f"schema of {path or 'the object'}: no such keyword: {', '.join(sorted(unknown))}")
+    kind = node.get("type", "integer" if INT_OR_STRING in node else "")
+    if (
+        kind not in _TYPES
+        or ("anyOf" in node and INT_OR_STRING not in node)
+        or (kind == "array" and "items" not in node)
+    ):
+        raise ValueError(f"schema of {path or 'the object'}: type {kind!r} without its items, or in alternatives")
+    if kind == "integer" and node.get("format") not in INTEGERS:
+        raise ValueError(f"schema of {path}: no such format of integers: {node['format']}")
+    for name, child in _children(node):
+        _check(child, f"{path}.{name}".lstrip("."))
+
+
+def _children(node: JSON) -> list[tuple[str, JSON]]:
+    named = list(node.get("properties", {}).items())
+    return named + [(key, node[key]) for key in ("items", "additionalProperties") if key in node]
+
+
+def _json_schema(node: JSON, *, nullable: bool = False) -> JSON:
+    """JSON Schema that takes nothing that the walk refuses; null stands wherever the API server takes it as absent."""
+    types = ["integer", "string"] if INT_OR_STRING in node else [node["type"]]
+    null = ["null"] if nullable else []
+    schema: JSON = {"type": types + null, **{key: node[key] for key in _SAME if key in node}}
+    if "enum" in node:
+        schema["enum"] = [*node["enum"], *([None] if nullable else [])]
+    if expression := pattern(node):
+        schema["pattern"] = expression
+    if "integer" in types:
+        low, high = bounds(node)
+        schema |= {"minimum": max(low, node.get("minimum", low)), "maximum": high}
+    if node.get("x-kubernetes-list-type") == "set":
+        schema["uniqueItems"] = True
+    if "items" in node:
+        schema["items"] = _json_schema(node["items"])
+    if "additionalProperties" in node:
+        schema["additionalProperties"] = _json_schema(node["additionalProperties"], nullable=True)
+    if "properties" in node:
+        needed = demanded(node)
+        schema["required"] = needed
+        members = node["properties"].items()
+        schema["properties"] = {name: _json_schema(child, nullable=name not in needed) for name, child in members}
+    return schema
+
+
+_Check = Callable[[Any], bool]
+
+
+def _uniqueness(node: JSON) -> _Check | None:
+    """Whether the items of every list of type map differ in their keys, for values that are valid otherwise.
+
+    JSON Schema has no word for that. None where there is no such list. May take different items for the same.
+    """
+    if node.get("type") == "array":
+        return _unique_items(list_keys(node), _uniqueness(node["items"]))
+    found = {name: check for name, child in _children(node) if (check := _uniqueness(child))}
+    if "additionalProperties" in found:
+        return lambda value: all(map(found["additionalProperties"], value.values()))
+    if len(found) == 1:
+        ((only, check),) = found.items()
+        return lambda value: not (member := value.get(only)) or check(member)
+    if not found:
+        return None
+    return lambda value: all(found[name](value[name]) for name in value if name in found and value[name])
+
+
+def _unique_items(keys: dict[str, Any], check: _Check | None) -> _Check | None:
+    if not keys:
+        return check and (lambda value: all(map(check, value)))
+    certain = [key for key, default in keys.items() if default is None]
+    own = itemgetter(certain[0]) if certain else (lambda _: None)
+
+    def items(value: list[JSON]) -> bool:
+        if len(value) > 1 and len(set(map(own, value))) < len(value):
+            found = {tuple(item.get(key) or default for key, default in keys.items()) for item in value}
+            if len(found) < len(value):
+                return False
+        return check is None or all(map(check, value))
+
+    return items

@@ -1,0 +1,110 @@
+"""Fields that the CRD's schema does not have, and what was likely meant: a typing error, or a field put elsewhere.
+
+The API server drops such fields unless asked to be strict, so that a manifest with one does less than its author
+thinks. For use before sending: what reaches a webhook has been pruned already.
+"""
+
+import difflib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from api.field import ErrorType, FieldError, Layer, Path, Rule, quote
+from api.meta import JSON
+from api.suggest import did_you_mean, nearest
+from webhooks.jobset.schema_words import INT_OR_STRING, type_name
+
+MAX_UNKNOWN = 500
+_SOURCE = "CRD schema"
+_SURE = 0.9
+"""Likeness of two names that are surely the same one, spelled differently."""
+
+_MESSAGE = 'unknown field "{field}"'
+UNKNOWN = Rule("schema-unknown-field", ErrorType.INVALID, _MESSAGE, "{guess}", _SOURCE, Layer.SCHEMA)
+MISPLACED = Rule("schema-misplaced-field", ErrorType.INVALID, _MESSAGE, "it belongs to {place}", _SOURCE, Layer.SCHEMA)
+
+_METADATA = (
+    "name", "namespace", "labels", "annotations", "generateName", "finalizers", "ownerReferences", "creationTimestamp",
+    "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink",
+    "uid",
+)  # fmt: skip
+_Parts = tuple[str | int, ...]
+_Place = tuple[str, ...]
+"""Where a node is in the schema: member names, `*` for the items of a list or the values of a map."""
+
+
+class UnknownFields:
+    """Finds the unknown fields of objects of one schema."""
+
+    def __init__(self, schema: JSON) -> None:
+        metadata = {"type": "object", "properties": {name: {} for name in _METADATA}}
+        self._schema = {**schema, "properties": {**schema["properties"], "metadata": metadata}}
+        self._places: Mapping[str, list[tuple[_Place, JSON]]] = defaultdict(list)
+        self._index(schema, ())
+
+    def _index(self, node: JSON, place: _Place) -> None:
+        for name, child in node.get("properties", {}).items():
+            self._places[name].append((place, child))
+            self._index(child, (*place, name))
+        for key in ("items", "additionalProperties"):
+            if key in node:
+                self._index(node[key], (*place, "*"))
+
+    def of(self, obj: Any) -> list[FieldError]:
+        """One finding per unknown field, at most 500; nothing is said about what is inside one."""
+        return list(islice(self._walk(obj, self._schema, ()), MAX_UNKNOWN))
+
+    def _walk(self, value: Any, node: JSON, path: _Parts) -> Iterator[FieldError]:
+        if isinstance(value, list) and "items" in node:
+            for i, item in enumerate(value):
+                yield from self._walk(item, node["items"], (*path, i))
+        elif isinstance(value, dict) and node.get("type") == "object":
+            known, rest = node.get("properties", {}), node.get("additionalProperties")
+            for name, member in value.items():
+                child = known.get(name, rest)
+                if child is None:
+                    yield self._finding(name, member, known, Path(path))
+                else:
+                    yield from self._walk(member, child, (*path, name))
+
+    def _finding(self, name: str, value: Any, known: JSON, path: Path) -> FieldError:
+        close = nearest(name, known)
+        sure = difflib.SequenceMatcher(None, name.lower(), close.lower()).ratio() >= _SURE
+        if not sure and (place := self._belongs(name, value, path)):
+            found = MISPLACED.at(path.at(name), value, field=name, place=place)
+        else:
+            guess = f"did you mean {quote(close)}?" if close else did_you_mean(name, known, what="the fields here are")
+            found = UNKNOWN.at(path.at(name), value, field=name, guess=guess or "remove it")
+        return replace(found, verbatim=found.detail)
+
+    def _belongs(self, name: str, value: Any, path: Path) -> str:
+        """The nearest object that has such a field, for a value of this type; empty where there is none."""
+        here = tuple("*" if isinstance(part, int) else part for part in path.parts)
+        fitting = [place for place, child in self._places.get(name, ()) if _fits(value, child) and place != here]
+        if not fitting:
+            return ""
+        place = min(fitting, key=lambda place: _distance(here, place))
+        common = _common(here, place)
+        text = str(Path(path.parts[:common]))
+        for part in place[common:]:
+            text += "[*]" if part == "*" else f".{part}" if text else part
+        return text or "the top level"
+
+
+def _fits(value: Any, node: JSON) -> bool:
+    found = type_name(value)
+    return found in {"null", node.get("type")} or (INT_OR_STRING in node and found in {"integer", "string"})
+
+
+def _common(here: _Place, there: _Place) -> int:
+    """Length of the way that two places share."""
+    pairs = zip(here, there, strict=False)
+    return next((i for i, (mine, other) in enumerate(pairs) if mine != other), min(len(here), len(there)))
+
+
+def _distance(here: _Place, there: _Place) -> tuple[int, int]:
+    """Steps from one place to the other; of equally far ones, the one with fewer steps up is nearer."""
+    up = len(here) - _common(here, there)
+    return up + len(there) - _common(here, there), up

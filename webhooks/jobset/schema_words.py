@@ -1,0 +1,187 @@
+"""What a value that breaks the CRD's schema is told: the rules, and the way out for the mistakes people make.
+
+Pure words: where a value is wrong, schema_walk.py finds out. The API server's own sentences are kept where it has
+helpful ones, so that an answer reads the same whoever gives it.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from api.field import ErrorType, FieldError, Layer, Path, Rule, quote, render_value
+from api.meta import JSON
+from api.suggest import nearest
+
+_SOURCE = "CRD schema"
+
+
+def _rule(name: str, kind: ErrorType, message: str, fix: str) -> Rule:
+    return Rule(f"schema-{name}", kind, message, fix, _SOURCE, Layer.SCHEMA)
+
+
+TYPE = _rule("type", ErrorType.TYPE_INVALID, "must be of type {wanted}, is {found}", "write {how}")
+REQUIRED = _rule("required", ErrorType.REQUIRED, "", 'add "{member}": {wanted}')
+ENUM = _rule("enum", ErrorType.NOT_SUPPORTED, "supported values: {values}", "choose one of them{guess}")
+MINIMUM = _rule(
+    "minimum", ErrorType.INVALID, "should be greater than or equal to {minimum}", "write {minimum} or a larger number"
+)
+RANGE = _rule("range", ErrorType.INVALID, "does not fit into {format}", "write a number from {low} to {high}")
+MAX_ITEMS = _rule("max-items", ErrorType.TOO_MANY, "must have at most {limit} items", "remove {surplus} of them")
+MAX_LENGTH = _rule("max-length", ErrorType.TOO_LONG, "may not be more than {limit} characters", "shorten it")
+MIN_LENGTH = _rule(
+    "min-length", ErrorType.INVALID, "should be at least {limit} characters long", "lengthen it, or leave the field out"
+)
+PATTERN = _rule("pattern", ErrorType.INVALID, "should match '{pattern}'", "use only what the pattern allows")
+QUANTITY = _rule(
+    "quantity",
+    ErrorType.INVALID,
+    "is not a quantity",
+    'write a number with an optional unit, such as "500m", "2", "1.5Gi" or "100M"{guess}',
+)
+DATE_TIME = _rule("date-time", ErrorType.INVALID, "is not a time", 'write it like "2026-01-31T12:00:00Z"')
+DUPLICATE_KEY = _rule("duplicate-key", ErrorType.DUPLICATE, "item {first} has it too", "give every item its own {key}")
+DUPLICATE_ITEM = _rule("duplicate-item", ErrorType.DUPLICATE, "item {first} is the same", "remove one of them")
+
+INT_OR_STRING = "x-kubernetes-int-or-string"
+_NAMES = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+_IS = {"string": "a string", "integer": "an integer", "number": "a number", "array": "an array", "object": "an object"}
+_LIKE = {
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_TRUE, _FALSE = {"true", "yes", "on", "y", "1"}, {"false", "no", "off", "n", "0"}
+_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,18}\s*", re.ASCII)
+
+
+def type_name(value: Any) -> str:
+    """The JSON type of a value; a number with nothing behind the point is an integer."""
+    if isinstance(value, float):
+        return "integer" if math.isfinite(value) and value.is_integer() else "number"
+    return _NAMES.get(type(value), "object")
+
+
+def wrong_type(path: Path, value: Any, node: JSON) -> FieldError:
+    wanted = "integer or string" if INT_OR_STRING in node else node["type"]
+    found = type_name(value)
+    return TYPE.at(path, value, wanted=wanted, found=_IS.get(found, found), how=_how(value, node))
+
+
+def _how(value: Any, node: JSON) -> str:
+    if value is None:
+        return "a value here, or remove the empty item"
+    if INT_OR_STRING in node:
+        return _how_text(value) if isinstance(value, float) else "a whole number or a text"
+    if node["type"] == "array":
+        return _how_list(value, node)
+    return _HOW[node["type"]](value)
+
+
+def _how_integer(value: Any) -> str:
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return f"{int(value)} without quotes"
+    return _LIKE["integer"]
+
+
+def _how_boolean(value: Any) -> str:
+    text = render_value(value).strip('"').lower()
+    for word, texts in (("true", _TRUE), ("false", _FALSE)):
+        if text in texts:
+            return f"{word} without quotes" if text == word else word
+    return "true or false, without quotes"
+
+
+def _how_text(value: Any) -> str:
+    if isinstance(value, list | dict):
+        return _LIKE["string"]
+    return f'it in quotes: "{render_value(value)}"'
+
+
+def _how_list(value: Any, node: JSON) -> str:
+    items = node.get("items", {})
+    key = next(iter(node.get("x-kubernetes-list-map-keys", ())), "")
+    if isinstance(value, dict):
+        if key and key not in value:
+            return f'it as a list: every item starts with "- {key}: "'
+        return 'it as a list: put "- " before its first field'
+    if items.get("type") == "object":
+        return f'it as a list of objects: every item starts with "- {key}: "' if key else "it as a list of objects"
+    return f"it as a list: [{render_value(value)}]"
+
+
+def _how_object(value: Any) -> str:
+    if isinstance(value, list):
+        return 'its fields directly under it, without "- "'
+    return "its fields on lines of their own under it, indented"
+
+
+_HOW: Mapping[str, Callable[[Any], str]] = {
+    "integer": _how_integer,
+    "number": _how_integer,
+    "boolean": _how_boolean,
+    "string": _how_text,
+    "object": _how_object,
+}
+
+
+def required(path: Path, node: JSON) -> FieldError:
+    """`path` is the place where the missing member belongs."""
+    if values := node.get("enum"):
+        wanted = f"one of {_listed(values)}"
+    else:
+        wanted = _LIKE["string" if INT_OR_STRING in node else node["type"]]
+    return REQUIRED.at(path, member=path.parts[-1], wanted=wanted)
+
+
+def unsupported(path: Path, value: str, values: Sequence[str]) -> FieldError:
+    close = nearest(value, values)
+    guess = f"; did you mean {quote(close)}?" if close else ""
+    return ENUM.at(path, value, values=_listed(values), guess=guess)
+
+
+def _listed(values: Sequence[str]) -> str:
+    return ", ".join(quote(value) for value in values)
+
+
+_UNIT = re.compile(r"([0-9.]+)\s*([a-z]*)", re.ASCII | re.IGNORECASE)
+_UNITS = {"k": "k", "kb": "k", "ki": "Ki", "kib": "Ki", "cpu": "", "core": "", "cores": ""} | {
+    spelling: unit.capitalize()
+    for letter in "mgtpe"
+    for spelling, unit in (
+        (f"{letter}b", letter),
+        (f"{letter}i", f"{letter}i"),
+        (f"{letter}ib", f"{letter}i"),
+        (letter, letter),
+    )
+}
+
+
+def wrong_text(path: Path, value: str, node: JSON) -> FieldError:
+    """For a text that its node's pattern or format does not allow."""
+    if INT_OR_STRING in node:
+        found = _UNIT.fullmatch(value.strip()[:50])
+        unit = _UNITS.get(found[2].lower()) if found else None
+        guess = f"; did you mean {quote(found[1] + unit)}?" if found and unit is not None else ""
+        return QUANTITY.at(path, value, guess=guess)
+    if node.get("format") == "date-time":
+        return DATE_TIME.at(path, value)
+    return PATTERN.at(path, value, pattern=node["pattern"])
+
+
+def duplicate(item: Path, first: int, keys: Mapping[str, Any]) -> FieldError:
+    """For an item of a list whose `keys` the item number `first` has already."""
+    key = next(iter(keys))
+    several = " and ".join(quote(name) for name in keys)
+    own = several if len(keys) == 1 else f"combination of {several}"
+    return DUPLICATE_KEY.at(item.at(key), keys[key], first=first, key=own)

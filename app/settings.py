@@ -27,6 +27,8 @@ from certs.tls import check_options
 
 API_VERSION = "config.jobset.x-k8s.io/v1alpha1"
 KIND = "Configuration"
+MAX_BUDGET = 8.0
+"""Most seconds of a child dry run."""
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -162,6 +164,24 @@ class ClientSettings(_Section):
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+class DryRunSettings(_Section):
+    """The child dry run: whether admission asks the API server, with dryRun=All, if it would take a JobSet's children.
+
+    An extension: the Go manager's file has no such section. A zero budget means the default.
+    """
+
+    enable: bool = True
+    budget: Duration = 3.0
+    """Seconds for all questions about one JobSet, those about existing volume claims included."""
+
+    @field_validator("budget")
+    @classmethod
+    def _in_time(cls, value: float) -> float:
+        if value > MAX_BUDGET:
+            raise ValueError(f"must be at most {MAX_BUDGET:g}s: the API server waits 10s for the whole admission")
+        return value
+
+
 class Settings(_Section):
     """The whole configuration file."""
 
@@ -174,6 +194,7 @@ class Settings(_Section):
     tls: TLSSettings = TLSSettings()
     internal_cert_management: CertificateSettings = CertificateSettings()
     client_connection: ClientSettings = ClientSettings()
+    child_dry_run: DryRunSettings = DryRunSettings()
     feature_gates: dict[str, bool] = {}
 
     @field_validator("feature_gates")

@@ -27,13 +27,14 @@ def test_defaults_are_those_of_the_go_manager():
     assert settings.internal_cert_management.webhook_service_name == "jobset-webhook-service"
     assert settings.internal_cert_management.webhook_secret_name == "jobset-webhook-server-cert"
     assert (settings.client_connection.qps, settings.client_connection.burst) == (500, 500)
+    assert (settings.child_dry_run.enable, settings.child_dry_run.budget) == (True, 3)
     assert load("") == settings
 
 
 def test_zero_and_empty_values_mean_the_default():
     settings = parse(
         HEAD
-        + "leaderElection: {leaseDuration: 0s, resourceName: ''}\nwebhook: {certDir: '', host: null}\nmetrics: {bindAddress: ''}"
+        + "leaderElection: {leaseDuration: 0s, resourceName: ''}\nwebhook: {certDir: '', host: null}\nmetrics: {bindAddress: ''}\nchildDryRun: {budget: 0s}"
     )
     assert settings == parse(HEAD)
 
@@ -83,6 +84,9 @@ def test_every_fault_is_named_in_one_answer():
         (HEAD + "leaderElection: {leaseDuration: 5s}", "leaseDuration must be longer than renewDeadline"),
         (HEAD + "internalCertManagement: {webhookServiceName: No_Dns}", "is not a DNS-1035 label"),
         (HEAD + "featureGates: {TLSOptions: false}", "locked to true"),
+        (HEAD + "childDryRun: {budget: 9s}", "childDryRun.budget: must be at most 8s: the API server waits 10s"),
+        (HEAD + "childDryRun: {budget: 3}", "childDryRun.budget: must be a duration such as 15s"),
+        (HEAD + "childDryRun: {enabled: true}", "childDryRun.enabled: unknown field"),
     ],
 )
 def test_faults_say_where_and_why(text, words):
@@ -109,3 +113,8 @@ def test_flags_that_are_given_win_and_others_change_nothing():
     assert settings.override("client_connection", qps=None, burst=None) == settings
     changed = settings.override("client_connection", qps=50.5, burst=None)
     assert (changed.client_connection.qps, changed.client_connection.burst) == (50.5, 6)
+
+
+def test_the_child_dry_run_can_be_switched_off_and_given_another_budget():
+    assert parse(HEAD + "childDryRun: {enable: false}").child_dry_run.enable is False
+    assert parse(HEAD + "childDryRun: {budget: 500ms}").child_dry_run.budget == 0.5

@@ -15,13 +15,13 @@ Claims that exist are read in any case (behaviour 3.2 rows 9f to 9h); not being 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
 
 import msgspec
 
 from api import keys
 from api.batch import Owned
-from api.children import build_service
+from api.children import build_service, build_volume_claim
 from api.features import FeatureGates
 from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
 from api.jobset import JobSet
@@ -31,10 +31,24 @@ from api.semantic import semantically_equal
 from kube.client import Client
 from kube.errors import ApiError, BadRequest, KubeError, NotFound
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
-from webhooks.jobset.cluster_children import ChildJob, child_jobs, service_name_path, with_uid
+from webhooks.jobset.cluster_children import (
+    JOBSET_NAME,
+    ChildJob,
+    child_jobs,
+    replicated_job,
+    service_name_path,
+    with_uid,
+)
 from webhooks.jobset.cluster_claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
 from webhooks.jobset.cluster_decode import Parts, unreadable
-from webhooks.jobset.cluster_faults import REFUSED, decode_faults, job_faults, service_faults
+from webhooks.jobset.cluster_faults import (
+    REFUSED,
+    TYPE,
+    claim_template_faults,
+    decode_faults,
+    job_faults,
+    service_faults,
+)
 from webhooks.jobset.cluster_verdict import Verdict, verdict, why
 from webhooks.jobset.default import by_name
 from webhooks.jobset.subject import Unreadable, subject
@@ -43,8 +57,8 @@ MAX_IN_FLIGHT = 16
 """Questions in flight at once, of all admission requests of this process."""
 PER_REQUEST = 8
 """Of one admission request, so that a JobSet with very many children does not make others wait."""
-MAX_JOBS = 32
-"""Different templates of one JobSet that are asked about."""
+MAX_CHILDREN = 32
+"""Children of one JobSet that are asked about: one for each different template, the Service; and as many claims."""
 DECODE_ROUNDS = 8
 """Times that a Job which cannot be decoded is asked about again, without what was wrong with it."""
 
@@ -85,8 +99,7 @@ SERVICE_FOREIGN = Rule(
     severity=Severity.WARNING,
 )
 
-T = TypeVar("T")
-R = TypeVar("R")
+Ask = Callable[[], Awaitable[list[FieldError]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +131,13 @@ class ClusterChecks:
         if request is None:
             return []
         async with asyncio.TaskGroup() as group:
-            claims = group.create_task(self._claims(request))
-            children = group.create_task(self._children(request, gates, range(len(request.js.spec.replicated_jobs))))
-        return [*news(children.result(), known), *claims.result()]
+            reading = group.create_task(self._claims(request))
+            asking = group.create_task(self._children(request, gates, range(len(request.js.spec.replicated_jobs))))
+        found, missing = reading.result()
+        found += asking.result()
+        if missing and self._asks_about(request.js):
+            found += await self._answers(request, [partial(self._new_claim, request, claim) for claim in missing])
+        return news(_each_once(found), known, request.js)
 
     async def update(self, old: JSON, js: JSON, known: Sequence[FieldError], gates: FeatureGates) -> list[FieldError]:
         """The same for an update: a resume with changed templates is checked, nothing else."""
@@ -134,7 +151,8 @@ class ClusterChecks:
             for i, rjob in enumerate(request.js.spec.replicated_jobs)
             if not semantically_equal({"template": rjob.template}, {"template": dig(stored.get(rjob.name), "template")})
         ]
-        return news(await self._children(request, gates, changed, service=False), known)
+        found = await self._children(request, gates, changed, service=False)
+        return news(_each_once(found), known, request.js)
 
     def _request(self, raw: JSON, gates: FeatureGates) -> _Request | None:
         """None for what is no JobSet at all: that is refused elsewhere."""
@@ -144,31 +162,33 @@ class ClusterChecks:
             return None
         return _Request(raw, with_uid(js), asyncio.get_running_loop().time() + self._budget)
 
+    def _asks_about(self, js: JobSet) -> bool:
+        """Whether our controller is the one that will make the children."""
+        return self._dry_run and js.spec.managed_by in {None, keys.CONTROLLER_NAME}
+
     async def _children(
         self, request: _Request, gates: FeatureGates, wanted: Iterable[int], *, service: bool = True
     ) -> list[FieldError]:
         js = request.js
-        if not self._dry_run or js.spec.managed_by not in {None, keys.CONTROLLER_NAME}:
+        if not self._asks_about(js):
             return []
         try:
             jobs = child_jobs(request.raw, js, gates, wanted)
-            asked: list[ChildJob | JSON] = [
-                *jobs[:MAX_JOBS],
-                *([build_service(js)] if service and js.dns_enabled else []),
-            ]
         except (KeyError, TypeError, AttributeError):
-            return []  # a template of no shape that a child could be built from: refused elsewhere
-        answers = await self._each(asked, lambda child: self._ask(request, child), request.deadline)
+            return []  # a template of which no child can be built: refused elsewhere
+        asks: list[Ask] = [partial(self._service, request)] if service and js.dns_enabled else []
+        return await self._answers(request, [*asks, *(partial(self._job, request, child) for child in jobs)])
+
+    async def _answers(self, request: _Request, asks: Sequence[Ask]) -> list[FieldError]:
+        """Findings about children, and a warning about those that there was no answer about."""
+        answers = await self._each(asks[:MAX_CHILDREN], request.deadline)
         found = [error for answer in answers if not isinstance(answer, Exception) for error in answer]
         failures = [why(answer, self._budget) for answer in answers if isinstance(answer, Exception)]
-        if len(jobs) > MAX_JOBS:
-            failures.append(f"{len(jobs) - MAX_JOBS} of {len(jobs)} different templates")
+        if len(asks) > MAX_CHILDREN:
+            failures.append(f"{len(asks) - MAX_CHILDREN} of {len(asks)} objects")
         if failures:
             found.append(INCOMPLETE.at(SPEC.at("replicatedJobs"), why=failures[0]))
-        return _each_refusal_once(found)
-
-    async def _ask(self, request: _Request, child: ChildJob | JSON) -> list[FieldError]:
-        return await (self._job(request, child) if isinstance(child, ChildJob) else self._service(request, child))
+        return found
 
     async def _job(self, request: _Request, child: ChildJob) -> list[FieldError]:
         """Ask about a Job; what cannot be decoded is taken out, so that the rest can be checked too."""
@@ -179,7 +199,7 @@ class ClusterChecks:
             problem = unreadable(body, error.message) if isinstance(error, BadRequest) else None
             if problem is None:
                 answer = [] if error is None else await self._job_answer(request, child, error)
-                return [*found, *news(answer, found)]
+                return [*found, *news(answer, found, request.js)]
             found += decode_faults(child, problem)
             if not problem.places:
                 break
@@ -199,7 +219,8 @@ class ClusterChecks:
             case Verdict.UNKNOWN:
                 raise error
 
-    async def _service(self, request: _Request, body: JSON) -> list[FieldError]:
+    async def _service(self, request: _Request) -> list[FieldError]:
+        body = build_service(request.js)
         error = await self._dry_create(SERVICES, body, request.namespace)
         if error is None:
             return []
@@ -214,6 +235,21 @@ class ClusterChecks:
                 jobset = owner.removeprefix(f"{keys.KIND} ")
                 rule = SERVICE_FOREIGN if jobset == owner else SERVICE_SHARED
                 return [rule.at(path, name, name=name, owner=jobset)] if owner else []
+            case Verdict.UNKNOWN:
+                raise error
+
+    async def _new_claim(self, request: _Request, claim: Claim) -> list[FieldError]:
+        body = build_volume_claim(request.js, claim.policy, claim.template)
+        error = await self._dry_create(PERSISTENT_VOLUME_CLAIMS, body, request.namespace)
+        if error is None:
+            return []
+        match verdict(error, PERSISTENT_VOLUME_CLAIMS):
+            case Verdict.FAULTY:
+                return claim_template_faults(claim, error.causes)
+            case Verdict.REFUSED:
+                return [REFUSED.at(claim.path, what="the claim", why=why(error, self._budget))]
+            case Verdict.EXISTS:
+                return []
             case Verdict.UNKNOWN:
                 raise error
 
@@ -243,43 +279,43 @@ class ClusterChecks:
         ours = owner.uid == request.js.metadata.uid or (owner.kind, owner.name) == (keys.KIND, request.js.metadata.name)
         return "" if ours else f"{owner.kind} {owner.name}"
 
-    async def _claims(self, request: _Request) -> list[FieldError]:
+    async def _claims(self, request: _Request) -> tuple[list[FieldError], list[Claim]]:
+        """Findings about claims that exist, and the claims that do not."""
         claims = claims_of(request.js)
-        answers = await self._each(claims, lambda claim: self._claim(request, claim), request.deadline)
+        asks: list[Ask] = [partial(self._claim, request, claim) for claim in claims]
         found: list[FieldError] = []
-        for claim, answer in zip(claims, answers, strict=True):
-            if isinstance(answer, Exception):
-                reason = why(answer, self._budget)
+        missing: list[Claim] = []
+        for claim, answer in zip(claims, await self._each(asks, request.deadline), strict=True):
+            if isinstance(answer, NotFound):
+                missing.append(claim)
+            elif isinstance(answer, Exception):
                 late = "context deadline exceeded: " if isinstance(answer, TimeoutError) else ""
-                found.append(UNCHECKED.at(claim.path, claim=claim.name, why=late + reason))
+                found.append(UNCHECKED.at(claim.path, claim=claim.name, why=late + why(answer, self._budget)))
             else:
                 found += answer
-        return found
+        return found, missing
 
     async def _claim(self, request: _Request, claim: Claim) -> list[FieldError]:
-        try:
-            live = await self._client.get(
-                PERSISTENT_VOLUME_CLAIMS, claim.name, namespace=request.namespace, type=LiveClaim, timeout=self._budget
-            )
-        except NotFound:
-            return []
+        live = await self._client.get(
+            PERSISTENT_VOLUME_CLAIMS, claim.name, namespace=request.namespace, type=LiveClaim, timeout=self._budget
+        )
         return list(claim_faults(request.js, claim, live))
 
-    async def _each(self, items: Sequence[T], ask: Callable[[T], Awaitable[R]], deadline: float) -> list[R | Exception]:
-        """An answer for each item, or why there is none. Never later than the deadline."""
-        answers: list[R | Exception] = [TimeoutError() for _ in items]
-        queue = enumerate(items)
+    async def _each(self, asks: Sequence[Ask], deadline: float) -> list[list[FieldError] | Exception]:
+        """The answer to each question, or why there is none. Never later than the deadline."""
+        answers: list[list[FieldError] | Exception] = [TimeoutError() for _ in asks]
+        queue = enumerate(asks)
 
         async def worker() -> None:
-            for number, item in queue:
+            for number, ask in queue:
                 try:
                     async with asyncio.timeout_at(deadline), self._slots:
-                        answers[number] = await ask(item)
+                        answers[number] = await ask()
                 except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
                     answers[number] = error
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(PER_REQUEST, len(items))):
+            for _ in range(min(PER_REQUEST, len(asks))):
                 group.create_task(worker())
         return answers
 
@@ -290,37 +326,47 @@ def _without(body: JSON, places: Iterable[Parts]) -> JSON:
     return body
 
 
-def _each_refusal_once(found: Iterable[FieldError]) -> list[FieldError]:
-    """A quota that is used up refuses all Jobs in the same words: once is enough."""
-    said: set[str] = set()
-    out = []
+def _each_once(found: Iterable[FieldError]) -> list[FieldError]:
+    """Without repetitions: a quota that refuses all children in the same words is named once, so is a lack of time."""
+    said: dict[object, FieldError] = {}
     for error in found:
-        if error.rule is not REFUSED or error.detail not in said:
-            out.append(error)
-        if error.rule is REFUSED:
-            said.add(error.detail)
-    return out
+        reason = error.detail.partition(" refused now: ")[2] if error.rule is REFUSED else str(error)
+        said.setdefault(INCOMPLETE if error.rule is INCOMPLETE else (error.rule is REFUSED, reason), error)
+    return list(said.values())
 
 
-def news(found: Iterable[FieldError], known: Iterable[FieldError]) -> list[FieldError]:
+def news(found: Iterable[FieldError], known: Iterable[FieldError], js: JobSet) -> list[FieldError]:
     """What is not said by `known` errors already.
 
     At the place of a known error nothing more is said. Where the schema or the decoder refused something, the object
-    was mended, and what is found around that place is about the mending.
+    was mended, and what is found around that place is about the mending. A JobSet's name that is no good is known from
+    the names of all its Jobs.
     """
     errors = [error for error in known if not error.is_warning]
-    taken = {error.path.parts for error in errors}
-    mended = [
-        error.path.parts for error in errors if error.layer is Layer.SCHEMA or error.type is ErrorType.TYPE_INVALID
-    ]
+    taken = {_real(error.path) for error in errors}
+    mended = [_real(error.path) for error in errors if error.layer is Layer.SCHEMA or error.rule is TYPE]
+    names = {replicated_job(i).at("name").parts for i in range(len(js.spec.replicated_jobs))}
+    if names and names <= taken:
+        taken.add(JOBSET_NAME.parts)
     return [
         error
         for error in found
-        if error.is_warning or not (error.path.parts in taken or any(_near(error.path, parts) for parts in mended))
+        if error.is_warning
+        or not (_real(error.path) in taken or any(_near(_real(error.path), parts) for parts in mended))
     ]
 
 
-def _near(path: Path, parts: Parts) -> bool:
+def _real(path: Path) -> Parts:
+    """The place in the object: the Go JobSet spells the parts of a claim template in a way of its own."""
+    match path.parts:
+        case ("spec", "volumeClaimPolicies", p, "template", t, "name"):
+            return ("spec", "volumeClaimPolicies", p, "templates", t, "metadata", "name")
+        case ("spec", "volumeClaimPolicies", p, "template", *rest):
+            return ("spec", "volumeClaimPolicies", p, "templates", *rest)
+    return path.parts
+
+
+def _near(one: Parts, other: Parts) -> bool:
     """Whether one place is or holds the other."""
-    shorter = min(len(path.parts), len(parts))
-    return path.parts[:shorter] == parts[:shorter]
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]

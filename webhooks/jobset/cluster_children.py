@@ -23,7 +23,7 @@ from webhooks.jobset.cluster_decode import Parts
 NO_UID = "00000000-0000-0000-0000-000000000000"
 """Stands for the uid of an object that has none yet: an owner reference must have one."""
 
-_METADATA = Path(("metadata", "name"))
+JOBSET_NAME = Path(("metadata", "name"))
 _NAMED = {("labels",), ("annotations",), ("nodeSelector",)}
 """Fields into which the controller writes names."""
 
@@ -108,7 +108,7 @@ def replicated_job(index: int) -> Path:
 
 def service_name_path(js: JobSet) -> Path:
     """Where the headless Service gets its name from."""
-    return SPEC.at("network", "subdomain") if js.spec.network and js.spec.network.subdomain else _METADATA
+    return SPEC.at("network", "subdomain") if js.spec.network and js.spec.network.subdomain else JOBSET_NAME
 
 
 def with_uid(js: JobSet) -> JobSet:
@@ -145,7 +145,7 @@ def _own_values(js: JobSet, group: Group, slot: Slot, total: int, path: Path) ->
     sources = {
         keys.GROUP_NAME: path.at("groupName"),
         keys.REPLICATED_JOB_NAME: path.at("name"),
-        keys.JOBSET_NAME: _METADATA,
+        keys.JOBSET_NAME: JOBSET_NAME,
         keys.COORDINATOR: SPEC.at("coordinator"),
     }
     own = {labels[key]: source for key, source in sources.items() if labels.get(key)}

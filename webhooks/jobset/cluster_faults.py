@@ -14,7 +14,8 @@ from api.jsontree import dig
 from api.meta import JSON
 from api.suggest import did_you_mean, nearest
 from kube.errors import Cause
-from webhooks.jobset.cluster_children import ChildJob, claim_names, service_name_path
+from webhooks.jobset.cluster_children import JOBSET_NAME, ChildJob, claim_names, service_name_path
+from webhooks.jobset.cluster_claims import Claim
 from webhooks.jobset.cluster_decode import Parts, Unreadable
 
 
@@ -24,7 +25,7 @@ def _rule(name: str, fix: str, about: str = "child Job") -> Rule:
         type=ErrorType.INVALID,
         message=f"what the API server says about the {about}",
         fix=fix,
-        source="validation of batch/v1 Job and core/v1 Service by the API server",
+        source="validation by the API server",
         layer=Layer.CLUSTER,
     )
 
@@ -49,6 +50,7 @@ SELECTOR = _rule("selector", "remove selector: every Job gets one of its own")
 FAILURE_CONTAINER = _rule("pod-failure-container", "{guess}")
 UNSUPPORTED = _rule("unsupported", "{guess}")
 JOB = _rule("job", "")
+CLAIM = _rule("claim", "", "volume claim")
 SERVICE = _rule("service", "set spec.network.subdomain to a name such as training", "headless Service")
 TYPE = Rule(
     id="child-type",
@@ -86,9 +88,13 @@ def _known(rule: Rule, place: str, words: str, names: Callable[[ChildJob, str], 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
+def _volumes(child: ChildJob) -> list[str]:
+    return [volume.get("name") or "" for volume in child.pod_spec.get("volumes") or ()]
+
+
 def _a_volume(child: ChildJob, message: str) -> str:
-    volumes = [volume.get("name") or "" for volume in child.pod_spec.get("volumes") or ()]
-    guess = did_you_mean(_first_quoted(message), dict.fromkeys([*volumes, *claim_names(child.js)]), what="volumes are")
+    names = dict.fromkeys([*_volumes(child), *claim_names(child.js)])
+    guess = did_you_mean(_first_quoted(message), names, what="volumes are")
     return guess or "add a volume of this name to the pod, or a template to volumeClaimPolicies"
 
 
@@ -132,33 +138,41 @@ _KNOWN: tuple[_Known, ...] = (
     _known(UNSUPPORTED, _ANY, r"^Unsupported value: .*supported values: ", _a_supported),
 )
 _TYPES = {kind.value: kind for kind in ErrorType}
+_GENERATED = re.compile(r',?"batch\.kubernetes\.io/controller-uid":"[^"]*"')
+"""Random, so that the same manifest would not get the same answer."""
 _INDEX = re.compile(r"\[[^\]]*\]")
 
 
 def job_faults(child: ChildJob, causes: Iterable[Cause]) -> list[FieldError]:
     """Findings for every ReplicatedJob that the child stands for, each place and text once."""
     causes = tuple(causes)
-    selected = any(cause.field == "spec.selector" for cause in causes)
+    places = {cause.field for cause in causes}
     found: dict[tuple[Path, str], FieldError] = {}
     for cause in causes:
         if not child.has(parts_of(cause.field)):
             foreign = REFUSED.at(child.path, what="Jobs", why=f"a mutating webhook makes {cause.field} invalid")
             found[foreign.path, foreign.detail] = foreign
-            continue
-        if selected and cause.message.endswith("`selector` does not match template `labels`"):
-            continue  # a consequence of the selector that is a fault already
-        for error in _job_fault(child, cause):
-            # The restart policy is checked as a pod's and as a Job's: the later check is the stricter one.
-            key = RESTART_POLICY.id if error.rule is RESTART_POLICY else error.verbatim
-            found[error.path, key] = error
+        elif not _follows(child, cause, places):
+            for error in _job_fault(child, cause):
+                # The restart policy is checked as a pod's and as a Job's: the later check is the stricter one.
+                key = RESTART_POLICY.id if error.rule is RESTART_POLICY else error.verbatim
+                found[error.path, key] = error
     return list(found.values())
+
+
+def _follows(child: ChildJob, cause: Cause, places: set[str]) -> bool:
+    """Whether this is but a consequence of another fault: of a selector, of a volume that is refused itself."""
+    if cause.message.endswith("`selector` does not match template `labels`"):
+        return "spec.selector" in places
+    return cause.reason == "FieldValueNotFound" and _first_quoted(cause.message) in _volumes(child)
 
 
 def _job_fault(child: ChildJob, cause: Cause) -> Iterator[FieldError]:
     kind = _TYPES.get(cause.reason, ErrorType.INVALID)
     rule, fix = _way_out(child, cause)
+    words = _GENERATED.sub("", cause.message)
     for path in child.places(parts_of(cause.field), _first_quoted(cause.message)):
-        yield FieldError(path, kind, dig(child.raw, *path.parts), "", fix, rule, cause.message)
+        yield FieldError(path, kind, dig(child.raw, *path.parts), "", fix, rule, words)
 
 
 def _way_out(child: ChildJob, cause: Cause) -> tuple[Rule, str]:
@@ -194,12 +208,27 @@ def _as_type(wanted: str) -> str:
 
 
 def service_faults(raw: JSON, js: JobSet, causes: Iterable[Cause]) -> list[FieldError]:
-    """Findings about the headless Service: its name comes from the subdomain or the JobSet, the rest from `network`."""
+    """Findings about the headless Service: its name is the subdomain or the JobSet's, which it selects by."""
+    places = {"metadata.name": service_name_path(js), "spec.selector": JOBSET_NAME}
     found = []
     for cause in causes:
-        path = service_name_path(js) if cause.field.startswith("metadata.name") else SPEC.at("network")
+        path = places.get(cause.field, SPEC.at("network"))
         kind = _TYPES.get(cause.reason, ErrorType.INVALID)
-        found.append(FieldError(path, kind, dig(raw, *path.parts), "", SERVICE.fix, SERVICE, cause.message))
+        fix = SERVICE.fix if path == JOBSET_NAME else ""
+        found.append(FieldError(path, kind, dig(raw, *path.parts), "", fix, SERVICE, cause.message))
+    return found
+
+
+def claim_template_faults(claim: Claim, causes: Iterable[Cause]) -> list[FieldError]:
+    """Findings about a volume claim that is to be made from a template."""
+    found = []
+    for cause in causes:
+        parts = parts_of(cause.field)
+        if parts == ("spec", "resources", "storage"):
+            parts = ("spec", "resources", "requests", "storage")
+        path = claim.path.at("name") if parts[:2] == ("metadata", "name") else claim.path.at(*parts)
+        kind = _TYPES.get(cause.reason, ErrorType.INVALID)
+        found.append(FieldError(path, kind, dig(claim.template, *parts), "", CLAIM.fix, CLAIM, cause.message))
     return found
 
 

@@ -47,18 +47,21 @@ async def test_nothing_to_default_is_no_patch():
 
 async def test_a_refusal_is_422_invalid_with_causes():
     response = await ask(review(stored(jobset(managedBy=""))))
+    fix = "leave it out for this controller, or name another one like kueue.x-k8s.io/multikueue"
     assert response["allowed"] is False
     assert response["status"] == {
         "metadata": {},
         "status": "Failure",
-        "message": 'JobSet.jobset.x-k8s.io "train" is invalid: spec.managedBy: Required value',
+        "message": 'JobSet.jobset.x-k8s.io "train" is invalid: spec.managedBy: Required value: ' + fix,
         "reason": "Invalid",
         "code": 422,
         "details": {
             "name": "train",
             "group": "jobset.x-k8s.io",
             "kind": "JobSet",
-            "causes": [{"reason": "FieldValueRequired", "message": "Required value", "field": "spec.managedBy"}],
+            "causes": [
+                {"reason": "FieldValueRequired", "message": f"Required value: {fix}", "field": "spec.managedBy"}
+            ],
         },
     }
 
@@ -67,7 +70,7 @@ async def test_an_update_is_compared_with_the_old_object():
     old = stored(jobset())
     assert (await ask(review(old, old)))["allowed"] is True
     response = await ask(review(stored(jobset(rjob(replicas=2))), old))
-    assert response["status"]["details"]["causes"][0]["field"] == "spec.replicatedJobs"
+    assert response["status"]["details"]["causes"][0]["field"] == "spec.replicatedJobs[0].replicas"
 
 
 async def test_a_name_to_come_is_shown_as_none():
@@ -75,6 +78,27 @@ async def test_a_name_to_come_is_shown_as_none():
     js["metadata"] = {"generateName": "train-"}
     response = await ask(review(js))
     assert response["status"]["message"].startswith('JobSet.jobset.x-k8s.io "" is invalid: ')
+
+
+async def test_what_the_schema_would_refuse_is_refused_by_the_mutating_webhook_with_all_the_rest():
+    js = jobset(managedBy="", ttlSecondsAfterFinished="soon")
+    response = await ask(review(js), MUTATE_PATH)
+    fields = [cause["field"] for cause in response["status"]["details"]["causes"]]
+    assert fields == ["spec.managedBy", "spec.ttlSecondsAfterFinished"]
+
+
+async def test_what_the_schema_lets_pass_is_left_to_the_validating_webhook():
+    response = await ask(review(jobset(managedBy="", volumeClaimPolicies=[])), MUTATE_PATH)
+    assert response["allowed"] is True
+
+
+async def test_warnings_come_with_the_answer_whatever_it_is():
+    js = stored(jobset(failurePolicy={"maxRestarts": -1}))
+    expected = ["spec.failurePolicy.maxRestarts: below 0 means 0: no restart; write 0 or more"]
+    assert (await ask(review(js)))["warnings"] == expected
+    js["spec"]["managedBy"] = ""
+    refusal = await ask(review(js))
+    assert (refusal["allowed"], refusal["warnings"]) == (False, expected)
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -135,10 +135,11 @@ REFUSED: dict[str, tuple[JSON, list[str]]] = {
             "spec.successPolicy.targetReplicatedJobs[1]: Invalid value: \"x\": invalid replicatedJob name 'x' does not appear in .spec.ReplicatedJobs"
         ],
     ),
-    "7a RestartJob without its gate hides the rest of 7": (
-        jobset(failurePolicy=rules({"action": "RestartJob", "name": "?"}, {"targetReplicatedJobs": ["x"]})),
+    "7a RestartJob without its gate hides nothing": (
+        jobset(failurePolicy=rules({"action": "RestartJob"}, {"targetReplicatedJobs": ["x"]})),
         [
-            f"{RULE}.action: Forbidden: RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions are not allowed when RestartJob feature gate is disabled"
+            f"{RULE}.action: Forbidden: RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions are not allowed when RestartJob feature gate is disabled",
+            "spec.failurePolicy.rules[1].targetReplicatedJobs[0]: Invalid value: \"x\": invalid replicatedJob name 'x' in failure policy does not appear in .spec.ReplicatedJobs",
         ],
     ),
     "7c and 7d rule name empty": (
@@ -348,7 +349,7 @@ def test_accepted(case: str):
     assert [str(e) for e in create_errors(ACCEPTED[case], ALL_GATES)] == []
 
 
-def test_all_faults_come_at_once_in_the_order_of_the_checks():
+def test_all_faults_come_at_once_by_path():
     js = jobset(
         rjob("A", dependsOn=[], groupName="G"),
         failurePolicy=rules({"name": "?"}, restartStrategy="InPlaceRestart"),
@@ -356,18 +357,22 @@ def test_all_faults_come_at_once_in_the_order_of_the_checks():
         network={"subdomain": "a.b"},
         managedBy="",
         coordinator={"replicatedJob": "x"},
+        ttlSecondsAfterFinished=-1,
+        startupPolicy={"startupPolicyOrder": "InOrder"},
     )
-    assert [e.path.parts[1:] for e in create_errors(stored(js), FeatureGates())] == [
-        ("failurePolicy", "restartStrategy"),
-        ("replicatedJobs", 0, "dependsOn"),
-        ("network", "subdomain"),
-        ("managedBy",),
-        ("replicatedJobs", 0, "groupName"),
-        ("replicatedJobs", 0, "name"),
-        ("replicatedJobs", 0, "name"),
-        ("successPolicy", "targetReplicatedJobs", 0),
-        ("failurePolicy", "rules", 0, "name"),
-        ("coordinator", "replicatedJob"),
+    assert [str(e.path) for e in create_errors(stored(js), FeatureGates())] == [
+        "spec.coordinator.replicatedJob",
+        "spec.failurePolicy.restartStrategy",
+        "spec.failurePolicy.rules[0].name",
+        "spec.managedBy",
+        "spec.network.subdomain",
+        "spec.replicatedJobs[0].dependsOn",
+        "spec.replicatedJobs[0].dependsOn",
+        "spec.replicatedJobs[0].groupName",
+        "spec.replicatedJobs[0].name",
+        "spec.replicatedJobs[0].name",
+        "spec.successPolicy.targetReplicatedJobs[0]",
+        "spec.ttlSecondsAfterFinished",
     ]
 
 
@@ -379,19 +384,45 @@ def test_a_generated_name_is_checked_with_a_suffix_that_is_always_the_same():
     assert create_errors(js, FeatureGates())[0].value == "g" * 58 + "xxxxx-W-0"
 
 
+def test_faults_of_the_schema_hide_nothing_and_drag_nothing_along():
+    js = stored(
+        jobset(
+            rjob("a"),
+            rjob("b", dependsOn=[{"name": "A", "status": "Ready"}]),
+            failurePolicy={"rules": [{"name": 1, "action": "FailJobSet"}, {"action": "RestartJobs", "name": "ok"}]},
+            coordinator={"replicatedJob": "a", "jobIndex": "0"},
+            successPolicy={"operator": "All", "targetReplicatedJobs": ["c"]},
+        )
+    )
+    js["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] = "x"
+    assert [str(e.path) for e in create_errors(js, FeatureGates())] == [
+        "spec.coordinator.jobIndex",
+        "spec.failurePolicy.rules[0].name",
+        "spec.failurePolicy.rules[1].action",
+        "spec.replicatedJobs[0].template.spec.parallelism",
+        "spec.replicatedJobs[1].dependsOn[0].name",
+        "spec.successPolicy.targetReplicatedJobs[0]",
+    ]
+
+
 @pytest.mark.parametrize(
-    ("spec", "text"),
+    ("js", "words"),
     [
-        (
-            {"replicatedJobs": [{"name": "a", "template": {"spec": {"parallelism": "x"}}}]},
-            'spec.replicatedJobs[0].template.spec.parallelism: Invalid value: "x": Expected `int | null`, got `str`',
-        ),
-        (
-            {"failurePolicy": {"rules": [{"name": 1, "action": "FailJobSet"}]}},
-            "spec.failurePolicy.rules[0].name: Invalid value: 1: Expected `str`, got `int`",
-        ),
+        (jobset(successPolicy={"operator": "All", "targetReplicatedJobs": ["wrokers"]}), 'did you mean "workers"?'),
+        (jobset(coordinator={"replicatedJob": "driver"}), 'the ReplicatedJobs are: "workers"'),
+        (jobset(rjob("a"), rjob("b", dependsOn=[{"name": "c", "status": "Ready"}])), 'the others are: "a"'),
+        (jobset(rjob("a"), rjob("b", dependsOn=[{"name": "b", "status": "Ready"}])), "it would never start"),
+        (jobset(failurePolicy=rules({"onJobFailureReasons": ["DeadlineExceed"]})), 'did you mean "DeadlineExceeded"?'),
+        (jobset(network={"subdomain": "My_Net"}), 'such as "my-net"'),
+        (jobset(rjob(replicas=101, completions=None), name="n" * 52), "shorten the JobSet's or the ReplicatedJob's name by 1"),
+        (jobset(coordinator={"replicatedJob": "workers", "jobIndex": 4}), "use a number below 1"),
+        (jobset(managedBy="a" * 64), "shorten it by 1 bytes"),
     ],
-)
-def test_what_is_no_jobset_gets_a_field_error(spec: Any, text: str):
-    found: list[FieldError] = create_errors({"metadata": {"name": "x"}, "spec": spec}, FeatureGates())
-    assert [str(error) for error in found] == [text]
+)  # fmt: skip
+def test_the_answer_says_how_to_mend_it(js: JSON, words: str):
+    assert words in " ".join(error.fix for error in create_errors(stored(js), FeatureGates()))
+
+
+def test_every_fault_has_a_way_out():
+    for js, _ in REFUSED.values():
+        assert all(error.fix and "{" not in error.fix for error in create_errors(stored(js), FeatureGates()))

@@ -12,6 +12,7 @@ from tests.support.jobsets import JSON, jobset, rjob, stored
 DEFAULT = FeatureGates()
 ELASTIC = FeatureGates({"ElasticJobSet": True})
 IMMUTABLE = "field is immutable"
+CEL = "Value is immutable"
 
 
 def errors(old: JSON, new: JSON, gates: FeatureGates = DEFAULT) -> list[str]:
@@ -43,27 +44,60 @@ OLD = stored(
 )
 
 
+R = "spec.replicatedJobs[0]"
+T = f"{R}.template.spec.template"
+
+
 @pytest.mark.parametrize(
-    ("keys", "value"),
+    ("keys", "value", "place"),
     [
-        ((*RJOB, "replicas"), 2),
-        ((*RJOB, "name"), "c"),
-        ((*RJOB, "groupName"), "g"),
-        (("replicatedJobs", 1, "dependsOn", 0, "status"), "Complete"),
-        ((*JOB, "parallelism"), 2),
-        ((*JOB, "completions"), None),
-        ((*JOB, "backoffLimit"), 0),
-        ((*JOB, "completionMode"), "NonIndexed"),
-        ((*POD, "restartPolicy"), "Never"),
-        ((*POD, "hostNetwork"), True),
-        ((*POD, "nodeSelector"), {"a": "b"}),
-        ((*POD, "terminationGracePeriodSeconds"), 0),
-        ((*POD, "containers", 0, "resources", "limits", "cpu"), "2"),
-        ((*RJOB, "template", "metadata"), {"labels": {"a": "b"}}),
+        ((*RJOB, "replicas"), 2, f"{R}.replicas"),
+        ((*RJOB, "name"), "c", "spec.replicatedJobs"),
+        ((*RJOB, "groupName"), "g", f"{R}.groupName"),
+        ((*JOB, "parallelism"), 2, f"{R}.template.spec.parallelism"),
+        ((*JOB, "completions"), None, f"{R}.template.spec.completions"),
+        ((*JOB, "backoffLimit"), 0, f"{R}.template.spec.backoffLimit"),
+        ((*JOB, "completionMode"), "NonIndexed", f"{R}.template.spec.completionMode"),
+        ((*POD, "restartPolicy"), "Never", f"{T}.spec.restartPolicy"),
+        ((*POD, "hostNetwork"), True, f"{T}.spec.hostNetwork"),
+        ((*POD, "nodeSelector"), {"a": "b"}, f"{T}.spec.nodeSelector.a"),
+        ((*POD, "terminationGracePeriodSeconds"), 0, f"{T}.spec.terminationGracePeriodSeconds"),
+        ((*POD, "containers"), [], f"{T}.spec.containers"),
+        ((*POD, "containers", 0, "image"), "j", f"{T}.spec.containers[0].image"),
+        ((*POD, "containers", 0, "resources", "limits", "cpu"), "2", f"{T}.spec.containers[0].resources.limits.cpu"),
+        ((*RJOB, "template", "metadata"), {"labels": {"a.io/b": "c"}}, f"{R}.template.metadata.labels[a.io/b]"),
     ],
 )
-def test_c_replicated_jobs_are_immutable(keys: tuple[str | int, ...], value: Any):
-    assert errors(OLD, changed(OLD, *keys, to=value)) == [f"spec.replicatedJobs: {IMMUTABLE}"]
+def test_c_replicated_jobs_are_immutable_and_the_changed_place_is_named(keys: Any, value: Any, place: str):
+    assert errors(OLD, changed(OLD, *keys, to=value)) == [f"{place}: {IMMUTABLE}"]
+
+
+def test_c_the_way_out_says_what_may_change_while_suspended():
+    def fix(*keys: str | int, to: Any) -> str:
+        [error] = engine(DEFAULT).update(OLD, changed(OLD, *keys, to=to)).errors
+        return error.fix
+
+    assert "nodeSelector, tolerations and schedulingGates" in fix(*POD, "hostNetwork", to=True)
+    assert "spec.suspend to true" in fix(*POD, "nodeSelector", to={"a": "b"})
+    assert "--feature-gates=ElasticJobSet=true" in fix(*JOB, "parallelism", to=2)
+    assert "they are a, b" in fix(*RJOB, "name", to="c")
+
+
+def test_every_changed_place_is_named_in_one_answer():
+    new = changed(changed(changed(OLD, *RJOB, "replicas", to=3), *POD, "hostNetwork", to=True), "network", to={})
+    new = changed(changed(new, "managedBy", to="a.io/b"), "network", "subdomain", to="x")
+    assert errors(OLD, new) == [
+        f"spec.managedBy: {IMMUTABLE}",
+        f"spec.network.subdomain: {CEL}",
+        f"{R}.replicas: {IMMUTABLE}",
+        f"{T}.spec.hostNetwork: {IMMUTABLE}",
+    ]
+
+
+def test_the_order_of_start_is_immutable_as_the_crd_has_it():
+    new = changed(OLD, "replicatedJobs", 1, "dependsOn", 0, "status", to="Complete")
+    assert errors(OLD, new) == [f"spec.replicatedJobs[1].dependsOn[0].status: {CEL}"]
+    assert engine(DEFAULT).update(OLD, new).hides
 
 
 @pytest.mark.parametrize(
@@ -114,24 +148,24 @@ def test_d_managed_by(value: str | None):
 
 
 @pytest.mark.parametrize(
-    ("policy", "value"),
+    ("policy", "value", "place"),
     [
-        ("network", {"enableDNSHostnames": False}),
-        ("network", {"subdomain": "other"}),
-        ("successPolicy", {"operator": "Any"}),
-        ("startupPolicy", {"startupPolicyOrder": "InOrder"}),
-        ("failurePolicy", None),
-        ("failurePolicy", {"maxRestarts": 3}),
-        ("volumeClaimPolicies", [{"templates": []}]),
+        ("network", {"enableDNSHostnames": False}, ".enableDNSHostnames"),
+        ("network", {"subdomain": "other"}, ".subdomain"),
+        ("successPolicy", {"operator": "Any"}, ".operator"),
+        ("startupPolicy", {"startupPolicyOrder": "InOrder"}, ".startupPolicyOrder"),
+        ("failurePolicy", None, ""),
+        ("failurePolicy", {"maxRestarts": 3}, ".maxRestarts"),
+        ("volumeClaimPolicies", [{"templates": []}], ""),
     ],
 )
-def test_policies_can_be_neither_changed_nor_added_nor_removed(policy: str, value: Any):
-    assert errors(OLD, changed(OLD, policy, to=value)) == [f"spec.{policy}: {IMMUTABLE}"]
+def test_policies_can_be_neither_changed_nor_added_nor_removed(policy: str, value: Any, place: str):
+    assert errors(OLD, changed(OLD, policy, to=value))[0] == f"spec.{policy}{place}: {CEL}"
 
 
 def test_a_removed_policy_that_was_no_default_is_missed():
     old = stored(jobset(successPolicy={"operator": "Any"}))
-    assert errors(old, changed(old, "successPolicy", to=None)) == [f"spec.successPolicy: {IMMUTABLE}"]
+    assert errors(old, changed(old, "successPolicy", to=None)) == [f"spec.successPolicy.operator: {CEL}"]
 
 
 SCHEDULING = [
@@ -151,7 +185,9 @@ def test_b_scheduling_fields_may_change_when_old_or_new_is_suspended(keys: Any, 
 
 @pytest.mark.parametrize(("keys", "value"), SCHEDULING)
 def test_b_and_not_while_it_runs(keys: Any, value: Any):
-    assert errors(OLD, changed(OLD, *keys, to=value)) == [f"spec.replicatedJobs: {IMMUTABLE}"]
+    found = errors(OLD, changed(OLD, *keys, to=value))
+    assert found
+    assert all(text.startswith(f"{T}.") and text.endswith(IMMUTABLE) for text in found)
 
 
 @pytest.mark.parametrize(
@@ -166,16 +202,16 @@ def test_b_and_not_while_it_runs(keys: Any, value: Any):
 )
 def test_b_nothing_else_changes_while_suspended(keys: Any, value: Any):
     old = changed(OLD, "suspend", to=True)
-    assert errors(old, changed(old, *keys, to=value)) == [f"spec.replicatedJobs: {IMMUTABLE}"]
+    [found] = errors(old, changed(old, *keys, to=value))
+    assert found.startswith(f"{R}.template")
+    assert found.endswith(IMMUTABLE)
 
 
-def test_the_refused_value_is_the_list_without_what_may_change():
+def test_b_what_may_change_is_not_named_beside_what_may_not():
     old = changed(OLD, "suspend", to=True)
     new = changed(changed(old, *POD, "nodeSelector", to={"a": "b"}), *RJOB, "replicas", to=9)
     [error] = engine(FeatureGates()).update(old, new).errors
-    assert error.value[0]["replicas"] == 9
-    assert not error.value[0]["template"]["spec"]["template"]["spec"]["nodeSelector"]
-    assert new["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["nodeSelector"] == {"a": "b"}
+    assert (str(error.path), error.value) == (f"{R}.replicas", 9)
 
 
 def resized(js: JSON, parallelism: int | None, completions: int | None) -> JSON:
@@ -195,9 +231,9 @@ SIZE = "spec.replicatedJobs[0].template.spec"
             0,
             0,
             [
-                f"{SIZE}.parallelism: parallelism must be >= 1",
-                f"{SIZE}.completions: completions must be >= 1",
                 "spec.coordinator.podIndex: coordinator pod index 0 is invalid for replicatedJob a job index 0",
+                f"{SIZE}.completions: completions must be >= 1",
+                f"{SIZE}.parallelism: parallelism must be >= 1",
             ],
         ),
     ],
@@ -207,9 +243,10 @@ def test_a_elastic_sets_may_be_resized(parallelism: int, completions: int, expec
 
 
 def test_a_not_without_the_gate_and_not_for_other_jobs():
-    assert errors(OLD, resized(OLD, 3, 3)) == [f"spec.replicatedJobs: {IMMUTABLE}"]
+    both = [f"{SIZE}.completions: {IMMUTABLE}", f"{SIZE}.parallelism: {IMMUTABLE}"]
+    assert errors(OLD, resized(OLD, 3, 3)) == both
     old = changed(changed(OLD, *JOB, "completionMode", to="NonIndexed"), "coordinator", to=None)
-    assert errors(old, resized(old, 3, 3), ELASTIC) == [f"spec.replicatedJobs: {IMMUTABLE}"]
+    assert errors(old, resized(old, 3, 3), ELASTIC) == both
 
 
 @pytest.mark.parametrize("kind", ["Completed", "Failed"])
@@ -269,5 +306,30 @@ def test_metadata_and_status_are_free():
 
 def test_what_is_no_jobset_gets_a_field_error():
     assert errors(OLD, changed(OLD, *RJOB, "replicas", to="x")) == [
-        "spec.replicatedJobs[0].replicas: Expected `int`, got `str`"
+        "spec.replicatedJobs[0].replicas: must be of type integer, is a string"
     ]
+
+
+def test_what_is_stored_already_is_not_refused_again():
+    old = changed(OLD, *JOB, "activeDeadlineSeconds", to="soon")
+    assert errors(old, changed(old, "suspend", to=True)) == []
+    assert len(errors(old, changed(old, *JOB, "activeDeadlineSeconds", to="later"))) == 1
+
+
+EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+
+
+def test_annotations_that_come_later_are_held_to_the_rules_of_placement():
+    old = stored(jobset(rjob(job={"completionMode": "NonIndexed"})))
+    new = {**old, "metadata": {**old["metadata"], "annotations": EXCLUSIVE}}
+    assert [error.rule.id for error in engine(DEFAULT).update(old, new).errors] == ["exclusive-non-indexed"]
+    again = {**new, "metadata": {**new["metadata"], "labels": {"a": "b"}}}
+    assert errors(new, again) == []
+
+
+def test_warnings_are_given_for_what_is_new_and_not_when_a_queue_suspends():
+    old = stored(jobset(rjob("a"), rjob("b"), network={"enableDNSHostnames": False}, suspend=True))
+    warned = changed(old, "coordinator", to={"replicatedJob": "a"})
+    assert [str(w.path) for w in engine(DEFAULT).update(old, warned).warnings] == ["spec.network.enableDNSHostnames"]
+    assert engine(DEFAULT).update(warned, changed(warned, "suspend", to=False)).warnings == ()
+    assert engine(DEFAULT).update(warned, changed(warned, "ttlSecondsAfterFinished", to=5)).warnings == ()

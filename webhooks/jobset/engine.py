@@ -65,10 +65,10 @@ class Engine:
     def update(self, old: JSON, new: JSON) -> Findings:
         """Findings about a change: faults that it makes, warnings that did not hold before."""
         new = with_defaults(new, old)[0]
-        faults = _ratcheted(self.schema.faults(new), old, new)
+        faults = self.schema.faults(new)
         mended = self.schema.mended(new, faults) if faults else new
         found = list(_without_consequences(faults, self._update(old, mended)))
-        return _sorted([*faults, *found, *self._new_warnings(old, mended)], mended)
+        return _sorted([*_ratcheted(faults, old, new), *found, *self._new_warnings(old, mended)], mended)
 
     def may_hide(self, new: JSON, old: JSON | None = None) -> bool:
         """Whether `Findings.hides` could be true: quick, and never wrongly false. `new` is defaulted."""

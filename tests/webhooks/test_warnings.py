@@ -1,0 +1,222 @@
+"""What is stored and yet does not do what its author thinks: each dead end has its place and its words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.features import FeatureGates
+from api.field import ErrorType, FieldError, Path, Rule, Severity
+from app.engine import engine
+from tests.support.jobsets import JSON, jobset, rjob, stored
+from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS, warning_texts
+
+ENGINE = engine(FeatureGates({"AllAlpha": True}))
+EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
+RULES = "spec.failurePolicy.rules"
+JOB = "spec.replicatedJobs[0].template.spec"
+
+
+def rules(*items: JSON) -> JSON:
+    return {"rules": [{"name": f"r{i}", "action": "FailJobSet", **item} for i, item in enumerate(items)]}
+
+
+def wait(name: str, status: str = "Complete") -> JSON:
+    return {"name": name, "status": status}
+
+
+def annotated(js: JSON, /, **places: JSON) -> JSON:
+    """Annotations on the JobSet, the Job template of the first ReplicatedJob, its pod template."""
+    js["metadata"]["annotations"] = places.get("js", {})
+    template = js["spec"]["replicatedJobs"][0]["template"]
+    template["metadata"] = {"annotations": places.get("job", {})}
+    template["spec"]["template"]["metadata"] = {"annotations": places.get("pod", {})}
+    return js
+
+
+WARNED: dict[str, tuple[JSON, list[str]]] = {
+    "negative maxRestarts": (
+        jobset(failurePolicy={"maxRestarts": -1}),
+        ["spec.failurePolicy.maxRestarts: below 0 means 0: no restart"],
+    ),
+    "patterns that are not RE2": (
+        jobset(failurePolicy=rules({"onJobFailureMessagePatterns": ["ok.*", "(", "(?=x)", r"(a)\1", r"\C"]})),
+        [
+            f"{RULES}[0].onJobFailureMessagePatterns[1]: never matches, not RE2: missing ): (",
+            f"{RULES}[0].onJobFailureMessagePatterns[2]: never matches, not RE2: invalid perl operator: (?=",
+            f"{RULES}[0].onJobFailureMessagePatterns[3]: never matches, not RE2: invalid escape sequence: \\1",
+            f"{RULES}[0].onJobFailureMessagePatterns[4]: never matches, not RE2: invalid escape sequence: \\C",
+        ],
+    ),
+    "no target has replicas": (
+        jobset(
+            rjob("a", replicas=0), rjob("b"), successPolicy={"operator": "All", "targetReplicatedJobs": ["a"]}
+        ),
+        ["spec.successPolicy.targetReplicatedJobs: the set never completes: no target has replicas"],
+    ),
+    "nothing to run": (
+        jobset(rjob("a", replicas=0)),
+        ["spec.replicatedJobs: the set never completes: no target has replicas"],
+    ),
+    "a Job without pods": (
+        jobset(rjob("a", parallelism=0), rjob("b")),
+        [f"{JOB}.parallelism: the set never completes: no pod may run"],
+    ),
+    "any of several Jobs, of which some run pods": (
+        jobset(rjob("a", parallelism=0), rjob("b"), successPolicy={"operator": "Any"}),
+        [],
+    ),
+    "a dependency that never completes": (
+        jobset(
+            rjob("a", parallelism=0),
+            rjob("b", dependsOn=[wait("a")]),
+            successPolicy={"operator": "All", "targetReplicatedJobs": ["b"]},
+        ),
+        ['spec.replicatedJobs[1].dependsOn[0].name: never reached: "a" has parallelism 0'],
+    ),
+    "what it waits for completes the set": (
+        jobset(
+            rjob("a"),
+            rjob("b", dependsOn=[wait("a")]),
+            rjob("c", dependsOn=[wait("b", "Ready")]),
+            successPolicy={"operator": "All", "targetReplicatedJobs": ["a"]},
+        ),
+        [
+            'spec.replicatedJobs[1].dependsOn: "b" never starts: by then the set is Completed',
+            'spec.replicatedJobs[2].dependsOn: "c" never starts: by then the set is Completed',
+        ],
+    ),
+    "any success completes the set": (
+        jobset(rjob("a"), rjob("b", dependsOn=[wait("a")]), successPolicy={"operator": "Any"}),
+        ['spec.replicatedJobs[1].dependsOn: "b" never starts: by then the set is Completed'],
+    ),
+    "stages that all count": (
+        jobset(rjob("a"), rjob("b", dependsOn=[wait("a")]), rjob("c", dependsOn=[wait("b")])),
+        [],
+    ),
+    "rules that an earlier one takes all of": (
+        jobset(
+            rjob("a"),
+            rjob("b"),
+            failurePolicy=rules(
+                {"targetReplicatedJobs": ["a"], "onJobFailureReasons": ["BackoffLimitExceeded"]},
+                {"targetReplicatedJobs": ["a"], "onJobFailureMessagePatterns": ["x"]},
+                {"targetReplicatedJobs": ["a"], "onJobFailureReasons": ["BackoffLimitExceeded"]},
+                {"targetReplicatedJobs": ["a", "b"]},
+                {"targetReplicatedJobs": ["b"], "onJobFailureMessagePatterns": ["y"]},
+            ),
+        ),
+        [
+            f"{RULES}[2]: never reached: rule 0 matches all it would",
+            f"{RULES}[4]: never reached: rule 3 matches all it would",
+        ],
+    ),
+    "a reason that no target can give": (
+        jobset(
+            rjob("a"),
+            rjob("b", job={"podFailurePolicy": {"rules": []}, "template": {"spec": {"containers": []}}}),
+            failurePolicy=rules(
+                {"onJobFailureReasons": ["PodFailurePolicy", "BackoffLimitExceeded"], "targetReplicatedJobs": ["a"]},
+                {"onJobFailureReasons": ["PodFailurePolicy", "DeadlineExceeded"]},
+            ),
+        ),
+        [
+            f"{RULES}[0].onJobFailureReasons[0]: never given: no target sets podFailurePolicy",
+            f"{RULES}[1].onJobFailureReasons[1]: never given: no target sets activeDeadlineSeconds",
+        ],
+    ),
+    "a time to live inside": (
+        jobset(rjob(job={"ttlSecondsAfterFinished": 60})),
+        [f"{JOB}.ttlSecondsAfterFinished: a finished Job is deleted, then run again"],
+    ),
+    "a coordinator without DNS": (
+        jobset(coordinator={"replicatedJob": "workers"}, network={"enableDNSHostnames": False}),
+        ["spec.network.enableDNSHostnames: false: the coordinator's address has no effect on DNS"],
+    ),
+    "strategies on different levels": (
+        annotated(jobset(), js={EXCLUSIVE: "rack"}, job={STRATEGY: "true"}),
+        [f"spec.replicatedJobs[0].template.metadata.annotations[{STRATEGY}]: no effect without exclusive-topology beside it"],
+    ),
+    "strategy on the JobSet, topology on the Job template": (
+        annotated(jobset(), js={STRATEGY: "true"}, job={EXCLUSIVE: "rack"}),
+        [f"metadata.annotations[{STRATEGY}]: no effect without exclusive-topology beside it"],
+    ),
+    "topology on the pod template": (
+        annotated(jobset(), pod={EXCLUSIVE: "rack"}),
+        [f"{JOB}.template.metadata.annotations[{EXCLUSIVE}]: better on the Job template"],
+    ),
+    "both on one level": (annotated(jobset(), js={EXCLUSIVE: "rack", STRATEGY: "true"}), []),
+    "the Job template's own topology": (annotated(jobset(), js={EXCLUSIVE: "rack"}, job={EXCLUSIVE: "zone"}), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WARNED)
+def test_warned(case: str):
+    js, expected = WARNED[case]
+    findings = ENGINE.create(stored(js), defaults=False)
+    assert findings.errors == ()
+    assert [f"{warning.path}: {warning.detail}" for warning in findings.warnings] == expected
+    assert all(0 < len(text) <= MAX_WARNING for text in warning_texts(findings.warnings))
+
+
+REFUSED: dict[str, tuple[JSON, str, str]] = {
+    "exclusive placement of Jobs without an index": (
+        annotated(jobset(rjob(job={"completionMode": "NonIndexed"})), js={EXCLUSIVE: "rack"}),
+        f"{JOB}.completionMode",
+        "exclusive placement by rack needs Indexed Jobs",
+    ),
+    "the same by the pod template": (
+        annotated(jobset(rjob(job={"completionMode": "NonIndexed"})), pod={EXCLUSIVE: "rack"}),
+        f"{JOB}.completionMode",
+        "exclusive placement by rack needs Indexed Jobs",
+    ),
+    "both annotations on the pod template": (
+        annotated(jobset(), pod={EXCLUSIVE: "rack", STRATEGY: "true"}),
+        f"{JOB}.template.metadata.annotations[{STRATEGY}]",
+        "on the pod template the node-selector strategy does not work",
+    ),
+    "a topology that is no label key": (
+        annotated(jobset(), js={EXCLUSIVE: "my rack"}),
+        f"metadata.annotations[{EXCLUSIVE}]",
+        "must be the key of a node label",
+    ),
+    "an empty topology on the Job template": (
+        annotated(jobset(), job={EXCLUSIVE: ""}),
+        f"spec.replicatedJobs[0].template.metadata.annotations[{EXCLUSIVE}]",
+        "name part must be non-empty",
+    ),
+    "a node label value that is too long": (
+        annotated(jobset(rjob("w" * 30), namespace="n" * 40), js={EXCLUSIVE: "rack", STRATEGY: "true"}),
+        "spec.replicatedJobs[0].name",
+        "<namespace>_<job> of the node-selector strategy would exceed 63 bytes",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_placement_that_cannot_work_is_refused(case: str):
+    js, path, words = REFUSED[case]
+    [error] = ENGINE.create(stored(js), defaults=False).errors
+    assert (str(error.path), words in error.detail) == (path, True)
+
+
+def test_the_node_selector_strategy_does_without_an_index():
+    js = annotated(jobset(rjob(job={"completionMode": "NonIndexed"})), js={EXCLUSIVE: "rack", STRATEGY: "true"})
+    assert ENGINE.create(stored(js), defaults=False).errors == ()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.one_of(st.text(max_size=60), st.integers(0, 99)), max_size=12), st.text(max_size=400), st.text()
+        ),
+        max_size=30,
+    )
+)
+def test_warnings_keep_within_the_limits_whatever_they_say(found: list[tuple[list[str | int], str, str]]):
+    rule = Rule("some-rule", ErrorType.INVALID, "", "", "nowhere", severity=Severity.WARNING)
+    warnings = [FieldError(Path(tuple(p)), ErrorType.INVALID, None, detail, fix, rule) for p, detail, fix in found]
+    texts = warning_texts(warnings)
+    assert len(texts) <= MAX_WARNINGS
+    assert all(len(text) <= MAX_WARNING for text in texts)
+    assert bool(texts) == bool(warnings)

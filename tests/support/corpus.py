@@ -3,29 +3,32 @@
 Beside `NAME.yaml` may stand `NAME.expect.yaml`:
 
     gates: {AllAlpha: true}       # feature gates to judge with; default: the defaults
-    first_answer: api-server      # strict decoding answers before any webhook; its words are `unknown`
-    unknown: [text]               # what that answer has to contain
+    before: {/spec/suspend: true} # the manifest is an update; the stored object differs in these places (null: absent)
+    first_answer: api-server      # strict decoding answers before any webhook, naming the `unknown` fields
+    unknown: [spec.supsend]       # unknown fields
     errors:                       # in the order of the answer; a good manifest has none
       - path: spec.suspend        # where: exactly cause.field
         reason: FieldValueInvalid # cause.reason
         contains: [text]          # fragments of cause.message
-        layer: cluster            # only where the API server has to be asked: the engine alone does not find it
+        layer: schema             # who would find it on a cluster without us: schema, webhook (default) or cluster
     warnings:                     # in any order
       - path: spec.suspend
         contains: [text]
-        layer: cluster
+        layer: webhook
 
-`expected` fails on any other key, so that a slip of the pen is no silent success.
+Any other key is an error, so that a slip of the pen is no silent success.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from api.jsontree import set_in, without_nulls
 
 JSON = dict[str, Any]
 MANIFESTS = Path(__file__).parents[1] / "manifests"
@@ -39,25 +42,23 @@ class Finding:
     path: str
     reason: str = ""
     contains: tuple[str, ...] = ()
-    layer: str = "object"
+    layer: str = "webhook"
 
     @property
     def by_engine(self) -> bool:
         """Whether the object alone tells."""
         return self.layer != "cluster"
 
-    def says(self, text: str) -> bool:
-        return all(fragment in text for fragment in self.contains)
-
 
 @dataclass(frozen=True)
 class Case:
-    """One manifest and its expected answer. `manifest` is a fresh object on each access."""
+    """One manifest and its expected answer."""
 
     file: Path
     errors: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()
     gates: dict[str, bool] = field(default_factory=dict)
+    before: dict[str, Any] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()
     first_answer: str = "webhook"
 
@@ -67,8 +68,18 @@ class Case:
 
     @property
     def manifest(self) -> JSON:
-        loaded: JSON = yaml.load(self.file.read_bytes(), yaml.CSafeLoader)  # noqa: S506 - it is the safe loader, in C
+        """A fresh object."""
+        loaded: JSON = yaml.load(self.file.read_bytes(), yaml.CSafeLoader)
         return loaded
+
+    @property
+    def old(self) -> JSON | None:
+        """The object as it was before, when the manifest is an update."""
+        old = self.manifest
+        for pointer, value in self.before.items():
+            keys = [int(key) if key.isdigit() else key for key in pointer.split("/")[1:]]
+            old = set_in(old, keys, value)
+        return without_nulls(old) if self.before else None
 
     @property
     def named(self) -> bool:
@@ -84,14 +95,29 @@ def cases(folder: str) -> list[Case]:
 def _case(file: Path) -> Case:
     beside = file.with_name(file.stem + SUFFIX)
     expected: JSON = yaml.safe_load(beside.read_bytes()) if beside.exists() else {}
-    return Case(
-        file,
-        errors=_findings(expected.pop("errors", ())),
-        warnings=_findings(expected.pop("warnings", ())),
-        unknown=tuple(expected.pop("unknown", ())),
-        **expected,
-    )
+    for key in ("errors", "warnings"):
+        expected[key] = _findings(expected.get(key, ()))
+    return Case(file, **{**expected, "unknown": tuple(expected.get("unknown", ()))})
 
 
 def _findings(items: Sequence[JSON]) -> tuple[Finding, ...]:
     return tuple(Finding(**{**item, "contains": tuple(item.get("contains", ()))}) for item in items)
+
+
+def differences(expected: Iterable[Finding], found: Iterable[tuple[str, str, str]]) -> list[str]:
+    """What is missing of the expected, and what is there beside it. `found`: (path, reason, text)."""
+    left = list(found)
+    missing = []
+    for finding in expected:
+        match = next((item for item in left if _is(finding, item)), None)
+        if match is None:
+            missing.append(f"missing {finding.path} {finding.reason} {list(finding.contains)}")
+        else:
+            left.remove(match)
+    return missing + [f"beside it {path} {reason}: {text}" for path, reason, text in left]
+
+
+def _is(finding: Finding, item: tuple[str, str, str]) -> bool:
+    path, reason, text = item
+    same = path == finding.path and reason == finding.reason
+    return same and all(fragment in text for fragment in finding.contains)

@@ -4,7 +4,7 @@ The library says quickly that an object is surely good; what it does not say tha
 walk's word counts. Knows nothing of JobSets: the schema is given. Pure; never raises, whatever the object.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -126,23 +126,34 @@ def _uniqueness(node: JSON) -> _Check | None:
     JSON Schema has no word for that. None where there is no such list. May take different items for the same.
     """
     if node.get("type") == "array":
-        return _unique_items(list_keys(node), _uniqueness(node["items"]))
+        return _unique_items(node, _uniqueness(node["items"]))
     found = {name: check for name, child in _children(node) if (check := _uniqueness(child))}
-    if "additionalProperties" in found:
-        return lambda value: all(map(found["additionalProperties"], value.values()))
+    if rest := found.pop("additionalProperties", None):
+        return lambda value: all(rest(member) for member in value.values() if member)
     if len(found) == 1:
         ((only, check),) = found.items()
         return lambda value: not (member := value.get(only)) or check(member)
-    if not found:
-        return None
-    return lambda value: all(found[name](value[name]) for name in value if name in found and value[name])
+    return _unique_members(found) if found else None
 
 
-def _unique_items(keys: dict[str, Any], check: _Check | None) -> _Check | None:
+def _unique_members(checks: Mapping[str, _Check]) -> _Check:
+    get = checks.get
+
+    def members(value: JSON) -> bool:
+        for name in value:  # noqa: SIM110 - a generator would double the time
+            if (check := get(name)) and (member := value[name]) and not check(member):
+                return False
+        return True
+
+    return members
+
+
+def _unique_items(node: JSON, check: _Check | None) -> _Check | None:
+    keys = list_keys(node)
     if not keys:
         return check and (lambda value: all(map(check, value)))
-    certain = [key for key, default in keys.items() if default is None]
-    own = itemgetter(certain[0]) if certain else (lambda _: None)
+    always = [key for key in keys if key in demanded(node["items"])]
+    own = itemgetter(always[0]) if always else (lambda _: None)
 
     def items(value: list[JSON]) -> bool:
         if len(value) > 1 and len(set(map(own, value))) < len(value):

@@ -4,10 +4,11 @@ Decides as the API server does after it has pruned unknown fields and set the sc
 absent one, and an absent one that has a default is there. Rules in CEL are not looked at.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
+
+import re2
 
 from api.field import FieldError, Path
 from api.meta import JSON
@@ -21,7 +22,8 @@ DATE_TIME: Final = (
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})$"
 )
 _GONE: Final[Any] = object()
-_compiled = cache(re.compile)
+# Go's patterns are RE2's; to Python's own, a `$` also stands before a line feed at the end.
+_compiled = cache(re2.compile)
 
 
 def bounds(node: JSON) -> tuple[int, int]:
@@ -158,7 +160,7 @@ class Walk:
             self._report(words.MAX_LENGTH.at, path, limit=node["maxLength"])
         elif len(value) < node.get("minLength", 0):
             self._report(words.MIN_LENGTH.at, path, value, limit=node["minLength"])
-        elif (expression := pattern(node)) and not _compiled(expression).search(value):
+        elif (expression := pattern(node)) and not _compiled(expression).search(value.encode(errors="replace")):
             self._report(words.wrong_text, path, value, node)
         else:
             return value

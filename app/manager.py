@@ -40,6 +40,7 @@ from kube.leader import LeaderElector, LeaseConfig, identity
 from kube.store import ChangeKind
 from kube.transport import HttpTransport
 from kube.workqueue import WorkQueue
+from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.handlers import jobset_handlers
 from webhooks.router import create_app
 from webhooks.server import BindError, Server, bind
@@ -255,7 +256,9 @@ class _Manager:
         self.certificates = certificates
         self._spawn(group, certificates.run(), "certificates")
         await certificates.ready.wait()
-        app = create_app(jobset_handlers(engine(self.options.gates)), metrics=self.metrics.webhooks)
+        dry_run = settings.child_dry_run
+        cluster = ClusterChecks(self.client, dry_run=dry_run.enable, budget=dry_run.budget)
+        app = create_app(jobset_handlers(engine(self.options.gates), cluster), metrics=self.metrics.webhooks)
         self.server = Server(app, listener, context)
         self.serving = self._spawn(group, self.server.run(), "webhooks")
         await self.server.started.wait()

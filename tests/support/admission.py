@@ -19,6 +19,7 @@ from kube.client import Client
 from kube.config import load
 from kube.transport import HttpTransport
 from manifests import NAMESPACE, SERVICE_ACCOUNT
+from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.handlers import jobset_handlers
 from webhooks.router import create_app
 from webhooks.server import Server, bind
@@ -42,8 +43,10 @@ def admission(cluster: Cluster, gates: FeatureGates) -> Iterator[CertManager]:
         transport = HttpTransport(await load(str(cluster.kubeconfig_for(user, GROUPS))), user_agent="admission-test")
         context = server_context()
         hosts = service_hosts("jobset-webhook-service", NAMESPACE, "127.0.0.1")
-        certs = CertManager(Client(transport), Live(context), CertOptions(NAMESPACE, SECRET, hosts, settle=0.5))
-        server = Server(create_app(jobset_handlers(engine(gates))), listener, context)
+        client = Client(transport)
+        certs = CertManager(client, Live(context), CertOptions(NAMESPACE, SECRET, hosts, settle=0.5))
+        handlers = jobset_handlers(engine(gates), ClusterChecks(client, budget=8.0))
+        server = Server(create_app(handlers), listener, context)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(server.run())

@@ -155,12 +155,13 @@ def test_d_managed_by(value: str | None):
         ("successPolicy", {"operator": "Any"}, ".operator"),
         ("startupPolicy", {"startupPolicyOrder": "InOrder"}, ".startupPolicyOrder"),
         ("failurePolicy", None, ""),
-        ("failurePolicy", {"maxRestarts": 3}, ".maxRestarts"),
+        ("failurePolicy", {"maxRestarts": 3, "restartStrategy": "Recreate"}, ".maxRestarts"),
         ("volumeClaimPolicies", [{"templates": []}], ""),
     ],
 )
 def test_policies_can_be_neither_changed_nor_added_nor_removed(policy: str, value: Any, place: str):
-    assert errors(OLD, changed(OLD, policy, to=value))[0] == f"spec.{policy}{place}: {CEL}"
+    rule = IMMUTABLE if not place else CEL
+    assert errors(OLD, changed(OLD, policy, to=value)) == [f"spec.{policy}{place}: {rule}"]
 
 
 def test_a_removed_policy_that_was_no_default_is_missed():

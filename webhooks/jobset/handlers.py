@@ -7,12 +7,10 @@ faults alone. All else is left to the validating webhook, which is complete by i
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-from api.features import FeatureGates
-from api.field import FieldError
 from api.meta import JSON
 from webhooks.jobset.answers import answer
+from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied
@@ -21,17 +19,7 @@ MUTATE_PATH = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
 
 
-class Cluster(Protocol):
-    """What only the cluster knows; see `webhooks.jobset.cluster`."""
-
-    async def create(self, js: JSON, known: tuple[FieldError, ...], gates: FeatureGates) -> list[FieldError]: ...
-
-    async def update(
-        self, old: JSON, js: JSON, known: tuple[FieldError, ...], gates: FeatureGates
-    ) -> list[FieldError]: ...
-
-
-def jobset_handlers(engine: Engine, cluster: Cluster | None = None) -> Mapping[str, Handler]:
+def jobset_handlers(engine: Engine, cluster: ClusterChecks | None = None) -> Mapping[str, Handler]:
     """Handlers by URL path; without a cluster they judge the object alone."""
     admission = _Admission(engine, cluster)
     return {MUTATE_PATH: admission.mutate, VALIDATE_PATH: admission.validate}
@@ -40,7 +28,7 @@ def jobset_handlers(engine: Engine, cluster: Cluster | None = None) -> Mapping[s
 @dataclass(frozen=True, slots=True)
 class _Admission:
     engine: Engine
-    cluster: Cluster | None
+    cluster: ClusterChecks | None
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Set the defaults of behaviour section 2; refuse what the schema is about to refuse."""

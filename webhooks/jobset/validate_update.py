@@ -70,7 +70,7 @@ LIST = Rule(
 DEPENDS_ON = Rule(
     id="immutable-depends-on",
     type=ErrorType.INVALID,
-    message="Value is immutable: field is immutable",
+    message="Value is immutable",
     fix="the order of start is fixed at creation: create a new JobSet",
     source="CRD rule on dependsOn",
     layer=Layer.SCHEMA,
@@ -82,13 +82,21 @@ MANAGED_BY = Rule(
     fix="the managing controller is chosen at creation: create a new JobSet",
     source="behaviour 3.3 step D",
 )
+_POLICY_FIX = "{policy} can be neither changed, added nor removed, suspended or not: create a new JobSet"
 POLICY = Rule(
     id="immutable-policy",
     type=ErrorType.INVALID,
-    message="Value is immutable: field is immutable",
-    fix="{policy} can be neither changed, added nor removed, suspended or not: create a new JobSet",
-    source="CRD rules on the policies, behaviour 7.1 item 5",
+    message="Value is immutable",
+    fix=_POLICY_FIX,
+    source="CRD rules on the policies",
     layer=Layer.SCHEMA,
+)
+POLICY_PRESENCE = Rule(
+    id="immutable-policy-presence",
+    type=ErrorType.INVALID,
+    message=_IMMUTABLE,
+    fix=_POLICY_FIX,
+    source="behaviour 7.1 item 5",
 )
 FINISHED = Rule(
     id="resize-finished",
@@ -146,8 +154,9 @@ def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> I
         yield MANAGED_BY.at(SPEC.at("managedBy"), dig(new, "spec", "managedBy"))
     for policy in _POLICIES:
         before, after = dig(old, "spec", policy), dig(new, "spec", policy)
+        rule = POLICY_PRESENCE if before is None or after is None else POLICY
         for place in islice(differences(before, after), MAX_PLACES):
-            yield POLICY.at(SPEC.at(policy, *place), dig(after, *place), policy=policy)
+            yield rule.at(SPEC.at(policy, *place), dig(after, *place), policy=policy)
     yield from _still_valid(js, old, new, resized)
 
 

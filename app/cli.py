@@ -1,7 +1,8 @@
-"""The command line: `jobset manager`, `jobset cluster`, `jobset demo`, `jobset version`.
+"""The command line: `jobset manager`, `validate`, `render`, `cluster`, `demo`, `version`.
 
-Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage. The manager takes the Go manager's
-flags, in both of Go's spellings (`-flag` and `--flag`), so that deployments can be switched over unchanged.
+Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage; for `validate` and `render` see
+app/cli_manifests.py. The manager takes the Go manager's flags, in both of Go's spellings (`-flag` and `--flag`), so
+that deployments can be switched over unchanged.
 """
 
 import argparse
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 
 from api.features import FeatureGateError, FeatureGates, parse_feature_gates
 from app import demo, version
+from app.cli_manifests import add_render, add_validate
 from app.logs import LogSettingsError
 from app.logs import configure as configure_logs
 from app.logs import parse as parse_log_flags
@@ -51,6 +53,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(handler=None)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_manager(commands)
+    add_validate(commands)
+    add_render(commands)
     add_cluster_parser(commands)
     show = commands.add_parser("demo", help="run a JobSet on a local control plane, through failure and restart")
     show.add_argument("--keep", action="store_true", help="leave cluster and manager running, and say how to use them")

@@ -1,0 +1,91 @@
+"""The checks of the webhook, for manifests that have not been sent yet: one way for `validate` and `render`.
+
+Adds what the API server does before a webhook sees an object: it holds type and metadata to its rules, finds unknown
+fields, and sets the defaults of the CRD. Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from api.features import FeatureGates
+from api.field import FieldError
+from api.meta import JSON
+from app.documents import Document
+from app.findings import Finding, located
+from app.object_checks import checked
+from manifests.definition import crd
+from webhooks.jobset.engine import Engine, Findings
+from webhooks.jobset.schema import Schema
+
+
+@cache
+def crd_schema() -> JSON:
+    """The `openAPIV3Schema` of the CRD."""
+    schema: JSON = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
+
+
+class CheckError(Exception):
+    """A check cannot be made; the text is one line for the person who asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A manifest as it would reach the webhook, and what the API server would have refused before."""
+
+    object: JSON
+    faults: tuple[FieldError, ...]
+
+
+class Checks:
+    """The engine with what stands before it."""
+
+    def __init__(self, gates: FeatureGates, namespace: str = "") -> None:
+        """`namespace` is the one asked for; it fills in where a manifest names none."""
+        self.schema = Schema(crd_schema())
+        self.engine = Engine(gates, self.schema)
+        self.gates = gates
+        self._namespace = namespace
+
+    def sent(self, manifest: JSON) -> Sent:
+        """What the API server makes of a manifest before anything else."""
+        faults, obj = checked(manifest, self._namespace)
+        return Sent(with_defaults(obj, crd_schema()), (*faults, *self.schema.unknown(obj)))
+
+    def create(self, sent: Sent) -> Findings:
+        """Everything there is to say about a new JobSet."""
+        return joined(sent, self.engine.create(sent.object))
+
+    def update(self, stored: JSON, sent: Sent) -> Findings:
+        """Everything there is to say about a change of a stored one."""
+        return joined(sent, self.engine.update(stored, sent.object))
+
+
+def joined(sent: Sent, findings: Findings) -> Findings:
+    """Both layers' findings; where the first refused a field, the second's word about it is a consequence."""
+    refused = {error.path for error in sent.faults}
+    errors = [error for error in findings.errors if error.path not in refused]
+    return Findings(tuple(errors), findings.warnings, findings.object).and_also(sent.faults)
+
+
+def placed(document: Document, findings: Findings | None = None) -> list[Finding]:
+    """Findings about a document's text and object, with their places."""
+    errors: Sequence[FieldError] = (*findings.errors, *findings.warnings) if findings else ()
+    texts = [located(document, fault.error, fault.span) for fault in document.faults]
+    return [*texts, *(located(document, error) for error in errors)]
+
+
+def with_defaults(value: Any, schema: JSON) -> Any:
+    """The value with the defaults of a structural schema, as the API server stores it; shares what stays the same."""
+    if isinstance(value, dict) and "properties" in schema:
+        known: JSON = schema["properties"]
+        members = {key: with_defaults(member, known[key]) if key in known else member for key, member in value.items()}
+        absent = {key: node["default"] for key, node in known.items() if "default" in node and members.get(key) is None}
+        return members | absent
+    if isinstance(value, dict) and "additionalProperties" in schema:
+        return {key: with_defaults(member, schema["additionalProperties"]) for key, member in value.items()}
+    if isinstance(value, list) and "items" in schema:
+        return [with_defaults(item, schema["items"]) for item in value]
+    return value

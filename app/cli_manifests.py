@@ -1,0 +1,140 @@
+"""The commands about manifests: `jobset validate` and `jobset render`. Parses and calls; it decides nothing."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+
+from api.features import FeatureGateError, FeatureGates, parse_feature_gates
+
+VALIDATE_EXAMPLES = """examples:
+  %(prog)s -f jobset.yaml                       one file, all its documents
+  %(prog)s -f jobset.yaml -f jobsets/           several; a directory stands for its *.yaml, *.yml and *.json
+  helm template chart | %(prog)s -f -           standard input; objects of other kinds are passed over
+  %(prog)s -R -f deploy/ --strict               subdirectories too; warnings count as faults
+  %(prog)s -f jobset.yaml --server              and ask the cluster: updates, namespace, child objects; changes nothing
+  %(prog)s -f jobset.yaml -o sarif > out.sarif  for code hosts; -o json for everything else
+
+Each finding stands as FILE:LINE:COLUMN: error: PATH: what is wrong; how to mend it, with the line and a mark under the
+place. These are the checks of the admission webhook and those that the API server makes before it.
+
+exit codes:
+  0  good; there may be warnings
+  1  faults
+  2  not checked, or not all of it: no such file, no JobSet in it, a wrong flag, a cluster that does not answer"""
+
+RENDER_EXAMPLES = """examples:
+  %(prog)s -f jobset.yaml                          Service, claims and Jobs as YAML
+  %(prog)s -f jobset.yaml -o json | jq '.items[].metadata.name'
+  %(prog)s -f jobset.yaml -n team-a | kubectl diff -f -
+  %(prog)s -f jobset.yaml | kubectl apply --dry-run=server -f -
+
+The objects are those that the controller creates for the JobSet as it is stored, defaults included, in its order. What
+a JobSet gets only when it is stored has stand-ins: its uid is 00000000-0000-0000-0000-000000000000, a generated name
+ends in xxxxx. A JobSet that has no namespace is taken to be in `default`.
+
+exit codes:
+  0  rendered
+  1  a JobSet has faults; they stand on standard error as `jobset validate` writes them, and nothing is rendered
+  2  not rendered: no such file, no JobSet in it, a wrong flag"""
+
+
+def add_validate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register `validate`."""
+    parser = _command(commands, "validate", "check JobSet manifests without creating them", VALIDATE_EXAMPLES)
+    add = parser.add_argument
+    add("-o", "--output", choices=("text", "json", "sarif"), default="text", help="default: text")
+    add("--strict", action="store_true", help="warnings count as faults: exit code 1")
+    add("--server", action="store_true", help="ask the cluster too, as yourself; nothing is changed there")
+    add("--kubeconfig", default="", metavar="FILE", help="for --server; default: $KUBECONFIG, ~/.kube/config")
+    add("--context", default="", metavar="NAME", help="for --server; default: the current one")
+    parser.set_defaults(handler=_quiet_when_cut_off(_validate))
+
+
+def add_render(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register `render`."""
+    parser = _command(commands, "render", "print the objects that a JobSet manifest leads to", RENDER_EXAMPLES)
+    parser.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml", help="default: yaml")
+    parser.set_defaults(handler=_quiet_when_cut_off(_render))
+
+
+def _command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str, examples: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add(
+        "-f",
+        "--filename",
+        action="append",
+        required=True,
+        metavar="FILE|DIR|-",
+        help="a file, a directory, or - for standard input; repeatable",
+    )
+    add("-R", "--recursive", action="store_true", help="look into subdirectories too")
+    add("-n", "--namespace", default="", metavar="NAME", help="namespace of manifests that name none")
+    add("--feature-gates", default="", metavar="A=true,B=false", help="as the manager in the cluster has them")
+    return parser
+
+
+def _gates(parsed: argparse.Namespace) -> FeatureGates:
+    return FeatureGates(parse_feature_gates(parsed.feature_gates))
+
+
+def _colorful() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _validate(parsed: argparse.Namespace) -> int:
+    from app import validate  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = validate.Options(
+        names=parsed.filename,
+        gates=_gates(parsed),
+        recursive=parsed.recursive,
+        namespace=parsed.namespace,
+        output=parsed.output,
+        strict=parsed.strict,
+        server=parsed.server,
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+    )
+    return validate.run(options, sys.stdout, sys.stderr, color=_colorful())
+
+
+def _render(parsed: argparse.Namespace) -> int:
+    from app import render  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = render.Options(
+        names=parsed.filename,
+        gates=_gates(parsed),
+        recursive=parsed.recursive,
+        namespace=parsed.namespace,
+        output=parsed.output,
+    )
+    return render.run(options, sys.stdout, sys.stderr, color=sys.stderr.isatty())
+
+
+def _quiet_when_cut_off(handler: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """The handler; a reader that stops reading, such as `head`, ends it without a word, a wrong gate with one."""
+
+    def run(parsed: argparse.Namespace) -> int:
+        try:
+            code = handler(parsed)
+            sys.stdout.flush()
+        except FeatureGateError as error:
+            print(f"jobset {parsed.command}: {error}", file=sys.stderr)
+            return 2
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        return code
+
+    return run

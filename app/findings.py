@@ -1,0 +1,207 @@
+"""Findings with their places in files, and how they are written for people and for programs.
+
+The JSON form is an interface (docs/validate.md): members are added, never renamed. Writes only to what it is given.
+"""
+
+import json
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+from api.field import MAX_SHOWN_VALUE, ErrorType, FieldError, shortened
+from app.documents import Document
+from app.places import Span
+
+MAX_FINDINGS = 5000
+"""Findings that are kept; the rest is counted."""
+_LINE_WIDTH = 160
+"""Characters of an offending line that are shown, around the place."""
+_COLORS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "note": "\x1b[1;36m"}
+_BOLD, _RESET, _GREEN = "\x1b[1m", "\x1b[0m", "\x1b[1;32m"
+AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
+"""Rules about a field that should not be there: the caret goes under its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule has to say about a place in a file. Lines and columns count from 1, in characters."""
+
+    file: str
+    document: int
+    item: int | None
+    jobset: str
+    line: int
+    column: int
+    end_column: int
+    text: str
+    error: FieldError
+
+    @property
+    def severity(self) -> str:
+        return "warning" if self.error.is_warning else "error"
+
+    @property
+    def rule(self) -> str:
+        return self.error.rule.id if self.error.rule else "other"
+
+    @property
+    def message(self) -> str:
+        """The whole text: path, what is wrong, the way out."""
+        return str(self.error) if self.error.path.parts else self.error.body
+
+    def json(self) -> dict[str, Any]:
+        """The documented shape."""
+        return {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "endColumn": self.end_column,
+            "document": self.document,
+            "item": self.item,
+            "jobset": self.jobset,
+            "path": str(self.error.path),
+            "severity": self.severity,
+            "rule": self.rule,
+            "type": self.error.type.text,
+            "reason": self.error.type.value,
+            "value": _scalar(self.error.value),
+            "message": self.error.complaint,
+            "fix": self.error.fix,
+            "layer": self.error.layer.value,
+        }
+
+
+def located(document: Document, error: FieldError, span: Span | None = None) -> Finding:
+    """The finding at the place that its path leads to, or as far as the path leads; or at `span`."""
+    if span is None:
+        parts = _spelled_out(error.path.parts)
+        place, depth = document.place.nearest(parts)
+        missing = depth < len(parts) or error.type is ErrorType.REQUIRED
+        span = place.pointed(at_key=missing or (error.rule is not None and error.rule.id in AT_KEY))
+    source = document.source
+    line, column = source.position(min(span.start, len(source.text)))
+    text = source.line(line)
+    width = max(1, min(span.end - span.start, len(text) - column + 1))
+    return Finding(
+        file=source.name,
+        document=document.number,
+        item=document.item,
+        jobset=name_of(document.value),
+        line=line,
+        column=column,
+        end_column=column + width,
+        text=text,
+        error=error,
+    )
+
+
+def name_of(obj: Any) -> str:
+    """What a person calls the object: namespace/name, as far as it has them."""
+    metadata = obj.get("metadata") if isinstance(obj, dict) else None
+    if not isinstance(metadata, dict):
+        return ""
+    name = metadata.get("name") or f"{metadata.get('generateName') or ''}*"
+    namespace = metadata.get("namespace")
+    return shortened(f"{namespace}/{name}" if namespace else str(name), MAX_SHOWN_VALUE)
+
+
+def _spelled_out(parts: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """The Go JobSet has a spelling of its own for the names of claim templates."""
+    match parts:
+        case ("spec", "volumeClaimPolicies", int(policy), "template", int(template), "name"):
+            return ("spec", "volumeClaimPolicies", policy, "templates", template, "metadata", "name")
+        case ("spec", "volumeClaimPolicies", int(policy), "template", *rest):
+            return ("spec", "volumeClaimPolicies", policy, "templates", *rest)
+    return parts
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, str):
+        return shortened(value, MAX_SHOWN_VALUE)
+    return None if isinstance(value, dict | list) else value
+
+
+@dataclass(slots=True)
+class Report:
+    """All that was found, and how much was looked at. `problems` tell why a check could not be made."""
+
+    findings: list[Finding] = field(default_factory=list)
+    errors: int = 0
+    warnings: int = 0
+    jobsets: int = 0
+    files: int = 0
+    others: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, found: Sequence[Finding]) -> None:
+        """Take findings in the order of their lines."""
+        warnings = sum(finding.error.is_warning for finding in found)
+        self.warnings += warnings
+        self.errors += len(found) - warnings
+        ordered = sorted(found, key=lambda finding: (finding.line, finding.column))
+        self.findings += ordered[: MAX_FINDINGS - len(self.findings)]
+
+    @property
+    def hidden(self) -> int:
+        """Findings that were only counted."""
+        return self.errors + self.warnings - len(self.findings)
+
+    @property
+    def summary(self) -> str:
+        """`3 files, 5 JobSets: 4 errors, 1 warning`."""
+        seen = f"{_count(self.files, 'file')}, {_count(self.jobsets, 'JobSet')}"
+        passed = f" ({_count(self.others, 'object')} of other kinds passed over)" if self.others else ""
+        return f"{seen}{passed}: {_count(self.errors, 'error')}, {_count(self.warnings, 'warning')}"
+
+    def json(self) -> dict[str, Any]:
+        """The documented shape."""
+        counts = {name: getattr(self, name) for name in ("files", "jobsets", "others", "errors", "warnings")}
+        return {**counts, "problems": self.problems, "findings": [finding.json() for finding in self.findings]}
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool) -> None:
+    """Each finding as compilers do it: place, message, the line, a mark under the place."""
+    for finding in findings:
+        where = f"{finding.file}:{finding.line}:{finding.column}:"
+        severity = f"{finding.severity}:"
+        if color:
+            where, severity = f"{_BOLD}{where}{_RESET}", f"{_COLORS[finding.severity]}{severity}{_RESET}"
+        out.write(f"{where} {severity} {printable(finding.message)}\n")
+        out.writelines(f"{line}\n" for line in _excerpt(finding, color=color))
+
+
+def _excerpt(finding: Finding, *, color: bool) -> Iterator[str]:
+    """The offending line and the mark under it; of a long line what is around the place."""
+    at = finding.column - 1
+    first = 0 if len(finding.text) <= _LINE_WIDTH else max(0, at - _LINE_WIDTH // 2)
+    shown = finding.text[first : first + _LINE_WIDTH]
+    if not shown.strip():
+        return
+    before = printable(shown[: at - first])
+    marked = printable(shown[at - first : finding.end_column - 1 - first])
+    lead = "".join("\t" if char == "\t" else " " * _width(char) for char in before)
+    mark = "^" + "~" * (sum(map(_width, marked)) - 1)
+    yield f"  {printable(shown)}"
+    yield f"  {lead}{_GREEN}{mark}{_RESET}" if color else f"  {lead}{mark}"
+
+
+def printable(text: str) -> str:
+    """The text without what could move the cursor or change the colours of a terminal; one for one."""
+    return "".join(char if char.isprintable() or char == "\t" else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def _width(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
+
+
+def write_json(report: Report, out: TextIO) -> None:
+    """The documented shape, on several lines."""
+    json.dump(report.json(), out, indent=2)
+    out.write("\n")

@@ -1,0 +1,160 @@
+"""Finds and reads the files that -f names, and picks the JobSets out of them.
+
+Files are read one at a time and never whole beyond a limit. What cannot be read is a problem for the person who asked,
+not a fault of a JobSet: the two are kept apart all the way to the exit code.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from api.field import ErrorType, Rule
+from api.field import Path as FieldPath
+from app.documents import Document, documents
+from app.object_checks import is_jobset
+from app.places import Source
+from app.trees import Fault
+
+MAX_FILE = 16 * 2**20
+"""Bytes of one file; the API server takes objects of at most 3 MiB."""
+SUFFIXES = (".yaml", ".yml", ".json")
+STDIN = "<stdin>"
+_READ_SIZE = 2**20
+
+NOT_AN_OBJECT = Rule(
+    "not-an-object",
+    ErrorType.TYPE_INVALID,
+    "a manifest is a mapping with apiVersion, kind, metadata and spec, and this is not one",
+    "put documents behind each other with `---` between them, or into the items of a List",
+    "API: every object has apiVersion and kind",
+)
+
+
+class FileError(Exception):
+    """A file that -f names cannot be read; the text is one line for the person who asked."""
+
+
+@dataclass(slots=True)
+class Inputs:
+    """The files to read, and what was seen while reading them."""
+
+    names: Sequence[str]
+    recursive: bool = False
+    files: int = 0
+    others: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def jobsets(self) -> Iterator[Document]:
+        """Every JobSet, and every document that cannot be read or may have been meant for one."""
+        for name in self.names:
+            try:
+                paths = list(_expand(name, recursive=self.recursive))
+            except FileError as error:
+                self.problems.append(str(error))
+                continue
+            for path in paths:
+                yield from self._of_file(path)
+
+    def _of_file(self, path: str) -> Iterator[Document]:
+        try:
+            source = read(path)
+        except FileError as error:
+            self.problems.append(str(error))
+            return
+        self.files += 1
+        for document in documents(source):
+            for item in _items(document):
+                if _ours(item):
+                    yield item
+                else:
+                    self.others += 1
+
+
+def read(path: str) -> Source:
+    """A file's text, or standard input's for `-`."""
+    name = STDIN if path == "-" else path
+    try:
+        data = _read_limited(path)
+    except OSError as error:
+        raise FileError(f"{name}: {error.strerror or error}") from error
+    if len(data) > MAX_FILE:
+        raise FileError(f"{name}: more than {MAX_FILE >> 20} MiB: split it, or leave it out")
+    try:
+        return Source(name, data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = 1 + data.count(b"\n", 0, error.start)
+        guess = "it looks like UTF-16; " if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else ""
+        byte = f"byte 0x{data[error.start]:02x} in line {line}"
+        raise FileError(f"{name}: not UTF-8 text ({byte}): {guess}save it as UTF-8") from error
+
+
+def _read_limited(path: str) -> bytes:
+    if path == "-":
+        return sys.stdin.buffer.read(MAX_FILE + 1)
+    with Path(path).open("rb") as file:
+        return file.read(MAX_FILE + 1)
+
+
+def _expand(name: str, *, recursive: bool) -> Iterator[str]:
+    """The files that a name stands for; a directory stands for the manifests in it."""
+    if name == "-":
+        yield name
+        return
+    if name.startswith(("http://", "https://")):
+        raise FileError(f"{name}: URLs are not read: curl -fsSL URL | jobset validate -f -")
+    path = Path(name)
+    if not path.exists():
+        raise FileError(f"{name}: no such file or directory")
+    if not path.is_dir():
+        yield name
+        return
+    found = list(_manifests(path, recursive=recursive))
+    if not found:
+        deeper = "" if recursive else "; -R looks into its subdirectories"
+        raise FileError(f"{name}: no {', '.join('*' + suffix for suffix in SUFFIXES)} in this directory{deeper}")
+    yield from found
+
+
+def _manifests(folder: Path, *, recursive: bool) -> Iterator[str]:
+    def fail(error: OSError) -> None:
+        raise FileError(f"{error.filename}: {error.strerror}") from error
+
+    for here, subfolders, files in os.walk(folder, onerror=fail):
+        subfolders.sort()
+        yield from (str(Path(here, file)) for file in sorted(files) if file.endswith(SUFFIXES))
+        if not recursive:
+            return
+
+
+def _items(document: Document) -> Iterator[Document]:
+    """The document, or what it lists."""
+    value = document.value
+    listed = isinstance(value, dict) and isinstance(value.get("kind"), str) and value["kind"].endswith("List")
+    items = value.get("items") if listed else None
+    if not isinstance(items, list):
+        yield document
+        return
+    if document.faults:
+        yield replace(document, value=None, broken=True)
+    place = document.place.members["items"]
+    for index, item in enumerate(items):
+        yield replace(document, value=item, place=place.members[index], faults=[], item=index)
+
+
+def _ours(document: Document) -> bool:
+    """Whether somebody has to hear about the document: a JobSet, one gone wrong, or no object at all."""
+    value = document.value
+    if document.broken or not isinstance(value, dict):
+        if not document.broken:
+            document.faults.append(Fault(document.place.span, NOT_AN_OBJECT.at(FieldPath(), _type_name(value))))
+        return True
+    return is_jobset(value)
+
+
+def _type_name(value: Any) -> str:
+    """What a person calls a JSON value's type."""
+    names = {dict: "a mapping", list: "a list", str: "text", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")

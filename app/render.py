@@ -1,0 +1,148 @@
+"""`jobset render`: the objects that the controller would create for a JobSet, without a cluster.
+
+They are built by what the controller builds them with (api/children.py), one at a time: a JobSet of a hundred thousand
+Jobs takes no more memory than one of ten. Two things are only known once the JobSet is stored and have stand-ins here:
+its uid (all zeros) and the random end of a generated name (xxxxx).
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+import msgspec
+import yaml
+
+from api import keys
+from api.children import build_job, build_service, build_volume_claim
+from api.features import FeatureGates
+from api.jobset import JobSet
+from api.meta import JSON
+from api.placement import placement
+from app.checks import Checks, placed
+from app.findings import Report, write_text
+from app.manifest_files import Inputs
+from app.yaml_scalars import plain
+from webhooks.jobset.cluster_children import with_uid
+from webhooks.jobset.subject import subject
+
+OUTPUTS = ("yaml", "json")
+DEFAULT_NAMESPACE = "default"
+_FIRST = ("apiVersion", "kind", "metadata", "spec")
+_WIDTH = 2**31 - 1
+"""Characters after which long texts are folded: never."""
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to render and how. `namespace` fills in where a manifest names none; without it, `default` does."""
+
+    names: Sequence[str]
+    gates: FeatureGates
+    recursive: bool = False
+    namespace: str = ""
+    output: str = "yaml"
+
+
+def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> int:
+    """Write the objects to `out`, or, if any JobSet has faults, only those to `err`; gives the exit code."""
+    report = Report()
+    inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
+    jobsets = list(_jobsets(inputs, Checks(options.gates, options.namespace), report))
+    report.files, report.others = inputs.files, inputs.others
+    if not (report.jobsets or report.errors or report.problems):
+        report.problems.append(f"no JobSet found in what -f names ({report.summary.partition(':')[0]})")
+    if report.errors or report.problems:
+        write_text(report.findings, err, color=color)
+        err.writelines(f"jobset render: {problem}\n" for problem in report.problems)
+        if report.errors:
+            err.write(f"{report.summary}; nothing is rendered\n")
+        return 2 if report.problems else 1
+    for js in jobsets:
+        if not _ours(js):
+            err.write(
+                f"jobset render: {js.metadata.name}: managed by {js.spec.managed_by}, nothing is created for it\n"
+            )
+    bodies = (body for js in jobsets if _ours(js) for body in children(js, options.gates))
+    if options.output == "json":
+        _write_json(bodies, out)
+    else:
+        out.writelines(to_yaml(body) for body in bodies)
+    return 0
+
+
+def _jobsets(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSet]:
+    for document in inputs.jobsets():
+        if document.broken or not isinstance(document.value, dict):
+            report.add(placed(document))
+            continue
+        report.jobsets += 1
+        findings = checks.create(checks.sent(document.value))
+        report.add([finding for finding in placed(document, findings) if not finding.error.is_warning])
+        if not (findings.errors or document.faults):
+            yield as_stored(findings.object, checks.gates)
+
+
+def as_stored(obj: JSON, gates: FeatureGates) -> JobSet:
+    """The JobSet as the controller would read it, with stand-ins for what it gets when it is stored."""
+    js = with_uid(subject(obj, gates).js)
+    if js.metadata.namespace:
+        return js
+    return msgspec.structs.replace(js, metadata=msgspec.structs.replace(js.metadata, namespace=DEFAULT_NAMESPACE))
+
+
+def _ours(js: JobSet) -> bool:
+    return js.spec.managed_by in {None, keys.CONTROLLER_NAME}
+
+
+def children(js: JobSet, gates: FeatureGates) -> Iterator[JSON]:
+    """All bodies, in the order in which the controller creates them; a start in stages creates later ones later."""
+    if js.dns_enabled:
+        yield build_service(js)
+    for policy in js.spec.volume_claim_policies:
+        yield from (build_volume_claim(js, policy, template) for template in policy.templates)
+    placed_ = placement(js)
+    attempt = 0 if gates["RestartJob"] else None
+    for group in placed_.groups:
+        for slot in group.slots(js.metadata.name):
+            total = placed_.global_replicas
+            yield build_job(js, group, slot, global_replicas=total, job_restart_attempt=attempt)
+
+
+class _Dumper(_DUMPER):  # type: ignore[misc]  # one of two bases, by how PyYAML was built
+    """Block style, no anchors, and every text quoted that some YAML reader would take for something else."""
+
+    def ignore_aliases(self, _: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: Any, text: str) -> Any:
+    if "\n" in text:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
+    quoted = plain(text) != text or text == "<<"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if quoted else None)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def to_yaml(body: JSON) -> str:
+    """One document, its separator included."""
+    ordered = {key: body[key] for key in (*_FIRST, *body) if key in body}
+    text: str = yaml.dump(
+        ordered, Dumper=_Dumper, sort_keys=False, explicit_start=True, default_flow_style=False, width=_WIDTH,
+        allow_unicode=True,
+    )  # fmt: skip
+    return text
+
+
+def _write_json(bodies: Iterator[JSON], out: TextIO) -> None:
+    """A List, written item by item."""
+    out.write('{\n  "apiVersion": "v1",\n  "kind": "List",\n  "items": [')
+    separator = "\n"
+    for body in bodies:
+        text = json.dumps(body, indent=2).replace("\n", "\n    ")
+        out.write(f"{separator}    {text}")
+        separator = ",\n"
+    out.write("\n  ]\n}\n")

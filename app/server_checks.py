@@ -1,0 +1,140 @@
+"""What only a cluster can say about a manifest: `jobset validate --server`. Asks as who runs it; writes nothing.
+
+Findings are those that `kubectl apply` would meet: the rules of updates where the JobSet exists, the namespace, and the
+children, which the API server is asked about with `dryRun=All`.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from api.field import ErrorType, FieldError, Layer, Path, Rule, Severity
+from api.jsontree import dig
+from api.keys import GROUP, KIND, VERSION
+from api.meta import JSON
+from app.checks import CheckError, Checks, Sent
+from app.version import user_agent
+from kube.client import Client
+from kube.config import load
+from kube.errors import Forbidden, KubeError, NotFound
+from kube.resources import Resource
+from kube.transport import HttpTransport
+from webhooks.jobset.cluster import ClusterChecks
+from webhooks.jobset.engine import Findings
+
+TIMEOUT = 10.0
+"""Seconds for one question."""
+BUDGET = 15.0
+"""Seconds for all questions about the children of one JobSet."""
+_NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+_JOBSETS = Resource(GROUP, VERSION, KIND, "jobsets")
+_AT_NAMESPACE = Path(("metadata", "namespace"))
+
+NAMESPACE_MISSING = Rule(
+    "namespace-missing",
+    ErrorType.INVALID,
+    "the cluster has no namespace {namespace}",
+    "create it, or choose another one with -n",
+    "API: objects live in namespaces that exist",
+    Layer.CLUSTER,
+)
+NOT_READABLE = Rule(
+    "stored-unreadable",
+    ErrorType.INVALID,
+    "whether this JobSet exists already is not known ({why}): checked as a new one",
+    "ask for the right to get jobsets",
+    "API: RBAC",
+    Layer.CLUSTER,
+    Severity.WARNING,
+)
+
+
+class ServerChecks:
+    """Asks one cluster."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._children = ClusterChecks(client, budget=BUDGET)
+
+    async def check(self, checks: Checks, sent: Sent) -> Findings:
+        """Findings about a manifest, those of the object alone included. `CheckError` when there is no answer."""
+        try:
+            return await self._check(checks, sent)
+        except (KubeError, TimeoutError) as error:
+            raise CheckError(_reason(error)) from error
+
+    async def _check(self, checks: Checks, sent: Sent) -> Findings:
+        namespace = dig(sent.object, "metadata", "namespace") or "default"
+        more: list[FieldError] = []
+        try:
+            await self._client.get(_NAMESPACES, namespace, timeout=TIMEOUT)
+        except NotFound:
+            missing = NAMESPACE_MISSING.at(_AT_NAMESPACE, namespace, namespace=namespace)
+            return checks.create(sent).and_also([missing])
+        except Forbidden:
+            pass  # whoever may create JobSets need not be able to read namespaces
+        stored = None
+        try:
+            stored = await self._stored(namespace, dig(sent.object, "metadata", "name"))
+        except Forbidden as error:
+            more.append(NOT_READABLE.at(Path(("metadata", "name")), None, why=f"{error.code} {error.reason}"))
+        if stored is None:
+            found = checks.create(sent)
+            more += await self._children.create(_within(found.object, namespace), found.errors, checks.gates)
+        else:
+            found = checks.update(stored, Sent(_continued(sent.object, stored), sent.faults))
+            new = _within(found.object, namespace)
+            more += await self._children.update(stored, new, found.errors, checks.gates)
+        return found.and_also(more)
+
+    async def _stored(self, namespace: str, name: object) -> JSON | None:
+        if not isinstance(name, str) or not name or "/" in name:
+            return None
+        try:
+            return await self._client.get(_JOBSETS, name, namespace=namespace, timeout=TIMEOUT)
+        except NotFound:
+            return None
+
+
+def _within(obj: JSON, namespace: str) -> JSON:
+    metadata = obj.get("metadata") or {}
+    return {**obj, "metadata": {**metadata, "namespace": namespace}}
+
+
+def _continued(obj: JSON, stored: JSON) -> JSON:
+    """The manifest as an update of the stored object: what only the API server writes stays."""
+    kept = {key: stored["metadata"][key] for key in ("uid", "creationTimestamp") if key in stored["metadata"]}
+    new = {**obj, "metadata": {**(obj.get("metadata") or {}), **kept}}
+    return {**new, "status": stored["status"]} if "status" in stored else new
+
+
+@contextlib.asynccontextmanager
+async def connected(kubeconfig: str, context: str) -> AsyncIterator[ServerChecks]:
+    """Checks against the cluster of a kubeconfig. `CheckError` when it cannot be reached or has no JobSets."""
+    try:
+        transport = HttpTransport(await load(kubeconfig or None, context or None), user_agent=user_agent())
+    except KubeError as error:
+        raise CheckError(str(error)) from error
+    try:
+        client = Client(transport)
+        await _has_jobsets(client)
+        yield ServerChecks(client)
+    finally:
+        await transport.close()
+
+
+async def _has_jobsets(client: Client) -> None:
+    path = f"/apis/{GROUP}/{VERSION}"
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            await client.raw(path)
+    except NotFound as error:
+        raise CheckError(f"the cluster does not serve JobSets ({path}): apply manifests/install.yaml first") from error
+    except (KubeError, TimeoutError) as error:
+        raise CheckError(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"the API server did not answer within {TIMEOUT:g} s"
+    return str(error)

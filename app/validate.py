@@ -1,0 +1,95 @@
+"""`jobset validate`: checks manifests as the webhook would, before they are sent. Reads, asks, writes a report.
+
+Exit codes: 0 good (warnings are allowed), 1 faults, 2 the check could not be made, or not of everything.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+from api.features import FeatureGates
+from app.checks import CheckError, Checks, placed
+from app.documents import Document
+from app.findings import Report, write_json, write_text
+from app.manifest_files import Inputs
+from app.sarif import sarif
+
+if TYPE_CHECKING:
+    from app.server_checks import ServerChecks
+
+OUTPUTS = ("text", "json", "sarif")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to check and how to say it. `server` asks the cluster of `kubeconfig` and `context` as well."""
+
+    names: Sequence[str]
+    gates: FeatureGates
+    recursive: bool = False
+    namespace: str = ""
+    output: str = "text"
+    strict: bool = False
+    server: bool = False
+    kubeconfig: str = ""
+    context: str = ""
+
+
+def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> int:
+    """Check, write the report to `out` and problems to `err`; gives the exit code."""
+    report = asyncio.run(checked(options))
+    if options.output == "json":
+        write_json(report, out)
+    elif options.output == "sarif":
+        json.dump(sarif(report), out, indent=2)
+        out.write("\n")
+    else:
+        write_text(report.findings, out, color=color)
+        if report.hidden:
+            out.write(f"and {report.hidden} more\n")
+        out.write(f"{report.summary}\n")
+    err.writelines(f"jobset validate: {problem}\n" for problem in report.problems)
+    if report.problems:
+        return 2
+    return 1 if report.errors or (options.strict and report.warnings) else 0
+
+
+async def checked(options: Options) -> Report:
+    """Everything that was found."""
+    report = Report()
+    inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
+    checks = Checks(options.gates, options.namespace)
+    try:
+        async with _server(options) as server:
+            for document in inputs.jobsets():
+                await _check(document, checks, server, report)
+    except CheckError as error:
+        report.problems.append(str(error))
+    report.files, report.others = inputs.files, inputs.others
+    if not (report.jobsets or report.errors or report.problems):
+        report.problems.append(f"no JobSet found in what -f names ({report.summary.partition(':')[0]})")
+    return report
+
+
+@contextlib.asynccontextmanager
+async def _server(options: Options) -> AsyncIterator["ServerChecks | None"]:
+    if not options.server:
+        yield None
+        return
+    from app.server_checks import connected  # noqa: PLC0415 (a second of imports that offline checks need not pay)
+
+    async with connected(options.kubeconfig, options.context) as server:
+        yield server
+
+
+async def _check(document: Document, checks: Checks, server: "ServerChecks | None", report: Report) -> None:
+    if document.broken or not isinstance(document.value, dict):
+        report.add(placed(document))
+        return
+    report.jobsets += 1
+    sent = checks.sent(document.value)
+    findings = checks.create(sent) if server is None else await server.check(checks, sent)
+    report.add(placed(document, findings))

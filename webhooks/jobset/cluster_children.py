@@ -95,10 +95,11 @@ class ChildJob:
 
 
 def _spelled(parts: Parts) -> Parts:
-    """The API server leaves `metadata` out of some places in a pod template."""
+    """The place below a Job template; the API server leaves `metadata` out of some places in a pod template."""
     if parts[:2] == ("spec", "template") and parts[2:3] in {("labels",), ("annotations",)}:
         return ("spec", "template", "metadata", *parts[2:])
-    return parts if parts[:1] in {("spec",), ("metadata",)} else ()
+    known = parts[:1] == ("spec",) or parts[:2] in {("metadata", "labels"), ("metadata", "annotations")}
+    return parts if known else ()
 
 
 def replicated_job(index: int) -> Path:

@@ -164,7 +164,7 @@ def _follows(child: ChildJob, cause: Cause, places: set[str]) -> bool:
     """Whether this is but a consequence of another fault: of a selector, of a volume that is refused itself."""
     if cause.message.endswith("`selector` does not match template `labels`"):
         return "spec.selector" in places
-    return cause.reason == "FieldValueNotFound" and _first_quoted(cause.message) in _volumes(child)
+    return cause.message.startswith("Not found: ") and _first_quoted(cause.message) in _volumes(child)
 
 
 def _job_fault(child: ChildJob, cause: Cause) -> Iterator[FieldError]:

@@ -77,8 +77,16 @@ manifests: $(READY) ## Generate CRD, RBAC, webhook configurations and install.ya
 check-manifests: $(READY) ## Fail if the committed manifests differ from the generated ones
 	$(BIN)/python -m manifests --check
 
+.PHONY: docs
+docs: $(READY) ## Generate docs/errors.md from the rules of admission
+	$(BIN)/python -m app.reference
+
+.PHONY: check-docs
+check-docs: $(READY) ## Fail if docs/errors.md differs from the generated one
+	$(BIN)/python -m app.reference --check
+
 .PHONY: ci
-ci: lint typecheck check-manifests test ## What .ci/run runs
+ci: lint typecheck check-manifests check-docs test ## What .ci/run runs
 
 .PHONY: install
 install: $(READY) ## Install into the cluster of KUBECONFIG

@@ -64,7 +64,7 @@ LIST = Rule(
     id="immutable-replicated-jobs",
     type=ErrorType.INVALID,
     message=_IMMUTABLE,
-    fix="ReplicatedJobs can be neither added, removed, renamed nor reordered; they are {known}: create a new JobSet",
+    fix="ReplicatedJobs can be neither added, removed, renamed nor reordered; they are {names_that_exist}: create a new JobSet",
     source="behaviour 3.3 step C",
 )
 DEPENDS_ON = Rule(
@@ -191,7 +191,7 @@ def _replicated_jobs(old: JSON, new: JSON, changes: Sequence[_Change], gates: Fe
     before, after = ([dig(r, "name") for r in dig(js, "spec", "replicatedJobs") or []] for js in (old, new))
     if before != after:
         path, known = SPEC.at("replicatedJobs"), ", ".join(map(str, before[:MAX_PLACES]))
-        yield LIST.at(path, after, known=known)
+        yield LIST.at(path, after, names_that_exist=known)
     suspended = dig(old, "spec", "suspend") is True or dig(new, "spec", "suspend") is True
     for change in changes:
         elastic = gates["ElasticJobSet"] and change.elastic

@@ -16,7 +16,7 @@ UNKNOWN = Rule(
     id="coordinator-replicated-job",
     type=ErrorType.INVALID,
     message="coordinator replicatedJob {name} does not exist",
-    fix="{known}",
+    fix="{names_that_exist}",
     source="behaviour 3.2 row 8a",
 )
 JOB_INDEX = Rule(
@@ -67,7 +67,7 @@ def coordinator(subject: Subject) -> Iterator[FieldError]:
     entry = subject.by_name.get(at.replicated_job)
     if entry is None:
         known = did_you_mean(at.replicated_job, subject.names, what="the ReplicatedJobs are")
-        yield UNKNOWN.at(PATH.at("replicatedJob"), at.replicated_job, name=at.replicated_job, known=known)
+        yield UNKNOWN.at(PATH.at("replicatedJob"), at.replicated_job, name=at.replicated_job, names_that_exist=known)
     else:
         yield from _pod(entry, at)
     endpoint = coordinator_endpoint(subject.js) or ""

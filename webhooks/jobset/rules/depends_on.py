@@ -43,7 +43,7 @@ UNKNOWN = Rule(
     id="depends-on-unknown",
     type=ErrorType.INVALID,
     message=_CANNOT,
-    fix="there is none of that name; {known}",
+    fix="there is none of that name; {names_that_exist}",
     source="behaviour 3.2 row 5e",
 )
 NEVER_COMPLETES = Rule(
@@ -89,7 +89,7 @@ def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         other = subject.by_name.get(item.name)
         if other is None:
             known = did_you_mean(item.name, (n for n in subject.names if n != name), what="the others are")
-            yield UNKNOWN.at(path, item.name, name=name, wanted=item.name, known=known)
+            yield UNKNOWN.at(path, item.name, name=name, wanted=item.name, names_that_exist=known)
         elif item.name == name:
             yield ITSELF.at(path, item.name, name=name, wanted=item.name)
         elif other.index >= entry.index:

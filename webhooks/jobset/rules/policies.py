@@ -32,7 +32,7 @@ SUCCESS_TARGET = Rule(
     id="success-policy-target",
     type=ErrorType.INVALID,
     message="invalid replicatedJob name '{name}' does not appear in .spec.ReplicatedJobs",
-    fix="{known}",
+    fix="{names_that_exist}",
     source="behaviour 3.2 row 6",
 )
 SUCCESS_NEVER = Rule(
@@ -88,14 +88,14 @@ TARGET = Rule(
     id="failure-rule-target",
     type=ErrorType.INVALID,
     message="invalid replicatedJob name '{name}' in failure policy does not appear in .spec.ReplicatedJobs",
-    fix="{known}",
+    fix="{names_that_exist}",
     source="behaviour 3.2 row 7e",
 )
 REASON = Rule(
     id="failure-rule-reason",
     type=ErrorType.INVALID,
     message="invalid job failure reason '{reason}' in failure policy is not a recognized job failure reason",
-    fix="{known}",
+    fix="{names_that_exist}",
     source="behaviour 3.2 row 7f",
 )
 NAMES_UNIQUE = Rule(
@@ -190,7 +190,7 @@ def _reasons(path: Path, reasons: Iterable[str]) -> Iterator[FieldError]:
     for k, reason in enumerate(reasons):
         if reason not in JOB_FAILURE_REASONS:
             known = did_you_mean(reason, JOB_FAILURE_REASONS, what="the reasons are")
-            yield REASON.at(path.at(k), reason, reason=reason, known=known)
+            yield REASON.at(path.at(k), reason, reason=reason, names_that_exist=known)
 
 
 def _repeated_names(rules: Iterable[FailurePolicyRule]) -> Iterator[FieldError]:
@@ -206,7 +206,7 @@ def _unknown(subject: Subject, rule: Rule, targets: Iterable[str], path: Path) -
     for k, target in enumerate(targets):
         if target not in subject.by_name:
             known = did_you_mean(target, subject.names, what="the ReplicatedJobs are")
-            yield rule.at(path.at(k), target, name=target, known=known)
+            yield rule.at(path.at(k), target, name=target, names_that_exist=known)
 
 
 def rules_can_match(subject: Subject) -> Iterator[FieldError]:

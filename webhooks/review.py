@@ -17,6 +17,9 @@ _VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 MAX_BODY = 7 * 1024 * 1024
 """Bytes of a review that are read."""
 
+_MAX_REASON = 200
+"""Characters: the reason may quote a key or a kind of any length."""
+
 
 class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """admission.k8s.io AdmissionRequest, the fields in use. Objects are raw JSON; null on the side that is none."""
@@ -80,7 +83,7 @@ def decode_review(body: bytes) -> Review:
     except RecursionError:
         raise BadReviewError("the AdmissionReview is nested too deeply") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadReviewError(f"cannot read the AdmissionReview: {error}", _version(body)) from None
+        raise BadReviewError(f"cannot read the AdmissionReview: {str(error)[:_MAX_REASON]}", _version(body)) from None
     if not review.request.uid:
         raise BadReviewError("cannot read the AdmissionReview: request.uid is empty", review.api_version)
     return review

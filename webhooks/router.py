@@ -6,14 +6,17 @@ page, and because memory must stay bounded whatever is sent. Nothing of a body i
 
 import asyncio
 import logging
+import re
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from fastapi import FastAPI, Request, Response
 from starlette.requests import ClientDisconnect
 
+from webhooks.offload import compute, is_large
 from webhooks.review import (
     MAX_BODY,
     AdmissionResponse,
@@ -30,8 +33,16 @@ log = logging.getLogger(__name__)
 BODY_TIMEOUT = 10.0
 """Seconds in which the whole body has to arrive: the API server gives up on us after as long."""
 
+LARGE = 256 * 1024
+"""Bytes from which a review is large. Ten times what people write; work on less holds others up for milliseconds."""
+
+LARGE_AT_ONCE = 2
+"""Large reviews that are held at once, some 100 MiB each at worst; the senders of others wait."""
+
 _DISCARD = 4 * MAX_BODY
 """Bytes that are read and thrown away to let a sender of too much finish and hear the answer."""
+
+_UID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -54,87 +65,130 @@ class _RefusedError(Exception):
         self.close = close
 
 
+@dataclass(slots=True)
+class _Place:
+    """One request's place among the few large ones, if it turns out to be large."""
+
+    places: asyncio.Semaphore
+    waiting: bool = False
+    taken: bool = False
+
+    async def take(self) -> None:
+        """Wait until a large review may be held; from then on its work is done beside the event loop."""
+        if not self.taken:
+            self.waiting = True
+            await self.places.acquire()
+            self.waiting, self.taken = False, True
+            is_large.set(True)
+
+    def leave(self) -> None:
+        if self.taken:
+            self.taken = False
+            self.places.release()
+
+
 def create_app(handlers: Mapping[str, Handler], *, metrics: WebhookMetrics | None = None) -> FastAPI:
     """Serve each handler by POST at its path. The app has no lifespan and no pages of its own."""
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    places = asyncio.Semaphore(LARGE_AT_ONCE)
     for path, handler in handlers.items():
-        app.add_api_route(path, _endpoint(path, handler, metrics), methods=["POST"], response_model=None)
+        # A plain route: there is nothing for FastAPI to inject, and finding that out costs a tenth of a request.
+        app.add_route(path, _endpoint(path, handler, places, metrics), methods=["POST"])
     return app
 
 
-def _endpoint(path: str, handler: Handler, metrics: WebhookMetrics | None) -> Endpoint:
+def _endpoint(path: str, handler: Handler, places: asyncio.Semaphore, metrics: WebhookMetrics | None) -> Endpoint:
     async def serve(request: Request) -> Response:
         begun = time.perf_counter()
         if metrics:
             metrics.started(path)
         code = 500
+        place = _Place(places)
+        is_large.set(False)  # a task may inherit the context of the connection's last request
         try:
-            answer, http = await _answer(request, path, handler)
-            code = answer.code
+            code, http = await _answer(request, path, handler, place)
             return http
         finally:
+            place.leave()
             if metrics:
                 metrics.finished(path, code, time.perf_counter() - begun)
 
     return serve
 
 
-async def _answer(request: Request, path: str, handler: Handler) -> tuple[AdmissionResponse, Response]:
-    uid, version, close = "", "admission.k8s.io/v1", False
+async def _answer(request: Request, path: str, handler: Handler, place: _Place) -> tuple[int, Response]:
+    """The code inside the answer, and the answer."""
+    version, headers = "admission.k8s.io/v1", None
     try:
-        review = await _review(request)
-        uid, version = review.request.uid, review.api_version
-        answer = await _handle(path, handler, review)
+        review = await _review(request, place)
+        code, body = await _handle(path, handler, review)
     except _RefusedError as refused:
-        answer, close = refused.response, refused.close
+        code, body = refused.response.code, encode_review(refused.response, uid="", api_version=version)
+        headers = {"connection": "close"} if refused.close else None
     except BadReviewError as error:
-        answer, version = denied(400, "BadRequest", str(error)), error.api_version
-    headers = {"connection": "close"} if close else None
-    body = encode_review(answer, uid=uid, api_version=version)
-    return answer, Response(body, media_type="application/json", headers=headers)
+        answer = denied(400, "BadRequest", str(error))
+        code, body = answer.code, encode_review(answer, uid="", api_version=error.api_version)
+    return code, Response(body, media_type="application/json", headers=headers)
 
 
-async def _review(request: Request) -> Review:
+async def _review(request: Request, place: _Place) -> Review:
     content_type = request.headers.get("content-type", "")
     if content_type.partition(";")[0].strip().lower() != "application/json":
         raise _RefusedError(denied(400, "BadRequest", "Content-Type must be application/json"), close=True)
     try:
         async with asyncio.timeout(BODY_TIMEOUT):
-            body = await _body(request)
+            body = await _body(request, place)
     except TimeoutError:
-        message = f"the request body did not arrive within {BODY_TIMEOUT:g} s"
-        raise _RefusedError(denied(408, "Timeout", message), close=True) from None
+        raise _RefusedError(_late(place), close=True) from None
     except ClientDisconnect:
         raise _RefusedError(denied(400, "BadRequest", "the client went away"), close=True) from None
-    return decode_review(body)
+    return await compute(decode_review, body)
 
 
-async def _body(request: Request) -> bytes:
+def _late(place: _Place) -> AdmissionResponse:
+    if place.waiting:
+        message = f"other reviews of more than {LARGE} bytes are being worked on: try again"
+        return denied(429, "TooManyRequests", message)
+    return denied(408, "Timeout", f"the request body did not arrive within {BODY_TIMEOUT:g} s")
+
+
+async def _body(request: Request, place: _Place) -> bytes:
     """The body, held up to the limit; what is beyond is dropped as it comes."""
     chunks: list[bytes] = []
     size = 0
+    declared = request.headers.get("content-length", "")
+    hold = not (declared.isdecimal() and int(declared[:20]) > MAX_BODY)
     async for chunk in request.stream():
         size += len(chunk)
-        if size <= MAX_BODY:
-            chunks.append(chunk)
-        else:
+        hold = hold and size <= MAX_BODY
+        if not hold:
             chunks.clear()
+            place.leave()
+        else:
+            chunks.append(chunk)
+            if size > LARGE:
+                await place.take()
         if size > _DISCARD:
             break
-    if size > MAX_BODY:
+    if not hold:
         message = f"the request body is larger than {MAX_BODY} bytes"
         raise _RefusedError(denied(413, "RequestEntityTooLarge", message), close=True)
     return b"".join(chunks)
 
 
-async def _handle(path: str, handler: Handler, review: Review) -> AdmissionResponse:
+async def _handle(path: str, handler: Handler, review: Review) -> tuple[int, bytes]:
+    """The code and the bytes of a handler's answer, or of the answer that it failed."""
+    uid, version = review.request.uid, review.api_version
     try:
-        return await handler(review.request)
+        answer = await handler(review.request)
+        return answer.code, await compute(encode_review, answer, uid=uid, api_version=version)
     except RecursionError:
-        return denied(400, "BadRequest", "the object is nested too deeply")
+        answer = denied(400, "BadRequest", "the object is nested too deeply")
     except Exception as error:  # noqa: BLE001 -- the boundary: any fault of ours is an answer too
         # The text of an exception may quote the object: its type and place are enough to find the fault.
         frame = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{frame.name}:{frame.lineno}"
-        log.error("webhook failed path=%s uid=%s error=%s at=%s", path, review.request.uid, type(error).__name__, where)  # noqa: TRY400 -- see above
-        return denied(500, "InternalError", f"internal error ({type(error).__name__}) in webhook {path}")
+        shown = uid if _UID.fullmatch(uid) else "?"
+        log.error("webhook failed path=%s uid=%s error=%s at=%s", path, shown, type(error).__name__, where)  # noqa: TRY400 -- see above
+        answer = denied(500, "InternalError", f"internal error ({type(error).__name__}) in webhook {path}")
+    return answer.code, encode_review(answer, uid=uid, api_version=version)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 Message = MutableMapping[str, Any]
 App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
@@ -25,6 +26,15 @@ BACKLOG = 2048
 
 KEEP_ALIVE = 75
 """Seconds that an idle connection is kept: longer than the pauses between the API server's calls."""
+
+HEAD_TIMEOUT = 32.0
+"""Seconds in which request line and headers have to arrive on a connection; the Go JobSet waits as long."""
+
+MAX_HEAD = 64 * 1024
+"""Bytes of request line and headers; the API server sends some hundred, a token some thousand."""
+
+_MAX_FRAMING = 8
+"""Bytes of chunk framing for each byte of a body; the worst honest sender, one byte a chunk, needs five."""
 
 
 class BindError(OSError):
@@ -51,6 +61,9 @@ def _listen(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
+_HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
 class Server:
     """Serves `app` on a bound socket. `started` is set once it answers; `run` ends after `stop` or cancellation.
 
@@ -72,7 +85,7 @@ class Server:
         config = uvicorn.Config(
             app,
             interface="asgi3",
-            http="httptools",
+            http=_Protocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -102,6 +115,54 @@ class Server:
         finally:
             self._server.drop()
             self._listener.close()
+
+
+class _Protocol(HttpToolsProtocol):
+    """Hangs up on who sends a head too slowly or without end: uvicorn itself would wait and keep what came, for ever.
+
+    What a message has beside its body is counted, trailers and chunk extensions included.
+    """
+
+    _head_timer: asyncio.TimerHandle | None = None
+    _received = 0
+    _body = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_arrived()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += len(data)
+        super().data_received(data)
+        if self._received - self._body > MAX_HEAD + _MAX_FRAMING * self._body and not self.transport.is_closing():
+            self.transport.write(_HEAD_TOO_LARGE)
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        self._received = self._body = 0
+        self._await_head()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head_arrived()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._body += len(body)
+        super().on_body(body)
+
+    def _await_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_TIMEOUT, self.transport.close)
+
+    def _head_arrived(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
 
 class _Server(uvicorn.Server):

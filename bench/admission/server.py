@@ -1,8 +1,9 @@
 """One manager's admission server without a cluster, in a process of its own.
 
 `python -m bench.admission.server CORE CA_FILE`: the same app, server, TLS options, loop and metrics as in
-`app.manager`, which it also imports for the sake of an honest memory figure; only the certificate is made on the spot. Prints its port
-on one line, serves until standard input ends, then prints how many answers of which code it gave, as JSON.
+`app.manager`, which it also imports for the sake of an honest memory figure; only the certificate is made on the spot.
+Prints its port on one line, serves until standard input ends, then prints how many answers of which code it gave, as
+JSON.
 """
 
 from __future__ import annotations

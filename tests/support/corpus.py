@@ -121,3 +121,48 @@ def _is(finding: Finding, item: tuple[str, str, str]) -> bool:
     path, reason, text = item
     same = path == finding.path and reason == finding.reason
     return same and all(fragment in text for fragment in finding.contains)
+
+
+_DEFAULTS: dict[str, Any] = {
+    "spec.successPolicy": {"operator": "All"},
+    "spec.startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+    "spec.network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+    "spec.network.enableDNSHostnames": True,
+    "spec.network.publishNotReadyAddresses": True,
+    "spec.failurePolicy.restartStrategy": "Recreate",
+    "spec.failurePolicy.rules[].name": "failurePolicyRule{}",
+    "spec.replicatedJobs[].replicas": 1,
+    "spec.replicatedJobs[].groupName": "default",
+    "spec.replicatedJobs[].template.spec.completionMode": "Indexed",
+    "spec.replicatedJobs[].template.spec.template.spec.restartPolicy": "OnFailure",
+    "spec.volumeClaimPolicies[].retentionPolicy": {"whenDeleted": "Delete"},
+    "spec.volumeClaimPolicies[].retentionPolicy.whenDeleted": "Delete",
+}
+"""Behaviour 1.2 and 2, by place; `{}` is the index of the item."""
+_POD_DEFAULTS = (("ports[].protocol", "TCP"), ("grpc.service", ""), ("fileKeyRef.optional", False))
+"""Those of the schema inside pod templates, by the end of the place."""
+
+
+def without_defaults(stored: Any, given: Any, place: str = "", index: int = 0) -> Any:
+    """A stored value without the documented defaults of what the manifest leaves open (absent or null)."""
+    if isinstance(stored, list) and isinstance(given, list):
+        pairs = enumerate(zip(stored, given, strict=False))
+        kept = [without_defaults(item, other, f"{place}[]", i) for i, (item, other) in pairs]
+        return [*kept, *stored[len(kept) :]]
+    if not isinstance(stored, dict):
+        return stored
+    given = given if isinstance(given, dict) else {}
+    return {
+        name: without_defaults(member, given.get(name), inner, index)
+        for name, member in stored.items()
+        if not _is_default(inner := f"{place}.{name}".lstrip("."), member, index) or given.get(name) is not None
+    }
+
+
+def _is_default(place: str, value: Any, index: int) -> bool:
+    default = _DEFAULTS.get(place)
+    if isinstance(default, str):
+        default = default.format(index)
+    return (default is not None and value == default) or any(
+        place.endswith(end) and value == default for end, default in _POD_DEFAULTS
+    )

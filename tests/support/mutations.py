@@ -17,7 +17,6 @@ from manifests.definition import crd
 
 JSON = dict[str, Any]
 SCHEMA: JSON = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-TRAINING = Path(__file__).parents[1] / "manifests" / "data" / "training.yaml"
 VALUES = (
     None, True, False, 0, -1, 3, 80, 1.5, 2.0, 2**31, -(2**31) - 1, 2**63, -(2**63), 10**30, "", "x", "3", "TCP", "1GB",
     "2Gi", "All", "Ready", "name", "2026-01-31T12:00:00Z", "2026-01-31", [], ["x"], [None], [1, 1], [{}, {}], {}, {"a": 1},
@@ -25,10 +24,12 @@ VALUES = (
 )  # fmt: skip
 
 
+_TRAINING: JSON = yaml.safe_load((Path(__file__).parents[1] / "manifests" / "data" / "training.yaml").read_text())
+
+
 def training() -> JSON:
     """A good JobSet that has most of the fields there are."""
-    loaded: JSON = yaml.safe_load(TRAINING.read_text())
-    return loaded
+    return copy.deepcopy(_TRAINING)
 
 
 def dig(tree: Any, keys: tuple[str | int, ...]) -> Any:

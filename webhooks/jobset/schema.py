@@ -30,13 +30,12 @@ class Schema:
 
     def __init__(self, schema: JSON) -> None:
         _check(schema, "")
-        spec = {name: node for name, node in schema["properties"].items() if name != "status"}
-        self._whole = schema
-        self._checked = {**schema, "properties": spec}
+        members = {name: node for name, node in schema["properties"].items() if name != "status"}
+        self._schema = {**schema, "properties": members}
         self._is_valid = jsonschema_rs.Draft202012Validator(
-            _json_schema(self._checked), pattern_options=jsonschema_rs.RegexOptions()
+            _json_schema(self._schema), pattern_options=jsonschema_rs.RegexOptions()
         ).is_valid
-        self._is_unique = _uniqueness(self._checked) or (lambda _: True)
+        self._is_unique = _uniqueness(self._schema) or (lambda _: True)
         self._unknown = UnknownFields(schema)
 
     def faults(self, obj: JSON) -> list[FieldError]:
@@ -50,7 +49,7 @@ class Schema:
         except ValueError:  # nested deeper than the library goes, or a text that is no Unicode
             pass
         walk = Walk()
-        walk.mended(obj, self._checked)
+        walk.mended(obj, self._schema)
         return walk.faults
 
     def unknown(self, obj: JSON) -> list[FieldError]:
@@ -61,12 +60,11 @@ class Schema:
         """The object without what is wrong in it, as far as that leaves something to look at; shares what is right.
 
         A wrong member is removed, and given the plainest value of its type where it must be there; so is a wrong item.
-        Unsupported values, duplicates and items that are too many stay. Includes `status`.
+        Unsupported values, duplicates and items that are too many stay.
         """
-        if not faults and "status" not in obj:
+        if not faults:
             return obj
-        mended: JSON = Walk().mended(obj, self._whole)
-        return obj if mended is obj else {"metadata": {}, "spec": {}, **mended}
+        return {"metadata": {}, "spec": {}, **Walk().mended(obj, self._schema)}
 
 
 def _check(node: JSON, path: str) -> None:

@@ -80,6 +80,7 @@ class Walk:
         """The value with everything wrong taken out of it or set to its plainest value; itself where it is right.
 
         Unsupported values, items that are too many, and duplicates stay. The plainest value where nothing can be kept.
+        A whole number that was written as 2.0 becomes 2.
         """
         try:
             mended = self._visit(value, node, ())
@@ -128,8 +129,8 @@ class Walk:
         if limit is not None and len(value) > limit:
             self._report(words.MAX_ITEMS.at, path, len(value), limit=limit, surplus=len(value) - limit)
         items = node["items"]
-        mended = [self._visit(item, items, (*path, i)) for i, item in enumerate(value)]
         self._duplicates(value, node, path)
+        mended = [self._visit(item, items, (*path, i)) for i, item in enumerate(value)]
         if all(new is old for new, old in zip(mended, value, strict=True)):
             return value
         return [zero(items) if item is _GONE else item for item in mended]
@@ -173,7 +174,7 @@ class Walk:
         elif value < node.get("minimum", low):
             self._report(words.MINIMUM.at, path, value, minimum=node["minimum"])
         else:
-            return value
+            return int(value)
         return _GONE
 
 

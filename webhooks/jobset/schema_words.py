@@ -6,7 +6,7 @@ helpful ones, so that an answer reads the same whoever gives it.
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from api.field import ErrorType, FieldError, Layer, Path, Rule, quote, render_value
@@ -52,7 +52,15 @@ _NAMES = {
     list: "array",
     dict: "object",
 }
-_IS = {"string": "a string", "integer": "an integer", "number": "a number", "array": "an array", "object": "an object"}
+_IS = {
+    "null": "null",
+    "boolean": "a boolean",
+    "integer": "an integer",
+    "number": "a number",
+    "string": "a string",
+    "array": "an array",
+    "object": "an object",
+}
 _LIKE = {
     "string": "a text",
     "integer": "a whole number",
@@ -62,6 +70,7 @@ _LIKE = {
     "object": "an object",
 }
 _TRUE, _FALSE = {"true", "yes", "on", "y", "1"}, {"false", "no", "off", "n", "0"}
+_LONGEST_QUANTITY = 30
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,18}\s*", re.ASCII)
 
 
@@ -75,7 +84,7 @@ def type_name(value: Any) -> str:
 def wrong_type(path: Path, value: Any, node: JSON) -> FieldError:
     wanted = "integer or string" if INT_OR_STRING in node else node["type"]
     found = type_name(value)
-    return TYPE.at(path, value, wanted=wanted, found=_IS.get(found, found), how=_how(value, node))
+    return TYPE.at(path, value, wanted=wanted, found=_IS[found], how=_how(value, node))
 
 
 def _how(value: Any, node: JSON) -> str:
@@ -95,7 +104,7 @@ def _how_integer(value: Any) -> str:
 
 
 def _how_boolean(value: Any) -> str:
-    text = render_value(value).strip('"').lower()
+    text = _shown(value).lower()
     for word, texts in (("true", _TRUE), ("false", _FALSE)):
         if text in texts:
             return f"{word} without quotes" if text == word else word
@@ -105,7 +114,17 @@ def _how_boolean(value: Any) -> str:
 def _how_text(value: Any) -> str:
     if isinstance(value, list | dict):
         return _LIKE["string"]
-    return f'it in quotes: "{render_value(value)}"'
+    return f'it in quotes: "{_shown(value)}"'
+
+
+def _shown(value: Any) -> str:
+    """A scalar as it stands in a manifest; an ellipsis for anything else."""
+    if isinstance(value, str):
+        return value
+    try:
+        return "..." if isinstance(value, list | dict) else render_value(value)
+    except ValueError:  # more digits than Python writes
+        return "..."
 
 
 def _how_list(value: Any, node: JSON) -> str:
@@ -117,7 +136,8 @@ def _how_list(value: Any, node: JSON) -> str:
         return 'it as a list: put "- " before its first field'
     if items.get("type") == "object":
         return f'it as a list of objects: every item starts with "- {key}: "' if key else "it as a list of objects"
-    return f"it as a list: [{render_value(value)}]"
+    shown = quote(value) if isinstance(value, str) else _shown(value)
+    return f"it as a list: [{shown}]"
 
 
 def _how_object(value: Any) -> str:
@@ -154,29 +174,29 @@ def _listed(values: Sequence[str]) -> str:
     return ", ".join(quote(value) for value in values)
 
 
-_UNIT = re.compile(r"([0-9.]+)\s*([a-z]*)", re.ASCII | re.IGNORECASE)
-_UNITS = {"k": "k", "kb": "k", "ki": "Ki", "kib": "Ki", "cpu": "", "core": "", "cores": ""} | {
-    spelling: unit.capitalize()
-    for letter in "mgtpe"
-    for spelling, unit in (
-        (f"{letter}b", letter),
-        (f"{letter}i", f"{letter}i"),
-        (f"{letter}ib", f"{letter}i"),
-        (letter, letter),
-    )
+_QUANTITY = re.compile(r"([0-9.]+)\s*([a-z]+)", re.ASCII | re.IGNORECASE)
+_UNITS = {"cpu": "", "cpus": "", "core": "", "cores": "", "kb": "k", "kib": "Ki", "ki": "Ki"} | {
+    f"{letter}{rest}".lower(): letter + rest.removesuffix("B") for letter in "MGTPE" for rest in ("", "B", "i", "iB")
 }
 
 
 def wrong_text(path: Path, value: str, node: JSON) -> FieldError:
     """For a text that its node's pattern or format does not allow."""
     if INT_OR_STRING in node:
-        found = _UNIT.fullmatch(value.strip()[:50])
-        unit = _UNITS.get(found[2].lower()) if found else None
-        guess = f"; did you mean {quote(found[1] + unit)}?" if found and unit is not None else ""
-        return QUANTITY.at(path, value, guess=guess)
+        likely = next((text for text in _likely_quantities(value) if re.search(node["pattern"], text)), "")
+        return QUANTITY.at(path, value, guess=f"; did you mean {quote(likely)}?" if likely else "")
     if node.get("format") == "date-time":
         return DATE_TIME.at(path, value)
     return PATTERN.at(path, value, pattern=node["pattern"])
+
+
+def _likely_quantities(text: str) -> Iterator[str]:
+    found = _QUANTITY.fullmatch(text.strip()) if len(text) <= _LONGEST_QUANTITY else None
+    if found:
+        number, unit = found.groups()
+        yield number + unit
+        if unit.lower() in _UNITS:
+            yield number + _UNITS[unit.lower()]
 
 
 def duplicate(item: Path, first: int, keys: Mapping[str, Any]) -> FieldError:

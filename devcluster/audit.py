@@ -23,6 +23,7 @@ class Call:
     user: str
     agent: str
     code: int
+    dry_run: bool
 
 
 def calls(path: Path, start: int = 0) -> Iterator[Call]:
@@ -56,4 +57,5 @@ def _call(event: dict[str, Any]) -> Call:
         user=event["user"].get("username", ""),
         agent=event.get("userAgent", ""),
         code=event.get("responseStatus", {}).get("code", 0),
+        dry_run="dryRun=" in event.get("requestURI", "").partition("?")[2],
     )

@@ -158,11 +158,27 @@ def test_a_foreign_job_of_our_name_is_named_in_an_event(sets):
     wait_for(lambda: sets.counts().get("ready") == 1, what="the other Job runs all the same, and is counted")
 
 
-def test_a_template_that_the_server_refuses_is_explained_and_counted(sets):
+def test_a_template_that_cannot_work_is_refused_before_it_is_stored(sets):
     broken = group(replicas=12, pod={"restartPolicy": "Always"})
-    sets.apply(manifest(broken))
+    args = ("apply", "-f", "-")
+    text = kubectl(sets.cluster, *args, namespace=sets.namespace, stdin=json.dumps(manifest(broken)), check=False)
+    assert 'spec.replicatedJobs[0].template.spec.template.spec.restartPolicy: Required value: valid values: "On' in text
+    assert sets.get() is None
+
+
+def test_jobs_that_the_server_refuses_are_explained_and_counted(sets):
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "none"},
+        "spec": {"hard": {"count/jobs.batch": "0"}},
+    }
+    kubectl(sets.cluster, "apply", "-f", "-", namespace=sets.namespace, stdin=json.dumps(quota))
+    args = ("get", "resourcequota", "none", "-o", "jsonpath={.status.hard}")
+    wait_for(lambda: kubectl(sets.cluster, *args, namespace=sets.namespace), what="the quota")
+    sets.apply(manifest(group(replicas=12)))
     note = wait_for(lambda: [e[2] for e in sets.events() if e[1] == "JobCreationFailed"])[0]
     assert 'job "js-workers-0" creation failed with error' in note
-    assert "restartPolicy" in note
+    assert "exceeded quota: none" in note
     assert note.endswith(("more", "…"))
     wait_for(lambda: sets.counts() == dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0))

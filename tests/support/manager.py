@@ -49,10 +49,15 @@ class ManagerProcess:
         assert self._running is not None
         return self._running.log.read_text()
 
-    def calls(self, start: int, **match: Any) -> Counter[tuple[str, str, int]]:
-        """The manager's finished API calls since byte `start` of the audit log, by verb, resource and code."""
+    def calls(self, start: int, *, dry_run: bool = False, **match: Any) -> Counter[tuple[str, str, int]]:
+        """The manager's finished API calls since byte `start` of the audit log, by verb, resource and code.
+
+        Those that store something and those that only ask (dry runs) are counted apart.
+        """
         return Counter(
             (call.verb, call.resource, call.code)
             for call in audit.calls(self.cluster.audit_log, start)
-            if call.user == USER and all(getattr(call, key) == value for key, value in match.items())
+            if call.user == USER
+            and call.dry_run == dry_run
+            and all(getattr(call, key) == value for key, value in match.items())
         )

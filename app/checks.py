@@ -13,11 +13,11 @@ from api.features import FeatureGates
 from api.field import FieldError
 from api.meta import JSON
 from app.documents import Document
+from app.engine import engine
 from app.findings import Finding, located
 from app.object_checks import checked
 from manifests.definition import crd
-from webhooks.jobset.engine import Engine, Findings
-from webhooks.jobset.schema import Schema
+from webhooks.jobset.engine import Findings
 
 
 @cache
@@ -44,15 +44,14 @@ class Checks:
 
     def __init__(self, gates: FeatureGates, namespace: str = "") -> None:
         """`namespace` is the one asked for; it fills in where a manifest names none."""
-        self.schema = Schema(crd_schema())
-        self.engine = Engine(gates, self.schema)
+        self.engine = engine(gates)
         self.gates = gates
         self._namespace = namespace
 
     def sent(self, manifest: JSON) -> Sent:
         """What the API server makes of a manifest before anything else."""
         faults, obj = checked(manifest, self._namespace)
-        return Sent(with_defaults(obj, crd_schema()), (*faults, *self.schema.unknown(obj)))
+        return Sent(with_defaults(obj, crd_schema()), (*faults, *self.engine.schema.unknown(obj)))
 
     def create(self, sent: Sent) -> Findings:
         """Everything there is to say about a new JobSet."""

@@ -3,7 +3,6 @@
 Never raises, whatever the text: what cannot be read becomes a document that only has faults, and ends the text.
 """
 
-import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -28,7 +27,8 @@ _JSON_TOKEN = re.compile(
 )
 _JSON_WORDS = {"true": True, "false": False, "null": None}
 _JSON_START = re.compile(r"[ \t\r\n]*[{\[]")
-_BLANK = re.compile(r"[ \t\r\n]*\Z")
+_PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)*")
+"""Anchor and tag, which a parser takes for the beginning of what they belong to."""
 _TEMPLATE_HINT = (
     "{{ }} is a template (Helm, Argo): render it first, such as `helm template CHART | jobset validate -f -`"
 )
@@ -53,6 +53,9 @@ _HINTS = (
     ("did not find expected <document start>", "put `---` between documents"),
     ("expected '<document start>'", "put `---` between documents"),
     ("control characters", "remove the character"),
+    ("expected , or", "put a comma before it, or close the bracket"),
+    ("expected key", "write the key in double quotes"),
+    ("expected value", "write a value: text in double quotes, a number, true, false, null, { or ["),
 )
 
 
@@ -73,25 +76,41 @@ class Document:
 
 
 class _JsonError(Exception):
-    """The text is no JSON."""
+    """The text is no JSON, from this offset on; `expected` is what could stand there."""
+
+    def __init__(self, offset: int, expected: str) -> None:
+        super().__init__(expected)
+        self.offset = offset
+        self.expected = expected
 
 
 def documents(source: Source) -> Iterator[Document]:
     """The documents that hold something, in order."""
     number = offset = 0
-    if _JSON_START.match(source.text):
-        with contextlib.suppress(_JsonError):
-            while not _BLANK.match(source.text, offset):
-                builder = Builder()
-                try:
-                    offset = _json(source.text, offset, builder)
-                except BuildError as error:
-                    yield _broken(source, number + 1, error.span, str(error), error.fix)
-                    return
-                number += 1
-                yield _document(source, number, builder)
+    while _JSON_START.match(source.text, offset):
+        builder = Builder()
+        try:
+            offset = _json(source.text, offset, builder)
+        except BuildError as error:
+            yield _broken(source, number + 1, error.span, str(error), error.fix)
             return
+        except _JsonError as error:
+            yield from _json_like(source, offset, number, error)
+            return
+        number += 1
+        yield _document(source, number, builder)
     yield from _yaml_documents(source, offset, number)
+
+
+def _json_like(source: Source, offset: int, number: int, error: _JsonError) -> Iterator[Document]:
+    """YAML takes much that JSON does not, as does kubectl: comments, a comma too many. Else JSON's fault is told."""
+    for document in _yaml_documents(source, offset, number):
+        at = len(source.text) - len(source.text[error.offset :].lstrip())
+        if document.broken and document.number == number + 1 and source.text[at : at + 1] not in {"#", "]", "}"}:
+            problem = f"expected {error.expected}"
+            yield _broken(source, document.number, Span(at, at + 1), problem, _hint(problem, source, at))
+        else:
+            yield document
 
 
 def _document(source: Source, number: int, builder: Builder) -> Document:
@@ -128,7 +147,7 @@ def _yaml_documents(source: Source, base: int, number: int) -> Iterator[Document
                 if builder.root is not None and builder.root.value is not None:
                     yield _document(source, number, builder)
             else:
-                _feed(builder, event, base)
+                _feed(builder, event, text, base)
     except BuildError as error:
         yield _broken(source, number, error.span, str(error), error.fix)
     except yaml.MarkedYAMLError as error:
@@ -139,8 +158,11 @@ def _yaml_documents(source: Source, base: int, number: int) -> Iterator[Document
         yield _broken(source, max(number, 1), span, str(error.reason), _hint(str(error.reason), source, span.start))
 
 
-def _feed(builder: Builder, event: Any, base: int) -> None:
-    span = Span(base + event.start_mark.index, base + event.end_mark.index)
+def _feed(builder: Builder, event: Any, text: str, base: int) -> None:
+    start, end = event.start_mark.index, event.end_mark.index
+    if isinstance(event, yaml.NodeEvent) and not isinstance(event, yaml.AliasEvent):
+        start = min(end, _PROPERTIES.match(text, start).end())  # type: ignore[union-attr]  # matches anything
+    span = Span(base + start, base + end)
     if isinstance(event, yaml.CollectionEndEvent):
         builder.close(span.end)
     elif isinstance(event, yaml.AliasEvent):
@@ -154,7 +176,7 @@ def _feed(builder: Builder, event: Any, base: int) -> None:
 
 
 def _scalar(event: Any, span: Span) -> Any:
-    if event.tag is None or event.tag == "!":
+    if event.tag is None:
         return plain(event.value) if event.implicit[0] else event.value
     try:
         return tagged(event.value, event.tag)
@@ -164,6 +186,8 @@ def _scalar(event: Any, span: Span) -> Any:
 
 def _marked(error: Any, base: int) -> tuple[Span, str]:
     mark = error.problem_mark or error.context_mark
+    if error.context_mark and (error.context == "while scanning a simple key" or "end of stream" in str(error.problem)):
+        mark = error.context_mark  # the problem is only noticed far behind
     at = base + (mark.index if mark else 0)
     context = f" {error.context}" if error.context else ""
     return Span(at, at + 1), f"{error.problem or 'not YAML'}{context}"
@@ -190,11 +214,14 @@ def _json(text: str, offset: int, builder: Builder) -> int:
     while True:
         found = _JSON_TOKEN.match(text, offset)
         if found is None:
-            raise _JsonError
+            raise _JsonError(offset, expected)
         kind = found.lastindex or 0
         token, span, offset = found[kind], Span(*found.span(kind)), found.end()
         sort = token if kind == 1 else "string" if kind == 2 else "scalar"
-        expected = _json_step(builder, _NEXT.get((expected, sort), ""), stack, (token, span))
+        action = _NEXT.get((expected, sort))
+        if action is None:
+            raise _JsonError(span.start, expected)
+        expected = _json_step(builder, action, stack, (token, span))
         if not stack:
             return offset
 
@@ -226,12 +253,10 @@ def _json_step(builder: Builder, action: str, stack: list[str], token: tuple[str
         stack.append(text)
         return "key or }" if text == "{" else "value or ]"
     if action in {"key", "value"}:
-        builder.scalar(_json_scalar(text), span)
+        builder.scalar(_json_scalar(text, span.start), span)
     elif action.startswith("close"):
         builder.close(span.end)
         stack.pop()
-    elif not action:
-        raise _JsonError
     if action in {"key", "colon"}:
         return ":" if action == "key" else "value"
     if action.startswith("next"):
@@ -239,12 +264,12 @@ def _json_step(builder: Builder, action: str, stack: list[str], token: tuple[str
     return ", or }" if stack and stack[-1] == "{" else ", or ]"
 
 
-def _json_scalar(token: str) -> Any:
+def _json_scalar(token: str, start: int) -> Any:
     if token[0] == '"':
         try:
             text: str = json.loads(token)
         except ValueError as error:
-            raise _JsonError from error
+            raise _JsonError(start, "text without unknown escapes") from error
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if token in _JSON_WORDS:
         return _JSON_WORDS[token]

@@ -5,6 +5,7 @@ The JSON form is an interface (docs/validate.md): members are added, never renam
 
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
@@ -19,6 +20,8 @@ _LINE_WIDTH = 160
 """Characters of an offending line that are shown, around the place."""
 _COLORS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "note": "\x1b[1;36m"}
 _BOLD, _RESET, _GREEN = "\x1b[1m", "\x1b[0m", "\x1b[1;32m"
+NOTES = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed"}
+"""Rules that tell of what was not checked: neither faults nor warnings."""
 AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
 """Rules about a field that should not be there: the caret goes under its name."""
 
@@ -39,7 +42,9 @@ class Finding:
 
     @property
     def severity(self) -> str:
-        return "warning" if self.error.is_warning else "error"
+        if not self.error.is_warning:
+            return "error"
+        return "note" if self.rule in NOTES else "warning"
 
     @property
     def rule(self) -> str:
@@ -48,7 +53,9 @@ class Finding:
     @property
     def message(self) -> str:
         """The whole text: path, what is wrong, the way out."""
-        return str(self.error) if self.error.path.parts else self.error.body
+        error = self.error
+        text = f"{error.detail}; {error.fix}".removesuffix("; ") if error.is_warning else error.body
+        return f"{error.path}: {text}" if error.path.parts else text
 
     def json(self) -> dict[str, Any]:
         """The documented shape."""
@@ -66,7 +73,7 @@ class Finding:
             "type": self.error.type.text,
             "reason": self.error.type.value,
             "value": _scalar(self.error.value),
-            "message": self.error.complaint,
+            "message": self.error.detail if self.error.is_warning else self.error.complaint,
             "fix": self.error.fix,
             "layer": self.error.layer.value,
         }
@@ -129,6 +136,7 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     errors: int = 0
     warnings: int = 0
+    notes: int = 0
     jobsets: int = 0
     files: int = 0
     others: int = 0
@@ -136,27 +144,29 @@ class Report:
 
     def add(self, found: Sequence[Finding]) -> None:
         """Take findings in the order of their lines."""
-        warnings = sum(finding.error.is_warning for finding in found)
-        self.warnings += warnings
-        self.errors += len(found) - warnings
+        severities = Counter(finding.severity for finding in found)
+        self.errors += severities["error"]
+        self.warnings += severities["warning"]
+        self.notes += severities["note"]
         ordered = sorted(found, key=lambda finding: (finding.line, finding.column))
         self.findings += ordered[: MAX_FINDINGS - len(self.findings)]
 
     @property
     def hidden(self) -> int:
         """Findings that were only counted."""
-        return self.errors + self.warnings - len(self.findings)
+        return self.errors + self.warnings + self.notes - len(self.findings)
 
     @property
     def summary(self) -> str:
         """`3 files, 5 JobSets: 4 errors, 1 warning`."""
         seen = f"{_count(self.files, 'file')}, {_count(self.jobsets, 'JobSet')}"
         passed = f" ({_count(self.others, 'object')} of other kinds passed over)" if self.others else ""
-        return f"{seen}{passed}: {_count(self.errors, 'error')}, {_count(self.warnings, 'warning')}"
+        notes = f", {_count(self.notes, 'note')}" if self.notes else ""
+        return f"{seen}{passed}: {_count(self.errors, 'error')}, {_count(self.warnings, 'warning')}{notes}"
 
     def json(self) -> dict[str, Any]:
         """The documented shape."""
-        counts = {name: getattr(self, name) for name in ("files", "jobsets", "others", "errors", "warnings")}
+        counts = {name: getattr(self, name) for name in ("files", "jobsets", "others", "errors", "warnings", "notes")}
         return {**counts, "problems": self.problems, "findings": [finding.json() for finding in self.findings]}
 
 
@@ -167,7 +177,7 @@ def _count(number: int, noun: str) -> str:
 def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool) -> None:
     """Each finding as compilers do it: place, message, the line, a mark under the place."""
     for finding in findings:
-        where = f"{finding.file}:{finding.line}:{finding.column}:"
+        where = f"{printable(finding.file)}:{finding.line}:{finding.column}:"
         severity = f"{finding.severity}:"
         if color:
             where, severity = f"{_BOLD}{where}{_RESET}", f"{_COLORS[finding.severity]}{severity}{_RESET}"

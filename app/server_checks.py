@@ -20,6 +20,7 @@ from kube.errors import Forbidden, KubeError, NotFound
 from kube.resources import Resource
 from kube.transport import HttpTransport
 from webhooks.jobset.cluster import ClusterChecks
+from webhooks.jobset.cluster_faults import REFUSED
 from webhooks.jobset.engine import Findings
 
 TIMEOUT = 10.0
@@ -43,6 +44,15 @@ NOT_READABLE = Rule(
     ErrorType.INVALID,
     "whether this JobSet exists already is not known ({why}): checked as a new one",
     "ask for the right to get jobsets",
+    "API: RBAC",
+    Layer.CLUSTER,
+    Severity.WARNING,
+)
+NOT_ALLOWED = Rule(
+    "children-not-allowed",
+    ErrorType.INVALID,
+    "{what}; the manager may, so this is no fault",
+    "ask for the right to create them, to have them checked",
     "API: RBAC",
     Layer.CLUSTER,
     Severity.WARNING,
@@ -85,7 +95,7 @@ class ServerChecks:
             found = checks.update(stored, Sent(_continued(sent.object, stored), sent.faults))
             new = _within(found.object, namespace)
             more += await self._children.update(stored, new, found.errors, checks.gates)
-        return found.and_also(more)
+        return found.and_also(map(_not_a_fault, more))
 
     async def _stored(self, namespace: str, name: object) -> JSON | None:
         if not isinstance(name, str) or not name or "/" in name:
@@ -94,6 +104,14 @@ class ServerChecks:
             return await self._client.get(_JOBSETS, name, namespace=namespace, timeout=TIMEOUT)
         except NotFound:
             return None
+
+
+def _not_a_fault(error: FieldError) -> FieldError:
+    """A refusal for want of rights of the person who asks says nothing about the JobSet."""
+    subject, refused, why = error.detail.partition(" would be refused now: ")
+    if error.rule is not REFUSED or not why.startswith('User "') or not refused:
+        return error
+    return NOT_ALLOWED.at(error.path, error.value, what=f"{subject} not checked: you may not create them here")
 
 
 def _within(obj: JSON, namespace: str) -> JSON:

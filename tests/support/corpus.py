@@ -85,6 +85,11 @@ class Case:
     def named(self) -> bool:
         return "name" in self.manifest["metadata"]
 
+    @property
+    def nulls(self) -> bool:
+        """Whether it says null where it could say nothing."""
+        return bool(without_nulls(self.manifest) != self.manifest)
+
 
 def cases(folder: str) -> list[Case]:
     """All manifests of tests/manifests/`folder`, by name."""

@@ -1,0 +1,239 @@
+"""The corpus in tests/manifests through a real API server with our webhooks, as `kubectl apply` sends it.
+
+Everything is asked once, many at a time, by the fixture `world`; the tests look at what came back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from api.features import FeatureGates
+from api.semantic import semantically_equal
+from devcluster import rest
+from devcluster.assets import Sources
+from devcluster.cluster import Cluster, running
+from devcluster.components import ADMIN
+from devcluster.spec import ClusterSpec
+from tests.support.admission import admission
+from tests.support.cluster import new_namespace, request, wait_for
+from tests.support.corpus import JSON, Case, Finding, cases, differences, without_defaults
+
+GOOD, BAD = cases("good"), cases("bad")
+APPLY = "application/apply-patch+yaml"
+STRICT = "fieldValidation=Strict"
+WORKERS = 8
+
+
+def ids(case: Case) -> str:
+    return case.id
+
+
+def server_side(chosen: list[Case]) -> list[Case]:
+    """Those that can be applied server-side: there the API server refuses every null, which a create drops."""
+    return [case for case in chosen if case.named and not case.nulls]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the API server said: its Warning headers without their frame."""
+
+    status: int
+    body: JSON
+    warnings: tuple[str, ...]
+
+    @property
+    def causes(self) -> list[tuple[str, str, str]]:
+        """(field, reason, message) of each cause."""
+        causes = (self.body.get("details") or {}).get("causes") or ()
+        return [(cause.get("field", ""), cause.get("reason", ""), cause.get("message", "")) for cause in causes]
+
+
+@dataclass(frozen=True)
+class World:
+    """Answers by the case's id: to every create or update, and to every later apply of the good ones."""
+
+    first: dict[str, Answer] = field(default_factory=dict)
+    server_side: dict[str, list[Answer]] = field(default_factory=dict)
+    client_side: dict[str, list[int]] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> World:
+    """One API server; the webhooks are served twice, with the gates' defaults and with all of them on."""
+    world = World()
+    spec = ClusterSpec(name="corpus", profile="api")
+    folder = tmp_path_factory.mktemp("corpus")
+    with running(spec, sources=Sources(assets=binaries), state_root=folder) as cluster:
+        for gates in ({}, {"AllAlpha": True}):
+            with admission(cluster, FeatureGates(gates)), contextlib.closing(Asker(cluster, world)) as ask:
+                ask.wait_for_gates(on=bool(gates))
+                ask.everything([case for case in GOOD + BAD if case.gates == gates])
+    return world
+
+
+class Asker:
+    """Sends cases to the cluster and notes the answers; each kind of sending has a namespace of its own."""
+
+    def __init__(self, cluster: Cluster, world: World) -> None:
+        self.cluster, self.world = cluster, world
+        self.namespace, self.applied, self.by_kubectl = (new_namespace(cluster) for _ in range(3))
+        self.tls = rest.client_tls(cluster.plan.layout.pki, "ca", ADMIN)
+        self.own = threading.local()
+        self.connections: list[http.client.HTTPSConnection] = []
+
+    def close(self) -> None:
+        for connection in self.connections:
+            connection.close()
+
+    def wait_for_gates(self, *, on: bool) -> None:
+        """A webhook configuration takes a moment to reach the API server's admission chain."""
+        probe = next(case for case in GOOD if case.id == "in-place-restart").manifest
+        path = jobsets(self.namespace, query="dryRun=All")
+        wanted = 201 if on else 422
+        wait_for(lambda: request(self.cluster, "POST", path, probe)[0] == wanted, what="the webhooks")
+
+    def everything(self, chosen: list[Case]) -> None:
+        good = [case for case in chosen if case in GOOD]
+        with ThreadPoolExecutor(WORKERS) as pool:
+            by_kubectl = pool.submit(self.apply_by_kubectl, [case for case in good if case.named])
+            for case, answer in zip(chosen, pool.map(self.first, chosen), strict=True):
+                self.world.first[case.id] = answer
+            for case, answers in zip(applied := server_side(good), pool.map(self.apply, applied), strict=True):
+                self.world.server_side[case.id] = answers
+            by_kubectl.result()
+
+    def first(self, case: Case) -> Answer:
+        """Create it: good ones for good, bad ones as a dry run. An update changes what is created before."""
+        query = STRICT if case in GOOD else f"{STRICT}&dryRun=All"
+        new = case.manifest
+        if case.old is None:
+            return self.send("POST", jobsets(self.namespace, query=query), new)
+        old = self.send("POST", jobsets(self.namespace, query=STRICT), case.old)
+        assert old.status == 201, old.body
+        new["metadata"]["resourceVersion"] = old.body["metadata"]["resourceVersion"]
+        return self.send("PUT", jobsets(self.namespace, new["metadata"]["name"], query), new)
+
+    def apply(self, case: Case) -> list[Answer]:
+        """By server-side apply, three times, as two field managers in turn."""
+        body = case.manifest
+        name = body["metadata"]["name"]
+        paths = [jobsets(self.applied, name, f"{STRICT}&force=true&fieldManager={m}") for m in ("trainer", "other")]
+        return [self.send("PATCH", path, body, APPLY) for _ in range(3) for path in paths]
+
+    def apply_by_kubectl(self, named: list[Case]) -> None:
+        """By client-side apply, twice; the generation is noted after each."""
+        files = [part for case in named for part in ("-f", str(case.file))]
+        for _ in range(2):
+            kubectl(self.cluster, "--namespace", self.by_kubectl, "apply", *files)
+            listing = self.send("GET", jobsets(self.by_kubectl)).body["items"]
+            found = {item["metadata"]["name"]: item["metadata"]["generation"] for item in listing}
+            for case in named:
+                generation = found[case.manifest["metadata"]["name"]]
+                self.world.client_side.setdefault(case.id, []).append(generation)
+
+    def send(self, method: str, path: str, body: JSON | None = None, content: str = "application/json") -> Answer:
+        """On a connection of this thread's own."""
+        if not hasattr(self.own, "connection"):
+            port = self.cluster.plan.ports["kube-apiserver"]
+            self.own.connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=self.tls)
+            self.connections.append(self.own.connection)
+        headers = {"Content-Type": content, "Accept": "application/json"}
+        self.own.connection.request(method, path, json.dumps(body) if body is not None else None, headers)
+        response = self.own.connection.getresponse()
+        warnings = response.headers.get_all("Warning") or ()
+        texts = tuple(json.loads(text.removeprefix("299 - ")) for text in warnings)
+        return Answer(response.status, json.loads(response.read()), texts)
+
+
+def jobsets(namespace: str, name: str = "", query: str = "") -> str:
+    path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets"
+    return path + (f"/{name}" if name else "") + (f"?{query}" if query else "")
+
+
+def kubectl(cluster: Cluster, *args: str) -> None:
+    command = [cluster.kubectl, "--kubeconfig", cluster.kubeconfig, *args]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - the cluster's own kubectl
+    assert done.returncode == 0, done.stderr
+
+
+def about(warning: str, finding: Finding) -> bool:
+    """Whether a warning is the one expected; where the path is long, only its end is in the text."""
+    place, _, text = warning.partition(": ")
+    same = finding.path.endswith(place.removeprefix("...")) if place.startswith("...") else place == finding.path
+    return same and all(fragment in text for fragment in finding.contains)
+
+
+@pytest.mark.parametrize("case", BAD, ids=ids)
+def test_one_answer_names_every_mistake(world, case):
+    answer = world.first[case.id]
+    if case.first_answer == "api-server":
+        assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
+        for place in case.unknown:
+            assert f'unknown field "{place}"' in answer.body["message"]
+        return
+    assert differences(case.errors, answer.causes) == []
+    assert [place for place, _, _ in answer.causes] == [finding.path for finding in case.errors]
+    if case.errors:
+        assert (answer.status, answer.body["reason"]) == (422, "Invalid")
+        assert all(f"{place}: {text}" in answer.body["message"] for place, _, text in answer.causes)
+    else:
+        assert answer.status == 201, answer.body
+
+
+@pytest.mark.parametrize("case", GOOD + BAD, ids=ids)
+def test_what_is_odd_is_warned_about_and_nothing_else(world, case):
+    answer = world.first[case.id]
+    if case.first_answer == "api-server":
+        return
+    left = list(answer.warnings)
+    for finding in case.warnings:
+        match = next((text for text in left if about(text, finding)), None)
+        assert match is not None, (finding, left)
+        left.remove(match)
+    assert left == []
+
+
+def test_nearly_every_path_is_exact(world, capsys):
+    wanted = [(case.id, finding.path) for case in BAD if case.first_answer == "webhook" for finding in case.errors]
+    told = {(case.id, place) for case in BAD for place, _, _ in world.first[case.id].causes}
+    exact = [pair for pair in wanted if pair in told]
+    with capsys.disabled():
+        sys.stdout.write(f"\nexact paths: {len(exact)} of {len(wanted)} = {100 * len(exact) / len(wanted):.1f} %\n")
+    assert len(exact) >= 0.95 * len(wanted), set(wanted) - told
+
+
+def test_no_answer_leaves_the_place_open(world):
+    assert [name for name, answer in world.first.items() if "<nil>" in json.dumps(answer.body)] == []
+
+
+@pytest.mark.parametrize("case", GOOD, ids=ids)
+def test_a_good_manifest_is_stored_untouched_in_meaning(world, case):
+    answer = world.first[case.id]
+    assert answer.status == 201, answer.body
+    given, stored = case.manifest, answer.body
+    assert semantically_equal(without_defaults(stored["spec"], given["spec"], "spec"), given["spec"])
+    for key, value in given["metadata"].items():
+        assert stored["metadata"][key] == value
+    assert stored["metadata"]["generation"] == 1
+
+
+@pytest.mark.parametrize("case", server_side(GOOD), ids=ids)
+def test_server_side_apply_by_two_managers_changes_nothing(world, case):
+    answers = world.server_side[case.id]
+    assert [answer.status for answer in answers] == [201, *[200] * 5], answers[-1].body
+    assert {answer.body["metadata"]["generation"] for answer in answers} == {1}
+
+
+@pytest.mark.parametrize("case", [case for case in GOOD if case.named], ids=ids)
+def test_client_side_apply_again_changes_nothing(world, case):
+    assert world.client_side[case.id] == [1, 1]

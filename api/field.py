@@ -180,7 +180,11 @@ def render_value(value: Any) -> str:
     """A value as it stands in a message: texts quoted as Go quotes them, everything else as JSON; cut when long."""
     if isinstance(value, str):
         return quote(shortened(value, MAX_SHOWN_VALUE))
-    return shortened(msgspec.json.encode(value).decode(), MAX_SHOWN_VALUE)
+    try:
+        text = msgspec.json.encode(value).decode()
+    except (UnicodeEncodeError, RecursionError):
+        text = repr(type(value).__name__)
+    return shortened(text, MAX_SHOWN_VALUE)
 
 
 _ESCAPES = {

@@ -60,6 +60,8 @@ def differences(one: Any, other: Any) -> Iterator[tuple[str | int, ...]]:
 def _differences(key: str, one: Any, other: Any, place: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
     if one == other or _canonical(key, one) == _canonical(key, other):
         return
+    if key in _STRUCTS or key in _TEXT_MAPS or key in _QUANTITY_MAPS:
+        one, other = one or {}, other or {}
     if isinstance(one, dict) and isinstance(other, dict):
         members = [name for name in sorted({*one, *other}) if isinstance(name, str)]
         found = [spot for name in members for spot in _member_differences(key, name, one, other, place)]

@@ -1,0 +1,113 @@
+"""One answer for everything: mistakes of any layer, in any company, are each named with their place."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.features import FeatureGates
+from api.jsontree import set_in
+from app.engine import engine
+from tests.support.jobsets import JSON, jobset, rjob, stored
+from webhooks.jobset.engine import MAX_FINDINGS
+
+ENGINE = engine(FeatureGates())
+GOOD = stored(
+    jobset(
+        rjob("driver"),
+        rjob("workers", dependsOn=[{"name": "driver", "status": "Ready"}]),
+        rjob("readers"),
+        network={"subdomain": "net"},
+        coordinator={"replicatedJob": "driver"},
+        successPolicy={"operator": "All", "targetReplicatedJobs": ["driver"]},
+        failurePolicy={"rules": [{"action": "FailJobSet", "targetReplicatedJobs": ["driver"]}]},
+    )
+)
+JOB = ("spec", "replicatedJobs", 2, "template", "spec")
+MISTAKES: dict[str, tuple[tuple[str | int, ...], Any]] = {
+    "schema: type": (("spec", "ttlSecondsAfterFinished"), "soon"),
+    "schema: enum": (("spec", "failurePolicy", "restartStrategy"), "Sometimes"),
+    "schema: minimum": (("spec", "replicatedJobs", 0, "replicas"), -1),
+    "schema: quantity": ((*JOB, "template", "spec", "containers", 0, "resources"), {"limits": {"cpu": "much"}}),
+    "schema: required": (("spec", "replicatedJobs", 1, "template"), None),
+    "schema: type of a count": ((*JOB, "parallelism"), "1"),
+    "CEL": (("spec", "startupPolicy", "startupPolicyOrder"), "InOrder"),
+    "row 3": (("spec", "network", "subdomain"), "My_Net"),
+    "row 4": (("spec", "managedBy"), "nobody"),
+    "row 5b": (("spec", "replicatedJobs", 2, "groupName"), "No Group"),
+    "row 5e": (("spec", "replicatedJobs", 1, "dependsOn", 0, "name"), "workers"),
+    "row 6": (("spec", "successPolicy", "targetReplicatedJobs", 0), "nobody"),
+    "row 7e": (("spec", "failurePolicy", "rules", 0, "targetReplicatedJobs", 0), "nobody"),
+    "row 7f": (("spec", "failurePolicy", "rules", 0, "onJobFailureReasons"), ["Boredom"]),
+    "row 8a": (("spec", "coordinator", "replicatedJob"), "nobody"),
+    "placement": (("metadata", "annotations"), {"alpha.jobset.sigs.k8s.io/exclusive-topology": "a b"}),
+}
+
+
+def places(js: JSON) -> set[tuple[str | int, ...]]:
+    return {error.path.parts for error in ENGINE.create(js, defaults=False).errors}
+
+
+def test_the_good_one_is_good():
+    assert places(GOOD) == set()
+
+
+@given(st.sets(st.sampled_from(sorted(MISTAKES)), min_size=1))
+def test_mistakes_are_named_in_any_company(names: set[str]):
+    js = GOOD
+    for name in sorted(names):
+        js = set_in(js, *MISTAKES[name])
+    alone = set().union(*(places(set_in(GOOD, *MISTAKES[name])) for name in names))
+    assert places(js) == alone
+
+
+@pytest.mark.parametrize("name", [name for name in MISTAKES if name.startswith(("schema", "CEL"))])
+def test_what_the_api_server_would_answer_alone_is_known_to_hide_the_rest(name: str):
+    js = set_in(GOOD, *MISTAKES[name])
+    assert ENGINE.create(js, defaults=False).hides
+    assert ENGINE.may_hide(js)
+
+
+def many(count: int, make: Callable[[int], JSON], **spec: Any) -> JSON:
+    return stored(jobset(*(make(i) for i in range(count)), **spec))
+
+
+FLOODS: dict[str, Callable[[], JSON]] = {
+    "ReplicatedJobs": lambda: many(5_000, lambda i: rjob(f"r{i}")),
+    "ReplicatedJobs of wrong names": lambda: many(5_000, lambda i: rjob(f"R{i}")),
+    "dependencies": lambda: many(
+        5_000, lambda i: rjob(f"r{i}", dependsOn=[{"name": f"r{j}", "status": "Complete"} for j in range(max(0, i - 5), i)] or None)
+    ),
+    "dependencies on nobody": lambda: many(
+        2_000, lambda i: rjob(f"r{i}", dependsOn=[{"name": f"x{i}", "status": "Complete"}])
+    ),
+    "rules": lambda: many(
+        1,
+        lambda _: rjob(),
+        failurePolicy={"rules": [{"name": f"r{i}", "action": "FailJobSet", "onJobFailureMessagePatterns": [f"{i}("]} for i in range(5_000)]},
+    ),
+    "targets": lambda: many(
+        500, lambda i: rjob(f"r{i}"), successPolicy={"operator": "All", "targetReplicatedJobs": [f"x{i}" for i in range(20_000)]}
+    ),
+    "claims": lambda: many(
+        1_000,
+        lambda i: rjob(f"r{i}", pod={"volumes": [{"name": f"c{j}"} for j in range(20)]}),
+        volumeClaimPolicies=[
+            {"templates": [{"metadata": {"name": f"c{p}-{t}"}} for t in range(50)]} for p in range(50)
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_a_flood_is_answered_in_bounds(flood: str):
+    js = FLOODS[flood]()
+    begun = time.process_time()
+    findings = ENGINE.create(js, defaults=False)
+    spent = time.process_time() - begun
+    assert len(findings.errors) + len(findings.warnings) <= 2 * MAX_FINDINGS
+    # No benchmark: what is quadratic would take minutes.
+    assert spent < 10

@@ -21,6 +21,8 @@ def did_you_mean(word: str, names: Iterable[str], *, what: str = "there are") ->
     if not known:
         return ""
     close = nearest(word, known)
+    if close and len(known) == 1:
+        return f"did you mean {quote(close)}?"
     listed = ", ".join(quote(shortened(name, _MAX_NAME)) for name in known[:_MAX_LISTED])
     rest = ", ..." if len(known) > _MAX_LISTED else ""
     guess = f"did you mean {quote(close)}? " if close else ""

@@ -149,6 +149,8 @@ def success_can_come(subject: Subject) -> Iterator[FieldError]:
     """A set whose targets have no Jobs, or Jobs that run no pods, waits for ever."""
     policy = subject.js.spec.success_policy
     names = policy.target_replicated_jobs if policy else ()
+    if any(name not in subject.by_name for name in names):
+        return
     counted = [entry for entry in subject.targets(names) if entry.rjob.replicas]
     if not counted:
         path = SUCCESS if names else SPEC.at("replicatedJobs")

@@ -22,7 +22,7 @@ from kube.errors import TransportError
 from kube.transport import Request, Response
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.answers import warning_texts
-from webhooks.jobset.cluster import MAX_CHILDREN, MAX_IN_FLIGHT, PER_REQUEST, ClusterChecks
+from webhooks.jobset.cluster import DECODE_ROUNDS, MAX_CHILDREN, MAX_IN_FLIGHT, PER_REQUEST, ClusterChecks
 
 pytestmark = pytest.mark.looptime
 
@@ -338,12 +338,21 @@ class TestAnswers:
             (f"{spec}.completions", 1, ""),
         ]
 
-    async def test_a_decoder_that_never_ends_is_left_after_some_rounds(self):
+    async def test_a_job_full_of_what_cannot_be_decoded_is_asked_about_so_many_times(self):
         text = 'Job in version "v1" cannot be handled as a Job: json: cannot unmarshal string into Go struct field'
-        script = Script({"create jobs": lambda _: status(400, "BadRequest", f"{text} Container.kind of type int")})
-        found = await create(script, jobset())
-        assert len(found) == 1
-        assert script.asked().count("create jobs") <= 8
+        path = "ContainerPort.spec.template.spec.containers.ports.containerPort of type int32"
+        script = Script({"create jobs": lambda _: status(400, "BadRequest", f"{text} {path}")})
+        ports = [{"containerPort": f"p{i}"} for i in range(99)]
+        found = await create(script, jobset(rjob(pod={"containers": [{"name": "c", "image": "i", "ports": ports}]})))
+        assert script.asked().count("create jobs") == len(found) == DECODE_ROUNDS
+
+    async def test_and_only_once_when_nobody_knows_where(self):
+        text = 'Job in version "v1" cannot be handled as a Job: something new'
+        script = Script({"create jobs": lambda _: status(400, "BadRequest", text)})
+        [error] = await create(script, jobset())
+        assert str(error.path) == "spec.replicatedJobs[0].template"
+        assert error.detail == "the API server cannot read the child Job: something new"
+        assert script.asked().count("create jobs") == 1
 
     @pytest.mark.parametrize(
         ("owner", "warned"),
@@ -409,6 +418,17 @@ class TestKnown:
         name = self.OBJECT.at(Path(("spec", "replicatedJobs", 0, "name")))
         limit = self.OBJECT.at(Path(("spec", "replicatedJobs", 0, "template", "spec", "backoffLimit")))
         assert await self.paths(name, limit) == ["template.spec.template.spec.containers[0].image"]
+
+    async def test_one_bad_name_of_several_does_not_speak_for_the_jobsets(self):
+        script = Script({"create services": self.SERVICE})
+        known = (self.OBJECT.at(Path(("spec", "replicatedJobs", 1, "name"))),)
+        found = await create(script, jobset(rjob("a"), rjob("b")), known)
+        assert [str(error.path) for error in found] == ["metadata.name"]
+
+    async def test_a_warning_is_said_beside_a_known_error(self):
+        answer = status(403, "Forbidden", "no", kind="jobs")
+        known = (self.OBJECT.at(Path(("spec", "replicatedJobs", 0))),)
+        assert len(await create(Script({"create jobs": lambda _: answer}), jobset(), known)) == 1
 
     async def test_an_error_above_hides_nothing_unless_the_object_was_mended_there(self):
         above = Path(("spec", "replicatedJobs"))

@@ -44,3 +44,11 @@ def test_what_the_template_leaves_out_or_writes_another_way_is_no_difference(tem
 )
 def test_what_the_template_sets_has_to_be_there(template, expected):
     assert list(differences(template, BOUND)) == expected
+
+
+def test_amounts_are_compared_as_such_beside_others_that_are_only_there():
+    live = {"resources": {"requests": {"storage": "1Gi", "example.com/iops": "1k"}}}
+    assert list(differences({"resources": {"requests": {"storage": "1024Mi"}}}, live)) == []
+    assert list(differences({"resources": {"requests": {"storage": "2Gi"}}}, live)) == [
+        ("resources.requests.storage", "1Gi")
+    ]

@@ -21,6 +21,11 @@ def pod(*containers, **spec):
             ("spec", "parallelism"),
         ),
         (
+            pod({"ports": [{"containerPort": 80}, {"containerPort": 3000000000}]}),
+            "number 3000000000 into Go struct field ContainerPort.spec.template.spec.containers.ports.containerPort of type int32",
+            ("ports", 1, "containerPort"),
+        ),
+        (
             pod({"env": [{"value": "1"}]}, {"env": [{"value": "2"}, {"value": 3}]}),
             "number into Go struct field EnvVar.spec.template.spec.containers.env.value of type string",
             ("containers", 1, "env", 1, "value"),

@@ -1,8 +1,9 @@
 """What an answer of the API server to a dry run means: a fault of the JobSet, or something else. Pure.
 
 Only the API server's own verdict on the object is a fault of the JobSet. Told apart on a real API server (1.37):
-- own validation: 422, `details.kind` is the kind (`Job`), the message begins with `Job.batch "name" is invalid`;
-- a ValidatingAdmissionPolicy: 422 as well (its default reason is Invalid), but `details.kind` is the resource (`jobs`);
+- own validation: 422, the message begins with `Job.batch "name" is invalid`;
+- a ValidatingAdmissionPolicy: 422 as well (its default reason is Invalid), but the message begins with the resource,
+  `jobs.batch "name" is forbidden`;
 - a webhook: any code and any details, but the message begins with `admission webhook "..."`;
 - a quota, RBAC, a namespace that goes away: 403; a namespace that is missing: 404.
 Own validation comes before validating webhooks, policies and quotas, so these never hide a fault.
@@ -35,9 +36,8 @@ def verdict(error: ApiError, resource: Resource) -> Verdict:
     if isinstance(error, AlreadyExists):
         return Verdict.EXISTS
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    if isinstance(error, Invalid) and error.causes and error.details.kind == resource.kind:
-        return Verdict.FAULTY if error.message.startswith(f'{kind} "') else Verdict.REFUSED
-    return Verdict.REFUSED
+    own = isinstance(error, Invalid) and error.message.startswith(f'{kind} "')
+    return Verdict.FAULTY if own and error.causes else Verdict.REFUSED
 
 
 _NOISE = (

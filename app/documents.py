@@ -151,7 +151,7 @@ def _yaml_documents(source: Source, base: int, number: int) -> Iterator[Document
     except BuildError as error:
         yield _broken(source, number, error.span, str(error), error.fix)
     except yaml.MarkedYAMLError as error:
-        span, problem = _marked(error, base)
+        span, problem = _marked(error, text, base)
         yield _broken(source, max(number, 1), span, problem, _hint(problem, source, span.start))
     except yaml.reader.ReaderError as error:
         span = _reader_span(error, text, base)
@@ -184,9 +184,9 @@ def _scalar(event: Any, span: Span) -> Any:
         raise BuildError(span, str(error), "correct the value or its tag") from error
 
 
-def _marked(error: Any, base: int) -> tuple[Span, str]:
+def _marked(error: Any, text: str, base: int) -> tuple[Span, str]:
     mark = error.problem_mark or error.context_mark
-    if error.context_mark and (error.context == "while scanning a simple key" or "end of stream" in str(error.problem)):
+    if error.context_mark and (error.context == "while scanning a simple key" or mark.index >= len(text.rstrip())):
         mark = error.context_mark  # the problem is only noticed far behind
     at = base + (mark.index if mark else 0)
     context = f" {error.context}" if error.context else ""

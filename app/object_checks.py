@@ -98,6 +98,10 @@ ANNOTATIONS_TOO_LONG = Rule(
 )
 
 
+STAND_IN = "x"
+"""Takes the place of a name that is no good, so that the names made from it are not found fault with as well."""
+
+
 def checked(obj: JSON, namespace: str = "") -> tuple[list[FieldError], JSON]:
     """What the API server would refuse, and the object without it.
 
@@ -106,13 +110,16 @@ def checked(obj: JSON, namespace: str = "") -> tuple[list[FieldError], JSON]:
     found = list(_type_faults(obj))
     metadata = obj.get("metadata") or {}
     if not isinstance(metadata, dict):
-        return found, {**obj, "apiVersion": API_VERSION, "kind": KIND}
-    found += _name_faults(metadata)
+        found.append(
+            TEXT.at(_METADATA, metadata, wanted="a mapping", fix="write `metadata:` and `name: NAME` under it")
+        )
+        metadata = {"name": STAND_IN}
     kept: JSON = {key: value for key, value in metadata.items() if key not in {"labels", "annotations"}}
-    for key in ("name", "generateName", "namespace"):
-        if not isinstance(kept.get(key, ""), str | None):
-            found.append(_text(_METADATA.at(key), kept[key]))
-            kept[key] = ""
+    if name_faults := list(_name_faults(metadata)):
+        found += name_faults
+        kept["name"] = STAND_IN
+    if not isinstance(kept.get("namespace", ""), str | None):
+        found.append(_text(_METADATA.at("namespace"), kept.pop("namespace")))
     for key in ("labels", "annotations"):
         faults, good = _pairs(key, metadata.get(key))
         found += faults
@@ -133,14 +140,23 @@ def _type_faults(obj: JSON) -> Iterator[FieldError]:
 
 def _name_faults(metadata: JSON) -> Iterator[FieldError]:
     name, prefix = metadata.get("name"), metadata.get("generateName")
-    if not name and not prefix:
+    if name is None and prefix is None:
         yield NAME_REQUIRED.at(_METADATA.at("name"))
-    elif isinstance(name, str) and name:
-        for complaint in dns1123_subdomain(name):
-            yield NAME.at(_METADATA.at("name"), name, complaint=complaint)
+    for key, value in (("name", name), ("generateName", prefix)):
+        if not isinstance(value, str | None):
+            yield _text(_METADATA.at(key), value)
+    if isinstance(name, str) and (name or not prefix):
+        yield from _bad_name(_METADATA.at("name"), name, name)
     elif isinstance(prefix, str) and not name:
-        for complaint in dns1123_subdomain(f"{prefix}x"):
-            yield NAME.at(_METADATA.at("generateName"), prefix, complaint=complaint)
+        yield from _bad_name(_METADATA.at("generateName"), prefix, f"{prefix}x")
+
+
+def _bad_name(path: Path, value: str, text: str) -> Iterator[FieldError]:
+    if not value:
+        yield NAME_REQUIRED.at(path)
+        return
+    for complaint in dns1123_subdomain(text):
+        yield NAME.at(path, value, complaint=complaint)
 
 
 def _pairs(field: str, pairs: Any) -> tuple[list[FieldError], dict[str, str]]:

@@ -74,6 +74,8 @@ class ServerChecks:
             raise CheckError(_reason(error)) from error
 
     async def _check(self, checks: Checks, sent: Sent) -> Findings:
+        if any(error.path.parts[:1] == ("metadata",) for error in sent.faults):
+            return checks.create(sent)  # it has no name or namespace to ask about
         namespace = dig(sent.object, "metadata", "namespace") or "default"
         more: list[FieldError] = []
         try:

@@ -5,7 +5,7 @@ Beside `NAME.yaml` may stand `NAME.expect.yaml`:
     gates: {AllAlpha: true}       # feature gates to judge with; default: the defaults
     before: {/spec/suspend: true} # the manifest is an update; the stored object differs in these places (null: absent)
     first_answer: api-server      # strict decoding answers before any webhook, naming the `unknown` fields
-    unknown: [spec.supsend]       # unknown fields
+    unknown: [spec.suspended]     # unknown fields
     errors:                       # in the order of the answer; a good manifest has none
       - path: spec.suspend        # where: exactly cause.field
         reason: FieldValueInvalid # cause.reason

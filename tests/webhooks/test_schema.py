@@ -15,6 +15,7 @@ from tests.support.jobsets import jobset, rjob
 from tests.support.mutations import SCHEMA, dig, mutated, places, training
 from webhooks.jobset.schema import Schema
 from webhooks.jobset.schema_walk import MAX_FAULTS, Walk
+from webhooks.jobset.schema_words import type_name
 
 JUDGE = Schema(SCHEMA)
 JOB = "spec.replicatedJobs[0].template.spec"
@@ -333,10 +334,20 @@ def test_a_flood_is_answered_within_bounds(case):
     assert isinstance(mended["spec"], dict)
 
 
+def test_a_walk_ends_when_enough_is_known(monkeypatch):
+    looked_at = []
+    monkeypatch.setattr(
+        "webhooks.jobset.schema_words.type_name", lambda value: looked_at.append(value) or type_name(value)
+    )
+    JUDGE.mended(FLOODS["faults"], JUDGE.faults(FLOODS["faults"]))
+    assert len(looked_at) < 5 * MAX_FAULTS
+
+
 POD = f"{JOB}.template.spec"
 # Where it is written, its value, what is said
 UNKNOWN = {
     "typing-error": (jobset() | {"spec": {"replicatedJob": []}}, "spec.replicatedJob", 'did you mean "replicatedJobs"?'),
+    "typing-error-and-a-namesake": (one_container(port=80), f"{MAIN}.port", 'did you mean "ports"?'),
     "case": (one_container(imagepullpolicy="Always"), f"{MAIN}.imagepullpolicy", 'did you mean "imagePullPolicy"?'),
     "metadata": (jobset() | {"metadata": {"name": "a", "label": {}}}, "metadata.label", 'did you mean "labels"?'),
     "restart-policy-in-job": (jobset(rjob(job={"restartPolicy": "Never"})), f"{JOB}.restartPolicy", f"it belongs to {POD}"),
@@ -345,6 +356,7 @@ UNKNOWN = {
     "backoff-limit-in-replicated-job": (jobset(rjob(backoffLimit=0)), "spec.replicatedJobs[0].backoffLimit", f"it belongs to {JOB}"),
     "max-restarts-in-spec": (jobset(maxRestarts=3), "spec.maxRestarts", "it belongs to spec.failurePolicy"),
     "replicas-in-job": (jobset(rjob(job={"replicas": 2})), f"{JOB}.replicas", "it belongs to spec.replicatedJobs[0]"),
+    "labels-in-pod": (jobset(rjob(pod={"labels": {}})), f"{POD}.labels", f"it belongs to {JOB}.template.metadata"),
     "image-in-pod": (jobset(rjob(pod={"image": "x"})), f"{POD}.image", f"it belongs to {POD}.containers[*]"),
     "volumes-in-container": (one_container(volumes=[]), f"{MAIN}.volumes", f"it belongs to {POD}"),
     "operator-in-failure-policy": (jobset(failurePolicy={"operator": "All"}), "spec.failurePolicy.operator", "it belongs to spec.successPolicy"),
@@ -372,7 +384,15 @@ def test_the_fields_of_the_good_one_are_known():
     assert JUDGE.unknown(obj) == []
 
 
-@pytest.mark.parametrize("obj", [training(), jobset(*(rjob(f"w{i}") for i in range(8)))])
+@pytest.mark.parametrize(
+    "obj",
+    [
+        training(),
+        jobset(*(rjob(f"w{i}") for i in range(8))),
+        jobset(rjob(replicas=None), network=None, failurePolicy={"restartStrategy": None}, another=nested(300)),
+        limits(None),
+    ],
+)
 def test_a_good_one_is_not_walked(obj, monkeypatch):
     monkeypatch.setattr("webhooks.jobset.schema.Walk", None)
     assert JUDGE.faults(obj) == []

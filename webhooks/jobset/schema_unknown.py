@@ -18,7 +18,7 @@ from webhooks.jobset.schema_words import INT_OR_STRING, type_name
 
 MAX_UNKNOWN = 500
 _SOURCE = "CRD schema"
-_SURE = 0.9
+_SURE = 0.85
 """Likeness of two names that are surely the same one, spelled differently."""
 
 _MESSAGE = 'unknown field "{field}"'

@@ -22,6 +22,7 @@ DATE_TIME: Final = (
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})$"
 )
 _GONE: Final[Any] = object()
+_NO_KEY: Final = [None]
 # Go's patterns are RE2's; to Python's own, a `$` also stands before a line feed at the end.
 _compiled = cache(re2.compile)
 
@@ -143,13 +144,16 @@ class Walk:
         seen: dict[Any, int] = {}
         for i, item in enumerate(value):
             own = [item] if kind == "set" else _key(item, keys)
-            if any(isinstance(part, list | dict | None) for part in own):
+            try:
+                # True, 1 and 1.0 are equal to Python and not to the API server.
+                first = seen.setdefault((*own, *map(type, own)), i)
+            except TypeError:  # a list or an object
                 continue
-            # True, 1 and 1.0 are equal to Python and not to the API server.
-            first = seen.setdefault(tuple((type(part), part) for part in own), i)
-            if first != i and kind == "set":
+            if first == i or None in own:
+                continue
+            if kind == "set":
                 self._report(words.DUPLICATE_ITEM.at, (*path, i), item, first=first)
-            elif first != i:
+            else:
                 self._report(words.duplicate, (*path, i), first, dict(zip(keys, own, strict=True)))
 
     def _string(self, value: str, node: JSON, path: _Parts) -> Any:
@@ -189,5 +193,5 @@ _LOOKS: Final[Mapping[str, Callable[[Walk, Any, JSON, _Parts], Any]]] = {
 def _key(item: Any, keys: Mapping[str, Any]) -> list[Any]:
     """Values that tell an item apart from others; None for what it lacks."""
     if not isinstance(item, dict):
-        return [None]
-    return [default if item.get(key) is None else item[key] for key, default in keys.items()]
+        return _NO_KEY
+    return [default if (own := item.get(key)) is None else own for key, default in keys.items()]

@@ -60,7 +60,8 @@ class Schema:
         """The object without what is wrong in it, as far as that leaves something to look at; shares what is right.
 
         A wrong member is removed, and given the plainest value of its type where it must be there; so is a wrong item.
-        Unsupported values, duplicates and items that are too many stay.
+        Unsupported values, duplicates and items that are too many stay. An object with more faults than are named is
+        left empty: nothing else said about it would help.
         """
         if not faults:
             return obj

@@ -15,6 +15,7 @@ from api.meta import JSON
 from webhooks.jobset import schema_words as words
 
 MAX_FAULTS = 500
+"""Faults that are named: enough for any person, and a bound for what an object can cost."""
 INTEGERS: Final = {None: 64, "int32": 32, "int64": 64}
 """Bits of an integer by its format."""
 DATE_TIME: Final = (

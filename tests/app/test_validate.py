@@ -108,7 +108,7 @@ def test_warnings_pass_unless_strict(capsys, write):
         ({"metadata": {"annotations": {"y/": "1"}, "name": "a"}}, ["5:9", "name part must be non-empty"]),
         ({"metadata": {"annotations": {"a": "x" * 2**18}, "name": "a"}}, ["4:3", "metadata.annotations: Too long: may not be more than 262144 bytes"]),
         ({"metadata": {"annotations": [], "name": "a"}}, ["4:16", "must be a mapping of texts"]),
-        ({"metadata": "a"}, ["3:11", "metadata: Invalid value: \"a\": must be a mapping"]),
+        ({"metadata": "a"}, ["3:11", 'metadata: Invalid value: "a": must be a mapping']),
         ({"metadata": None}, ["3:1", "metadata.name: Required value"]),
     ],
 )  # fmt: skip

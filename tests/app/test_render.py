@@ -1,0 +1,244 @@
+"""`jobset render`: the very objects that the controller would create, written so that every reader reads them alike."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.features import FeatureGates
+from app import cli
+from app.documents import documents
+from app.places import Source
+from app.render import Options, as_stored, children, run, to_yaml
+from controllers.jobset.actions import CreateClaim, CreateJob, CreateService, Observed
+from controllers.jobset.plan import plan
+from tests.support.jobsets import jobset, rjob, stored
+
+GATES = FeatureGates({})
+
+
+def render(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    try:
+        code = cli.main(["render", *args])
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write_(body: dict | str, name: str = "f.yaml") -> str:
+        (tmp_path / name).write_text(body if isinstance(body, str) else yaml.safe_dump(body), encoding="utf-8")
+        return name
+
+    return write_
+
+
+MOUNT = {"containers": [{"name": "main", "image": "busybox", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]}
+CLAIM = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+FULL = jobset(
+    rjob("driver", pod=MOUNT),
+    rjob("workers", replicas=3, parallelism=2, completions=2, groupName="g", pod=MOUNT),
+    coordinator={"replicatedJob": "driver"},
+    network={"subdomain": "net"},
+    volumeClaimPolicies=[{"templates": [CLAIM], "retentionPolicy": {"whenDeleted": "Retain"}}],
+)  # fmt: skip
+
+
+def test_service_claims_and_jobs_in_the_order_of_the_controller(capsys, write):
+    code, out, err = render(capsys, "-f", write(FULL))
+    assert (code, err) == (0, "")
+    bodies = list(yaml.safe_load_all(out))
+    assert [(body["kind"], body["metadata"]["name"]) for body in bodies] == [
+        ("Service", "net"),
+        ("PersistentVolumeClaim", "data-train"),
+        ("Job", "train-driver-0"),
+        ("Job", "train-workers-0"),
+        ("Job", "train-workers-1"),
+        ("Job", "train-workers-2"),
+    ]
+    assert [list(body)[:3] for body in bodies] == [["apiVersion", "kind", "metadata"]] * 6
+    worker = bodies[4]
+    assert worker["metadata"]["labels"]["jobset.sigs.k8s.io/job-global-index"] == "2"
+    assert worker["metadata"]["ownerReferences"][0]["uid"] == "00000000-0000-0000-0000-000000000000"
+    assert worker["spec"]["completionMode"] == "Indexed", "defaults are set"
+    assert worker["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
+    assert worker["spec"]["template"]["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": "data-train"}
+    assert "ownerReferences" not in bodies[1]["metadata"]
+
+
+@pytest.mark.parametrize("gates", [GATES, FeatureGates({"RestartJob": True})])
+def test_the_bodies_are_those_that_the_controller_plans(gates):
+    js = as_stored(stored(FULL), gates)
+    made = plan(Observed(js, (), service_exists=False, claims=frozenset(), now="2026-01-01T00:00:00Z"), gates)
+    assert all(isinstance(action, CreateService | CreateClaim | CreateJob) for action in made.actions)
+    assert list(children(js, gates)) == [action.body for action in made.actions]
+    labels = made.actions[-1].body["metadata"]["labels"]
+    assert ("jobset.sigs.k8s.io/job-restart-attempt" in labels) == gates["RestartJob"]
+
+
+def test_defaults_of_the_crd_are_set_as_in_the_stored_object(capsys, write):
+    ports = {"containers": [{"name": "main", "image": "busybox", "ports": [{"containerPort": 80}]}]}
+    body = jobset(rjob(pod=ports))
+    del body["spec"]["replicatedJobs"][0]["replicas"]
+    code, out, _ = render(capsys, "-f", write(body))
+    (_, job) = yaml.safe_load_all(out)
+    assert code == 0
+    assert job["spec"]["template"]["spec"]["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
+
+
+def test_json_is_a_list(capsys, write):
+    code, out, _ = render(capsys, "-f", write(FULL), "-o", "json")
+    listed = json.loads(out)
+    assert (code, listed["apiVersion"], listed["kind"], len(listed["items"])) == (0, "v1", "List", 6)
+    as_yaml = list(yaml.safe_load_all(render(capsys, "-f", "f.yaml")[1]))
+    assert listed["items"] == as_yaml
+
+
+def test_a_set_without_jobs_is_an_empty_list(capsys, write):
+    body = jobset(rjob(replicas=0), network={"enableDNSHostnames": False})
+    assert json.loads(render(capsys, "-f", write(body), "-o", "json")[1])["items"] == []
+
+
+def test_namespaces_and_generated_names(capsys, write):
+    body = jobset()
+    body["metadata"] = {"generateName": "train-"}
+    name = write(body)
+    for args, namespace in (((), "default"), (("-n", "team"), "team")):
+        (service, job) = yaml.safe_load_all(render(capsys, "-f", name, *args)[1])
+        assert (service["metadata"]["name"], job["metadata"]["name"]) == ("train-xxxxx", "train-xxxxx-workers-0")
+        assert job["metadata"]["namespace"] == service["metadata"]["namespace"] == namespace
+
+
+def test_of_jobsets_with_faults_only_those_are_told_and_nothing_is_rendered(capsys, write):
+    name = write(yaml.safe_dump(jobset()) + "---\n" + yaml.safe_dump(jobset(rjob(replicas=-1), name="b")))
+    code, out, err = render(capsys, "-f", name)
+    assert (code, out) == (1, "")
+    first, line, mark, summary = err.splitlines()
+    assert first.startswith("f.yaml:")
+    assert "error: spec.replicatedJobs[0].replicas: Invalid value: -1" in first
+    assert line.strip() == "replicas: -1"
+    assert mark.strip() == "^~"
+    assert summary == "1 file, 2 JobSets: 1 error, 0 warnings; nothing is rendered"
+
+
+def test_warnings_are_for_validate(capsys, write):
+    code, out, err = render(capsys, "-f", write(jobset(rjob(job={"ttlSecondsAfterFinished": 5}))))
+    assert (code, err, out.count("---")) == (0, "", 2)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["-f", "none.yaml"], "none.yaml: no such file"),
+        (["-f", "other.yaml"], "no JobSet found"),
+        ([], "-f/--filename"),
+        (["-f", "other.yaml", "--feature-gates", "No=1"], "No"),
+    ],
+)
+def test_what_cannot_be_rendered_ends_with_2(capsys, write, args, words):
+    write("kind: Pod\n", "other.yaml")
+    code, out, err = render(capsys, *args)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert "jobset render: " in err
+
+
+def test_for_a_set_of_another_manager_nothing_is_created(capsys, write):
+    code, out, err = render(capsys, "-f", write(jobset(managedBy="example.com/other")))
+    assert (code, out) == (0, "")
+    assert err == "jobset render: train: managed by example.com/other, nothing is created for it\n"
+
+
+def test_help_teaches(capsys):
+    code, out, _ = render(capsys, "--help")
+    assert code == 0
+    assert "examples:" in out
+    assert "00000000-0000-0000-0000-000000000000" in out
+
+
+class Nowhere(io.StringIO):
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+def peak(replicas: int, name: str) -> int:
+    Path(name).write_text(json.dumps(jobset(rjob(replicas=replicas))))
+    tracemalloc.start()
+    try:
+        assert run(Options([name], GATES, output="json"), Nowhere(), io.StringIO()) == 0
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_many_jobs_take_no_more_memory_than_few(write):
+    peak(10, "warm.yaml")
+    assert peak(3000, "many.yaml") < peak(10, "few.yaml") + 2**20
+
+
+def test_a_reader_that_stops_reading_ends_it_quietly(write):
+    name = write(jobset(rjob(replicas=5000)))
+    command = [Path(sys.executable).with_name("jobset"), "render", "-f", name, "-o", "json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # noqa: S603 (ourselves)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(100)
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    process.wait(60)
+    assert errors == b""
+
+
+ODD = ["y", "n", "yes", "on", "~", "null", "", "1e3", "0o17", "010", "1_000", "0x1f", ".5", ".inf", "1:30", "<<", "=",
+       "2001-01-01", "- a", "a: b", "#x", " a ", "a\nb\n", "a\n", "\n", "a\n  b", " a\nb", "a\tb", "\t", "a \nb", "é\u2028x",
+       "\x07", "\ufeff", "%x", "@", "`", "{{ x }}", "*a", "&a", "!x", "|", "'", '"', "x" * 500 + " y", "\U0001f600"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_texts_stay_texts_for_every_reader(text: str):
+    body = {"apiVersion": "v1", "kind": "X", "metadata": {text: "k"}, "spec": {"a": text, "b": [text]}}
+    written = to_yaml(body)
+    (document,) = documents(Source("x", written))
+    assert (document.value, document.faults) == (body, [])
+    assert yaml.safe_load(written) == body
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(VALUES)
+def test_what_is_written_is_what_kubectl_reads(value: object):
+    body = {"apiVersion": "v1", "kind": "X", "spec": value}
+    (document,) = documents(Source("x", to_yaml(body)))
+    assert (document.value, document.faults) == (body, [])
+
+
+def test_no_anchors_are_written_for_parts_that_are_shared():
+    shared = {"a": "b"}
+    assert "&" not in to_yaml({"apiVersion": "v1", "kind": "X", "metadata": {"x": shared, "y": shared}})
+
+
+def test_scripts_are_written_as_they_are_read():
+    assert "|\n" in to_yaml({"apiVersion": "v1", "kind": "X", "spec": {"script": "set -e\nrun\n"}})

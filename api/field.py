@@ -60,6 +60,7 @@ class ErrorType(Enum):
     INVALID = "FieldValueInvalid"
     REQUIRED = "FieldValueRequired"
     DUPLICATE = "FieldValueDuplicate"
+    NOT_FOUND = "FieldValueNotFound"
     NOT_SUPPORTED = "FieldValueNotSupported"
     TOO_MANY = "FieldValueTooMany"
     FORBIDDEN = "FieldValueForbidden"
@@ -77,6 +78,7 @@ _TEXTS = {
     ErrorType.INVALID: "Invalid value",
     ErrorType.REQUIRED: "Required value",
     ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.NOT_FOUND: "Not found",
     ErrorType.NOT_SUPPORTED: "Unsupported value",
     ErrorType.TOO_MANY: "Too many",
     ErrorType.FORBIDDEN: "Forbidden",
@@ -182,7 +184,7 @@ def render_value(value: Any) -> str:
         return quote(shortened(value, MAX_SHOWN_VALUE))
     try:
         text = msgspec.json.encode(value).decode()
-    except (UnicodeEncodeError, RecursionError):
+    except (ValueError, RecursionError):  # lone surrogates, numbers of thousands of digits, very deep nesting
         text = repr(type(value).__name__)
     return shortened(text, MAX_SHOWN_VALUE)
 

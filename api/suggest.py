@@ -17,7 +17,7 @@ def did_you_mean(word: str, names: Iterable[str], *, what: str = "there are") ->
 
     Empty when there are no names at all.
     """
-    known = [name for name in islice(names, MAX_CANDIDATES) if name]
+    known = list(dict.fromkeys(name for name in islice(names, MAX_CANDIDATES) if name))
     if not known:
         return ""
     close = nearest(word, known)

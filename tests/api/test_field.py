@@ -123,3 +123,10 @@ def test_long_values_texts_and_lists_are_cut_and_the_rest_is_counted():
     assert status["message"].endswith("and 7 more]")
     assert len(status["details"]["causes"]) == MAX_SHOWN_ERRORS + 1
     assert status["details"]["causes"][-1]["message"] == "and 7 more"
+
+
+@pytest.mark.parametrize(
+    "value", ["\ud800", ["\ud800"], {"a": [10**5000]}, "x" * 10**6], ids=["text", "list", "number", "long"]
+)
+def test_a_value_that_cannot_be_shown_is_no_fault_of_its_own(value: Any):
+    assert len(str(invalid(SPEC, value, "bad"))) < 300

@@ -10,6 +10,7 @@ from api.suggest import did_you_mean, nearest
     [
         ("wrokers", ["driver", "workers"], 'did you mean "workers"? there are: "driver", "workers"'),
         ("WORKERS", ["workers", "driver"], 'did you mean "workers"? there are: "workers", "driver"'),
+        ("x", ["workers", "workers"], 'there are: "workers"'),
         ("worker", ["workers"], 'did you mean "workers"?'),
         ("gpu", ["driver", "workers"], 'there are: "driver", "workers"'),
         ("gpu", [], ""),

@@ -168,9 +168,10 @@ def jobsets(namespace: str, name: str = "", query: str = "") -> str:
 
 
 def about(warning: str, finding: Finding) -> bool:
-    """Whether a warning is the one expected; where the path is long, only its end is in the text."""
+    """Whether a warning is the one expected; of a long path the middle is left out of the text."""
     place, _, text = warning.partition(": ")
-    same = finding.path.endswith(place.removeprefix("...")) if place.startswith("...") else place == finding.path
+    head, cut, tail = place.partition("...")
+    same = finding.path.startswith(head) and finding.path.endswith(tail) if cut else place == finding.path
     return same and all(fragment in text for fragment in finding.contains)
 
 

@@ -131,7 +131,7 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
     ),
     "a coordinator without DNS": (
         jobset(coordinator={"replicatedJob": "workers"}, network={"enableDNSHostnames": False}),
-        ["spec.network.enableDNSHostnames: false: the coordinator's address has no effect on DNS"],
+        ["spec.network.enableDNSHostnames: false: the coordinator's address leads nowhere"],
     ),
     "strategies on different levels": (
         annotated(jobset(), js={EXCLUSIVE: "rack"}, job={STRATEGY: "true"}),
@@ -203,6 +203,12 @@ def test_placement_that_cannot_work_is_refused(case: str):
 def test_the_node_selector_strategy_does_without_an_index():
     js = annotated(jobset(rjob(job={"completionMode": "NonIndexed"})), js={EXCLUSIVE: "rack", STRATEGY: "true"})
     assert ENGINE.create(stored(js), defaults=False).errors == ()
+
+
+def test_a_long_path_keeps_which_one_and_what():
+    [text] = warning_texts(ENGINE.create(stored(annotated(jobset(), pod={EXCLUSIVE: "rack"})), defaults=False).warnings)
+    assert text.startswith("spec.replicatedJobs[0]...")
+    assert text.endswith(f"annotations[{EXCLUSIVE}]: better on the Job template")
 
 
 @given(

@@ -12,7 +12,8 @@ from webhooks.review import AdmissionResponse
 MAX_WARNING = 120
 """Characters of one warning: the API server recommends it, and may cut what is longer."""
 MAX_WARNINGS = 8
-_PATH_TAIL = 40
+_PATH_HEAD = 30
+_PATH_TAIL = 30
 
 
 def answer(findings: Findings, obj: JSON) -> AdmissionResponse:
@@ -35,10 +36,16 @@ def warning_texts(warnings: Sequence[FieldError]) -> tuple[str, ...]:
 
 
 def _text(warning: FieldError) -> str:
-    """As much as fits: without the way out, then with the end of the path only, then cut."""
+    """As much as fits: without the way out, then without the middle of the path, then cut."""
     path, detail = str(warning.path), warning.detail
     for text in (f"{path}: {detail}; {warning.fix}" if warning.fix else "", f"{path}: {detail}"):
         if text and len(text) <= MAX_WARNING:
             return text
-    tail = path if len(path) <= _PATH_TAIL else "..." + path[3 - _PATH_TAIL :]
-    return shortened(f"{tail}: {detail}", MAX_WARNING)
+    return shortened(f"{_without_middle(path, MAX_WARNING - len(detail) - 2)}: {detail}", MAX_WARNING)
+
+
+def _without_middle(path: str, room: int) -> str:
+    """Which ReplicatedJob, and the end of the path: `spec.replicatedJobs[1]...annotations[example.com/key]`."""
+    head = path[: path.find("]") + 1] if "]" in path[:_PATH_HEAD] else ""
+    tail = max(room - len(head) - 3, _PATH_TAIL)
+    return path if len(path) <= len(head) + 3 + tail else f"{head}...{path[-tail:]}"

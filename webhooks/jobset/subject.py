@@ -229,7 +229,8 @@ def _claims(js: JobSet) -> Iterator[Claim]:
 
 def _read(value: Any, kind: type[T], base: Path) -> T:
     try:
-        return msgspec.convert(value, kind)
+        # Not strict, for the whole numbers that are written 2.0: all else of a wrong type the schema has found.
+        return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `")
         path = base.at(*_parts(where))

@@ -18,7 +18,7 @@ TTL = Rule(
 NO_DNS = Rule(
     id="dns-off",
     type=ErrorType.INVALID,
-    message="false: {what} has no effect on DNS",
+    message="false: {what} leads nowhere",
     fix="set it to true",
     source="behaviour 1.7 and 1.8",
     severity=Severity.WARNING,
@@ -40,4 +40,4 @@ def dns(subject: Subject) -> Iterator[FieldError]:
     if subject.js.spec.coordinator is not None:
         yield NO_DNS.at(NETWORK, what="the coordinator's address")
     elif network.subdomain:
-        yield NO_DNS.at(NETWORK, what="subdomain")
+        yield NO_DNS.at(NETWORK, what="the subdomain")

@@ -122,7 +122,7 @@ async def test_all_faults_of_a_template_come_at_once_for_every_job_that_shares_i
         parallelism=-1,
         job={"backoffLimit": -1},
         pod=pod(
-            container(image="", volumeMounts=[{"name": "scrach", "mountPath": "/x"}]),
+            container(image="", volumeMounts=[{"name": "scratchy", "mountPath": "/x"}]),
             container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}),
             volumes=[{"name": "scratch", "emptyDir": {}}],
             restartPolicy="Always",
@@ -134,7 +134,7 @@ async def test_all_faults_of_a_template_come_at_once_for_every_job_that_shares_i
         f"{SPEC}.backoffLimit: Invalid value: -1: must be greater than or equal to 0; write 0 or more",
         f"{SPEC}.parallelism: Invalid value: -1: must be greater than or equal to 0; write 0 or more",
         f"{POD}.containers[0].image: Required value: name the image to run",
-        f'{POD}.containers[0].volumeMounts[0].name: Not found: "scrach"; did you mean "scratch"? volumes are: "scratch"',
+        f'{POD}.containers[0].volumeMounts[0].name: Not found: "scratchy"; did you mean "scratch"?',
         f'{POD}.containers[1].name: Duplicate value: "main"; give each a name of its own',
         f'{POD}.containers[1].resources.requests: Invalid value: "2": {above}; lower the request or raise the limit',
         f'{POD}.restartPolicy: Required value: valid values: "OnFailure", "Never"; write OnFailure or Never',
@@ -181,7 +181,7 @@ RULES = {
             }
         },
     ),
-    "child-unsupported": rjob(pod=pod(container(imagePullPolicy="Allways"))),
+    "child-unsupported": rjob(pod=pod(container(imagePullPolicy="always"))),
     "child-type": rjob(parallelism=3_000_000_000),
     "child-job": rjob(pod=pod(container(ports=[{"containerPort": 70000}]))),
 }

@@ -166,11 +166,12 @@ class TestWhatIsAsked:
 
     async def test_an_object_that_has_no_name_and_uid_yet_is_asked_about_with_stand_ins(self):
         js = jobset(name="")
-        js["metadata"]["generateName"] = "train-"
+        js["metadata"] = {"generateName": "train-"}
         script = Script()
         assert await create(script, js) == []
         [job] = script.bodies("Job")
         assert job["metadata"]["name"] == "train-xxxxx-workers-0"
+        assert script.requests[0].path.startswith("/api/v1/namespaces/default/")
         assert job["metadata"]["ownerReferences"][0]["uid"] == "00000000-0000-0000-0000-000000000000"
 
     async def test_equal_templates_are_asked_about_once_and_the_answer_is_about_each(self):

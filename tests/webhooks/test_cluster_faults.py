@@ -121,7 +121,7 @@ def test_names_that_the_controller_writes_lead_to_where_they_come_from(field, va
         ("volumes[1].name", 'Duplicate value: "v"', "Duplicate", "give each a name of its own"),
         (
             "containers[0].volumeMounts[0].name",
-            'Not found: "scrach"',
+            'Not found: "scratchy"',
             "NotFound",
             'did you mean "scratch"? volumes are: "scratch", "shm", "data"',
         ),
@@ -148,7 +148,7 @@ def test_frequent_faults_come_with_a_way_out(field, message, reason, fix):
 
 def test_a_container_of_another_name_is_suggested():
     field = "spec.podFailurePolicy.rules[0].onExitCodes.containerName"
-    message = 'Invalid value: "mian": must be one of the container or initContainer names in the pod template'
+    message = 'Invalid value: "maim": must be one of the container or initContainer names in the pod template'
     assert faults((field, message))[0].fix == 'did you mean "main"? containers are: "main", "side"'
 
 
@@ -214,3 +214,8 @@ def test_only_the_api_servers_own_verdict_is_a_fault(code, reason, kind, message
     causes = (Cause(reason="FieldValueInvalid", message="no", field="spec.backoffLimit"),)
     status = Status(message=message, reason=reason, code=code, details=Details(kind=kind, causes=causes))
     assert verdict(from_status(status), JOBS) is expected
+
+
+def test_a_refusal_without_causes_names_no_fault():
+    error = from_status(Status(message=OWN, reason="Invalid", code=422, details=Details(kind="Job")))
+    assert verdict(error, JOBS) is Verdict.REFUSED

@@ -35,9 +35,9 @@ from webhooks.jobset.cluster_children import (
     JOBSET_NAME,
     ChildJob,
     child_jobs,
+    identified,
     replicated_job,
     service_name_path,
-    with_uid,
 )
 from webhooks.jobset.cluster_claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
 from webhooks.jobset.cluster_decode import Parts, unreadable
@@ -160,7 +160,7 @@ class ClusterChecks:
             js = subject(raw, gates).js
         except Unreadable:
             return None
-        return _Request(raw, with_uid(js), asyncio.get_running_loop().time() + self._budget)
+        return _Request(raw, identified(js), asyncio.get_running_loop().time() + self._budget)
 
     def _asks_about(self, js: JobSet) -> bool:
         """Whether our controller is the one that will make the children."""

@@ -112,11 +112,11 @@ def service_name_path(js: JobSet) -> Path:
     return SPEC.at("network", "subdomain") if js.spec.network and js.spec.network.subdomain else JOBSET_NAME
 
 
-def with_uid(js: JobSet) -> JobSet:
-    """The same with a uid, be it a stand-in."""
-    if js.metadata.uid:
-        return js
-    return msgspec.structs.replace(js, metadata=msgspec.structs.replace(js.metadata, uid=NO_UID))
+def identified(js: JobSet) -> JobSet:
+    """The same with uid and namespace, be they stand-ins: an object that is not stored yet may lack them."""
+    meta = js.metadata
+    known = msgspec.structs.replace(meta, uid=meta.uid or NO_UID, namespace=meta.namespace or "default")
+    return msgspec.structs.replace(js, metadata=known)
 
 
 def child_jobs(raw: JSON, js: JobSet, gates: FeatureGates, wanted: Iterable[int]) -> list[ChildJob]:

@@ -47,7 +47,7 @@ def unreadable(body: JSON, message: str) -> Unreadable | None:
     if refused is None:
         return None
     why = refused["why"]
-    if "quantit" in why:
+    if "quantities" in why or "quantity" in why:
         return Unreadable(why, "resource.Quantity", tuple(_bad_quantities(body, ())))
     if (clash := _UNMARSHAL.fullmatch(why)) is None:
         return Unreadable(why)

@@ -119,7 +119,7 @@ _ANY = ""
 _KNOWN: tuple[_Known, ...] = (
     _known(RESTART_NEVER, r"template\.spec\.restartPolicy$", r"podFailurePolicy"),
     _known(RESTART_POLICY, r"template\.spec\.restartPolicy$", r"^(Required|Unsupported) value"),
-    _known(IMAGE, r"ontainers\.image$", r"^Required value"),
+    _known(IMAGE, r"\.(containers|initContainers)\.image$", r"^Required value"),
     _known(CONTAINERS, r"\.containers$", r"^Required value"),
     _known(REQUESTS, r"\.resources\.requests", r"less than or equal to .* limit"),
     _known(LIMITS, r"\.resources\.limits", r"[Ll]imit must be set"),

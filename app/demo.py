@@ -181,7 +181,7 @@ def play(demo: Demo) -> None:
     demo.say("Completed. What happened, as events tell it:")
     for event in events(demo.cluster):
         demo.console.print(f"         {event}", highlight=False)
-    demo.say("now kubectl apply -f examples/mistakes.yaml, which has four mistakes:")
+    demo.say("now kubectl apply -f examples/mistakes.yaml, which has seven mistakes, of every kind:")
     answer = kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "mistakes.yaml"), check=False)
     if answer.returncode == 0:
         raise LocalError("examples/mistakes.yaml was accepted")

@@ -89,7 +89,7 @@ FAULTS = {
     "missing-choice": (jobset(successPolicy={}), "spec.successPolicy.operator", REQUIRED,
         'Required value: add "operator": one of "All", "Any"'),
     "choice-in-lower-case": (jobset(successPolicy={"operator": "all"}), "spec.successPolicy.operator", NOT_SUPPORTED,
-        'Unsupported value: "all": supported values: "All", "Any"; choose one of them; did you mean "All"?'),
+        'Unsupported value: "all": supported values: "All", "Any"; did you mean "All"?'),
     "choice-of-nothing-like-it": (jobset(startupPolicy={"startupPolicyOrder": "x"}), "spec.startupPolicy.startupPolicyOrder", NOT_SUPPORTED,
         'Unsupported value: "x": supported values: "AnyOrder", "InOrder"; choose one of them'),
     "choice-of-another-type": (jobset(successPolicy={"operator": 1}), "spec.successPolicy.operator", TYPE_INVALID,

@@ -22,7 +22,7 @@ def _rule(name: str, kind: ErrorType, message: str, fix: str) -> Rule:
 
 TYPE = _rule("type", ErrorType.TYPE_INVALID, "must be of type {wanted}, is {found}", "write {how}")
 REQUIRED = _rule("required", ErrorType.REQUIRED, "", 'add "{member}": {wanted}')
-ENUM = _rule("enum", ErrorType.NOT_SUPPORTED, "supported values: {values}", "choose one of them{guess}")
+ENUM = _rule("enum", ErrorType.NOT_SUPPORTED, "supported values: {values}", "{choice}")
 MINIMUM = _rule(
     "minimum", ErrorType.INVALID, "should be greater than or equal to {minimum}", "write {minimum} or a larger number"
 )
@@ -166,8 +166,8 @@ def required(path: Path, node: JSON) -> FieldError:
 
 def unsupported(path: Path, value: str, values: Sequence[str]) -> FieldError:
     close = nearest(value, values)
-    guess = f"; did you mean {quote(close)}?" if close else ""
-    return ENUM.at(path, value, values=_listed(values), guess=guess)
+    choice = f"did you mean {quote(close)}?" if close else "choose one of them"
+    return ENUM.at(path, value, values=_listed(values), choice=choice)
 
 
 def _listed(values: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from api.field import MAX_SHOWN_VALUE, ErrorType, FieldError, shortened
+from api.jsontree import dig
 from app.documents import Document
 from app.places import Span
 
@@ -84,7 +85,7 @@ def located(document: Document, error: FieldError, span: Span | None = None) -> 
     if span is None:
         parts = _spelled_out(error.path.parts)
         place, depth = document.place.nearest(parts)
-        missing = depth < len(parts) or error.type is ErrorType.REQUIRED
+        missing = depth < len(parts) or (error.type is ErrorType.REQUIRED and not dig(document.value, *parts))
         span = place.pointed(at_key=missing or (error.rule is not None and error.rule.id in AT_KEY))
     source = document.source
     line, column = source.position(min(span.start, len(source.text)))

@@ -23,11 +23,11 @@ from app.checks import Checks, placed
 from app.findings import Report, write_text
 from app.manifest_files import Inputs
 from app.yaml_scalars import plain
-from webhooks.jobset.cluster_children import with_uid
 from webhooks.jobset.subject import subject
 
 OUTPUTS = ("yaml", "json")
 DEFAULT_NAMESPACE = "default"
+NO_UID = "00000000-0000-0000-0000-000000000000"
 _FIRST = ("apiVersion", "kind", "metadata", "spec")
 _WIDTH = 2**31 - 1
 """Characters after which long texts are folded: never."""
@@ -86,10 +86,9 @@ def _jobsets(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSet]
 
 def as_stored(obj: JSON, gates: FeatureGates) -> JobSet:
     """The JobSet as the controller would read it, with stand-ins for what it gets when it is stored."""
-    js = with_uid(subject(obj, gates).js)
-    if js.metadata.namespace:
-        return js
-    return msgspec.structs.replace(js, metadata=msgspec.structs.replace(js.metadata, namespace=DEFAULT_NAMESPACE))
+    js = subject(obj, gates).js
+    namespace = js.metadata.namespace or DEFAULT_NAMESPACE
+    return msgspec.structs.replace(js, metadata=msgspec.structs.replace(js.metadata, uid=NO_UID, namespace=namespace))
 
 
 def _ours(js: JobSet) -> bool:

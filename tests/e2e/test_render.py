@@ -1,0 +1,102 @@
+"""What `jobset render` prints beforehand is what the controller creates afterwards."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.cluster import request, wait_for
+from tests.support.jobs import group, manifest
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "training.yaml"
+NO_UID = "00000000-0000-0000-0000-000000000000"
+COLLECTIONS = {
+    "Job": "/apis/batch/v1/namespaces/{}/jobs",
+    "Service": "/api/v1/namespaces/{}/services",
+    "PersistentVolumeClaim": "/api/v1/namespaces/{}/persistentvolumeclaims",
+}
+MOUNTING = {
+    "containers": [
+        {
+            "name": "main",
+            "image": "busybox",
+            "ports": [{"containerPort": 80}],
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        }
+    ]
+}
+CLAIM = {
+    "metadata": {"name": "data", "labels": {"a": "b"}},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+EVERYTHING = manifest(
+    group("driver", pod=MOUNTING),
+    group("workers", 3, 2, groupName="g", pod=MOUNTING, annotations={"note": "on\nseveral lines"}),
+    name="everything",
+    suspend=True,
+    coordinator={"replicatedJob": "driver"},
+    network={"subdomain": "net", "publishNotReadyAddresses": False},
+    failurePolicy={"maxRestarts": 2},
+    volumeClaimPolicies=[{"templates": [CLAIM]}],
+)
+EVERYTHING["metadata"]["annotations"] = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+
+
+def rendered(body: dict[str, Any], namespace: str) -> str:
+    command = [sys.executable, "-m", "app", "render", "-f", "-", "-n", namespace, "-o", "json"]
+    done = subprocess.run(command, input=json.dumps(body), capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 (ourselves)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def without_server_fields(body: dict[str, Any]) -> dict[str, Any]:
+    """What the one who created it said, with the API server's defaults, which do not tell who created it."""
+    meta = body["metadata"]
+    kept = {key: meta[key] for key in ("namespace", "annotations", "ownerReferences") if key in meta}
+    kept["labels"] = {key: value for key, value in meta.get("labels", {}).items() if not _of_job_controller(key)}
+    spec = {k: v for k, v in body["spec"].items() if k not in {"selector", "clusterIPs"} or body["kind"] == "Service"}
+    if body["kind"] == "Job":
+        template = spec["template"]
+        labels = {k: v for k, v in template["metadata"]["labels"].items() if not _of_job_controller(k)}
+        spec["template"] = {
+            **template,
+            "metadata": {**template["metadata"], "labels": labels, "creationTimestamp": None},
+        }
+    return {"metadata": kept, "spec": spec}
+
+
+def _of_job_controller(key: str) -> bool:
+    return key.removeprefix("batch.kubernetes.io/") in {"controller-uid", "job-name"}
+
+
+@pytest.mark.parametrize("body", [yaml.safe_load(EXAMPLE.read_text()), EVERYTHING], ids=["training", "everything"])
+def test_rendered_children_are_those_that_are_created(sets, body):
+    name = body["metadata"]["name"]
+    text = rendered(body, sets.namespace)
+    expected = json.loads(text)["items"]
+    sets.apply(body)
+    uid = sets.get(name)["metadata"]["uid"]
+    jobs = sum(child["kind"] == "Job" for child in expected)
+    wait_for(lambda: len(sets.jobs(name)) == jobs, what=f"{jobs} Jobs")
+    assert [child["kind"] for child in expected].count("Service") == 1
+    assert NO_UID in text
+    for child in json.loads(text.replace(NO_UID, uid))["items"]:
+        collection = COLLECTIONS[child["kind"]].format(sets.namespace)
+        status, created = request(sets.cluster, "GET", f"{collection}/{child['metadata']['name']}")
+        assert status == 200, f"{child['kind']} {child['metadata']['name']} was not created"
+        # A dry run under another name gives ours with all defaults of the API server.
+        child["metadata"]["name"] += "-again"
+        status, ours = request(sets.cluster, "POST", f"{collection}?dryRun=All", child)
+        assert status == 201, ours
+        assert without_server_fields({**ours, "kind": child["kind"]}) == without_server_fields(
+            {**created, "kind": child["kind"]}
+        )
+    found = request(sets.cluster, "GET", COLLECTIONS["Job"].format(sets.namespace))[1]["items"]
+    ours_by_name = {child["metadata"]["name"] for child in expected if child["kind"] == "Job"}
+    assert {job["metadata"]["name"] for job in found} == ours_by_name, "nothing else was created"

@@ -5,19 +5,38 @@ that touches the event loop.
 """
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-is_large: ContextVar[bool] = ContextVar("is_large", default=False)
-"""Whether the review of this task is a large one."""
+worker: ContextVar[asyncio.Lock | None] = ContextVar("worker", default=None)
+"""The lock under which work on the review of this task is done in a thread; None if it is small."""
 
 
 async def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `function` returns or raises: at once for a small review, in a thread for a large one."""
-    if is_large.get():
-        return await asyncio.to_thread(function, *args, **kwargs)
-    return function(*args, **kwargs)
+    """What `function` returns or raises: at once for a small review; in a thread, one at a time, for a large one."""
+    lock = worker.get()
+    if lock is None:
+        return function(*args, **kwargs)
+
+    def call() -> T:
+        with _no_collections():
+            return function(*args, **kwargs)
+
+    async with lock:
+        return await asyncio.to_thread(call)
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    """A collection would stop every thread to look at a million objects, among which there is no garbage."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -10,13 +10,13 @@ import re
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from fastapi import FastAPI, Request, Response
 from starlette.requests import ClientDisconnect
 
-from webhooks.offload import compute, is_large
+from webhooks.offload import compute, worker
 from webhooks.review import (
     MAX_BODY,
     AdmissionResponse,
@@ -37,7 +37,7 @@ LARGE = 256 * 1024
 """Bytes from which a review is large. Ten times what people write; work on less holds others up for milliseconds."""
 
 LARGE_AT_ONCE = 2
-"""Large reviews that are held at once, some 100 MiB each at worst; the senders of others wait."""
+"""Large reviews that are held at once, some 200 MiB each at worst; the senders of others wait."""
 
 _DISCARD = 4 * MAX_BODY
 """Bytes that are read and thrown away to let a sender of too much finish and hear the answer."""
@@ -65,11 +65,19 @@ class _RefusedError(Exception):
         self.close = close
 
 
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What the large reviews of an app share: places to be held in, and one worker."""
+
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_AT_ONCE))
+    worker: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 @dataclass(slots=True)
 class _Place:
     """One request's place among the few large ones, if it turns out to be large."""
 
-    places: asyncio.Semaphore
+    room: _Room
     waiting: bool = False
     taken: bool = False
 
@@ -77,34 +85,34 @@ class _Place:
         """Wait until a large review may be held; from then on its work is done beside the event loop."""
         if not self.taken:
             self.waiting = True
-            await self.places.acquire()
+            await self.room.places.acquire()
             self.waiting, self.taken = False, True
-            is_large.set(True)
+            worker.set(self.room.worker)
 
     def leave(self) -> None:
         if self.taken:
             self.taken = False
-            self.places.release()
+            self.room.places.release()
 
 
 def create_app(handlers: Mapping[str, Handler], *, metrics: WebhookMetrics | None = None) -> FastAPI:
     """Serve each handler by POST at its path. The app has no lifespan and no pages of its own."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    places = asyncio.Semaphore(LARGE_AT_ONCE)
+    room = _Room()
     for path, handler in handlers.items():
         # A plain route: there is nothing for FastAPI to inject, and finding that out costs a tenth of a request.
-        app.add_route(path, _endpoint(path, handler, places, metrics), methods=["POST"])
+        app.add_route(path, _endpoint(path, handler, room, metrics), methods=["POST"])
     return app
 
 
-def _endpoint(path: str, handler: Handler, places: asyncio.Semaphore, metrics: WebhookMetrics | None) -> Endpoint:
+def _endpoint(path: str, handler: Handler, room: _Room, metrics: WebhookMetrics | None) -> Endpoint:
     async def serve(request: Request) -> Response:
         begun = time.perf_counter()
         if metrics:
             metrics.started(path)
         code = 500
-        place = _Place(places)
-        is_large.set(False)  # a task may inherit the context of the connection's last request
+        place = _Place(room)
+        worker.set(None)  # a task may inherit the context of the connection's last request
         try:
             code, http = await _answer(request, path, handler, place)
             return http

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from api.features import FeatureGates
+from app.engine import engine
 from bench.admission import samples
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.review import AdmissionResponse, Handler, decode_review, encode_review
@@ -37,7 +38,7 @@ def cases() -> dict[str, tuple[str, bytes]]:
 
 def measure() -> list[dict[str, Any]]:
     """One row a case; times in milliseconds of processor time, the median of rounds."""
-    handlers = jobset_handlers(FeatureGates())
+    handlers = jobset_handlers(engine(FeatureGates()))
     gc.collect()
     gc.freeze()
     return [_row(name, handlers[path], body) for name, (path, body) in cases().items()]

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from api.features import FeatureGates
 from app import manager
+from app.engine import engine
 from app.metrics import Metrics
 from certs.pki import Fresh, Material, Renewal, renew
 from certs.tls import install, server_context
@@ -54,7 +55,7 @@ async def serve(material: Material) -> None:
     context = server_context()
     install(context, material.certificate, material.key)
     counts = Counts()
-    app = create_app(jobset_handlers(FeatureGates()), metrics=counts)
+    app = create_app(jobset_handlers(engine(FeatureGates())), metrics=counts)
     server = Server(app, bind(("127.0.0.1", 0), "the benchmark"), context)
     async with asyncio.TaskGroup() as group:
         group.create_task(server.run())

@@ -6,6 +6,7 @@ children, which the API server is asked about with `dryRun=All`.
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
 
 from api.field import ErrorType, FieldError, Layer, Path, Rule, Severity
@@ -29,6 +30,8 @@ BUDGET = 15.0
 """Seconds for all questions about the children of one JobSet."""
 _NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 _JOBSETS = Resource(GROUP, VERSION, KIND, "jobsets")
+_NO_RIGHT = re.compile(r"(\S+ is forbidden: )?User ")
+"""How the API server's own authorizer begins to say no."""
 _AT_NAMESPACE = Path(("metadata", "namespace"))
 
 NAMESPACE_MISSING = Rule(
@@ -110,8 +113,8 @@ class ServerChecks:
 
 def _not_a_fault(error: FieldError) -> FieldError:
     """A refusal for want of rights of the person who asks says nothing about the JobSet."""
-    subject, refused, why = error.detail.partition(" would be refused now: ")
-    if error.rule is not REFUSED or not why.startswith('User "') or not refused:
+    subject, _, why = error.detail.partition(" would be refused now: ")
+    if error.rule is not REFUSED or not _NO_RIGHT.match(why):
         return error
     return NOT_ALLOWED.at(error.path, error.value, what=f"{subject} not checked: you may not create them here")
 

@@ -1,0 +1,121 @@
+"""`jobset validate --server` against a real API server: what only that knows, as the person who asks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import local
+from devcluster.cluster import Cluster
+from tests.support.cluster import kubectl, request
+from tests.support.jobsets import jobset, rjob
+
+JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"
+
+
+@pytest.fixture
+def cluster(api_server: Cluster) -> Cluster:
+    local.install(api_server, webhook_port=None)
+    return api_server
+
+
+def validate(kubeconfig: Path, body: dict[str, Any], *args: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, report, standard error."""
+    command = [sys.executable, "-m", "app", "validate", "-f", "-", "--server", "-o", "json"]
+    done = subprocess.run(  # noqa: S603 (ourselves)
+        [*command, f"--kubeconfig={kubeconfig}", *args],
+        input=json.dumps(body), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+def paths(report: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(finding["severity"], finding["path"]) for finding in report["findings"]]
+
+
+def store(cluster: Cluster, namespace: str, body: dict[str, Any]) -> None:
+    status, answer = request(cluster, "POST", JOBSETS.format(namespace), body)
+    assert status == 201, answer
+
+
+def test_a_template_that_only_the_api_server_finds_wrong(cluster: Cluster, namespace: str):
+    body = jobset(rjob(pod={"restartPolicy": "Always"}), namespace=namespace)
+    code, report, _ = validate(cluster.kubeconfig, body)
+    assert (code, paths(report)) == (
+        1,
+        [("error", "spec.replicatedJobs[0].template.spec.template.spec.restartPolicy")],
+    )
+    (finding,) = report["findings"]
+    assert (finding["layer"], finding["value"]) == ("cluster", "Always")
+    assert finding["endColumn"] - finding["column"] == len('"Always"')
+
+
+def test_a_good_one_passes_and_nothing_is_created(cluster: Cluster, namespace: str):
+    code, report, _ = validate(cluster.kubeconfig, jobset(namespace=namespace))
+    assert (code, report["findings"], report["jobsets"]) == (0, [], 1)
+    for collection in (JOBSETS, "/apis/batch/v1/namespaces/{}/jobs"):
+        assert request(cluster, "GET", collection.format(namespace))[1]["items"] == []
+
+
+def test_a_stored_one_is_judged_by_the_rules_of_updates(cluster: Cluster, namespace: str):
+    ports = {"containers": [{"name": "main", "image": "busybox", "ports": [{"containerPort": 80}]}]}
+    body = jobset(rjob(pod=ports), namespace=namespace)
+    store(cluster, namespace, body)
+    assert validate(cluster.kubeconfig, body)[0] == 0, "applying it once more changes nothing"
+    body["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
+    code, report, _ = validate(cluster.kubeconfig, body)
+    assert code == 1
+    assert {f["severity"] for f in report["findings"]} == {"error"}
+    assert all(f["path"].startswith("spec.replicatedJobs") for f in report["findings"])
+    assert "immutable" in report["findings"][0]["message"]
+
+
+def test_a_namespace_that_is_missing(cluster: Cluster):
+    code, report, _ = validate(cluster.kubeconfig, jobset(namespace="nowhere"))
+    assert (code, paths(report)) == (1, [("error", "metadata.namespace")])
+    assert "the cluster has no namespace nowhere" in report["findings"][0]["message"]
+
+
+def test_the_namespace_asked_for_fills_in(cluster: Cluster, namespace: str):
+    body = jobset(rjob(pod={"restartPolicy": "Always"}))
+    del body["metadata"]["namespace"]
+    store(cluster, namespace, jobset(rjob(replicas=2), namespace=namespace))
+    code, report, _ = validate(cluster.kubeconfig, body, "-n", namespace)
+    assert code == 1
+    assert any("immutable" in finding["message"] for finding in report["findings"])
+
+
+def test_without_rights_what_was_not_checked_is_a_note_and_no_fault(cluster: Cluster, namespace: str):
+    kubeconfig = cluster.kubeconfig_for("nobody-in-particular")
+    body = jobset(rjob(pod={"restartPolicy": "Always"}), namespace=namespace)
+    code, report, _ = validate(kubeconfig, body, "--strict")
+    assert code == 0, report["findings"]
+    assert {finding["severity"] for finding in report["findings"]} == {"note"}
+    assert report["notes"] == len(report["findings"]) >= 2
+    texts = [finding["message"] for finding in report["findings"]]
+    assert any("whether this JobSet exists already is not known" in text for text in texts)
+    assert any("you may not create them here" in text for text in texts)
+
+
+def test_faults_of_the_manifest_alone_are_told_too(cluster: Cluster, namespace: str):
+    body = jobset(rjob(replicas=-1), namespace=namespace, coordinator={"replicatedJob": "no"}, typo=1)
+    body["metadata"]["labels"] = {"a": 1}
+    code, report, _ = validate(cluster.kubeconfig, body)
+    assert code == 1
+    found = [path for _, path in paths(report)]
+    for path in ("metadata.labels.a", "spec.typo", "spec.replicatedJobs[0].replicas", "spec.coordinator.replicatedJob"):
+        assert path in found
+
+
+def test_a_cluster_without_jobsets(api_server: Cluster, tmp_path: Path):
+    kubectl(api_server, "delete", "crd", "jobsets.jobset.x-k8s.io", "--ignore-not-found")
+    code, report, err = validate(api_server.kubeconfig, jobset())
+    assert (code, report["jobsets"]) == (2, 0)
+    assert "the cluster does not serve JobSets" in err
+    assert "apply manifests/install.yaml" in err

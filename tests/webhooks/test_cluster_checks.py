@@ -271,6 +271,16 @@ class TestBounds:
         assert [task.result() for task in tasks] == [[]] * 5
         assert script.most_in_flight == MAX_IN_FLIGHT
 
+    async def test_in_a_rush_jobsets_are_stored_unchecked_and_not_late(self):
+        script = Script(seconds=2.0)
+        checks = ClusterChecks(Client(script), budget=8.0)
+        js = stored(jobset(rjob("a")))
+        begun = asyncio.get_running_loop().time()
+        answers = await asyncio.gather(*(checks.create(js, [], GATES) for _ in range(50)))
+        assert asyncio.get_running_loop().time() - begun == pytest.approx(2.0, abs=0.1)
+        assert sum(not found for found in answers) == MAX_IN_FLIGHT // 2
+        assert {error.rule.id for found in answers for error in found if error.rule} == {"dry-run-incomplete"}
+
     @pytest.mark.parametrize(
         ("answer", "words"),
         [

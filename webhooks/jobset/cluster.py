@@ -13,7 +13,9 @@ Claims that exist are read in any case (behaviour 3.2 rows 9f to 9h); not being 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import contextlib
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -51,6 +53,8 @@ from webhooks.jobset.cluster_faults import (
 )
 from webhooks.jobset.cluster_verdict import Verdict, verdict, why
 from webhooks.jobset.default import by_name
+from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
+from webhooks.jobset.rules.volume_claims import VOLUME
 from webhooks.jobset.subject import Unreadable, subject
 
 MAX_IN_FLIGHT = 16
@@ -59,6 +63,8 @@ PER_REQUEST = 8
 """Of one admission request, so that a JobSet with very many children does not make others wait."""
 MAX_CHILDREN = 32
 """Children of one JobSet that are asked about: one for each different template, the Service; and as many claims."""
+PATIENCE = 0.5
+"""Seconds that a dry run waits for its turn: if very many JobSets come at once they are stored unchecked, not late."""
 DECODE_ROUNDS = 8
 """Times that a Job which cannot be decoded is asked about again, without what was wrong with it."""
 
@@ -99,16 +105,19 @@ SERVICE_FOREIGN = Rule(
     severity=Severity.WARNING,
 )
 
+_NAME = ("metadata", "name")
+
 Ask = Callable[[], Awaitable[list[FieldError]]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """One admission request: the JobSet as JSON and read, and when (loop time) the answer is due."""
+    """One admission request: the JobSet as JSON and read, when (loop time) the answer is due, and if it is for us."""
 
     raw: JSON
     js: JobSet
     deadline: float
+    ours: bool
 
     @property
     def namespace(self) -> str:
@@ -127,7 +136,7 @@ class ClusterChecks:
 
     async def create(self, js: JSON, known: Sequence[FieldError], gates: FeatureGates) -> list[FieldError]:
         """Errors and warnings about a new JobSet (defaulted and readable), without what is a consequence of `known`."""
-        request = self._request(js, gates)
+        request = self._request(js, gates, known)
         if request is None:
             return []
         async with asyncio.TaskGroup() as group:
@@ -135,14 +144,14 @@ class ClusterChecks:
             asking = group.create_task(self._children(request, gates, range(len(request.js.spec.replicated_jobs))))
         found, missing = reading.result()
         found += asking.result()
-        if missing and self._asks_about(request.js):
+        if missing and self._asks_about(request):
             found += await self._answers(request, [partial(self._new_claim, request, claim) for claim in missing])
         return news(_each_once(found), known, request.js)
 
     async def update(self, old: JSON, js: JSON, known: Sequence[FieldError], gates: FeatureGates) -> list[FieldError]:
         """The same for an update: a resume with changed templates is checked, nothing else."""
         resumed = dig(old, "spec", "suspend") is True and dig(js, "spec", "suspend") is not True
-        request = self._request(js, gates) if resumed else None
+        request = self._request(js, gates, known) if resumed else None
         if request is None:
             return []
         stored = by_name(dig(old, "spec", "replicatedJobs"))
@@ -154,23 +163,25 @@ class ClusterChecks:
         found = await self._children(request, gates, changed, service=False)
         return news(_each_once(found), known, request.js)
 
-    def _request(self, raw: JSON, gates: FeatureGates) -> _Request | None:
+    def _request(self, raw: JSON, gates: FeatureGates, known: Sequence[FieldError]) -> _Request | None:
         """None for what is no JobSet at all: that is refused elsewhere."""
         try:
             js = subject(raw, gates).js
         except Unreadable:
             return None
-        return _Request(raw, identified(js), asyncio.get_running_loop().time() + self._budget)
+        # A managedBy that is no good names nobody: whoever mends it may well mean us.
+        ours = js.spec.managed_by in {None, keys.CONTROLLER_NAME} or any(error.path == MANAGED_BY for error in known)
+        return _Request(raw, identified(js), asyncio.get_running_loop().time() + self._budget, ours)
 
-    def _asks_about(self, js: JobSet) -> bool:
-        """Whether our controller is the one that will make the children."""
-        return self._dry_run and js.spec.managed_by in {None, keys.CONTROLLER_NAME}
+    def _asks_about(self, request: _Request) -> bool:
+        """Whether there is anything to try: our controller is the one that will make the children."""
+        return self._dry_run and request.ours
 
     async def _children(
         self, request: _Request, gates: FeatureGates, wanted: Iterable[int], *, service: bool = True
     ) -> list[FieldError]:
         js = request.js
-        if not self._asks_about(js):
+        if not self._asks_about(request):
             return []
         try:
             jobs = child_jobs(request.raw, js, gates, wanted)
@@ -181,7 +192,7 @@ class ClusterChecks:
 
     async def _answers(self, request: _Request, asks: Sequence[Ask]) -> list[FieldError]:
         """Findings about children, and a warning about those that there was no answer about."""
-        answers = await self._each(asks[:MAX_CHILDREN], request.deadline)
+        answers = await self._each(asks[:MAX_CHILDREN], request.deadline, patience=PATIENCE)
         found = [error for answer in answers if not isinstance(answer, Exception) for error in answer]
         failures = [why(answer, self._budget) for answer in answers if isinstance(answer, Exception)]
         if len(asks) > MAX_CHILDREN:
@@ -301,15 +312,20 @@ class ClusterChecks:
         )
         return list(claim_faults(request.js, claim, live))
 
-    async def _each(self, asks: Sequence[Ask], deadline: float) -> list[list[FieldError] | Exception]:
-        """The answer to each question, or why there is none. Never later than the deadline."""
+    async def _each(
+        self, asks: Sequence[Ask], deadline: float, *, patience: float = math.inf
+    ) -> list[list[FieldError] | Exception]:
+        """The answer to each question, or why there is none. Never later than the deadline.
+
+        `patience` is how long, in seconds, a question waits for its turn.
+        """
         answers: list[list[FieldError] | Exception] = [TimeoutError() for _ in asks]
         queue = enumerate(asks)
 
         async def worker() -> None:
             for number, ask in queue:
                 try:
-                    async with asyncio.timeout_at(deadline), self._slots:
+                    async with asyncio.timeout_at(deadline), self._turn(patience):
                         answers[number] = await ask()
                 except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
                     answers[number] = error
@@ -318,6 +334,15 @@ class ClusterChecks:
             for _ in range(min(PER_REQUEST, len(asks))):
                 group.create_task(worker())
         return answers
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, patience: float) -> AsyncIterator[None]:
+        async with asyncio.timeout(None if math.isinf(patience) else patience):
+            await self._slots.acquire()
+        try:
+            yield
+        finally:
+            self._slots.release()
 
 
 def _without(body: JSON, places: Iterable[Parts]) -> JSON:
@@ -340,7 +365,7 @@ def news(found: Iterable[FieldError], known: Iterable[FieldError], js: JobSet) -
 
     At the place of a known error nothing more is said. Where the schema or the decoder refused something, the object
     was mended, and what is found around that place is about the mending. A JobSet's name that is no good is known from
-    the names of all its Jobs.
+    the names of all its Jobs; a volume that a claim clashes with, from the volume.
     """
     errors = [error for error in known if not error.is_warning]
     taken = {_real(error.path) for error in errors}
@@ -348,6 +373,8 @@ def news(found: Iterable[FieldError], known: Iterable[FieldError], js: JobSet) -
     names = {replicated_job(i).at("name").parts for i in range(len(js.spec.replicated_jobs))}
     if names and names <= taken:
         taken.add(JOBSET_NAME.parts)
+    in_conflict = {error.value for error in errors if error.rule is VOLUME}
+    taken |= {_real(claim.path.at("name")) for claim in claims_of(js) if dig(claim.template, *_NAME) in in_conflict}
     return [
         error
         for error in found

@@ -64,7 +64,8 @@ LIST = Rule(
     id="immutable-replicated-jobs",
     type=ErrorType.INVALID,
     message=_IMMUTABLE,
-    fix="ReplicatedJobs can be neither added, removed, renamed nor reordered; they are {names_that_exist}: create a new JobSet",
+    fix="ReplicatedJobs can be neither added, removed, renamed nor reordered; they are {names_that_exist}: create a new"
+    " JobSet",
     source="behaviour 3.3 step C",
 )
 DEPENDS_ON = Rule(

@@ -1,9 +1,11 @@
 """The commands about manifests: `jobset validate` and `jobset render`. Parses and calls; it decides nothing."""
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable
+from typing import TextIO
 
 from api.features import FeatureGateError, FeatureGates, parse_feature_gates
 
@@ -48,14 +50,14 @@ def add_validate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add("--server", action="store_true", help="ask the cluster too, as yourself; nothing is changed there")
     add("--kubeconfig", default="", metavar="FILE", help="for --server; default: $KUBECONFIG, ~/.kube/config")
     add("--context", default="", metavar="NAME", help="for --server; default: the current one")
-    parser.set_defaults(handler=_quiet_when_cut_off(_validate))
+    parser.set_defaults(handler=_as_command(_validate))
 
 
 def add_render(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Register `render`."""
     parser = _command(commands, "render", "print the objects that a JobSet manifest leads to", RENDER_EXAMPLES)
     parser.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml", help="default: yaml")
-    parser.set_defaults(handler=_quiet_when_cut_off(_render))
+    parser.set_defaults(handler=_as_command(_render))
 
 
 def _command(
@@ -88,8 +90,8 @@ def _gates(parsed: argparse.Namespace) -> FeatureGates:
     return FeatureGates(parse_feature_gates(parsed.feature_gates))
 
 
-def _colorful() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def _colorful(stream: TextIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _validate(parsed: argparse.Namespace) -> int:
@@ -106,7 +108,7 @@ def _validate(parsed: argparse.Namespace) -> int:
         kubeconfig=parsed.kubeconfig,
         context=parsed.context,
     )
-    return validate.run(options, sys.stdout, sys.stderr, color=_colorful())
+    return validate.run(options, sys.stdout, sys.stderr, color=_colorful(sys.stdout))
 
 
 def _render(parsed: argparse.Namespace) -> int:
@@ -119,13 +121,19 @@ def _render(parsed: argparse.Namespace) -> int:
         namespace=parsed.namespace,
         output=parsed.output,
     )
-    return render.run(options, sys.stdout, sys.stderr, color=sys.stderr.isatty())
+    return render.run(options, sys.stdout, sys.stderr, color=_colorful(sys.stderr))
 
 
-def _quiet_when_cut_off(handler: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """The handler; a reader that stops reading, such as `head`, ends it without a word, a wrong gate with one."""
+def _as_command(handler: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """The handler, writing UTF-8 wherever it runs.
+
+    A reader that stops reading, such as `head`, ends it without a word; a wrong feature gate with one.
+    """
 
     def run(parsed: argparse.Namespace) -> int:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
         try:
             code = handler(parsed)
             sys.stdout.flush()

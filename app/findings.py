@@ -1,6 +1,6 @@
 """Findings with their places in files, and how they are written for people and for programs.
 
-The JSON form is an interface (docs/validate.md): members are added, never renamed. Writes only to what it is given.
+The JSON form is an interface: members are added, never renamed. Writes only to what it is given.
 """
 
 import json
@@ -59,7 +59,7 @@ class Finding:
         return f"{error.path}: {text}" if error.path.parts else text
 
     def json(self) -> dict[str, Any]:
-        """The documented shape."""
+        """For programs; members may be added."""
         return {
             "file": self.file,
             "line": self.line,
@@ -166,7 +166,7 @@ class Report:
         return f"{seen}{passed}: {_count(self.errors, 'error')}, {_count(self.warnings, 'warning')}{notes}"
 
     def json(self) -> dict[str, Any]:
-        """The documented shape."""
+        """For programs; members may be added."""
         counts = {name: getattr(self, name) for name in ("files", "jobsets", "others", "errors", "warnings", "notes")}
         return {**counts, "problems": self.problems, "findings": [finding.json() for finding in self.findings]}
 
@@ -213,6 +213,6 @@ def _width(char: str) -> int:
 
 
 def write_json(report: Report, out: TextIO) -> None:
-    """The documented shape, on several lines."""
+    """For programs, on several lines."""
     json.dump(report.json(), out, indent=2)
     out.write("\n")

@@ -5,6 +5,7 @@ not a fault of a JobSet: the two are kept apart all the way to the exit code.
 """
 
 import os
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -106,9 +107,11 @@ def _expand(name: str, *, recursive: bool) -> Iterator[str]:
     if name.startswith(("http://", "https://")):
         raise FileError(f"{name}: URLs are not read: curl -fsSL URL | jobset validate -f -")
     path = Path(name)
-    if not path.exists():
-        raise FileError(f"{name}: no such file or directory")
-    if not path.is_dir():
+    try:
+        kind = path.stat().st_mode
+    except OSError as error:
+        raise FileError(f"{name}: {(error.strerror or str(error)).lower()}") from error
+    if not stat.S_ISDIR(kind):
         yield name
         return
     found = list(_manifests(path, recursive=recursive))

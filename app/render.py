@@ -20,7 +20,7 @@ from api.jobset import JobSet
 from api.meta import JSON
 from api.placement import placement
 from app.checks import Checks, placed
-from app.findings import Report, write_text
+from app.findings import Report, printable, write_text
 from app.manifest_files import Inputs
 from app.yaml_scalars import plain
 from webhooks.jobset.subject import subject
@@ -55,7 +55,7 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
         report.problems.append(f"no JobSet found in what -f names ({report.summary.partition(':')[0]})")
     if report.errors or report.problems:
         write_text(report.findings, err, color=color)
-        err.writelines(f"jobset render: {problem}\n" for problem in report.problems)
+        err.writelines(f"jobset render: {printable(problem)}\n" for problem in report.problems)
         if report.errors:
             err.write(f"{report.summary}; nothing is rendered\n")
         return 2 if report.problems else 1

@@ -1,5 +1,6 @@
 """Findings as SARIF 2.1.0, which code hosts show beside the changed lines. Pure."""
 
+import os
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
@@ -87,4 +88,4 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
 def _uri(file: str) -> str:
     """A path as a URI reference, relative ones relative to the checkout."""
     path = PurePath(file)
-    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
+    return path.as_uri() if path.is_absolute() else quote(os.fsencode(path.as_posix()))

@@ -65,8 +65,10 @@ NOT_ALLOWED = Rule(
 class ServerChecks:
     """Asks one cluster."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, namespace: str = "") -> None:
+        """`namespace` is for manifests that name none."""
         self._client = client
+        self._namespace = namespace or "default"
         self._children = ClusterChecks(client, budget=BUDGET)
 
     async def check(self, checks: Checks, sent: Sent) -> Findings:
@@ -79,7 +81,7 @@ class ServerChecks:
     async def _check(self, checks: Checks, sent: Sent) -> Findings:
         if any(error.path.parts[:1] == ("metadata",) for error in sent.faults):
             return checks.create(sent)  # it has no name or namespace to ask about
-        namespace = dig(sent.object, "metadata", "namespace") or "default"
+        namespace = dig(sent.object, "metadata", "namespace") or self._namespace
         more: list[FieldError] = []
         try:
             await self._client.get(_NAMESPACES, namespace, timeout=TIMEOUT)
@@ -135,13 +137,14 @@ def _continued(obj: JSON, stored: JSON) -> JSON:
 async def connected(kubeconfig: str, context: str) -> AsyncIterator[ServerChecks]:
     """Checks against the cluster of a kubeconfig. `CheckError` when it cannot be reached or has no JobSets."""
     try:
-        transport = HttpTransport(await load(kubeconfig or None, context or None), user_agent=user_agent())
+        credentials = await load(kubeconfig or None, context or None)
+        transport = HttpTransport(credentials, user_agent=user_agent())
     except KubeError as error:
         raise CheckError(str(error)) from error
     try:
         client = Client(transport)
         await _has_jobsets(client)
-        yield ServerChecks(client)
+        yield ServerChecks(client, credentials.namespace)
     finally:
         await transport.close()
 

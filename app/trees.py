@@ -136,6 +136,7 @@ class Builder:
 
     def _add(self, built: Built) -> None:
         if not self._frames:
+            built.value = self._json(built)
             self.root = built
             return
         frame = self._frames[-1]
@@ -156,11 +157,11 @@ class Builder:
             parent.value[frame.key] = self._json(built, frame.key)
             frame.key = None
 
-    def _json(self, built: Built, part: str | int) -> Any:
+    def _json(self, built: Built, *part: str | int) -> Any:
         try:
             return json_number(built.value)
         except ScalarError as error:
-            self._fault(built.place.span, BAD_VALUE, self._path(part), str(built.value), problem=str(error))
+            self._fault(built.place.span, BAD_VALUE, self._path(*part), str(built.value), problem=str(error))
             return str(built.value)
 
     def _take_key(self, frame: _Frame, built: Built) -> None:

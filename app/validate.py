@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from api.features import FeatureGates
 from app.checks import CheckError, Checks, placed
 from app.documents import Document
-from app.findings import Report, write_json, write_text
+from app.findings import Report, printable, write_json, write_text
 from app.manifest_files import Inputs
 from app.sarif import sarif
 
@@ -51,7 +51,7 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
         if report.hidden:
             out.write(f"and {report.hidden} more\n")
         out.write(f"{report.summary}\n")
-    err.writelines(f"jobset validate: {problem}\n" for problem in report.problems)
+    err.writelines(f"jobset validate: {printable(problem)}\n" for problem in report.problems)
     if report.problems:
         return 2
     return 1 if report.errors or (options.strict and report.warnings) else 0

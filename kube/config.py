@@ -36,22 +36,31 @@ RETRY_PERIOD = 10.0
 PLUGIN_TIMEOUT = 60.0
 """Seconds an exec plugin or an identity provider may take."""
 
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
 LOADER_ERRORS = (ConfigException, OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError)
 
 
 class Loaded(NamedTuple):
-    """The library's Configuration, how many seconds it is good for (inf: until a 401), and "where" for messages."""
+    """The library's Configuration, how many seconds it is good for (inf: until a 401), and "where" for messages.
+
+    `namespace` is the context's, empty where it names none.
+    """
 
     configuration: Any
     valid_for: float
     where: str
+    namespace: str = ""
 
 
 Load = Callable[[], Awaitable[Loaded]]
 
 
 class Credentials:
-    """The current endpoint, TLS context and token. `generation` counts renewals."""
+    """The current endpoint, TLS context and token.
+
+    `generation` counts renewals. `namespace` is the context's, or the pod's; empty where there is none.
+    """
 
     def __init__(self, load: Load, loaded: Loaded) -> None:
         self._load = load
@@ -59,6 +68,7 @@ class Credentials:
         self._fingerprint = b""
         self._tls: ssl.SSLContext | None = None
         self.generation = 0
+        self.namespace = loaded.namespace
         self._install(loaded)
 
     @property
@@ -129,11 +139,18 @@ async def _load_in_cluster() -> Loaded:
         load_incluster_config(client_configuration=configuration, try_refresh_token=False)
     except (ConfigException, OSError) as error:
         raise KubeconfigError(f"in-cluster credentials: {_line(error)}") from error
-    return Loaded(configuration, TOKEN_PERIOD, "in-cluster credentials")
+    return Loaded(configuration, TOKEN_PERIOD, "in-cluster credentials", _pod_namespace())
+
+
+def _pod_namespace() -> str:
+    try:
+        return NAMESPACE_FILE.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 async def _load_file(path: str, context: str | None) -> Loaded:
-    user, where = _inspect(path, context)
+    user, where, namespace = _inspect(path, context)
     configuration = Configuration()
     try:
         async with asyncio.timeout(PLUGIN_TIMEOUT):
@@ -148,13 +165,14 @@ async def _load_file(path: str, context: str | None) -> Loaded:
         )
     expiry = getattr(loader, "exec_plugin_expiry", None)
     if expiry is not None:
-        return Loaded(configuration, max((expiry - datetime.now(UTC)).total_seconds() * 0.8, 1.0), where)
+        left = (expiry - datetime.now(UTC)).total_seconds()
+        return Loaded(configuration, max(left * 0.8, 1.0), where, namespace)
     rotates = {"tokenFile", "auth-provider"} & user.keys()
-    return Loaded(configuration, TOKEN_PERIOD if rotates else float("inf"), where)
+    return Loaded(configuration, TOKEN_PERIOD if rotates else float("inf"), where, namespace)
 
 
-def _inspect(path: str, context: str | None) -> tuple[dict[str, Any], str]:
-    """Check what the library would trip over. Gives the context's user entry and "where" for messages."""
+def _inspect(path: str, context: str | None) -> tuple[dict[str, Any], str, str]:
+    """Check what the library would trip over. Gives the context's user entry, "where" for messages, its namespace."""
     files = [Path(part).expanduser() for part in path.split(os.pathsep) if part]
     if not any(file.exists() for file in files):
         raise KubeconfigError(f"kubeconfig {path}: no such file; give --kubeconfig, set KUBECONFIG or run in a cluster")
@@ -180,7 +198,7 @@ def _inspect(path: str, context: str | None) -> tuple[dict[str, Any], str]:
             raise KubeconfigError(f"{where}: its {kind} {name!r} is not in the file")
         entries[kind] = sections[f"{kind}s"][name].get(kind) or {}
     _check(entries["cluster"], entries["user"], where)
-    return entries["user"], where
+    return entries["user"], where, str(chosen.get("namespace") or "")
 
 
 def _check(cluster: dict[str, Any], user: dict[str, Any], where: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from app import local
 from devcluster.cluster import Cluster
@@ -89,6 +90,18 @@ def test_the_namespace_asked_for_fills_in(cluster: Cluster, namespace: str):
     code, report, _ = validate(cluster.kubeconfig, body, "-n", namespace)
     assert code == 1
     assert any("immutable" in finding["message"] for finding in report["findings"])
+
+
+def test_without_one_the_namespace_of_the_context_fills_in(cluster: Cluster, namespace: str, tmp_path: Path):
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["contexts"][0]["context"]["namespace"] = namespace
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(config))
+    body = jobset()
+    del body["metadata"]["namespace"]
+    store(cluster, namespace, jobset(rjob(replicas=2), namespace=namespace))
+    assert validate(cluster.kubeconfig, body)[0] == 0
+    assert validate(kubeconfig, body)[0] == 1
 
 
 def test_without_rights_what_was_not_checked_is_a_note_and_no_fault(cluster: Cluster, namespace: str):

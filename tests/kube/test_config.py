@@ -60,6 +60,16 @@ async def test_the_given_path_then_the_variable_then_the_cluster_then_home(monke
     assert (await load(str(write(tmp_path / "flag", server="http://flag/")))).server == "http://flag"
 
 
+async def test_the_namespace_is_the_one_of_the_context_or_of_the_pod(monkeypatch, tmp_path):
+    assert (await load(str(write(tmp_path / "none")))).namespace == ""
+    assert (await load(str(write(tmp_path / "one", context={"namespace": "team"})))).namespace == "team"
+    in_cluster(monkeypatch, tmp_path)
+    assert (await load()).namespace == ""
+    (tmp_path / "namespace").write_text("pods\n")
+    monkeypatch.setattr(kube.config, "NAMESPACE_FILE", tmp_path / "namespace")
+    assert (await load()).namespace == "pods"
+
+
 async def test_files_of_the_variable_are_merged(monkeypatch, tmp_path):
     first = write(tmp_path / "first", context={"cluster": "elsewhere"})
     second = tmp_path / "second"

@@ -120,12 +120,14 @@ class Server:
 class _Protocol(HttpToolsProtocol):
     """Hangs up on who sends a head too slowly or without end: uvicorn itself would wait and keep what came, for ever.
 
-    What a message has beside its body is counted, trailers and chunk extensions included.
+    What a message has beside its body is counted, trailers and chunk extensions included. `_received` and `_body` are
+    bytes of the present message, `_fed` those of the present read that may belong to it.
     """
 
     _head_timer: asyncio.TimerHandle | None = None
     _received = 0
     _body = 0
+    _fed = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         super().connection_made(transport)
@@ -137,13 +139,15 @@ class _Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
+        self._fed = len(data)
         super().data_received(data)
         if self._received - self._body > MAX_HEAD + _MAX_FRAMING * self._body and not self.transport.is_closing():
             self.transport.write(_HEAD_TOO_LARGE)
             self.transport.close()
 
     def on_message_begin(self) -> None:
-        self._received = self._body = 0
+        self._received = self._fed
+        self._body = 0
         self._await_head()
         super().on_message_begin()
 
@@ -153,6 +157,7 @@ class _Protocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._body += len(body)
+        self._fed -= len(body)
         super().on_body(body)
 
     def _await_head(self) -> None:

@@ -15,8 +15,11 @@ class Answer:
     chunks_read: int
 
 
-async def post(app: Any, path: str, body: bytes | Iterable[bytes] | AsyncIterable[bytes], **headers: str) -> Answer:
-    """POST as `application/json` unless `content_type` says otherwise."""
+async def post(
+    app: Any, path: str, body: bytes | Iterable[bytes] | AsyncIterable[bytes], *, method: str = "POST", **headers: str
+) -> Answer:
+    """POST as `application/json` unless `content_type` says otherwise; `path` may end in a query."""
+    path, _, query = path.partition("?")
     chunks = _chunks([body] if isinstance(body, bytes) else body)
     read = 0
     sent: list[dict[str, Any]] = []
@@ -36,11 +39,11 @@ async def post(app: Any, path: str, body: bytes | Iterable[bytes] | AsyncIterabl
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
-        "method": "POST",
+        "method": method,
         "scheme": "https",
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query.encode(),
         "root_path": "",
         "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()],
         "client": ("127.0.0.1", 1),

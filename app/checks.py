@@ -16,6 +16,7 @@ from app.documents import Document
 from app.engine import engine
 from app.findings import Finding, located
 from app.object_checks import checked
+from app.trees import DUPLICATE_KEY
 from manifests.definition import crd
 from webhooks.jobset.engine import Findings
 
@@ -70,10 +71,14 @@ def joined(sent: Sent, findings: Findings) -> Findings:
 
 
 def placed(document: Document, findings: Findings | None = None) -> list[Finding]:
-    """Findings about a document's text and object, with their places."""
+    """Findings about a document's text and object, with their places.
+
+    What the text made of a value that cannot be read is not found fault with once more.
+    """
     errors: Sequence[FieldError] = (*findings.errors, *findings.warnings) if findings else ()
     texts = [located(document, fault.error, fault.span) for fault in document.faults]
-    return [*texts, *(located(document, error) for error in errors)]
+    unread = {fault.error.path for fault in document.faults if fault.error.rule is not DUPLICATE_KEY}
+    return [*texts, *(located(document, error) for error in errors if error.path not in unread)]
 
 
 def with_defaults(value: Any, schema: JSON) -> Any:

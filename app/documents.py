@@ -202,7 +202,7 @@ def _reader_span(error: Any, text: str, base: int) -> Span:
 
 def _hint(problem: str, source: Source, at: int) -> str:
     line, column = source.position(min(at, len(source.text)))
-    if "\t" in source.line(line)[: column + 1] and "token" in problem:
+    if "\t" in source.line(line)[: column + 1] and ("token" in problem or "tab character" in problem):
         return _TAB_HINT
     return next((hint for words, hint in _HINTS if words in problem), "compare it with a manifest that works")
 

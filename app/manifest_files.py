@@ -28,7 +28,7 @@ _READ_SIZE = 2**20
 NOT_AN_OBJECT = Rule(
     "not-an-object",
     ErrorType.TYPE_INVALID,
-    "a manifest is a mapping with apiVersion, kind, metadata and spec, and this is not one",
+    "a manifest is a mapping with apiVersion, kind, metadata and spec, and this is {what}",
     "put documents behind each other with `---` between them, or into the items of a List",
     "API: every object has apiVersion and kind",
 )
@@ -152,7 +152,8 @@ def _ours(document: Document) -> bool:
     value = document.value
     if document.broken or not isinstance(value, dict):
         if not document.broken:
-            document.faults.append(Fault(document.place.span, NOT_AN_OBJECT.at(FieldPath(), _type_name(value))))
+            error = NOT_AN_OBJECT.at(FieldPath(), what=_type_name(value))
+            document.faults.append(Fault(document.place.span, replace(error, verbatim=error.detail)))
         return True
     return is_jobset(value)
 

@@ -14,10 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.features import FeatureGates
-from app import cli, findings
+from api.field import Rule
+from app import cli, documents, findings, manifest_files, object_checks, server_checks, trees
 from app.checks import with_defaults
 from app.validate import Options, run
 from tests.support.jobsets import jobset, rjob
+from webhooks.jobset.catalogue import rules
+from webhooks.jobset.cluster_faults import REFUSED
 
 GOOD = yaml.safe_dump(jobset())
 TYPO = """\
@@ -131,6 +134,13 @@ def test_names_that_are_fine(capsys, write, name):
     body["metadata"] = {"name": name, "labels": {"example.com/a": "", "b": "B_1.c"}, "annotations": {"a/b": "any text"}}
     code, out, _ = validate(capsys, "-f", write(yaml.safe_dump(body)))
     assert (code, ": error: metadata" in out) == (0 if "." not in name else code, False), out
+
+
+def test_a_template_is_told_to_be_one_and_nothing_else_is_said_of_its_value(capsys, write):
+    code, out, _ = validate(capsys, "-f", write(GOOD.replace("name: train", "name: {{ .Values.name }}")))
+    assert code == 1
+    assert out.splitlines()[-1] == "1 file, 1 JobSet: 1 error, 0 warnings"
+    assert "{{ }} is a template (Helm, Argo): render it first" in out
 
 
 def test_generated_names_are_fine(capsys, write):
@@ -401,3 +411,18 @@ def test_no_object_makes_it_raise(changes):
     for finding in report["findings"]:
         assert finding["line"] == 1
         assert finding["message"]
+
+
+def test_rules_of_manifests_have_ids_of_their_own():
+    modules = (documents, manifest_files, object_checks, server_checks, trees)
+    own = {
+        value.id
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, Rule) and value is not REFUSED
+    }
+    admission = {rule.id for group in rules().values() for rule in group}
+    assert len(own) >= 18
+    assert not own & admission
+    assert findings.AT_KEY <= admission
+    assert findings.NOTES <= own | admission

@@ -1,0 +1,73 @@
+"""What large bodies cost the server process in memory."""
+
+import asyncio
+import io
+import ssl
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+import pytest
+
+from bench.admission.load import Running, cores, server
+from tests.support.jobsets import jobset, stored
+from tests.support.reviews import JSON, answer, encode, review
+from webhooks.jobset.handlers import VALIDATE_PATH
+from webhooks.review import MAX_BODY
+from webhooks.router import LARGE_AT_ONCE
+
+MIB = 2**20
+SMALL = encode(review(stored(jobset())))
+CONNECTIONS = 50
+PER_CONNECTION = 2
+"""MiB: what is read of a body before it has to have a place (256 KiB), and the buffers of TLS and of the sockets."""
+
+
+@pytest.fixture
+def process() -> Iterator[Running]:
+    """The admission server in a process of its own."""
+    with server(cores()[0]) as (running, _):
+        yield running
+
+
+class Client:
+    """Posts reviews to the process and keeps the seconds that each took."""
+
+    def __init__(self, process: Running, session: aiohttp.ClientSession) -> None:
+        self.base = f"https://127.0.0.1:{process.port}"
+        self.session = session
+
+    async def ask(self, body: bytes, path: str = VALIDATE_PATH, *, chunked: bool = False) -> tuple[JSON, float]:
+        begun = time.perf_counter()
+        data = _pieces(body) if chunked else io.BytesIO(body)
+        headers = {"content-type": "application/json"}
+        async with self.session.post(self.base + path, data=data, headers=headers) as http:
+            return answer(await http.read()), time.perf_counter() - begun
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), 65536):
+        yield body[start : start + 65536]
+
+
+@pytest.fixture
+async def client(process: Running) -> AsyncIterator[Client]:
+    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(process.authorities)), limit=0)
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(60)) as session:
+        client = Client(process, session)
+        for _ in range(20):
+            await client.ask(SMALL)
+        yield client
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["length told", "in chunks"])
+async def test_bodies_that_are_too_large_are_refused_without_being_held(
+    process: Running, client: Client, chunked: bool
+):
+    before = process.memory_mib()
+    body = bytes(8 * MIB)
+    answers = await asyncio.gather(*(client.ask(body, chunked=chunked) for _ in range(CONNECTIONS)))
+    assert {response["status"]["code"] for response, _ in answers} == {413}
+    # A body in a place is there in pieces, and as a whole while it is put together.
+    held = LARGE_AT_ONCE * 2 * MAX_BODY / MIB if chunked else 0
+    assert process.memory_mib("VmHWM") - before < CONNECTIONS * PER_CONNECTION + held

@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 JSON = dict[str, Any]
+NAMESPACE = "research"
 RESOURCE = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource": "jobsets"}
 KIND = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"}
 
@@ -23,7 +24,7 @@ def jobset(rjobs: int = 8, env: int = 21) -> JSON:
         "kind": "JobSet",
         "metadata": {
             "name": "llm-pretraining",
-            "namespace": "research",
+            "namespace": NAMESPACE,
             "labels": {"kueue.x-k8s.io/queue-name": "research-queue", "app.kubernetes.io/part-of": "llm"},
             "annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.google.com/gke-nodepool"},
         },

@@ -404,7 +404,7 @@ def test_what_may_have_been_meant_for_a_jobset_is_not_passed_over(tmp_path: Path
 
 def test_files_that_cannot_be_read_are_problems_and_the_others_are_read(tmp_path: Path):
     (tmp_path / "good.yaml").write_text(jobset_text("a"))
-    (tmp_path / "latin.yaml").write_bytes(b"a: 1\nb: caf\xe9\n")
+    (tmp_path / "latin.yaml").write_bytes(b"a: 1\nb: \xe9\n")
     (tmp_path / "utf16.yaml").write_bytes(jobset_text("b").encode("utf-16"))
     (tmp_path / "big.yaml").write_bytes(b"#" * (2**24 + 1))
     (tmp_path / "empty").mkdir()

@@ -1,7 +1,7 @@
 """The command line: `jobset manager`, `validate`, `render`, `cluster`, `demo`, `version`.
 
 Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage; for `validate` and `render` see
-app/cli_manifests.py. The manager takes the Go manager's flags, in both of Go's spellings (`-flag` and `--flag`), so
+app/check/cli.py. The manager takes the Go manager's flags, in both of Go's spellings (`-flag` and `--flag`), so
 that deployments can be switched over unchanged.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from api.features import FeatureGateError, FeatureGates, parse_feature_gates
 from app import demo, version
-from app.cli_manifests import add_render, add_validate
+from app.check.cli import add_render, add_validate
 from app.logs import LogSettingsError
 from app.logs import configure as configure_logs
 from app.logs import parse as parse_log_flags
@@ -28,13 +28,20 @@ MANAGER_EXAMPLES = """examples:
 The configuration file has apiVersion config.jobset.x-k8s.io/v1alpha1 and kind Configuration; given flags win."""
 
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["manager"]:
         arguments[1:] = [_double_dash(argument) for argument in arguments[1:]]
     parsed = _parser().parse_args(arguments)
-    code: int = parsed.handler(parsed)
+    try:
+        code: int = parsed.handler(parsed)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return code
 
 

@@ -3,6 +3,7 @@
 from functools import cache
 
 from api.features import FeatureGates
+from api.meta import JSON
 from manifests.definition import crd
 from webhooks.jobset.engine import Engine
 from webhooks.jobset.schema import Schema
@@ -14,5 +15,12 @@ def engine(gates: FeatureGates) -> Engine:
 
 
 @cache
+def crd_schema() -> JSON:
+    """The `openAPIV3Schema` of the CRD."""
+    schema: JSON = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
+
+
+@cache
 def _schema() -> Schema:
-    return Schema(crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    return Schema(crd_schema())

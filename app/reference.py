@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from api.field import MAX_SHOWN_ERRORS, Layer, Rule
+from app.catalogue import rules
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS
-from webhooks.jobset.catalogue import rules
 
 PAGE = Path(__file__).parent.parent / "docs" / "errors.md"
 

@@ -8,7 +8,7 @@ from api.suggest import did_you_mean, nearest
 @pytest.mark.parametrize(
     ("word", "names", "text"),
     [
-        ("wrokers", ["driver", "workers"], 'did you mean "workers"? there are: "driver", "workers"'),
+        ("werkers", ["driver", "workers"], 'did you mean "workers"? there are: "driver", "workers"'),
         ("WORKERS", ["workers", "driver"], 'did you mean "workers"? there are: "workers", "driver"'),
         ("x", ["workers", "workers"], 'there are: "workers"'),
         ("worker", ["workers"], 'did you mean "workers"?'),

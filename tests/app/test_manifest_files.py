@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from api.field import ErrorType, FieldError
 from api.field import Path as FieldPath
-from app import trees
-from app.documents import Document, documents
-from app.findings import located
-from app.manifest_files import Inputs
-from app.places import Source
-from app.yaml_scalars import plain
+from app.check import trees
+from app.check.documents import Document, documents
+from app.check.findings import located
+from app.check.manifest_files import Inputs
+from app.check.places import Source
+from app.check.yaml_scalars import plain
 
 
 def read(text: str) -> list[Document]:

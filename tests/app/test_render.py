@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from api.features import FeatureGates
 from app import cli
-from app.documents import documents
-from app.places import Source
-from app.render import Options, as_stored, children, run, to_yaml
+from app.check.documents import documents
+from app.check.places import Source
+from app.check.render import Options, as_stored, children, run, to_yaml
 from controllers.jobset.actions import CreateClaim, CreateJob, CreateService, Observed
 from controllers.jobset.plan import plan
 from tests.support.jobsets import jobset, rjob, stored

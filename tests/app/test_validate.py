@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.features import FeatureGates
-from api.field import Rule
-from app import cli, documents, findings, manifest_files, object_checks, server_checks, trees
-from app.checks import with_defaults
-from app.validate import Options, run
+from app import cli
+from app.catalogue import rules
+from app.check import findings
+from app.check.checks import with_defaults
+from app.check.validate import Options, run
 from tests.support.jobsets import jobset, rjob
-from webhooks.jobset.catalogue import rules
-from webhooks.jobset.cluster_faults import REFUSED
 
 GOOD = yaml.safe_dump(jobset())
 TYPO = """\
@@ -413,16 +412,6 @@ def test_no_object_makes_it_raise(changes):
         assert finding["message"]
 
 
-def test_rules_of_manifests_have_ids_of_their_own():
-    modules = (documents, manifest_files, object_checks, server_checks, trees)
-    own = {
-        value.id
-        for module in modules
-        for value in vars(module).values()
-        if isinstance(value, Rule) and value is not REFUSED
-    }
-    admission = {rule.id for group in rules().values() for rule in group}
-    assert len(own) >= 18
-    assert not own & admission
-    assert admission >= findings.AT_KEY
-    assert own | admission >= findings.NOTES
+def test_rules_that_places_and_notes_go_by_exist():
+    ids = {rule.id for group in rules().values() for rule in group}
+    assert ids >= findings.AT_KEY | findings.NOTES

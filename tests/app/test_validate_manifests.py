@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from api.features import FeatureGates
-from app.findings import Report
-from app.validate import Options, checked
+from app.check.findings import Report
+from app.check.validate import Options, checked
 from tests.support.corpus import Case, cases
 
 CREATED = [case for case in cases("bad") if not case.before]

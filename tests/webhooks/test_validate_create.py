@@ -408,7 +408,7 @@ def test_faults_of_the_schema_hide_nothing_and_drag_nothing_along():
 @pytest.mark.parametrize(
     ("js", "words"),
     [
-        (jobset(successPolicy={"operator": "All", "targetReplicatedJobs": ["wrokers"]}), 'did you mean "workers"?'),
+        (jobset(successPolicy={"operator": "All", "targetReplicatedJobs": ["werkers"]}), 'did you mean "workers"?'),
         (jobset(coordinator={"replicatedJob": "driver"}), 'the ReplicatedJobs are: "workers"'),
         (jobset(rjob("a"), rjob("b", dependsOn=[{"name": "c", "status": "Ready"}])), 'the others are: "a"'),
         (jobset(rjob("a"), rjob("b", dependsOn=[{"name": "b", "status": "Ready"}])), "it would never start"),

@@ -19,10 +19,10 @@ from api.features import FeatureGates
 from api.jobset import JobSet
 from api.meta import JSON
 from api.placement import placement
-from app.checks import Checks, placed
-from app.findings import Report, printable, write_text
-from app.manifest_files import Inputs
-from app.yaml_scalars import plain
+from app.check.checks import Checks, placed
+from app.check.findings import Report, printable, write_text
+from app.check.manifest_files import Inputs
+from app.check.yaml_scalars import plain
 from webhooks.jobset.subject import subject
 
 OUTPUTS = ("yaml", "json")

@@ -6,26 +6,17 @@ fields, and sets the defaults of the CRD. Pure.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from api.features import FeatureGates
 from api.field import FieldError
 from api.meta import JSON
-from app.documents import Document
-from app.engine import engine
-from app.findings import Finding, located
-from app.object_checks import checked
-from app.trees import DUPLICATE_KEY
-from manifests.definition import crd
+from app.check.documents import Document
+from app.check.findings import Finding, located
+from app.check.object_checks import checked
+from app.check.trees import DUPLICATE_KEY
+from app.engine import crd_schema, engine
 from webhooks.jobset.engine import Findings
-
-
-@cache
-def crd_schema() -> JSON:
-    """The `openAPIV3Schema` of the CRD."""
-    schema: JSON = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return schema
 
 
 class CheckError(Exception):

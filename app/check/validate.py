@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from api.features import FeatureGates
-from app.checks import CheckError, Checks, placed
-from app.documents import Document
-from app.findings import Report, printable, write_json, write_text
-from app.manifest_files import Inputs
-from app.sarif import sarif
+from app.check.checks import CheckError, Checks, placed
+from app.check.documents import Document
+from app.check.findings import Report, printable, write_json, write_text
+from app.check.manifest_files import Inputs
+from app.check.sarif import sarif
 
 if TYPE_CHECKING:
-    from app.server_checks import ServerChecks
+    from app.check.server_checks import ServerChecks
 
 OUTPUTS = ("text", "json", "sarif")
 
@@ -79,7 +79,7 @@ async def _server(options: Options) -> AsyncIterator["ServerChecks | None"]:
     if not options.server:
         yield None
         return
-    from app.server_checks import connected  # noqa: PLC0415 (a second of imports that offline checks need not pay)
+    from app.check.server_checks import connected  # noqa: PLC0415 (a second of imports that offline checks need not pay)
 
     async with connected(options.kubeconfig, options.context) as server:
         yield server

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from api.field import FieldError, Rule
-from app.findings import Finding, Report
+from app.check.findings import Finding, Report
 from app.version import current
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

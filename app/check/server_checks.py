@@ -13,7 +13,7 @@ from api.field import ErrorType, FieldError, Layer, Path, Rule, Severity
 from api.jsontree import dig
 from api.keys import GROUP, KIND, VERSION
 from api.meta import JSON
-from app.checks import CheckError, Checks, Sent
+from app.check.checks import CheckError, Checks, Sent
 from app.version import user_agent
 from kube.client import Client
 from kube.config import load

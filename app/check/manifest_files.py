@@ -14,10 +14,10 @@ from typing import Any
 
 from api.field import ErrorType, Rule
 from api.field import Path as FieldPath
-from app.documents import Document, documents
-from app.object_checks import is_jobset
-from app.places import Source
-from app.trees import Fault
+from app.check.documents import Document, documents
+from app.check.object_checks import is_jobset
+from app.check.places import Source
+from app.check.trees import Fault
 
 MAX_FILE = 16 * 2**20
 """Bytes of one file; the API server takes objects of at most 3 MiB."""

@@ -95,7 +95,7 @@ def _colorful(stream: TextIO) -> bool:
 
 
 def _validate(parsed: argparse.Namespace) -> int:
-    from app import validate  # noqa: PLC0415 (imports that other commands need not pay)
+    from app.check import validate  # noqa: PLC0415 (imports that other commands need not pay)
 
     options = validate.Options(
         names=parsed.filename,
@@ -112,7 +112,7 @@ def _validate(parsed: argparse.Namespace) -> int:
 
 
 def _render(parsed: argparse.Namespace) -> int:
-    from app import render  # noqa: PLC0415 (imports that other commands need not pay)
+    from app.check import render  # noqa: PLC0415 (imports that other commands need not pay)
 
     options = render.Options(
         names=parsed.filename,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from api.field import ErrorType, FieldError, Path, Rule
-from app.places import Place, Span
-from app.yaml_scalars import Scalar, ScalarError, json_number
-from app.yaml_scalars import key as key_text
+from app.check.places import Place, Span
+from app.check.yaml_scalars import Scalar, ScalarError, json_number
+from app.check.yaml_scalars import key as key_text
 
 MAX_DEPTH = 200
 """Mappings and lists inside each other; a JobSet needs about 20."""

@@ -12,8 +12,8 @@ from typing import Any, TextIO
 
 from api.field import MAX_SHOWN_VALUE, ErrorType, FieldError, shortened
 from api.jsontree import dig
-from app.documents import Document
-from app.places import Span
+from app.check.documents import Document
+from app.check.places import Span
 
 MAX_FINDINGS = 5000
 """Findings that are kept; the rest is counted."""

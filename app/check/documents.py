@@ -12,9 +12,9 @@ from typing import Any
 import yaml
 
 from api.field import ErrorType, FieldError, Path, Rule
-from app.places import Place, Source, Span
-from app.trees import Builder, BuildError, Fault
-from app.yaml_scalars import ScalarError, plain, tagged
+from app.check.places import Place, Source, Span
+from app.check.trees import Builder, BuildError, Fault
+from app.check.yaml_scalars import ScalarError, plain, tagged
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's where PyYAML was built with it: ten times as fast."""

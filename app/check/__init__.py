@@ -1,0 +1,5 @@
+"""`jobset validate` and `jobset render`: manifests judged and rendered before they are sent.
+
+manifest_files finds and reads, documents parses (trees and places keep where every value stands), checks judges with
+the engine of the webhook, server_checks asks a cluster, findings and sarif write it down.
+"""

@@ -1,0 +1,36 @@
+"""The reference page holds every rule, and rules are fit to be referred to."""
+
+import re
+
+from app import reference
+from app.catalogue import all_rules, rules
+
+
+def test_ids_are_stable_words_and_nobody_shares_one():
+    by_id: dict[str, set[int]] = {}
+    for rule in all_rules():
+        assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", rule.id), rule.id
+        by_id.setdefault(rule.id, set()).add(id(rule))
+    assert len(by_id) > 130
+    assert [name for name, same in by_id.items() if len(same) > 1] == []
+
+
+def test_every_rule_says_where_it_comes_from_and_what_it_is():
+    for rule in all_rules():
+        assert rule.source, rule.id
+        assert rule.message or rule.fix, rule.id
+
+
+def test_the_page_has_a_row_for_every_rule(capsys):
+    page = reference.page()
+    assert all(f"| `{rule.id}` |" in page for group in rules().values() for rule in group)
+    assert not re.search(r"(?m)^\| .*[{}]", page), "templates are shown for people"
+    assert reference.main(["--check"]) == 0, "run `make docs`"
+
+
+def test_check_tells_an_old_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(reference, "PAGE", tmp_path / "errors.md")
+    assert reference.main(["--check"]) == 1
+    assert "make docs" in capsys.readouterr().out
+    assert reference.main([]) == 0
+    assert reference.main(["--check"]) == 0

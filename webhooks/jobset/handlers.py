@@ -13,6 +13,7 @@ from webhooks.jobset.answers import answer
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
+from webhooks.offload import compute
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied
 
 MUTATE_PATH = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
@@ -37,11 +38,11 @@ class _Admission:
         if missing := _missing(request):
             return missing
         old = _stored(request)
-        obj, operations = with_defaults(request.object or {}, old)
-        if self.engine.may_hide(obj, old):
-            findings = self._check(obj, old)
+        obj, operations = await compute(with_defaults, request.object or {}, old)
+        if await compute(self.engine.may_hide, obj, old):
+            findings = await compute(self._check, obj, old)
             if findings.hides:
-                return answer(await self._ask_cluster(findings, old), obj)
+                return await compute(answer, await self._ask_cluster(findings, old), obj)
         return AdmissionResponse(patch=tuple(operations))
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
@@ -51,8 +52,8 @@ class _Admission:
         if missing := _missing(request):
             return missing
         old = _stored(request)
-        findings = self._check(request.object or {}, old)
-        return answer(await self._ask_cluster(findings, old), findings.object)
+        findings = await compute(self._check, request.object or {}, old)
+        return await compute(answer, await self._ask_cluster(findings, old), findings.object)
 
     def _check(self, obj: JSON, old: JSON | None) -> Findings:
         """Findings about an object that is stored as it is."""

@@ -34,7 +34,7 @@ BODY_TIMEOUT = 10.0
 """Seconds in which the whole body has to arrive: the API server gives up on us after as long."""
 
 LARGE = 256 * 1024
-"""Bytes from which a review is large. Ten times what people write; work on less holds others up for milliseconds."""
+"""Bytes from which a review is large. Ten times what people write; work on less takes a tenth of a second at worst."""
 
 LARGE_AT_ONCE = 2
 """Large reviews that are held at once, some 200 MiB each at worst; the senders of others wait."""

@@ -60,6 +60,7 @@ async def serve(material: Material) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(server.run())
         await server.started.wait()
+        manager.freeze_heap()
         print(server.port, flush=True)
         await asyncio.to_thread(sys.stdin.read)
         server.stop()

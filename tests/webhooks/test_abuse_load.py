@@ -13,7 +13,7 @@ import pytest
 from bench.admission.load import Running, cores, server
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.reviews import JSON, answer, encode, review
-from webhooks.jobset.handlers import VALIDATE_PATH
+from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 from webhooks.review import MAX_BODY
 from webhooks.router import LARGE_AT_ONCE
 
@@ -77,7 +77,7 @@ async def test_bodies_that_are_too_large_are_refused_without_being_held(
 LARGE_BODY = encode(review(jobset(*(rjob(f"r{i}", pod={"containers": [{"name": "m"}]}) for i in range(48_000)))))
 
 
-@pytest.mark.parametrize("path", [VALIDATE_PATH], ids=["validate"])
+@pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH], ids=["mutate", "validate"])
 async def test_small_reviews_are_answered_while_large_ones_are_worked_on(process: Running, client: Client, path: str):
     assert 6 * MIB < len(LARGE_BODY) < MAX_BODY
     large = asyncio.gather(*(client.ask(LARGE_BODY, path) for _ in range(6)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from api.field import SPEC, Path
-from api.jsontree import dig, set_in
+from api.jsontree import dig
 from api.meta import JSON
 
 _POLICIES: tuple[tuple[tuple[str, ...], Any], ...] = (
@@ -35,6 +35,7 @@ class _Draft:
 
     object: JSON
     operations: list[JSON] = field(default_factory=list)
+    _copies: set[int] = field(default_factory=set)
 
     def default(self, path: Path, value: Any) -> None:
         """Set `value` where nothing is, making the parents that are missing; do nothing where something is."""
@@ -51,7 +52,19 @@ class _Draft:
 
     def _add(self, path: Path, value: Any) -> None:
         self.operations.append({"op": "add", "path": path.pointer, "value": value})
-        self.object = set_in(self.object, path.parts, value)
+        self.object = self._writable(self.object)
+        node: Any = self.object
+        for part in path.parts[:-1]:
+            node[part] = self._writable(node[part])
+            node = node[part]
+        node[path.parts[-1]] = value
+
+    def _writable(self, node: Any) -> Any:
+        """A copy that this draft may change: one for each container, however many defaults are set below it."""
+        if id(node) not in self._copies:
+            node = node.copy()
+            self._copies.add(id(node))
+        return node
 
 
 def with_defaults(new: JSON, old: JSON | None = None) -> tuple[JSON, list[JSON]]:

@@ -4,7 +4,7 @@ The library says quickly that an object is surely good; what it does not say tha
 walk's word counts. Knows nothing of JobSets: the schema is given. Pure; never raises, whatever the object.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -22,6 +22,8 @@ _KNOWN = {
     "pattern", "properties", "required", "type", "x-kubernetes-list-map-keys", "x-kubernetes-list-type",
     "x-kubernetes-map-type", "x-kubernetes-validations",
 }  # fmt: skip
+_LARGE = 100
+"""Nodes from which a list's items get a check of their own."""
 _TYPES = {"array", "boolean", "integer", "number", "object", "string"}
 
 
@@ -32,10 +34,8 @@ class Schema:
         _check(schema, "")
         members = {name: node for name, node in schema["properties"].items() if name != "status"}
         self._schema = {**schema, "properties": members}
-        self._is_valid = jsonschema_rs.Draft202012Validator(
-            _json_schema(self._schema), pattern_options=jsonschema_rs.RegexOptions()
-        ).is_valid
-        self._is_unique = _uniqueness(self._schema) or (lambda _: True)
+        self._is_good = _good(self._schema)
+        self._sure = {id(node): _good(node) for node in _large_items(self._schema)}
         self._unknown = UnknownFields(schema)
 
     def faults(self, obj: JSON) -> list[FieldError]:
@@ -43,12 +43,9 @@ class Schema:
 
         `status` is not looked at: the API server replaces it before it validates.
         """
-        try:
-            if self._is_valid(obj) and self._is_unique(obj):
-                return []
-        except ValueError:  # nested deeper than the library goes, or a text that is no Unicode
-            pass
-        walk = Walk()
+        if self._is_good(obj):
+            return []
+        walk = Walk(self._sure)
         walk.mended(obj, self._schema)
         return walk.faults
 
@@ -65,7 +62,7 @@ class Schema:
         """
         if not faults:
             return obj
-        return {"metadata": {}, "spec": {}, **Walk().mended(obj, self._schema)}
+        return {"metadata": {}, "spec": {}, **Walk(self._sure).mended(obj, self._schema)}
 
 
 def _check(node: JSON, path: str) -> None:
@@ -88,6 +85,36 @@ def _check(node: JSON, path: str) -> None:
 def _children(node: JSON) -> list[tuple[str, JSON]]:
     named = list(node.get("properties", {}).items())
     return named + [(key, node[key]) for key in ("items", "additionalProperties") if key in node]
+
+
+_Check = Callable[[Any], bool]
+
+
+def _large_items(node: JSON) -> Iterator[JSON]:
+    """Items of lists that are worth a check of their own: a walk looks only at those that are wrong."""
+    for key, child in _children(node):
+        if key == "items" and _size(child) >= _LARGE:
+            yield child
+        yield from _large_items(child)
+
+
+def _size(node: JSON) -> int:
+    return 1 + sum(_size(child) for _, child in _children(node))
+
+
+def _good(node: JSON) -> _Check:
+    """Whether a value is surely what the node wants; quick."""
+    schema = _json_schema(node)
+    is_valid = jsonschema_rs.Draft202012Validator(schema, pattern_options=jsonschema_rs.RegexOptions()).is_valid
+    is_unique = _uniqueness(node) or (lambda _: True)
+
+    def good(value: Any) -> bool:
+        try:
+            return is_valid(value) and is_unique(value)
+        except ValueError:  # nested deeper than the library goes, or a text that is no Unicode
+            return False
+
+    return good
 
 
 def _json_schema(node: JSON, *, nullable: bool = False) -> JSON:
@@ -114,9 +141,6 @@ def _json_schema(node: JSON, *, nullable: bool = False) -> JSON:
         members = node["properties"].items()
         schema["properties"] = {name: _json_schema(child, nullable=name not in needed) for name, child in members}
     return schema
-
-
-_Check = Callable[[Any], bool]
 
 
 def _uniqueness(node: JSON) -> _Check | None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from api.field import SPEC, ErrorType, FieldError, Path, Rule, Severity
 from api.jobset import FailurePolicyRule
@@ -25,6 +26,8 @@ MAX_REPLICAS_TO_RESTART = 1024
 """Restarts are counted per Job in a status list of this length."""
 MAX_COMPARED = 100
 """Rules that are compared with each other."""
+MAX_PATTERNS = 64
+"""Patterns of a JobSet that are tried."""
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _MAX_NAME = 128
 
@@ -216,13 +219,23 @@ def rules_can_match(subject: Subject) -> Iterator[FieldError]:
     policy = subject.failure_policy
     if policy.max_restarts < 0:
         yield MAX_RESTARTS.at(FAILURE.at("maxRestarts"), policy.max_restarts)
+    yield from _patterns(policy.rules)
     for i, rule in enumerate(policy.rules):
-        for k, pattern in enumerate(rule.on_job_failure_message_patterns):
-            outcome = compiled(pattern)
-            if isinstance(outcome, str):
-                yield PATTERN.at(RULES.at(i, "onJobFailureMessagePatterns", k), pattern, why=outcome)
         yield from _reasons_can_come(RULES.at(i, "onJobFailureReasons"), rule, subject)
     yield from _shadowed(subject, policy.rules[:MAX_COMPARED])
+
+
+def _patterns(rules: Iterable[FailurePolicyRule]) -> Iterator[FieldError]:
+    """Compiling takes its time, so only so many are looked at."""
+    places = (
+        (RULES.at(i, "onJobFailureMessagePatterns", k), pattern)
+        for i, rule in enumerate(rules)
+        for k, pattern in enumerate(rule.on_job_failure_message_patterns)
+    )
+    for path, pattern in islice(places, MAX_PATTERNS):
+        outcome = compiled(pattern)
+        if isinstance(outcome, str):
+            yield PATTERN.at(path, pattern, why=outcome)
 
 
 def _reasons_can_come(path: Path, rule: FailurePolicyRule, subject: Subject) -> Iterator[FieldError]:

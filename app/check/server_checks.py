@@ -1,23 +1,24 @@
 """What only a cluster can say about a manifest: `jobset validate --server`. Asks as who runs it; writes nothing.
 
-Findings are those that `kubectl apply` would meet: the rules of updates where the JobSet exists, the namespace, and the
-children, which the API server is asked about with `dryRun=All`.
+Findings are those that `kubectl apply` would meet: the rules of updates where the JobSet exists, the namespace, the
+children, and, where all that is good, policies and webhooks of others. The API server is asked with `dryRun=All`.
 """
 
 import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 
 from api.field import ErrorType, FieldError, Layer, Path, Rule, Severity
-from api.jsontree import dig
+from api.jsontree import dig, without_nulls
 from api.keys import GROUP, KIND, VERSION
 from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent
 from app.version import user_agent
-from kube.client import Client
+from kube.client import Client, PatchType
 from kube.config import load
-from kube.errors import Forbidden, KubeError, NotFound
+from kube.errors import ApiError, Forbidden, KubeError, NotFound
 from kube.resources import Resource
 from kube.transport import HttpTransport
 from webhooks.jobset.cluster import ClusterChecks
@@ -32,6 +33,9 @@ _NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 _JOBSETS = Resource(GROUP, VERSION, KIND, "jobsets")
 _NO_RIGHT = re.compile(r"(\S+ is forbidden: )?User ")
 """How the API server's own authorizer begins to say no."""
+_FIELD_MANAGER = "jobset-validate"
+_TRY_AGAIN = 500
+_AT_NAME = Path(("metadata", "name"))
 _AT_NAMESPACE = Path(("metadata", "namespace"))
 
 NAMESPACE_MISSING = Rule(
@@ -57,6 +61,25 @@ NOT_ALLOWED = Rule(
     "{what}; the manager may, so this is no fault",
     "ask for the right to create them, to have them checked",
     "API: RBAC",
+    Layer.CLUSTER,
+    Severity.WARNING,
+)
+
+
+JOBSET_REFUSED = Rule(
+    "jobset-refused",
+    ErrorType.FORBIDDEN,
+    "the cluster refuses it: {why}",
+    "change what it names, or ask who owns that policy or webhook",
+    "admission by others",
+    Layer.CLUSTER,
+)
+JOBSET_NOT_SENT = Rule(
+    "jobset-not-tried",
+    ErrorType.INVALID,
+    "what policies and webhooks of others say is not known: {why}",
+    "ask for the right to create JobSets",
+    "API: RBAC, dry run",
     Layer.CLUSTER,
     Severity.WARNING,
 )
@@ -94,7 +117,7 @@ class ServerChecks:
         try:
             stored = await self._stored(namespace, dig(sent.object, "metadata", "name"))
         except Forbidden as error:
-            more.append(NOT_READABLE.at(Path(("metadata", "name")), None, why=f"{error.code} {error.reason}"))
+            more.append(NOT_READABLE.at(_AT_NAME, None, why=f"{error.code} {error.reason}"))
         if stored is None:
             found = checks.create(sent)
             more += await self._children.create(_within(found.object, namespace), found.errors, checks.gates)
@@ -102,7 +125,32 @@ class ServerChecks:
             found = checks.update(stored, Sent(_continued(sent.object, stored), sent.faults))
             new = _within(found.object, namespace)
             more += await self._children.update(stored, new, found.errors, checks.gates)
-        return found.and_also(map(_not_a_fault, more))
+        found = found.and_also(map(_not_a_fault, more))
+        return found if found.errors else found.and_also(await self._sent(sent.object, namespace, stored))
+
+    async def _sent(self, obj: JSON, namespace: str, stored: JSON | None) -> list[FieldError]:
+        """What the cluster says about the JobSet itself. Nothing is wrong with it so far: a refusal is by others."""
+        body = {key: value for key, value in without_nulls(obj).items() if key != "status"}
+        try:
+            if stored is None:
+                await self._client.create(_JOBSETS, body, namespace=namespace, dry_run=True, timeout=TIMEOUT)
+            else:
+                await self._client.patch(
+                    _JOBSETS,
+                    stored["metadata"]["name"],
+                    body,
+                    patch_type=PatchType.APPLY,
+                    namespace=namespace,
+                    dry_run=True,
+                    field_manager=_FIELD_MANAGER,
+                    force=True,
+                    timeout=TIMEOUT,
+                )
+        except ApiError as error:
+            if error.code >= _TRY_AGAIN or error.code == HTTPStatus.TOO_MANY_REQUESTS:
+                raise
+            return _refusal(error)
+        return []
 
     async def _stored(self, namespace: str, name: object) -> JSON | None:
         if not isinstance(name, str) or not name or "/" in name:
@@ -111,6 +159,19 @@ class ServerChecks:
             return await self._client.get(_JOBSETS, name, namespace=namespace, timeout=TIMEOUT)
         except NotFound:
             return None
+
+
+def _refusal(error: ApiError) -> list[FieldError]:
+    """Of an object that is good by itself: by a policy or a webhook; or only of this person, or of this way to ask."""
+    match error.code:
+        case HTTPStatus.CONFLICT:
+            return []
+        case HTTPStatus.FORBIDDEN if _NO_RIGHT.match(error.message):
+            return [JOBSET_NOT_SENT.at(_AT_NAME, why="you may not create them here")]
+        case HTTPStatus.BAD_REQUEST if "does not support dry run" in error.message:
+            return [JOBSET_NOT_SENT.at(_AT_NAME, why=error.message)]
+        case _:
+            return [JOBSET_REFUSED.at(_AT_NAME, why=error.message)]
 
 
 def _not_a_fault(error: FieldError) -> FieldError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import yaml
 
 from app import local
 from devcluster.cluster import Cluster
-from tests.support.cluster import kubectl, request
+from tests.support.cluster import kubectl, request, wait_for
 from tests.support.jobsets import jobset, rjob
 
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"
@@ -114,6 +115,48 @@ def test_without_rights_what_was_not_checked_is_a_note_and_no_fault(cluster: Clu
     texts = [finding["message"] for finding in report["findings"]]
     assert any("whether this JobSet exists already is not known" in text for text in texts)
     assert any("you may not create them here" in text for text in texts)
+    assert any("policies and webhooks of others" in text for text in texts)
+
+
+@pytest.fixture
+def policy(cluster: Cluster, namespace: str) -> Iterator[None]:
+    """A platform team's rule about JobSets of this namespace."""
+    meta = {"name": f"teams-{namespace}"}
+    kind = "admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": ["jobset.x-k8s.io"], "apiVersions": ["*"], "operations": ["*"], "resources": ["jobsets"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "here", "expression": f"request.namespace == '{namespace}'"}],
+        "validations": [
+            {"expression": "has(object.metadata.labels) && 'team' in object.metadata.labels", "message": "name a team"}
+        ],
+    }
+    binding = {"policyName": meta["name"], "validationActions": ["Deny"]}
+    for name, body in (("ValidatingAdmissionPolicy", spec), ("ValidatingAdmissionPolicyBinding", binding)):
+        text = json.dumps({"apiVersion": kind, "kind": name, "metadata": meta, "spec": body})
+        kubectl(cluster, "apply", "-f", "-", stdin=text)
+    body = jobset(namespace=namespace)
+    wait_for(
+        lambda: request(cluster, "POST", JOBSETS.format(namespace) + "?dryRun=All", body)[0] == 422, what="the policy"
+    )
+    yield
+    for name in ("validatingadmissionpolicybinding", "validatingadmissionpolicy"):
+        kubectl(cluster, "delete", name, meta["name"])
+
+
+@pytest.mark.usefixtures("policy")
+def test_a_policy_of_the_platform_team_is_heard(cluster: Cluster, namespace: str):
+    body = jobset(namespace=namespace)
+    code, report, _ = validate(cluster.kubeconfig, body)
+    assert (code, paths(report)) == (1, [("error", "metadata.name")])
+    assert "the cluster refuses it: " in report["findings"][0]["message"]
+    assert "name a team" in report["findings"][0]["message"]
+    body["metadata"]["labels"] = {"team": "ml"}
+    assert validate(cluster.kubeconfig, body)[0] == 0
+    store(cluster, namespace, body)
+    assert validate(cluster.kubeconfig, body)[0] == 0, "a change is tried too, and this one is none"
+    body["metadata"]["labels"] = {"stage": "test"}
+    assert validate(cluster.kubeconfig, body)[0] == 0, "labels of others stay when it is applied"
 
 
 def test_faults_of_the_manifest_alone_are_told_too(cluster: Cluster, namespace: str):

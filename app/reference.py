@@ -58,7 +58,8 @@ templates, in what the templates set. All of it takes at most `childDryRun.budge
 
 A JobSet is refused only for the API server's own verdict on an object: a 422 of its validation, a 400 of its
 decoder. A quota, a policy, another webhook, a missing namespace or an object of the same name depend on the
-moment or on other people: they make warnings, as does a question that could not be asked in time.
+moment or on other people: they make warnings, as does a question that could not be asked in time. The API server's own
+warnings about Jobs (pod security, deprecated fields) are passed on.
 """
 
 

@@ -9,6 +9,7 @@ import asyncio
 import dataclasses
 import enum
 import functools
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, TypedDict, Unpack
@@ -72,7 +73,10 @@ class ListOptions(TypedDict, total=False):
 
 
 class WriteOptions(TypedDict, total=False):
-    """`force` (apply only) takes over fields of other managers. `field_validation`: Strict, Warn or Ignore."""
+    """`force` (apply only) takes over fields of other managers. `field_validation`: Strict, Warn or Ignore.
+
+    The texts of the API server's warnings are appended to `warnings`.
+    """
 
     namespace: str | None
     subresource: str
@@ -80,6 +84,7 @@ class WriteOptions(TypedDict, total=False):
     field_manager: str
     force: bool
     field_validation: str
+    warnings: list[str]
     timeout: float
 
 
@@ -262,7 +267,10 @@ class Client:
             content_type=content_type,
             timeout=options.get("timeout", TIMEOUT),
         )
-        return decode(type, await self._call(request))
+        response = await self._call(request)
+        if (warnings := options.get("warnings")) is not None:
+            warnings += warning_texts(response.headers)
+        return decode(type, response)
 
     async def _call(self, request: Request) -> Response:
         """Send until there is an answer to give.
@@ -290,6 +298,7 @@ class Client:
         raise AssertionError("the last attempt returns or raises")
 
 
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _READ_QUERY = {"resource_version": "resourceVersion"}
 _LIST_QUERY = {
     "label_selector": "labelSelector",
@@ -339,6 +348,11 @@ def _delete_request(path: str, options: DeleteOptions, selectors: tuple[tuple[st
         body=msgspec.json.encode(body),
         timeout=options.get("timeout", TIMEOUT),
     )
+
+
+def warning_texts(headers: Mapping[str, str]) -> list[str]:
+    """The texts of Warning headers as the API server sends them (RFC 7234 section 5.5: `299 - "text"`)."""
+    return [re.sub(r"\\(.)", r"\1", text) for text in _WARNING.findall(headers.get("warning", ""))]
 
 
 def decode(type: type[T], response: Response) -> T:

@@ -50,7 +50,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer, whatever its status. Header names are lower-case."""
+    """An answer, whatever its status. Header names are lower-case; values of a repeated header are joined by commas."""
 
     status: int
     headers: Mapping[str, str]
@@ -181,7 +181,11 @@ class HttpTransport:
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+    joined: dict[str, str] = {}
+    for name, value in headers.items():
+        key = name.lower()
+        joined[key] = f"{joined[key]}, {value}" if key in joined else value
+    return joined
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes]:

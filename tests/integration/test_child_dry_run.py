@@ -21,7 +21,7 @@ from kube.errors import ApiError
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from manifests import NAMESPACE, SERVICE_ACCOUNT
 from tests.support.admission import GROUPS, admission
-from tests.support.cluster import drop_namespace, eventually, new_namespace, request, wait_for
+from tests.support.cluster import drop_namespace, eventually, kubectl, new_namespace, request, wait_for
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.kube_client import connected
 from tests.support.tls import context_with, material, serving
@@ -104,6 +104,16 @@ def container(**fields: Any) -> JSON:
 
 def pod(*containers: JSON, **fields: Any) -> JSON:
     return {"containers": list(containers) or [container()], **fields}
+
+
+async def test_warnings_of_the_api_server_are_passed_on_once(server, manager, ns):
+    kubectl(server, "label", "namespace", ns, "pod-security.kubernetes.io/warn=restricted")
+    found = await ask(manager, ns, rjob("a", parallelism=1), rjob("b", parallelism=2))
+    assert errors(found) == []
+    [warning] = [error for error in found if error.is_warning]
+    assert str(warning.path) == "spec.replicatedJobs[0]"
+    assert warning.detail.startswith('would violate PodSecurity "restricted:latest": allowPrivilegeEscalation != false')
+    assert warning.detail.endswith(("...", '"Localhost")'))
 
 
 async def test_a_good_jobset_is_found_good_and_nothing_is_made(server, manager, ns):

@@ -5,6 +5,7 @@ import contextlib
 
 import pytest
 from aiohttp import web
+from multidict import CIMultiDict
 
 from kube.client import Client
 from kube.config import load
@@ -230,3 +231,19 @@ class TestStream:
         async with serving(tmp_path, handler) as transport:
             with pytest.raises(TransportError):
                 await read(transport, [])
+
+
+async def test_warnings_of_the_api_server_reach_the_caller(tmp_path):
+    async def answer(_):
+        sent = CIMultiDict()
+        sent.add("Warning", '299 - "one, with a \\"quote\\" and a \\\\"')
+        sent.add("Warning", '299 kube "two"')
+        sent.add("Warning", '199 - "of a proxy"')
+        return web.json_response({}, headers=sent)
+
+    heard: list[str] = ["before"]
+    async with serving(tmp_path, answer) as transport:
+        client = Client(transport)
+        await client.create(PODS, {}, namespace="ns", dry_run=True, warnings=heard)
+        await client.create(PODS, {}, namespace="ns", dry_run=True)
+    assert heard == ["before", 'one, with a "quote" and a \\', "two"]

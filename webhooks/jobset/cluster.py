@@ -5,7 +5,8 @@ controller would; on update only when the JobSet is resumed, for the templates t
 
 What keeps a JobSet out is the API server's own verdict on an object: a 422 of its validation and a 400 of its decoder
 (`cluster_verdict` tells how these are known). Quotas, policies, webhooks of others, a missing namespace and an object
-of the same name depend on the moment or on other people: they make warnings. So does what could not be asked, because
+of the same name depend on the moment or on other people: they make warnings, and the API server's own warnings about
+Jobs (pod security, deprecated fields) are passed on. So does what could not be asked, because
 the API server is busy or away, the time is up, or there is too much to ask. A mutating webhook that breaks one of the
 fields we sent cannot be told from a fault of ours: the controller would meet the same answer.
 
@@ -74,6 +75,15 @@ INCOMPLETE = Rule(
     message="not checked against the cluster: {why}",
     fix="events tell of faults",
     source="child dry run",
+    layer=Layer.CLUSTER,
+    severity=Severity.WARNING,
+)
+API_WARNS = Rule(
+    id="child-warning",
+    type=ErrorType.INVALID,
+    message="{text}",
+    fix="",
+    source="warning of the API server about a child",
     layer=Layer.CLUSTER,
     severity=Severity.WARNING,
 )
@@ -206,10 +216,12 @@ class ClusterChecks:
         body = child.body
         found: list[FieldError] = []
         for _ in range(DECODE_ROUNDS):
-            error = await self._dry_create(JOBS, body, request.namespace)
+            texts: list[str] = []
+            error = await self._dry_create(JOBS, body, request.namespace, texts)
             problem = unreadable(body, error.message) if isinstance(error, BadRequest) else None
             if problem is None:
-                answer = [] if error is None else await self._job_answer(request, child, error)
+                said = [API_WARNS.at(child.path, text=text) for text in texts]
+                answer = said if error is None else await self._job_answer(request, child, error)
                 return [*found, *news(answer, found, request.js)]
             found += decode_faults(child, problem)
             if not problem.places:
@@ -264,11 +276,20 @@ class ClusterChecks:
             case Verdict.UNKNOWN:
                 raise error
 
-    async def _dry_create(self, resource: Resource, body: JSON, namespace: str) -> ApiError | None:
+    async def _dry_create(
+        self, resource: Resource, body: JSON, namespace: str, warnings: list[str] | None = None
+    ) -> ApiError | None:
         """None when the object may be created. Raises when there is no answer at all."""
+        heard: list[str] = [] if warnings is None else warnings
         try:
             await self._client.create(
-                resource, body, dry_run=True, type=msgspec.Raw, namespace=namespace, timeout=self._budget
+                resource,
+                body,
+                dry_run=True,
+                type=msgspec.Raw,
+                namespace=namespace,
+                timeout=self._budget,
+                warnings=heard,
             )
         except ApiError as error:
             return error
@@ -355,9 +376,17 @@ def _each_once(found: Iterable[FieldError]) -> list[FieldError]:
     """Without repetitions: a quota that refuses all children in the same words is named once, so is a lack of time."""
     said: dict[object, FieldError] = {}
     for error in found:
-        reason = error.detail.partition(" refused now: ")[2] if error.rule is REFUSED else str(error)
-        said.setdefault(INCOMPLETE if error.rule is INCOMPLETE else (error.rule is REFUSED, reason), error)
+        said.setdefault(_said_once(error), error)
     return list(said.values())
+
+
+def _said_once(error: FieldError) -> object:
+    """What of a finding must not be said again."""
+    if error.rule is INCOMPLETE:
+        return INCOMPLETE
+    if error.rule is REFUSED:
+        return REFUSED, error.detail.partition(" refused now: ")[2]
+    return (API_WARNS, error.detail) if error.rule is API_WARNS else str(error)
 
 
 def news(found: Iterable[FieldError], known: Iterable[FieldError], js: JobSet) -> list[FieldError]:

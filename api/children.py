@@ -10,6 +10,9 @@ from api.meta import JSON
 from api.names import coordinator_endpoint, job_key, namespaced_job, subdomain, volume_claim_name
 from api.placement import Group, Slot
 
+NO_UID = "00000000-0000-0000-0000-000000000000"
+"""Stands for the uid of a JobSet that is not stored yet: an owner reference must have one."""
+
 
 def owner_reference(js: JobSet) -> JSON:
     """The reference that makes garbage collection follow the JobSet (1.6)."""

@@ -63,7 +63,10 @@ def label_value(text: str) -> list[str]:
 def qualified_name(text: str) -> list[str]:
     """Key of a label, an annotation or a topology: a name, after an optional domain and a slash."""
     domain, slash, name = text.rpartition("/")
-    complaints = [f"prefix part {complaint}" for complaint in dns1123_subdomain(domain)] if slash else []
+    complaints = []
+    if slash:
+        forms = dns1123_subdomain(domain) if domain else ["must be non-empty"]
+        complaints = [f"prefix part {complaint}" for complaint in forms]
     if not name:
         return [*complaints, "name part must be non-empty"]
     long = f"name part must be no more than {MAX_LABEL} bytes"

@@ -4,21 +4,14 @@ In a cluster no webhook ever sees an object that breaks these rules, so they are
 not been sent. Pure. What they refuse is left out of the object that the other checks go on with.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from api.field import ErrorType, FieldError, Layer, Path, Rule
 from api.keys import API_VERSION, GROUP, KIND
 from api.meta import JSON
-from api.validation import MAX_LABEL, byte_length, dns1123_subdomain, label_value
+from api.validation import byte_length, dns1123_subdomain, label_value, qualified_name
 
-_NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_NAME_PART_FORMAT = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric"
-    " character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is"
-    " '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
 MAX_ANNOTATIONS = 256 * 1024
 """Bytes of all annotations of an object, keys included."""
 _METADATA = Path(("metadata",))
@@ -170,7 +163,7 @@ def _pairs(field: str, pairs: Any) -> tuple[list[FieldError], dict[str, str]]:
     found: list[FieldError] = []
     good: dict[str, str] = {}
     for key, value in pairs.items():
-        found += [KEY.at(path.at(key), key, complaint=complaint) for complaint in _qualified_name(key)]
+        found += [KEY.at(path.at(key), key, complaint=complaint) for complaint in qualified_name(key)]
         if isinstance(value, str):
             good[key] = value
         elif value is not None:
@@ -186,19 +179,6 @@ def _pairs(field: str, pairs: Any) -> tuple[list[FieldError], dict[str, str]]:
 def _text(path: Path, value: Any) -> FieldError:
     scalar = isinstance(value, int | float)
     return TEXT.at(path, value, wanted="a text", fix="quote it" if scalar else "write a text")
-
-
-def _qualified_name(key: str) -> list[str]:
-    prefix, slash, name = key.rpartition("/")
-    complaints = []
-    if slash:
-        complaints = ["prefix part must be non-empty"] if not prefix else dns1123_subdomain(prefix)
-        complaints = [complaint if not prefix else f"prefix part {complaint}" for complaint in complaints]
-    if not name:
-        return [*complaints, "name part must be non-empty"]
-    if byte_length(name) > MAX_LABEL:
-        complaints = [*complaints, f"name part must be no more than {MAX_LABEL} bytes"]
-    return complaints if _NAME_PART.fullmatch(name) else [*complaints, _NAME_PART_FORMAT]
 
 
 def is_jobset(obj: JSON) -> bool:

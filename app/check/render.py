@@ -14,7 +14,7 @@ import msgspec
 import yaml
 
 from api import keys
-from api.children import build_job, build_service, build_volume_claim
+from api.children import NO_UID, build_job, build_service, build_volume_claim
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.meta import JSON
@@ -27,7 +27,6 @@ from webhooks.jobset.subject import subject
 
 OUTPUTS = ("yaml", "json")
 DEFAULT_NAMESPACE = "default"
-NO_UID = "00000000-0000-0000-0000-000000000000"
 _FIRST = ("apiVersion", "kind", "metadata", "spec")
 _WIDTH = 2**31 - 1
 """Characters after which long texts are folded: never."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from api import keys
-from api.children import build_job, job_labels
+from api.children import NO_UID, build_job, job_labels
 from api.features import FeatureGates
 from api.field import SPEC, Path
 from api.jobset import JobSet
@@ -19,9 +19,6 @@ from api.meta import JSON
 from api.names import namespaced_job
 from api.placement import Group, Placement, Slot, placement
 from webhooks.jobset.cluster_decode import Parts
-
-NO_UID = "00000000-0000-0000-0000-000000000000"
-"""Stands for the uid of an object that has none yet: an owner reference must have one."""
 
 JOBSET_NAME = Path(("metadata", "name"))
 _NAMED = {("labels",), ("annotations",), ("nodeSelector",)}

@@ -82,7 +82,7 @@ def _build(go: Path, binary: Path) -> None:
 def attack(targets: Sequence[Target], *, rate: int, seconds: float, authorities: Path) -> dict[str, Any]:
     """Send the targets in turn at `rate` requests a second; returns vegeta's report (times in nanoseconds)."""
     binary = locate()
-    attacking = [binary, "attack", "-format=json", f"-rate={rate}/1s", f"-duration={seconds}s", "-timeout=10s"]
+    attacking = [str(binary), "attack", "-format=json", f"-rate={rate}/1s", f"-duration={seconds}s", "-timeout=10s"]
     options = ["-http2=false", "-workers=32", f"-max-workers={MAX_WORKERS}", f"-root-certs={authorities}"]
     results = subprocess.run(  # noqa: S603 - the generator built above
         [*attacking, *options],

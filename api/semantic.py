@@ -65,7 +65,7 @@ def _differences(key: str, one: Any, other: Any, place: tuple[str | int, ...]) -
     if isinstance(one, dict) and isinstance(other, dict):
         members = [name for name in sorted({*one, *other}) if isinstance(name, str)]
         found = [spot for name in members for spot in _member_differences(key, name, one, other, place)]
-        # What differs only by an empty object being there or not has no smaller place.
+        # A null in a map of texts makes the map differ, and is no place of its own.
         yield from found or [place]
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for i, (mine, theirs) in enumerate(zip(one, other, strict=True)):

@@ -1,8 +1,13 @@
 """What counts as the same template: the table of behaviour section 3.3, one case per rule."""
 
-import pytest
+from typing import Any
 
-from api.semantic import semantically_equal
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from api.jsontree import dig
+from api.semantic import differences, semantically_equal
 
 SAME = {
     "null list": ({"tolerations": None}, {}),
@@ -49,3 +54,20 @@ def test_different(case: str):
     one, other = DIFFERENT[case]
     assert not semantically_equal(one, other)
     assert not semantically_equal(other, one)
+
+
+KEYS = ("template", "metadata", "labels", "spec", "limits", "emptyDir", "name", "suspend", "items", "affinity")
+TREES = st.recursive(
+    st.sampled_from([None, 0, 1, False, True, "", "a", "1", "1000m"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@example({}, {"labels": {"name": None}})
+@given(TREES, TREES)
+def test_there_are_differences_exactly_where_the_meaning_differs(one: Any, other: Any):
+    places = list(differences({"x": one}, {"x": other}))
+    assert bool(places) == (not semantically_equal({"x": one}, {"x": other}))
+    assert len(set(places)) == len(places)
+    assert all(dig({"x": one}, *place) != dig({"x": other}, *place) for place in places)

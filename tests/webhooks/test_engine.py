@@ -71,6 +71,34 @@ def test_what_the_api_server_would_answer_alone_is_known_to_hide_the_rest(name: 
     assert ENGINE.may_hide(js)
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("spec", "network", "subdomain"),
+        ("spec", "successPolicy", "operator"),
+        ("spec", "failurePolicy", "maxRestarts"),
+        ("spec", "replicatedJobs", 1, "dependsOn", 0, "status"),
+    ],
+)
+def test_what_cel_would_refuse_in_a_change_is_known_to_hide_the_rest(place: tuple[str | int, ...]):
+    new = set_in(
+        GOOD,
+        place,
+        {"operator": "Any", "status": "Complete"}.get(str(place[-1]), 7 if "max" in str(place[-1]) else "x"),
+    )
+    assert ENGINE.update(GOOD, new).hides
+    assert ENGINE.may_hide(new, GOOD)
+    assert not ENGINE.may_hide(GOOD, GOOD)
+
+
+def test_what_is_missing_in_the_stored_object_is_missed_where_its_place_is_changed():
+    container = (*JOB, "template", "spec", "containers", 0)
+    old = set_in(GOOD, (*container, "name"), None)
+    assert ENGINE.update(old, set_in(old, ("spec", "suspend"), True)).errors == ()
+    errors = ENGINE.update(old, set_in(old, (*container, "image"), "other")).errors
+    assert (*container, "name") in {error.path.parts for error in errors}
+
+
 def many(count: int, make: Callable[[int], JSON], **spec: Any) -> JSON:
     return stored(jobset(*(make(i) for i in range(count)), **spec))
 

@@ -88,8 +88,33 @@ async def test_what_the_schema_would_refuse_is_refused_by_the_mutating_webhook_w
 
 
 async def test_what_the_schema_lets_pass_is_left_to_the_validating_webhook():
-    response = await ask(review(jobset(managedBy="", volumeClaimPolicies=[])), MUTATE_PATH)
+    js = jobset(managedBy="", startupPolicy={"startupPolicyOrder": "InOrder"})
+    response = await ask(review(js), MUTATE_PATH)
     assert response["allowed"] is True
+    old = stored(jobset(network={"subdomain": "a"}))
+    added = stored(jobset(network={"subdomain": "a"}, failurePolicy={}))
+    assert (await ask(review(added, old), MUTATE_PATH))["allowed"] is True
+    assert (await ask(review(added, old)))["allowed"] is False
+
+
+async def test_what_cel_would_refuse_in_a_change_is_refused_with_all_the_rest():
+    old = stored(jobset(network={"subdomain": "a"}))
+    new = stored(jobset(network={"subdomain": "b"}, managedBy="a.io/b"))
+    response = await ask(review(new, old), MUTATE_PATH)
+    fields = [cause["field"] for cause in response["status"]["details"]["causes"]]
+    assert fields == ["spec.managedBy", "spec.network.subdomain"]
+
+
+async def test_without_the_mutating_webhook_nothing_is_taken_for_granted():
+    response = await ask(review(jobset(coordinator={"replicatedJob": "workers"})))
+    [cause] = response["status"]["details"]["causes"]
+    assert cause["field"] == "spec.replicatedJobs[0].template.spec.completionMode"
+
+
+async def test_a_creation_is_a_creation_whatever_old_object_is_sent_along():
+    js, old = stored(jobset(managedBy="")), stored(jobset(rjob(replicas=9)))
+    response = await ask(review(js, old, operation="CREATE"))
+    assert [cause["field"] for cause in response["status"]["details"]["causes"]] == ["spec.managedBy"]
 
 
 async def test_warnings_come_with_the_answer_whatever_it_is():

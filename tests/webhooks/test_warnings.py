@@ -145,6 +145,27 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
         annotated(jobset(), pod={EXCLUSIVE: "rack"}),
         [f"{JOB}.template.metadata.annotations[{EXCLUSIVE}]: better on the Job template"],
     ),
+    "topology on the JobSet, strategy on the pods: the strategy leaves the pods alone": (
+        annotated(jobset(rjob(job={"completionMode": "NonIndexed"})), js={EXCLUSIVE: "rack"}, pod={STRATEGY: "true"}),
+        [f"{JOB}.template.metadata.annotations[{STRATEGY}]: no effect without exclusive-topology beside it"],
+    ),
+    "topology on the pods of a JobSet that has one": (
+        annotated(jobset(), js={EXCLUSIVE: "rack"}, pod={EXCLUSIVE: "zone"}),
+        [],
+    ),
+    "a node label value that nobody gets": (
+        annotated(jobset(rjob("w" * 30, replicas=0), rjob("b"), namespace="n" * 40), job={EXCLUSIVE: "rack", STRATEGY: "true"}),
+        [],
+    ),
+    "a stage without Jobs never starts and never has to": (
+        jobset(rjob("a"), rjob("b", replicas=0, dependsOn=[wait("a")]), successPolicy={"operator": "Any"}),
+        [],
+    ),
+    "a stage without Jobs is complete at once": (
+        jobset(rjob("a", replicas=0, parallelism=0), rjob("b", dependsOn=[wait("a")])),
+        [],
+    ),
+    "a Job that needs no pods completes at once": (jobset(rjob("a", parallelism=0, completions=0)), []),
     "both on one level": (annotated(jobset(), js={EXCLUSIVE: "rack", STRATEGY: "true"}), []),
     "the Job template's own topology": (annotated(jobset(), js={EXCLUSIVE: "rack"}, job={EXCLUSIVE: "zone"}), []),
 }  # fmt: skip
@@ -203,6 +224,17 @@ def test_placement_that_cannot_work_is_refused(case: str):
 def test_the_node_selector_strategy_does_without_an_index():
     js = annotated(jobset(rjob(job={"completionMode": "NonIndexed"})), js={EXCLUSIVE: "rack", STRATEGY: "true"})
     assert ENGINE.create(stored(js), defaults=False).errors == ()
+
+
+def test_jobs_without_a_completion_mode_have_no_index_where_nobody_sets_the_default():
+    js = annotated(jobset(), js={EXCLUSIVE: "rack"})
+    assert [error.rule.id for error in ENGINE.create(js, defaults=False).errors] == ["exclusive-non-indexed"]
+    assert ENGINE.create(js).errors == ()
+
+
+def test_a_text_is_said_once():
+    rule = Rule("some-rule", ErrorType.INVALID, "the same", "", "nowhere", severity=Severity.WARNING)
+    assert warning_texts([rule.at(Path(("spec",)), 1), rule.at(Path(("spec",)), 2)]) == ("spec: the same",)
 
 
 def test_a_long_path_keeps_which_one_and_what():

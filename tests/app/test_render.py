@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,35 +16,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.features import FeatureGates
-from app import cli
 from app.check.documents import documents
 from app.check.places import Source
 from app.check.render import Options, as_stored, children, run, to_yaml
 from controllers.jobset.actions import CreateClaim, CreateJob, CreateService, Observed
 from controllers.jobset.plan import plan
+from tests.app.conftest import Command
 from tests.support.jobsets import jobset, rjob, stored
 
 GATES = FeatureGates({})
 
 
-def render(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
-    try:
-        code = cli.main(["render", *args])
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-
-    def write_(body: dict | str, name: str = "f.yaml") -> str:
-        (tmp_path / name).write_text(body if isinstance(body, str) else yaml.safe_dump(body), encoding="utf-8")
-        return name
-
-    return write_
+def render(command: Command) -> Command:
+    return partial(command, "render")
 
 
 MOUNT = {"containers": [{"name": "main", "image": "busybox", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]}
@@ -60,8 +46,8 @@ FULL = jobset(
 )  # fmt: skip
 
 
-def test_service_claims_and_jobs_in_the_order_of_the_controller(capsys, write):
-    code, out, err = render(capsys, "-f", write(FULL))
+def test_service_claims_and_jobs_in_the_order_of_the_controller(render, write):
+    code, out, err = render("-f", write(FULL))
     assert (code, err) == (0, "")
     bodies = list(yaml.safe_load_all(out))
     assert [(body["kind"], body["metadata"]["name"]) for body in bodies] == [
@@ -92,42 +78,42 @@ def test_the_bodies_are_those_that_the_controller_plans(gates):
     assert ("jobset.sigs.k8s.io/job-restart-attempt" in labels) == gates["RestartJob"]
 
 
-def test_defaults_of_the_crd_are_set_as_in_the_stored_object(capsys, write):
+def test_defaults_of_the_crd_are_set_as_in_the_stored_object(render, write):
     ports = {"containers": [{"name": "main", "image": "busybox", "ports": [{"containerPort": 80}]}]}
     body = jobset(rjob(pod=ports))
     del body["spec"]["replicatedJobs"][0]["replicas"]
-    code, out, _ = render(capsys, "-f", write(body))
+    code, out, _ = render("-f", write(body))
     (_, job) = yaml.safe_load_all(out)
     assert code == 0
     assert job["spec"]["template"]["spec"]["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
 
 
-def test_json_is_a_list(capsys, write):
-    code, out, _ = render(capsys, "-f", write(FULL), "-o", "json")
+def test_json_is_a_list(render, write):
+    code, out, _ = render("-f", write(FULL), "-o", "json")
     listed = json.loads(out)
     assert (code, listed["apiVersion"], listed["kind"], len(listed["items"])) == (0, "v1", "List", 6)
-    as_yaml = list(yaml.safe_load_all(render(capsys, "-f", "f.yaml")[1]))
+    as_yaml = list(yaml.safe_load_all(render("-f", "f.yaml")[1]))
     assert listed["items"] == as_yaml
 
 
-def test_a_set_without_jobs_is_an_empty_list(capsys, write):
+def test_a_set_without_jobs_is_an_empty_list(render, write):
     body = jobset(rjob(replicas=0), network={"enableDNSHostnames": False})
-    assert json.loads(render(capsys, "-f", write(body), "-o", "json")[1])["items"] == []
+    assert json.loads(render("-f", write(body), "-o", "json")[1])["items"] == []
 
 
-def test_namespaces_and_generated_names(capsys, write):
+def test_namespaces_and_generated_names(render, write):
     body = jobset()
     body["metadata"] = {"generateName": "train-"}
     name = write(body)
     for args, namespace in (((), "default"), (("-n", "team"), "team")):
-        (service, job) = yaml.safe_load_all(render(capsys, "-f", name, *args)[1])
+        (service, job) = yaml.safe_load_all(render("-f", name, *args)[1])
         assert (service["metadata"]["name"], job["metadata"]["name"]) == ("train-xxxxx", "train-xxxxx-workers-0")
         assert job["metadata"]["namespace"] == service["metadata"]["namespace"] == namespace
 
 
-def test_of_jobsets_with_faults_only_those_are_told_and_nothing_is_rendered(capsys, write):
+def test_of_jobsets_with_faults_only_those_are_told_and_nothing_is_rendered(render, write):
     name = write(yaml.safe_dump(jobset()) + "---\n" + yaml.safe_dump(jobset(rjob(replicas=-1), name="b")))
-    code, out, err = render(capsys, "-f", name)
+    code, out, err = render("-f", name)
     assert (code, out) == (1, "")
     first, line, mark, summary = err.splitlines()
     assert first.startswith("f.yaml:")
@@ -137,8 +123,8 @@ def test_of_jobsets_with_faults_only_those_are_told_and_nothing_is_rendered(caps
     assert summary == "1 file, 2 JobSets: 1 error, 0 warnings; nothing is rendered"
 
 
-def test_warnings_are_for_validate(capsys, write):
-    code, out, err = render(capsys, "-f", write(jobset(rjob(job={"ttlSecondsAfterFinished": 5}))))
+def test_warnings_are_for_validate(render, write):
+    code, out, err = render("-f", write(jobset(rjob(job={"ttlSecondsAfterFinished": 5}))))
     assert (code, err, out.count("---")) == (0, "", 2)
 
 
@@ -151,22 +137,22 @@ def test_warnings_are_for_validate(capsys, write):
         (["-f", "other.yaml", "--feature-gates", "No=1"], "No"),
     ],
 )
-def test_what_cannot_be_rendered_ends_with_2(capsys, write, args, words):
+def test_what_cannot_be_rendered_ends_with_2(render, write, args, words):
     write("kind: Pod\n", "other.yaml")
-    code, out, err = render(capsys, *args)
+    code, out, err = render(*args)
     assert (code, out) == (2, "")
     assert words in err
     assert "jobset render: " in err
 
 
-def test_for_a_set_of_another_manager_nothing_is_created(capsys, write):
-    code, out, err = render(capsys, "-f", write(jobset(managedBy="example.com/other")))
+def test_for_a_set_of_another_manager_nothing_is_created(render, write):
+    code, out, err = render("-f", write(jobset(managedBy="example.com/other")))
     assert (code, out) == (0, "")
     assert err == "jobset render: train: managed by example.com/other, nothing is created for it\n"
 
 
-def test_help_teaches(capsys):
-    code, out, _ = render(capsys, "--help")
+def test_help_teaches(render):
+    code, out, _ = render("--help")
     assert code == 0
     assert "examples:" in out
     assert "00000000-0000-0000-0000-000000000000" in out

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.features import FeatureGates
-from app import cli
 from app.catalogue import rules
 from app.check import findings
 from app.check.checks import with_defaults
 from app.check.validate import Options, run
+from tests.app.conftest import Command
 from tests.support.jobsets import jobset, rjob
 
 GOOD = yaml.safe_dump(jobset())
@@ -40,30 +41,13 @@ spec:
 """
 
 
-def validate(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
-    """Exit code, standard output and error."""
-    try:
-        code = cli.main(["validate", *args])
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Writes a file into the current directory; gives its name."""
-    monkeypatch.chdir(tmp_path)
-
-    def write_(text: str, name: str = "f.yaml") -> str:
-        (tmp_path / name).write_text(text, encoding="utf-8", newline="")
-        return name
-
-    return write_
+def validate(command: Command) -> Command:
+    return partial(command, "validate")
 
 
-def test_faults_are_shown_as_compilers_show_them(capsys, write):
-    code, out, err = validate(capsys, "-f", write(TYPO))
+def test_faults_are_shown_as_compilers_show_them(validate, write):
+    code, out, err = validate("-f", write(TYPO))
     assert (code, err) == (1, "")
     assert out.splitlines() == [
         'f.yaml:6:3: error: spec.sucessPolicy: unknown field "sucessPolicy"; did you mean "successPolicy"?',
@@ -77,20 +61,20 @@ def test_faults_are_shown_as_compilers_show_them(capsys, write):
     ]
 
 
-def test_a_good_manifest_passes(capsys, write):
-    assert validate(capsys, "-f", write(GOOD)) == (0, "1 file, 1 JobSet: 0 errors, 0 warnings\n", "")
+def test_a_good_manifest_passes(validate, write):
+    assert validate("-f", write(GOOD)) == (0, "1 file, 1 JobSet: 0 errors, 0 warnings\n", "")
 
 
 WARNED = yaml.safe_dump(jobset(rjob(job={"ttlSecondsAfterFinished": 5})))
 
 
-def test_warnings_pass_unless_strict(capsys, write):
+def test_warnings_pass_unless_strict(validate, write):
     name = write(WARNED)
-    code, out, _ = validate(capsys, "-f", name)
+    code, out, _ = validate("-f", name)
     assert (code, out.splitlines()[-1]) == (0, "1 file, 1 JobSet: 0 errors, 1 warning")
     assert ": warning: spec.replicatedJobs[0].template.spec.ttlSecondsAfterFinished: a finished Job" in out
     assert "null" not in out
-    assert validate(capsys, "-f", name, "--strict")[0] == 1
+    assert validate("-f", name, "--strict")[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -114,9 +98,9 @@ def test_warnings_pass_unless_strict(capsys, write):
         ({"metadata": None}, ["3:1", "metadata.name: Required value"]),
     ],
 )  # fmt: skip
-def test_what_the_api_server_checks_before_any_webhook(capsys, write, change, expected):
+def test_what_the_api_server_checks_before_any_webhook(validate, write, change, expected):
     body = {key: value for key, value in {**jobset(), **change}.items() if key != "spec"} | {"spec": jobset()["spec"]}
-    code, out, _ = validate(capsys, "-f", write(yaml.safe_dump(body, sort_keys=False)))
+    code, out, _ = validate("-f", write(yaml.safe_dump(body, sort_keys=False)))
     at, *words = expected
     assert code == 1
     assert out.splitlines()[-1] == "1 file, 1 JobSet: 1 error, 0 warnings", out
@@ -128,31 +112,31 @@ def test_what_the_api_server_checks_before_any_webhook(capsys, write, change, ex
 
 
 @pytest.mark.parametrize("name", ["a.b", "training", "x" * 40])
-def test_names_that_are_fine(capsys, write, name):
+def test_names_that_are_fine(validate, write, name):
     body = jobset(network={"subdomain": "net"})
     body["metadata"] = {"name": name, "labels": {"example.com/a": "", "b": "B_1.c"}, "annotations": {"a/b": "any text"}}
-    code, out, _ = validate(capsys, "-f", write(yaml.safe_dump(body)))
+    code, out, _ = validate("-f", write(yaml.safe_dump(body)))
     assert (code, ": error: metadata" in out) == (0 if "." not in name else code, False), out
 
 
-def test_a_template_is_told_to_be_one_and_nothing_else_is_said_of_its_value(capsys, write):
-    code, out, _ = validate(capsys, "-f", write(GOOD.replace("name: train", "name: {{ .Values.name }}")))
+def test_a_template_is_told_to_be_one_and_nothing_else_is_said_of_its_value(validate, write):
+    code, out, _ = validate("-f", write(GOOD.replace("name: train", "name: {{ .Values.name }}")))
     assert code == 1
     assert out.splitlines()[-1] == "1 file, 1 JobSet: 1 error, 0 warnings"
     assert "{{ }} is a template (Helm, Argo): render it first" in out
 
 
-def test_generated_names_are_fine(capsys, write):
+def test_generated_names_are_fine(validate, write):
     body = jobset()
     body["metadata"] = {"generateName": "train-"}
-    assert validate(capsys, "-f", write(yaml.safe_dump(body)))[0] == 0
+    assert validate("-f", write(yaml.safe_dump(body)))[0] == 0
 
 
-def test_five_mistakes_of_five_layers_are_all_named(capsys, write):
+def test_five_mistakes_of_five_layers_are_all_named(validate, write):
     text = TYPO.replace("name: train", "name: train\n  labels: {a: 1}") + (
         "  coordinator: {replicatedJob: worker}\n  suspend: true\n  suspend: false\n  network: {subdomain: Bad}\n"
     )
-    _, out, _ = validate(capsys, "-f", write(text))
+    _, out, _ = validate("-f", write(text))
     for words in (
         "metadata.labels.a", "spec.sucessPolicy", "replicas", "spec.coordinator.replicatedJob", "Duplicate", "subdomain"
     ):  # fmt: skip
@@ -163,24 +147,24 @@ def test_five_mistakes_of_five_layers_are_all_named(capsys, write):
     assert sorted(set(lines)) == [5, 7, 10, 16, 18, 19]
 
 
-def test_several_files_and_kinds_in_one_summary(capsys, write, tmp_path):
+def test_several_files_and_kinds_in_one_summary(validate, write, tmp_path):
     (tmp_path / "d").mkdir()
     write(GOOD, "d/a.yaml")
     write(json.dumps({"apiVersion": "v1", "kind": "List", "items": [jobset(), jobset(name="b")]}), "d/b.json")
     write("apiVersion: v1\nkind: ConfigMap\n", "c.yaml")
-    code, out, _ = validate(capsys, "-f", "d", "-f", "c.yaml", "-f", write(TYPO))
+    code, out, _ = validate("-f", "d", "-f", "c.yaml", "-f", write(TYPO))
     assert code == 1
     assert out.splitlines()[-1] == "4 files, 4 JobSets (1 object of other kinds passed over): 2 errors, 0 warnings"
 
 
-def test_standard_input(capsys, monkeypatch):
+def test_standard_input(validate, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TYPO.encode())))
-    code, out, _ = validate(capsys, "-f", "-")
+    code, out, _ = validate("-f", "-")
     assert (code, out.split(" ")[0]) == (1, "<stdin>:6:3:")
 
 
-def test_a_text_that_cannot_be_read_is_a_fault_and_what_stands_before_is_checked(capsys, write):
-    code, out, _ = validate(capsys, "-f", write(f"{TYPO}---\na: [1\n"))
+def test_a_text_that_cannot_be_read_is_a_fault_and_what_stands_before_is_checked(validate, write):
+    code, out, _ = validate("-f", write(f"{TYPO}---\na: [1\n"))
     assert code == 1
     assert "f.yaml:6:3: error: spec.sucessPolicy" in out
     assert "f.yaml:16:4: error: cannot be read: did not find expected ',' or ']'" in out
@@ -200,46 +184,46 @@ def test_a_text_that_cannot_be_read_is_a_fault_and_what_stands_before_is_checked
         (["-f", "good.yaml", "--server", "--kubeconfig", "none"], "kubeconfig none: no such file"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_checked_ends_with_2_and_one_clear_line(capsys, write, args, words):
+def test_what_cannot_be_checked_ends_with_2_and_one_clear_line(validate, write, args, words):
     for name, text in {"good.yaml": GOOD, "other.yaml": "kind: Pod\n", "empty.yaml": ""}.items():
         write(text, name)
-    code, _, err = validate(capsys, *args)
+    code, _, err = validate(*args)
     assert code == 2
     assert words in err
     assert "jobset validate: " in err
     assert "Traceback" not in err
 
 
-def test_a_cluster_that_is_not_there_ends_with_2(capsys, write):
+def test_a_cluster_that_is_not_there_ends_with_2(validate, write):
     config = {
         "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {}}],
         "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
     }  # fmt: skip
     kubeconfig = write(yaml.safe_dump(config), "kubeconfig")
-    code, out, err = validate(capsys, "-f", write(GOOD), "--server", "--kubeconfig", kubeconfig)
+    code, out, err = validate("-f", write(GOOD), "--server", "--kubeconfig", kubeconfig)
     assert code == 2
     assert "127.0.0.1:1" in err
     assert len(err.splitlines()) == 1
     assert "0 JobSets" in out
 
 
-def test_namespaces_asked_for_must_agree_with_the_manifest(capsys, write):
-    code, out, _ = validate(capsys, "-f", write(GOOD), "-n", "other")
+def test_namespaces_asked_for_must_agree_with_the_manifest(validate, write):
+    code, out, _ = validate("-f", write(GOOD), "-n", "other")
     assert code == 1
     assert 'metadata.namespace: Invalid value: "default": the namespace asked for with -n is "other"' in out
-    assert validate(capsys, "-f", write(GOOD), "-n", "default")[0] == 0
+    assert validate("-f", write(GOOD), "-n", "default")[0] == 0
 
 
-def test_feature_gates_are_those_of_the_cluster(capsys, write):
+def test_feature_gates_are_those_of_the_cluster(validate, write):
     body = jobset(failurePolicy={"rules": [{"name": "r", "action": "RestartJob"}]})
     name = write(yaml.safe_dump(body))
-    assert validate(capsys, "-f", name)[0] == 1
-    assert validate(capsys, "-f", name, "--feature-gates=RestartJob=true")[0] == 0
+    assert validate("-f", name)[0] == 1
+    assert validate("-f", name, "--feature-gates=RestartJob=true")[0] == 0
 
 
-def test_json_has_the_documented_shape(capsys, write):
-    code, out, _ = validate(capsys, "-f", write("kind: Pod\n---\n" + TYPO), "-o", "json")
+def test_json_has_the_documented_shape(validate, write):
+    code, out, _ = validate("-f", write("kind: Pod\n---\n" + TYPO), "-o", "json")
     report = json.loads(out)
     assert code == 1
     assert {key: report[key] for key in report if key != "findings"} == {
@@ -255,16 +239,16 @@ def test_json_has_the_documented_shape(capsys, write):
     assert (negative["value"], negative["path"]) == (-1, "spec.replicatedJobs[0].replicas")
 
 
-def test_json_tells_problems_too(capsys):
-    code, out, _ = validate(capsys, "-f", "none.yaml", "-o", "json")
+def test_json_tells_problems_too(validate):
+    code, out, _ = validate("-f", "none.yaml", "-o", "json")
     assert code == 2
     assert json.loads(out)["problems"] == ["none.yaml: no such file or directory"]
 
 
-def test_sarif_has_what_the_standard_demands(capsys, write, tmp_path):
+def test_sarif_has_what_the_standard_demands(validate, write, tmp_path):
     (tmp_path / "with space").mkdir()
     names = [write(TYPO), write(WARNED, "with space/w.yaml"), "none.yaml"]
-    code, out, _ = validate(capsys, *(arg for name in names for arg in ("-f", name)), "-o", "sarif")
+    code, out, _ = validate(*(arg for name in names for arg in ("-f", name)), "-o", "sarif")
     assert code == 2
     log = json.loads(out)
     assert log["version"] == "2.1.0"
@@ -332,16 +316,16 @@ def test_colours_only_where_they_are_asked_for(write):
     assert "\x1b[1;31merror:\x1b[0m" in colored.getvalue()
 
 
-def test_findings_are_bounded_and_the_rest_is_counted(capsys, write, monkeypatch):
+def test_findings_are_bounded_and_the_rest_is_counted(validate, write, monkeypatch):
     monkeypatch.setattr(findings, "MAX_FINDINGS", 3)
-    code, out, _ = validate(capsys, "-f", write("---\n".join([TYPO] * 4)))
+    code, out, _ = validate("-f", write("---\n".join([TYPO] * 4)))
     assert code == 1
     assert out.count(": error: ") == 3
     assert out.splitlines()[-2:] == ["and 5 more", "1 file, 4 JobSets: 8 errors, 0 warnings"]
 
 
-def test_help_teaches(capsys):
-    code, out, _ = validate(capsys, "--help")
+def test_help_teaches(validate):
+    code, out, _ = validate("--help")
     assert code == 0
     for words in ("examples:", "exit codes:", "helm template", "--server"):
         assert words in out

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec
-from tests.support.admission import admission
+from devcluster.cluster import Cluster
+from tests.support.admission import cluster_with_admission
 from tests.support.cluster import drop_namespace, kubectl, new_namespace, request, wait_for
 from tests.support.jobsets import JSON, jobset, rjob
 
@@ -24,15 +22,8 @@ MERGE = "application/merge-patch+json"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[Cluster]:
     """An API server of its own, with our webhooks behind it."""
-    spec = ClusterSpec(name="admission", profile="api")
     folder = tmp_path_factory.mktemp("admission")
-    with (
-        running(spec, sources=Sources(assets=binaries), state_root=folder) as cluster,
-        admission(cluster, FeatureGates({"ElasticJobSet": True})),
-    ):
-        probe = f"{path('default')}?dryRun=All"
-        # A webhook configuration takes a moment to reach the API server's admission chain.
-        wait_for(lambda: request(cluster, "POST", probe, jobset(managedBy=""))[0] == 422, what="the webhooks")
+    with cluster_with_admission("admission", folder, binaries, FeatureGates({"ElasticJobSet": True})) as cluster:
         yield cluster
 
 

@@ -13,15 +13,13 @@ import pytest
 
 from api.features import FeatureGates
 from api.field import FieldError
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec
+from devcluster.cluster import Cluster
 from kube.client import Client
 from kube.errors import ApiError
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from manifests import NAMESPACE, SERVICE_ACCOUNT
-from tests.support.admission import GROUPS, admission
-from tests.support.cluster import drop_namespace, eventually, kubectl, new_namespace, request, wait_for
+from tests.support.admission import GROUPS, cluster_with_admission
+from tests.support.cluster import drop_namespace, eventually, kubectl, new_namespace, request
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.kube_client import connected
 from tests.support.tls import context_with, material, serving
@@ -51,14 +49,8 @@ NEW_JOBS = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREAT
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[Cluster]:
     """An API server with our webhooks behind it, which ask it about children as the manager."""
-    spec = ClusterSpec(name="dryrun", profile="api")
     folder = tmp_path_factory.mktemp("dryrun")
-    with (
-        running(spec, sources=Sources(assets=binaries), state_root=folder) as cluster,
-        admission(cluster, GATES),
-    ):
-        probe = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets?dryRun=All"
-        wait_for(lambda: request(cluster, "POST", probe, jobset(managedBy=""))[0] == 422, what="the webhooks")
+    with cluster_with_admission("dryrun", folder, binaries, GATES) as cluster:
         yield cluster
 
 

@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 from api.features import FeatureGates
 from app import local
@@ -14,11 +15,15 @@ from app.engine import engine
 from certs.manager import CertManager, CertOptions, service_hosts
 from certs.source import Live
 from certs.tls import server_context
-from devcluster.cluster import Cluster
+from devcluster.assets import Sources
+from devcluster.cluster import Cluster, running
+from devcluster.spec import ClusterSpec
 from kube.client import Client
 from kube.config import load
 from kube.transport import HttpTransport
 from manifests import NAMESPACE, SERVICE_ACCOUNT
+from tests.support.cluster import request, wait_for
+from tests.support.jobsets import jobset
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.handlers import jobset_handlers
 from webhooks.router import create_app
@@ -26,6 +31,20 @@ from webhooks.server import Server, bind
 
 GROUPS = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]
 SECRET = "jobset-webhook-server-cert"
+
+
+@contextlib.contextmanager
+def cluster_with_admission(name: str, folder: Path, binaries: Path, gates: FeatureGates) -> Iterator[Cluster]:
+    """An API server of its own with our webhooks behind it, which ask it about children as the manager."""
+    spec = ClusterSpec(name=name, profile="api")
+    with (
+        running(spec, sources=Sources(assets=binaries), state_root=folder) as cluster,
+        admission(cluster, gates),
+    ):
+        probe = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets?dryRun=All"
+        # A webhook configuration takes a moment to reach the API server's admission chain.
+        wait_for(lambda: request(cluster, "POST", probe, jobset(managedBy=""))[0] == 422, what="the webhooks")
+        yield cluster
 
 
 @contextlib.contextmanager

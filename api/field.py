@@ -4,9 +4,10 @@ Clients match on these texts, so they are rendered exactly as the Kubernetes fie
 wrong with a field is decided elsewhere, by rules; this file only says it, and keeps what is said within bounds.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from string import Formatter
 from typing import Any
 
 import msgspec
@@ -127,6 +128,12 @@ class Rule:
         """The finding that `value` at `path` breaks this rule; `words` fill the templates."""
         short = {key: shortened(word, MAX_SHOWN_WORD) if isinstance(word, str) else word for key, word in words.items()}
         return FieldError(path, self.type, value, self.message.format(**short), self.fix.format(**short), self)
+
+
+def with_placeholders(template: str, mark: Callable[[str], str]) -> str:
+    """A template of a rule for people: `mark` writes down what stands for a word that is still to be filled in."""
+    parts = Formatter().parse(template)
+    return "".join(text + ("" if name is None else mark(name)) for text, name, _, _ in parts)
 
 
 @dataclass(frozen=True, slots=True)

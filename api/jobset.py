@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 
+from api.keys import CONTROLLER_NAME
 from api.meta import JSON, Base, Condition, ObjectMeta, doc
 
 _IMMUTABLE = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
@@ -358,6 +359,11 @@ class JobSet(Base, frozen=True, kw_only=True):
         JobSetSpec()
     )
     status: Annotated[JobSetStatus, doc("What is. Written by the controller.")] = JobSetStatus()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this controller manages it, and not another one that `spec.managedBy` names (5.3 step 1)."""
+        return self.spec.managed_by in {None, CONTROLLER_NAME}
 
     @property
     def suspended(self) -> bool:

@@ -14,13 +14,9 @@ MAX_MEMORY = 512 * 1024
 """Bytes for one compiled pattern. With the library's own 8 MiB, 20 characters take 150 ms of the whole process."""
 
 
+@lru_cache(maxsize=256)
 def compiled(pattern: str) -> "re2._Regexp | str":
     """The pattern compiled, or why it is none. A pattern that is none matches nothing."""
-    return _compiled(pattern)
-
-
-@lru_cache(maxsize=256)
-def _compiled(pattern: str) -> "re2._Regexp | str":
     if _ANY_BYTE.search(pattern):
         return r"invalid escape sequence: \C"
     options = re2.Options()

@@ -33,7 +33,7 @@ from certs.tls import CertificateError, server_context
 from controllers.jobset.controller import NAME, JobSetReconciler, Watches
 from controllers.jobset.execute import JOBSETS
 from kube.client import Client
-from kube.config import load
+from kube.config import load, pod_namespace
 from kube.controller import Controller, Request
 from kube.errors import KubeError, NotFound
 from kube.events import EventRecorder
@@ -64,7 +64,6 @@ STOP_TIMEOUT = 5.0
 FLUSH_TIMEOUT = 1.0
 """Seconds to write the events that still wait."""
 
-NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 DEFAULT_NAMESPACE = "jobset-system"
 
 
@@ -156,10 +155,7 @@ def freeze_heap() -> None:
 
 def own_namespace() -> str:
     """The pod's namespace; outside a cluster the one that manifests install into."""
-    try:
-        return NAMESPACE_FILE.read_text(encoding="utf-8").strip() or DEFAULT_NAMESPACE
-    except OSError:
-        return DEFAULT_NAMESPACE
+    return pod_namespace() or DEFAULT_NAMESPACE
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-from api.field import MAX_SHOWN_ERRORS, Layer, Rule
+from api.field import MAX_SHOWN_ERRORS, Layer, Rule, with_placeholders
 from app.catalogue import rules
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS
 
@@ -82,7 +82,7 @@ def _row(rule: Rule) -> str:
 def _text(template: str) -> str:
     """A template for people: what it will be filled with stands in angle brackets."""
     plain = template.replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|")
-    return re.sub(r"\{(\w+)\}", lambda word: f"*&lt;{word[1].replace('_', ' ')}&gt;*", plain)
+    return with_placeholders(plain, lambda word: f"*&lt;{word.replace('_', ' ')}&gt;*")
 
 
 def main(argv: list[str] | None = None) -> int:

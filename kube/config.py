@@ -139,10 +139,11 @@ async def _load_in_cluster() -> Loaded:
         load_incluster_config(client_configuration=configuration, try_refresh_token=False)
     except (ConfigException, OSError) as error:
         raise KubeconfigError(f"in-cluster credentials: {_line(error)}") from error
-    return Loaded(configuration, TOKEN_PERIOD, "in-cluster credentials", _pod_namespace())
+    return Loaded(configuration, TOKEN_PERIOD, "in-cluster credentials", pod_namespace())
 
 
-def _pod_namespace() -> str:
+def pod_namespace() -> str:
+    """The namespace of the pod that this process runs in; empty outside a cluster."""
     try:
         return NAMESPACE_FILE.read_text(encoding="utf-8").strip()
     except OSError:

@@ -14,11 +14,10 @@ import yaml
 from api.field import ErrorType, FieldError, Path, Rule
 from app.check.places import Place, Source, Span
 from app.check.trees import Builder, BuildError, Fault
-from app.check.yaml_scalars import ScalarError, plain, tagged
+from app.check.yaml_scalars import LONGEST_NUMBER, ScalarError, plain, tagged
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's where PyYAML was built with it: ten times as fast."""
-_LONGEST_NUMBER = 400
 _JSON_TOKEN = re.compile(
     r"[ \t\r\n]*(?:([{}\[\],:])"
     r'|("[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*")'
@@ -273,5 +272,5 @@ def _json_scalar(token: str, start: int) -> Any:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if token in _JSON_WORDS:
         return _JSON_WORDS[token]
-    whole = token.lstrip("-").isdigit() and len(token) < _LONGEST_NUMBER
+    whole = token.lstrip("-").isdigit() and len(token) < LONGEST_NUMBER
     return int(token) if whole and -(2**63) <= int(token) < 2**64 else float(token)

@@ -14,6 +14,7 @@ from api.field import MAX_SHOWN_VALUE, ErrorType, FieldError, shortened
 from api.jsontree import dig
 from app.check.documents import Document
 from app.check.places import Span
+from webhooks.jobset.subject import place_in_object
 
 MAX_FINDINGS = 5000
 """Findings that are kept; the rest is counted."""
@@ -83,7 +84,7 @@ class Finding:
 def located(document: Document, error: FieldError, span: Span | None = None) -> Finding:
     """The finding at the place that its path leads to, or as far as the path leads; or at `span`."""
     if span is None:
-        parts = _spelled_out(error.path.parts)
+        parts = place_in_object(error.path)
         place, depth = document.place.nearest(parts)
         missing = depth < len(parts) or (error.type is ErrorType.REQUIRED and not dig(document.value, *parts))
         span = place.pointed(at_key=missing or (error.rule is not None and error.rule.id in AT_KEY))
@@ -112,16 +113,6 @@ def name_of(obj: Any) -> str:
     name = metadata.get("name") or f"{metadata.get('generateName') or ''}*"
     namespace = metadata.get("namespace")
     return shortened(f"{namespace}/{name}" if namespace else str(name), MAX_SHOWN_VALUE)
-
-
-def _spelled_out(parts: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """The Go JobSet has a spelling of its own for the names of claim templates."""
-    match parts:
-        case ("spec", "volumeClaimPolicies", int(policy), "template", int(template), "name"):
-            return ("spec", "volumeClaimPolicies", policy, "templates", template, "metadata", "name")
-        case ("spec", "volumeClaimPolicies", int(policy), "template", *rest):
-            return ("spec", "volumeClaimPolicies", policy, "templates", *rest)
-    return parts
 
 
 def _scalar(value: Any) -> Any:

@@ -13,7 +13,6 @@ from typing import Any, TextIO
 import msgspec
 import yaml
 
-from api import keys
 from api.children import NO_UID, build_job, build_service, build_volume_claim
 from api.features import FeatureGates
 from api.jobset import JobSet
@@ -59,11 +58,11 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
             err.write(f"{report.summary}; nothing is rendered\n")
         return 2 if report.problems else 1
     for js in jobsets:
-        if not _ours(js):
+        if not js.is_ours:
             err.write(
                 f"jobset render: {js.metadata.name}: managed by {js.spec.managed_by}, nothing is created for it\n"
             )
-    bodies = (body for js in jobsets if _ours(js) for body in children(js, options.gates))
+    bodies = (body for js in jobsets if js.is_ours for body in children(js, options.gates))
     if options.output == "json":
         _write_json(bodies, out)
     else:
@@ -88,10 +87,6 @@ def as_stored(obj: JSON, gates: FeatureGates) -> JobSet:
     js = subject(obj, gates).js
     namespace = js.metadata.namespace or DEFAULT_NAMESPACE
     return msgspec.structs.replace(js, metadata=msgspec.structs.replace(js.metadata, uid=NO_UID, namespace=namespace))
-
-
-def _ours(js: JobSet) -> bool:
-    return js.spec.managed_by in {None, keys.CONTROLLER_NAME}
 
 
 def children(js: JobSet, gates: FeatureGates) -> Iterator[JSON]:

@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
-from api.field import FieldError, Rule
+from api.field import FieldError, Rule, with_placeholders
 from app.check.findings import Finding, Report
 from app.version import current
 
@@ -55,12 +55,7 @@ def _rule(name: str, error: FieldError) -> dict[str, Any]:
 
 
 def _plain(template: str) -> str:
-    """A template for people: what it will be filled with stands in angle brackets."""
-    return (
-        template.replace("{{", "\0").replace("}}", "\1")
-        .replace("{", "<").replace("}", ">")
-        .replace("\0", "{").replace("\1", "}")
-    )  # fmt: skip
+    return with_placeholders(template, "<{}>".format)
 
 
 def _result(finding: Finding, index: int) -> dict[str, Any]:

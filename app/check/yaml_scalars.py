@@ -23,7 +23,7 @@ _WORDS: dict[str, Scalar] = {
 }
 _INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
-_LONGEST_NUMBER = 400
+LONGEST_NUMBER = 400
 """Characters; a longer run of digits stays text, so that reading it takes no time."""
 _EXACT = 2**53
 
@@ -37,7 +37,7 @@ def plain(text: str) -> Scalar:
     if text in _WORDS:
         return _WORDS[text]
     number = None
-    if text[0] in "+-.0123456789" and len(text) <= _LONGEST_NUMBER:
+    if text[0] in "+-.0123456789" and len(text) <= LONGEST_NUMBER:
         number = _number(text if text[0] == "." else text.replace("_", ""))
     return text if number is None else number
 

@@ -31,7 +31,7 @@ def plan(observed: Observed, gates: FeatureGates) -> Plan:
     js = observed.jobset
     if js.metadata.deletion_timestamp is not None:
         return Plan()
-    if js.spec.managed_by not in {None, keys.CONTROLLER_NAME}:
+    if not js.is_ours:
         return _expire(js, observed.now)
     return _Planner(observed, gates).plan()
 

@@ -26,7 +26,7 @@ from api import keys
 from api.batch import Owned
 from api.children import build_service, build_volume_claim
 from api.features import FeatureGates
-from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
+from api.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
 from api.jobset import JobSet
 from api.jsontree import dig, set_in
 from api.meta import JSON
@@ -56,7 +56,7 @@ from webhooks.jobset.cluster_verdict import Verdict, verdict, why
 from webhooks.jobset.default import by_name
 from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
 from webhooks.jobset.rules.volume_claims import VOLUME
-from webhooks.jobset.subject import Unreadable, subject
+from webhooks.jobset.subject import Unreadable, place_in_object, subject
 
 MAX_IN_FLIGHT = 16
 """Questions in flight at once, of all admission requests of this process."""
@@ -180,7 +180,7 @@ class ClusterChecks:
         except Unreadable:
             return None
         # A managedBy that is no good names nobody: whoever mends it may well mean us.
-        ours = js.spec.managed_by in {None, keys.CONTROLLER_NAME} or any(error.path == MANAGED_BY for error in known)
+        ours = js.is_ours or any(error.path == MANAGED_BY for error in known)
         return _Request(raw, identified(js), asyncio.get_running_loop().time() + self._budget, ours)
 
     def _asks_about(self, request: _Request) -> bool:
@@ -397,29 +397,23 @@ def news(found: Iterable[FieldError], known: Iterable[FieldError], js: JobSet) -
     the names of all its Jobs; a volume that a claim clashes with, from the volume.
     """
     errors = [error for error in known if not error.is_warning]
-    taken = {_real(error.path) for error in errors}
-    mended = [_real(error.path) for error in errors if error.layer is Layer.SCHEMA or error.rule is TYPE]
+    taken = {place_in_object(error.path) for error in errors}
+    mended = [place_in_object(error.path) for error in errors if error.layer is Layer.SCHEMA or error.rule is TYPE]
     names = {replicated_job(i).at("name").parts for i in range(len(js.spec.replicated_jobs))}
     if names and names <= taken:
         taken.add(JOBSET_NAME.parts)
     in_conflict = {error.value for error in errors if error.rule is VOLUME}
-    taken |= {_real(claim.path.at("name")) for claim in claims_of(js) if dig(claim.template, *_NAME) in in_conflict}
+    taken |= {
+        place_in_object(claim.path.at("name")) for claim in claims_of(js) if dig(claim.template, *_NAME) in in_conflict
+    }
     return [
         error
         for error in found
         if error.is_warning
-        or not (_real(error.path) in taken or any(_near(_real(error.path), parts) for parts in mended))
+        or not (
+            place_in_object(error.path) in taken or any(_near(place_in_object(error.path), parts) for parts in mended)
+        )
     ]
-
-
-def _real(path: Path) -> Parts:
-    """The place in the object: the Go JobSet spells the parts of a claim template in a way of its own."""
-    match path.parts:
-        case ("spec", "volumeClaimPolicies", p, "template", t, "name"):
-            return ("spec", "volumeClaimPolicies", p, "templates", t, "metadata", "name")
-        case ("spec", "volumeClaimPolicies", p, "template", *rest):
-            return ("spec", "volumeClaimPolicies", p, "templates", *rest)
-    return path.parts
 
 
 def _near(one: Parts, other: Parts) -> bool:

@@ -5,7 +5,7 @@ anything: what the schema does not accept is mended in a copy, the checks go on 
 the mended places is dropped as a consequence.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -16,14 +16,12 @@ from api.jsontree import dig
 from api.meta import JSON
 from webhooks.jobset.default import by_name, with_defaults
 from webhooks.jobset.schema import Schema
-from webhooks.jobset.subject import Unreadable, subject
+from webhooks.jobset.subject import Subject, Unreadable, subject
 from webhooks.jobset.validate_create import create_findings
-from webhooks.jobset.validate_update import update_findings
+from webhooks.jobset.validate_update import POLICIES, update_findings
 
 MAX_FINDINGS = 500
 """Findings after which an object is not looked at any further."""
-
-_CEL_BY_UPDATE = ("network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +57,14 @@ class Engine:
         if defaults:
             obj = with_defaults(obj)[0]
         faults = self.schema.faults(obj)
-        mended = self.schema.mended(obj, faults) if faults else obj
+        mended = self.schema.mended(obj, faults)
         return _sorted([*faults, *_without_consequences(faults, self._create(mended))], mended)
 
     def update(self, old: JSON, new: JSON) -> Findings:
         """Findings about a change: faults that it makes, warnings that did not hold before."""
         new = with_defaults(new, old)[0]
         faults = self.schema.faults(new)
-        mended = self.schema.mended(new, faults) if faults else new
+        mended = self.schema.mended(new, faults)
         found = list(_without_consequences(faults, self._update(old, mended)))
         return _sorted([*_ratcheted(faults, old, new), *found, *self._new_warnings(old, mended)], mended)
 
@@ -80,20 +78,19 @@ class Engine:
         return bool(self.schema.faults(new))
 
     def _create(self, mended: JSON) -> Iterator[FieldError]:
-        try:
-            js = subject(mended, self.gates)
-        except Unreadable as unreadable:
-            yield unreadable.error
-            return
-        yield from islice(create_findings(js), MAX_FINDINGS)
+        return self._read(mended, create_findings)
 
     def _update(self, old: JSON, mended: JSON) -> Iterator[FieldError]:
+        return self._read(mended, lambda js: update_findings(js, old, mended, self.gates))
+
+    def _read(self, mended: JSON, findings: Callable[[Subject], Iterator[FieldError]]) -> Iterator[FieldError]:
+        """What the checks find, as far as the object can be read."""
         try:
             js = subject(mended, self.gates)
         except Unreadable as unreadable:
             yield unreadable.error
             return
-        yield from islice(update_findings(js, old, mended, self.gates), MAX_FINDINGS)
+        yield from islice(findings(js), MAX_FINDINGS)
 
     def _new_warnings(self, old: JSON, new: JSON) -> list[FieldError]:
         """What to say about an update that changes more than whether the set is suspended."""
@@ -133,7 +130,7 @@ def _value_or_parent(obj: JSON, path: Path) -> Any:
 
 
 def _touches_immutable(old: Any, new: Any) -> bool:
-    if any(dig(old, key) != dig(new, key) for key in _CEL_BY_UPDATE):
+    if any(dig(old, key) != dig(new, key) for key in POLICIES):
         return True
     before, after = (
         {name: rjob.get("dependsOn") for name, rjob in by_name(dig(spec, "replicatedJobs")).items()}

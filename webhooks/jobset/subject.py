@@ -185,6 +185,16 @@ class Subject:
         return [self.by_name[name] for name in names if name in self.by_name] if names else list(self.entries)
 
 
+def place_in_object(path: Path) -> tuple[str | int, ...]:
+    """Where a path really leads: the Go JobSet spells the parts of a claim template in a way of its own."""
+    match path.parts:
+        case ("spec", "volumeClaimPolicies", int(policy), "template", int(template), "name"):
+            return ("spec", "volumeClaimPolicies", policy, "templates", template, "metadata", "name")
+        case ("spec", "volumeClaimPolicies", int(policy), "template", *rest):
+            return ("spec", "volumeClaimPolicies", policy, "templates", *rest)
+    return path.parts
+
+
 class Unreadable(Exception):  # noqa: N818 -- the object is, nothing failed
     """The object has not the shape of a JobSet; `error` says where."""
 

@@ -22,7 +22,7 @@ from webhooks.jobset.subject import Subject, Unreadable, subject
 MAX_PLACES = 20
 """Changed places that are named for one ReplicatedJob or policy."""
 
-_POLICIES = ("network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies")
+POLICIES = ("network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies")
 """The CRD refuses a change of these, but not their removal or addition."""
 
 _ELASTIC: tuple[tuple[str, ...], ...] = (("template", "spec", "parallelism"), ("template", "spec", "completions"))
@@ -153,7 +153,7 @@ def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> I
     yield from _replicated_jobs(old, new, changes, gates)
     if dig(old, "spec", "managedBy") != dig(new, "spec", "managedBy"):
         yield MANAGED_BY.at(SPEC.at("managedBy"), dig(new, "spec", "managedBy"))
-    for policy in _POLICIES:
+    for policy in POLICIES:
         before, after = dig(old, "spec", policy), dig(new, "spec", policy)
         rule = POLICY_PRESENCE if before is None or after is None else POLICY
         for place in islice(differences(before, after), MAX_PLACES):

@@ -11,6 +11,8 @@ from tests.support.jobs import group, manifest
 from tests.support.manager import USER
 
 BIG = 300
+SLOW = {"qps": 25, "burst": 25}
+"""Requests a second to the API server: creating BIG Jobs takes eleven seconds, whose middle no test misses."""
 
 
 def created(sets) -> int:
@@ -76,6 +78,8 @@ def test_a_set_at_rest_and_a_new_manager_write_nothing(sets, manager):
 
 @pytest.mark.timeout(200)
 def test_killed_in_the_middle_of_creation(sets, manager):
+    manager.stop()
+    manager.start(clientConnection=SLOW)
     start = audit.size(sets.cluster.audit_log)
     sets.apply(manifest(group(replicas=BIG)))
     wait_for(lambda: some_of_attempt(sets, 0), what="the first Jobs")

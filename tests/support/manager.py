@@ -28,10 +28,10 @@ class ManagerProcess:
         self._folder = folder
         self._running: local.Manager | None = None
 
-    def start(self) -> None:
-        """Start it, unless it runs, and wait until it is ready."""
+    def start(self, **more: dict[str, Any]) -> None:
+        """Start it, unless it runs, and wait until it is ready; `more` are sections of its configuration file."""
         if self._running is None or self._running.process.poll() is not None:
-            sections = {"leaderElection": LEASE}
+            sections = {"leaderElection": LEASE, **more}
             self._running = local.start(self.cluster, self._folder, webhook_port=self.port, sections=sections)
 
     def kill(self) -> None:

@@ -15,7 +15,9 @@ class Gate:
 
 GATES: Mapping[str, Gate] = {
     "ElasticJobSet": Gate("Alpha", default=False),
+    "ExecutionAttemptsTracking": Gate("Alpha", default=False),
     "InPlaceRestart": Gate("Alpha", default=False),
+    "MutablePodResourcesForSuspendedJobSets": Gate("Alpha", default=False),
     "RestartJob": Gate("Alpha", default=False),
     "TLSOptions": Gate("GA", default=True, locked=True),
 }

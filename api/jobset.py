@@ -322,6 +322,43 @@ class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
         tuple[Annotated[int, doc("Restarts of one Job.", **_INT32)], ...],
         doc("Of those, the ones counted against maxRestarts.", maxItems=1024, **_ATOMIC),
     ] = ()
+    completed_indexes: Annotated[
+        str,
+        doc(
+            "Indexes of the Jobs that completed in this attempt, as in batch/v1 (1,3-5): a completed Job that is"
+            " deleted is not run again. Not in the Go JobSet."
+        ),
+    ] = ""
+    started: Annotated[
+        bool,
+        doc(
+            "Whether every Job was ready, succeeded or failed at some time of this attempt; kept where a later"
+            " ReplicatedJob waits for it. A restart or a suspension takes it back. Not in the Go JobSet."
+        ),
+    ] = False
+
+
+class FailedAttempt(Base, frozen=True, kw_only=True):
+    """How one attempt at running the set ended in failure. Not in the Go JobSet; clients that do not know it skip it."""
+
+    attempt: Annotated[int, doc("Number of the attempt, counted as in executionAttempts.", **_INT32)] = 0
+    time: Annotated[str, doc("When it was given up: RFC 3339, seconds.", format="date-time")] = ""
+    reason: Annotated[str, doc("Reason of the Failed or RestartingJobSet condition that followed.")] = ""
+    message: Annotated[str, doc("Reason and message with which the Job failed, at most 1024 bytes.")] = ""
+    failed_job: Annotated[str, doc("Name of the failed Job that decided.")] = ""
+    pod: Annotated[str, doc("Name of its first failed pod, where one was found.")] = ""
+    node: Annotated[str, doc("Node of that pod.")] = ""
+    exit_code: Annotated[int | None, doc("Exit code of the first failed container of that pod.", **_INT32)] = None
+
+
+class LastRestart(Base, frozen=True, kw_only=True):
+    """The last restart of the whole set. Not in the Go JobSet."""
+
+    reason: Annotated[str, doc("DefaultFailurePolicy, or FailurePolicy_ with the name of the rule.")] = ""
+    start_time: Annotated[str, doc("When it was decided: RFC 3339, seconds.", format="date-time")] = ""
+    duration_seconds: Annotated[
+        int | None, doc("Seconds until every Job was ready or done again; absent until then.", **_INT32)
+    ] = None
 
 
 class JobSetStatus(Base, frozen=True, kw_only=True):
@@ -340,6 +377,22 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
     replicated_jobs_status: Annotated[
         tuple[ReplicatedJobStatus, ...],
         doc("Counts for each ReplicatedJob, by name descending.", **_MAP_BY_NAME),
+    ] = ()
+    execution_attempts: Annotated[
+        int | None,
+        doc(
+            "Number of the attempt that runs, from 0: one more for each restart of the set and each resume after a"
+            " suspension (KEP-1282). Absent until the set first ran. Not in the Go JobSet.",
+            minimum=0,
+            **_INT32,
+        ),
+    ] = None
+    last_restart: Annotated[LastRestart | None, doc("The last restart of the whole set; absent before the first.")] = (
+        None
+    )
+    attempt_history: Annotated[
+        tuple[FailedAttempt, ...],
+        doc("How the last attempts failed, oldest first, at most 10. Not in the Go JobSet.", maxItems=10, **_ATOMIC),
     ] = ()
     previous_in_place_restart_attempt: Annotated[
         int | None,

@@ -1,0 +1,98 @@
+"""Brings the attempts that in-place restart agents report into one step (behaviour section 5.16, gate InPlaceRestart).
+
+Each agent writes the attempt it is about to run on its own pod and waits. When all pods report the same attempt, that
+one becomes current and the agents let their workers go; when one pod is ahead, all lower attempts become previous and
+the agents that run them end, to be started again by the kubelet.
+
+Differences from the Go JobSet, all of them where that one gets stuck or counts too much:
+- A pod counts if a Job of ours controls it, whatever its labels say (defect 7.1 #20).
+- An annotation that is no attempt spoils only its own pod: that pod has not reported, and an event says so.
+- A pod in deletion has nothing to report any more: the barrier waits for the pod that replaces it.
+- Every resume makes new pods with the next attempt; it is not a failure and takes nothing from maxRestarts. A resume
+  before the first attempt was under way raises no attempt, so the budget may be larger than maxRestarts, never smaller.
+- A spec that cannot be restarted in place gets an event; the rest of the status is still written.
+"""
+
+from collections.abc import Sequence
+
+from api import keys
+from api.jobset import JobSet, JobSetStatus
+from api.pod import Pod
+from controllers.jobset.buckets import integer
+from controllers.jobset.draft import Draft
+
+_LONGEST = 64
+"""Digits that are read as a number; an annotation may be 256 KiB long."""
+
+
+def apply(js: JobSet, pods: Sequence[Pod], job_uids: frozenset[str], draft: Draft) -> None:
+    """Write previous and current attempt, or the failure, into the draft.
+
+    `pods` may hold any pods of the namespace; `job_uids` are the UIDs of the live Jobs of the current attempt. The
+    caller has made sure that the gate is on, the strategy is InPlaceRestart and nothing has ended the set.
+    """
+    policy = js.spec.failure_policy
+    if policy is None or js.suspended:
+        return
+    ours = [pod for pod in pods if _owner(pod) in job_uids]
+    attempts = _attempts(ours, draft)
+    highest = max(attempts, default=0)
+    restarts = max((pod.restarts for pod in ours), default=0)
+    if max(restarts, highest - _free(draft.status)) > policy.max_restarts:
+        draft.fail("ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
+        return
+    expected = _expected(js, draft)
+    if expected is None or not attempts:
+        return
+    if len(attempts) == expected and len(set(attempts)) == 1:
+        draft.update(current_in_place_restart_attempt=highest)
+    elif highest > 0:
+        stored = draft.status.previous_in_place_restart_attempt
+        draft.update(previous_in_place_restart_attempt=highest - 1 if stored is None else max(stored, highest - 1))
+
+
+def _owner(pod: Pod) -> str | None:
+    ref = pod.metadata.controller()
+    return ref.uid if ref is not None and ref.kind == "Job" else None
+
+
+def _attempts(pods: Sequence[Pod], draft: Draft) -> list[int]:
+    """What the pods report that can still take part; a warning for each that cannot be read."""
+    attempts = []
+    for pod in pods:
+        text = pod.metadata.annotations.in_place_restart_attempt
+        if text is None or pod.status.phase == "Failed" or pod.metadata.deletion_timestamp is not None:
+            continue
+        attempt = integer(text) if len(text) <= _LONGEST else None
+        if attempt is not None and 0 <= attempt <= keys.MAX_INT32:
+            attempts.append(attempt)
+        else:
+            draft.warn(
+                "InvalidInPlaceRestartAttempt",
+                f"pod {pod.metadata.name}: invalid value {text[:_LONGEST]!r} for annotation"
+                f" {keys.IN_PLACE_RESTART_ATTEMPT}, must be a non-negative 32-bit integer. All pods wait for this one:"
+                " delete it, or restart its agent, which writes the annotation anew.",
+            )
+    return attempts
+
+
+def _free(status: JobSetStatus) -> int:
+    """Attempts that maxRestarts does not pay for: uncounted restarts of the set, and resumes."""
+    ignored = status.restarts - status.restarts_count_towards_max
+    resumes = 0 if status.execution_attempts is None else max(0, status.execution_attempts - status.restarts)
+    return ignored + resumes
+
+
+def _expected(js: JobSet, draft: Draft) -> int | None:
+    """Pods that have to report; None where the spec makes it impossible to say."""
+    total = 0
+    for rjob in js.spec.replicated_jobs:
+        if rjob.parallelism is None or rjob.completions != rjob.parallelism:
+            draft.warn(
+                "InPlaceRestartMisconfigured",
+                f"{rjob.name}: in-place restart requires jobTemplate.spec.completions =="
+                " jobTemplate.spec.parallelism != nil; no attempt is released. Set both to the number of pods.",
+            )
+            return None
+        total += rjob.replicas * rjob.parallelism
+    return total

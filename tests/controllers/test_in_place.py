@@ -1,0 +1,185 @@
+"""What the controller makes of the attempts that pods report (behaviour section 5.16)."""
+
+import msgspec
+import pytest
+
+from api import keys
+from api.jobset import JobSet
+from api.pod import Pod
+from controllers.jobset.draft import Draft
+from controllers.jobset.policies import in_place
+from tests.support import jobsets
+
+NOW = "2026-01-01T00:00:00Z"
+JOB = "job-uid"
+
+
+class Recorder(Draft):
+    """Keeps the warnings where a test can see them."""
+
+    def __init__(self, js):
+        super().__init__(js, NOW)
+        self.warnings = []
+
+    def warn(self, reason, note):
+        self.warnings.append((reason, note))
+
+
+def jobset(*rjobs, status=None, max_restarts=3, **spec):
+    policy = {"maxRestarts": max_restarts, "restartStrategy": "InPlaceRestart"}
+    body = jobsets.jobset(*(rjobs or [jobsets.rjob(parallelism=3, completions=3)]), failurePolicy=policy, **spec)
+    return msgspec.convert({**body, "status": status or {}}, JobSet)
+
+
+def pod(attempt=None, *, owner=JOB, phase="Running", deleting=False, kind="Job", name="pod", **status):
+    meta = {"name": name, "ownerReferences": []}
+    if owner:
+        ref = {"apiVersion": "batch/v1", "kind": kind, "name": "js-workers-0", "uid": owner, "controller": True}
+        meta["ownerReferences"].append(ref)
+    if attempt is not None:
+        meta["annotations"] = {keys.IN_PLACE_RESTART_ATTEMPT: str(attempt), "other": "dropped"}
+    if deleting:
+        meta["deletionTimestamp"] = NOW
+    return msgspec.convert({"metadata": meta, "status": {"phase": phase, **status}}, Pod)
+
+
+def pods(*attempts):
+    return [pod(attempt, name=f"pod-{i}") for i, attempt in enumerate(attempts)]
+
+
+def decide(js, observed):
+    draft = Recorder(js)
+    in_place.apply(js, observed, frozenset({JOB}), draft)
+    return draft
+
+
+def attempts(draft):
+    return (draft.status.previous_in_place_restart_attempt, draft.status.current_in_place_restart_attempt)
+
+
+@pytest.mark.parametrize(
+    ("reported", "stored", "wanted"),
+    [
+        ((), (None, None), (None, None)),
+        ((None, None, None), (None, None), (None, None)),
+        ((0, None, 0), (None, None), (None, None)),
+        ((0, 0, 0), (None, None), (None, 0)),
+        ((1, 0, 0), (None, 0), (0, 0)),
+        ((1, 1, 0), (0, 0), (0, 0)),
+        ((1, 1, 1), (0, 0), (0, 1)),
+        ((3, 1, 2), (0, 1), (2, 1)),
+        ((2, 1, 1), (1, 1), (1, 1)),
+        ((2, 1, 1), (5, 1), (5, 1)),
+        ((1, None, 0), (None, None), (0, None)),
+        (("+1", "01", "1"), (0, 0), (0, 1)),
+    ],
+)
+def test_attempts(reported, stored, wanted):
+    status = {"previousInPlaceRestartAttempt": stored[0], "currentInPlaceRestartAttempt": stored[1]}
+    draft = decide(jobset(status=status), pods(*reported))
+    assert attempts(draft) == wanted
+    assert draft.warnings == []
+    assert draft.status.terminal_state == ""
+
+
+def test_every_pod_of_every_replicated_job_has_to_report():
+    rjobs = (jobsets.rjob("driver"), jobsets.rjob(replicas=2, parallelism=2, completions=2))
+    assert attempts(decide(jobset(*rjobs), pods(0, 0, 0, 0))) == (None, None)
+    assert attempts(decide(jobset(*rjobs), pods(0, 0, 0, 0, 0))) == (None, 0)
+
+
+def test_a_set_without_pods_has_no_attempt():
+    assert attempts(decide(jobset(jobsets.rjob(replicas=0)), [])) == (None, None)
+
+
+def test_failed_pods_and_pods_in_deletion_report_nothing():
+    left = pods(1, 1)
+    status = {"previousInPlaceRestartAttempt": 0}
+    for gone in (pod(1, phase="Failed"), pod(1, deleting=True)):
+        assert attempts(decide(jobset(status=status), [*left, gone])) == (0, None)
+        assert attempts(decide(jobset(status=status), [*left, gone, pod(1)])) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        pod(7, owner="job-of-an-earlier-set"),
+        pod("junk", owner="job-of-an-earlier-set"),
+        pod(7, owner=None),
+        pod(7, kind="ReplicaSet"),
+        pod(7, owner="other", containerStatuses=[{"name": "main", "restartCount": 99}]),
+    ],
+)
+def test_defect_20_only_pods_that_our_jobs_control_count(foreign):
+    draft = decide(jobset(), [*pods(0, 0, 0), foreign])
+    assert attempts(draft) == (None, 0)
+    assert draft.warnings == []
+    assert draft.status.terminal_state == ""
+
+
+@pytest.mark.parametrize("junk", ["", "x", "-1", "1.0", " 1", "1_0", "٣", str(2**31), "9" * 9000])
+def test_defect_20_a_malformed_attempt_spoils_only_its_own_pod(junk):
+    draft = decide(jobset(), [*pods(1, 0), pod(junk, name="odd")])
+    assert attempts(draft) == (0, None), "the others go on"
+    [(reason, note)] = draft.warnings
+    assert reason == "InvalidInPlaceRestartAttempt"
+    assert "pod odd" in note
+    assert keys.IN_PLACE_RESTART_ATTEMPT in note
+    assert len(note.encode()) <= 1024
+    assert decide(jobset(), [*pods(0, 0), pod(junk)]).status.current_in_place_restart_attempt is None
+
+
+class TestBudget:
+    def failed(self, draft):
+        conditions = {c.type: (c.status, c.reason, c.message) for c in draft.status.conditions}
+        if draft.status.terminal_state:
+            message = "jobset failed due to reaching max number of restarts"
+            assert conditions["Failed"] == ("True", "ReachedMaxRestarts", message)
+        return draft.status.terminal_state == "Failed"
+
+    def test_one_attempt_too_many_fails_the_set(self):
+        assert not self.failed(decide(jobset(max_restarts=3), pods(3, 2, 2)))
+        assert self.failed(decide(jobset(max_restarts=3), pods(4, 3, 3)))
+
+    def test_no_restart_allowed(self):
+        assert not self.failed(decide(jobset(max_restarts=0), pods(0, 0, 0)))
+        assert self.failed(decide(jobset(max_restarts=0), pods(1, 0, 0)))
+
+    @pytest.mark.parametrize("kind", ["containerStatuses", "initContainerStatuses"])
+    def test_so_does_a_container_that_keeps_crashing(self, kind):
+        def crashing(count):
+            return pod(
+                phase="Failed", **{kind: [{"name": "a", "restartCount": 0}, {"name": "b", "restartCount": count}]}
+            )
+
+        assert not self.failed(decide(jobset(max_restarts=3), [crashing(3)]))
+        assert self.failed(decide(jobset(max_restarts=3), [crashing(4)]))
+
+    def test_restarts_of_the_set_that_do_not_count_are_free(self):
+        status = {"restarts": 3, "restartsCountTowardsMax": 1}
+        assert not self.failed(decide(jobset(max_restarts=3, status=status), pods(5, 5, 5)))
+        assert self.failed(decide(jobset(max_restarts=3, status=status), pods(6, 5, 5)))
+
+    def test_resumes_are_free(self):
+        status = {"restarts": 1, "restartsCountTowardsMax": 1, "executionAttempts": 6}
+        assert not self.failed(decide(jobset(max_restarts=3, status=status), pods(8, 8, 8)))
+        assert self.failed(decide(jobset(max_restarts=3, status=status), pods(9, 8, 8)))
+
+    def test_attempts_that_were_not_counted_yet_take_nothing_away(self):
+        status = {"restarts": 2, "restartsCountTowardsMax": 2, "executionAttempts": 0}
+        assert not self.failed(decide(jobset(max_restarts=3, status=status), pods(3, 3, 3)))
+
+
+def test_a_suspended_set_is_left_alone():
+    draft = decide(jobset(suspend=True), [*pods(9, 8), pod("junk")])
+    assert draft.status == jobset(suspend=True).status
+    assert draft.warnings == []
+
+
+@pytest.mark.parametrize(("parallelism", "completions"), [(None, 1), (1, None), (None, None), (2, 3)])
+def test_a_spec_that_cannot_be_restarted_in_place_is_told_once(parallelism, completions):
+    odd = [jobsets.rjob(name, parallelism=parallelism, completions=completions) for name in ("a", "b")]
+    js = jobset(*odd)
+    draft = decide(js, pods(0, 0, 0))
+    assert [reason for reason, _ in draft.warnings] == ["InPlaceRestartMisconfigured"]
+    assert draft.status == js.status

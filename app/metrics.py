@@ -36,6 +36,12 @@ RECONCILE_BUCKETS = (
 QUEUE_BUCKETS = tuple(10.0**exponent for exponent in range(-8, 4))
 """Seconds: powers of ten from 10 ns to 1,000 s."""
 
+ATTEMPT_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600)
+"""Seconds: from a small set on warm nodes to an hour of waiting for machines."""
+
+CALL_BUCKETS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+"""Requests of one reconcile; a set of 10,000 Jobs takes that many to create."""
+
 RECONCILE_RESULTS = ("success", "error", "requeue", "requeue_after")
 QUEUE_LABELS = ("name", "controller")
 
@@ -150,10 +156,14 @@ class ControllerHooks:
         self._terminal = families.terminal.labels(name)
         self._panics = families.panics.labels(name)
         self._active = families.active.labels(name)
+        self._calls = families.calls.labels(name)
 
     def reconciled(self, result: str, seconds: float) -> None:
         self._results[result].inc()
         self._seconds.observe(seconds)
+
+    def called(self, requests: int) -> None:
+        self._calls.observe(requests)
 
     def failed(self) -> None:
         self._errors.inc()
@@ -169,7 +179,7 @@ class ControllerHooks:
 
 
 class _ControllerFamilies:
-    """The controller_runtime_* metrics of reconcilers."""
+    """The controller_runtime_* metrics of reconcilers, and the requests that each reconcile sends."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(what: str, text: str, *labels: str) -> Counter:
@@ -190,6 +200,13 @@ class _ControllerFamilies:
             ("controller",),
             registry=registry,
             buckets=RECONCILE_BUCKETS,
+        )
+        self.calls = Histogram(
+            "jobset_reconcile_api_calls",
+            "Number of API requests of one reconciliation, repeated ones included",
+            ("controller",),
+            registry=registry,
+            buckets=CALL_BUCKETS,
         )
         self.workers = gauge("max_concurrent_reconciles", "Maximum number of concurrent reconciles per controller")
         self.active = gauge("active_workers", "Number of currently used workers per controller")
@@ -243,7 +260,7 @@ class WebhookHooks:
 
 
 class OutcomeHooks:
-    """`controllers.jobset.execute.Outcomes`: the two metrics of JobSets themselves."""
+    """`controllers.jobset.milestones.Outcomes`: how JobSets ended, by name."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         labels = ("jobset_name", "namespace")
@@ -262,6 +279,33 @@ class OutcomeHooks:
         """Drop the series of a deleted JobSet, or memory would grow with every JobSet that ever was."""
         for counter in self._by_state.values():
             counter.remove(name, namespace)
+
+
+class MilestoneHooks:
+    """`controllers.jobset.milestones.Milestones`: how long JobSets took, without their names."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def seconds(name: str, text: str) -> Histogram:
+            return Histogram(name, text, registry=registry, buckets=ATTEMPT_BUCKETS)
+
+        self._created = seconds(
+            "jobset_jobs_created_seconds", "Seconds from creation or resume of a JobSet until all its Jobs existed"
+        )
+        self._ready = seconds(
+            "jobset_ready_seconds", "Seconds from creation or resume of a JobSet until all its Jobs were ready or done"
+        )
+        self._restarted = seconds(
+            "jobset_restart_seconds", "Seconds from the decision to restart a JobSet until all Jobs were ready again"
+        )
+
+    def created(self, seconds: float) -> None:
+        self._created.observe(seconds)
+
+    def ready(self, seconds: float) -> None:
+        self._ready.observe(seconds)
+
+    def restarted(self, seconds: float) -> None:
+        self._restarted.observe(seconds)
 
 
 class CertificateHooks:
@@ -316,6 +360,7 @@ class Metrics:
         self.requests = RequestHooks(self._registry)
         self.webhooks = WebhookHooks(self._registry)
         self.outcomes = OutcomeHooks(self._registry)
+        self.milestones = MilestoneHooks(self._registry)
         self._certificates = _CertificateFamilies(self._registry)
         collectors: tuple[Any, ...] = (ProcessCollector, PlatformCollector, GCCollector)
         for collector in collectors:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from kube.calls import counting
 from kube.errors import Conflict, Disposition, KubeError, disposition, retry_after
 from kube.workqueue import WorkQueue
 
@@ -42,9 +43,13 @@ class Result:
 
 
 class ControllerMetrics(Protocol):
-    """Hooks for the controller_runtime_* metrics. `result` is success, error or requeue_after."""
+    """Hooks for the controller_runtime_* metrics. `result` is success, error or requeue_after.
+
+    `called` tells how many requests one reconcile sent, repeated ones included.
+    """
 
     def reconciled(self, result: str, seconds: float) -> None: ...
+    def called(self, requests: int) -> None: ...
     def failed(self) -> None: ...
     def failed_terminally(self) -> None: ...
     def panicked(self) -> None: ...
@@ -55,6 +60,7 @@ class NoControllerMetrics:
     """Counts nothing."""
 
     def reconciled(self, result: str, seconds: float) -> None: ...
+    def called(self, requests: int) -> None: ...
     def failed(self) -> None: ...
     def failed_terminally(self) -> None: ...
     def panicked(self) -> None: ...
@@ -144,13 +150,15 @@ class Controller:
         token = reconcile_id.set(str(uuid.uuid4()))
         outcome: Result | Exception
         try:
-            async with asyncio.timeout(self._timeout):
-                outcome = await self._reconcile(request) or Result()
+            with counting() as calls:
+                async with asyncio.timeout(self._timeout):
+                    outcome = await self._reconcile(request) or Result()
         except Exception as error:  # noqa: BLE001 -- the worker boundary
             outcome = error
             self._report(request, error)
         finally:
             reconcile_id.reset(token)
+        self._metrics.called(calls.sent)
         self._metrics.reconciled(settle(self.queue, request, outcome), clock() - started)
 
     def _report(self, request: Request, error: Exception) -> None:

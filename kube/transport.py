@@ -13,6 +13,7 @@ from typing import Protocol
 import aiohttp
 from kubernetes_asyncio.client.rest import RESTClientObject
 
+from kube import calls
 from kube.config import Credentials
 from kube.errors import Call, TransportError, from_response
 
@@ -151,6 +152,7 @@ class HttpTransport:
         if request.body is not None:
             headers["Content-Type"] = request.content_type
         code = "<error>"
+        calls.sent()
         try:
             async with self._session.request(
                 request.method,

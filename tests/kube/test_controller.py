@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from kube.calls import sent
 from kube.controller import Controller, Request, Result, reconcile_id, settle
 from kube.errors import (
     BadRequest,
@@ -33,6 +34,10 @@ def clock() -> float:
 class Metrics:
     def __init__(self):
         self.told = []
+        self.calls = []
+
+    def called(self, requests):
+        self.calls.append(requests)
 
     def reconciled(self, result, seconds):
         self.told.append(result)
@@ -133,6 +138,26 @@ async def test_each_reconcile_has_its_own_id_and_workers_run_side_by_side():
     assert len(set(ids)) == 6
     assert metrics.peak == 3
     assert reconcile_id.get() == ""
+
+
+async def test_the_requests_of_each_reconcile_are_told_whatever_its_outcome():
+    async def request(_):
+        await asyncio.sleep(1)
+        sent()
+
+    async def reconcile(key):
+        async with asyncio.TaskGroup() as group:
+            for _ in range(int(key.name)):
+                group.create_task(request(key))
+        if key.name == "3":
+            raise TerminalError("cannot work")
+        if key.name == "4":
+            await asyncio.sleep(3600)
+
+    keys = [Request("ns", name) for name in ("0", "2", "3", "4", "50")]
+    metrics = await run_for(70, reconcile, keys=keys, workers=5, timeout=60)
+    assert sorted(metrics.calls[:5]) == [0, 2, 3, 4, 50]
+    assert metrics.calls[4] == 4, "a reconcile that was given up still sent what it sent"
 
 
 async def test_a_stop_lets_running_reconciles_finish_and_starts_no_more():

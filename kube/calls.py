@@ -1,0 +1,39 @@
+"""Counts the requests that one piece of work sends, whoever sends them on its behalf.
+
+The counter travels in the context, so that the tasks of a TaskGroup count for the work that started them, and callers
+pass nothing along. Must not limit or order anything: that is the transport's.
+"""
+
+import contextvars
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Calls:
+    """What was sent so far, repeated requests included; watches and what other work sends are not in it."""
+
+    __slots__ = ("sent",)
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+
+_running: contextvars.ContextVar[Calls | None] = contextvars.ContextVar("kube_calls", default=None)
+
+
+@contextmanager
+def counting() -> Iterator[Calls]:
+    """Count the requests sent inside, by tasks started inside too. Inside another `counting` only the inner counts."""
+    calls = Calls()
+    token = _running.set(calls)
+    try:
+        yield calls
+    finally:
+        _running.reset(token)
+
+
+def sent() -> None:
+    """A request is about to go out. Outside `counting` it is nobody's."""
+    calls = _running.get()
+    if calls is not None:
+        calls.sent += 1

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# The steps that turn this tree into the manager's file system. The Dockerfile runs them inside the image build and
-# rootfs.sh runs them where there is no image builder, so that both make the same thing.
+# The steps that turn this tree into the file systems of the manager and of the in-place restart agent. The Dockerfile
+# runs them inside the image build and rootfs.sh runs them where there is no image builder, so that both make the same.
 #
 #   build-steps.sh dependencies ROOT   the locked run-time dependencies, hashes verified   -> ROOT/opt/jobset
 #   build-steps.sh program ROOT        this project as a wheel, and the entry point        -> ROOT/opt/jobset, ROOT/manager
+#   build-steps.sh agent ROOT          the agent in one file for any Python 3.11 or newer  -> ROOT/agent.pyz
 #
 # Needs Python 3.11 or newer with venv (PYTHON names another one) and a package index. Extension modules are for one
 # Python: ROOT/manager names the one that was used, which is the first that everybody on the machine may run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-step=${1:-} root=${2:?usage: build-steps.sh dependencies|program ROOT}
+step=${1:-} root=${2:?usage: build-steps.sh dependencies|program|agent ROOT}
 builder=${PYTHON:-python3}
 target=$root/opt/jobset
 tools=$root.tools
@@ -73,7 +74,20 @@ ENTRY
     rm -rf "$tools"
 }
 
+# Standard library only, so that it needs nothing but a Python: in an image of its own, or copied beside a worker.
+agent() {
+    local stage
+    stage=$(mktemp -d)
+    mkdir -p "$root" "$stage/agent"
+    cp agent/*.py "$stage/agent/"
+    "$builder" -m zipapp "$stage" --main agent.program:main --python '/usr/bin/env -S python3 -IBS' \
+        --output "$root/agent.pyz"
+    rm -r "$stage"
+    chmod 755 "$root/agent.pyz"
+}
+
 case $step in
 dependencies | program) make_tools && "$step" ;;
-*) echo "build-steps.sh: unknown step \`$step\`: use dependencies or program" >&2 && exit 2 ;;
+agent) agent ;;
+*) echo "build-steps.sh: unknown step \`$step\`: use dependencies, program or agent" >&2 && exit 2 ;;
 esac

@@ -1,0 +1,5 @@
+"""`python -m agent`."""
+
+from agent.program import main
+
+main()

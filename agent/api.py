@@ -1,0 +1,158 @@
+"""The three requests the agent sends: list its JobSet, watch it, report on its pod.
+
+One connection at a time, used again for the next request. Token and authority are read anew whenever they may have
+been rotated. Everything that can go wrong comes out as `Trouble`; whether and when to try again is the caller's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import socket
+import ssl
+from collections.abc import Iterator
+from http.client import HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from agent.settings import Settings
+
+ANNOTATION = "jobset.sigs.k8s.io/in-place-restart-attempt"
+MANAGER = "in-place-restart-agent"
+REQUEST_SECONDS = 10.0
+# Between these many seconds the API server ends a watch; chance keeps thousands of agents from coming back together.
+WATCH_SECONDS = (300, 600)
+# More than the API server can store of one object, written out.
+LONGEST_ANSWER = 16 << 20
+LONGEST_ERROR = 64 << 10
+
+_JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"
+_RIGHTS = (
+    "grant the pod's ServiceAccount patch on pods and get, list, watch on jobsets.jobset.x-k8s.io in its namespace"
+)
+_HINTS = {
+    401: "the ServiceAccount's token is not accepted; is it the token of this cluster?",
+    403: _RIGHTS,
+    404: "is JobSet installed in this cluster, and does the pod still exist?",
+}
+
+JSON = dict[str, Any]
+
+
+class Trouble(Exception):  # noqa: N818 - not always an error: the API server may just be restarting
+    """A request that did not work. `pause`: seconds the API server asked to wait, 0 if it did not."""
+
+    def __init__(self, text: str, pause: float = 0.0) -> None:
+        super().__init__(text)
+        self.pause = pause
+
+
+class Api:
+    """A client for one JobSet and one pod. Not for several threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connection: HTTPSConnection | None = None
+        self._version = ""
+        self._path = _JOBSETS.format(quote(settings.namespace, safe=""))
+        self._select = {"fieldSelector": f"metadata.name={settings.jobset}"}
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def list(self) -> JSON | None:
+        """The JobSet as the API server has stored it, not as a cache remembers it; None if there is none."""
+        with self._guarded(f"reading jobset {self._settings.jobset}"):
+            answer = self._request("GET", f"{self._path}?{urlencode(self._select)}", REQUEST_SECONDS)
+            found = _decode(answer.read(LONGEST_ANSWER + 1))
+            self._version = found["metadata"]["resourceVersion"]
+            return next(iter(found["items"]), None)
+
+    def watch(self) -> Iterator[JSON | None]:
+        """Each state of the JobSet later than what was seen before; None once it is deleted. Ends from time to time."""
+        seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, protects nothing
+        query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
+        with self._guarded(f"watching jobset {self._settings.jobset}"):
+            url = f"{self._path}?{urlencode({**self._select, **query, 'resourceVersion': self._version})}"
+            # The keep-alive tells of a dead network long before; this is for an API server that hangs.
+            answer = self._request("GET", url, seconds + REQUEST_SECONDS)
+            while line := answer.readline(LONGEST_ANSWER + 1):
+                event = _decode(line)
+                kind, item = event["type"], event["object"]
+                if kind == "ERROR":
+                    raise Trouble(f"the watch ended: {item.get('message') or item}")
+                self._version = item["metadata"]["resourceVersion"]
+                if kind != "BOOKMARK":
+                    yield None if kind == "DELETED" else item
+
+    def report(self, attempt: int) -> None:
+        """Write the attempt on the pod. Doing it again changes nothing."""
+        namespace, pod = self._settings.namespace, self._settings.pod
+        metadata = {"name": pod, "namespace": namespace, "annotations": {ANNOTATION: str(attempt)}}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+        query = urlencode({"fieldManager": MANAGER, "force": "true"})
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}?{query}"
+        with self._guarded(f"reporting attempt {attempt} on pod {pod}"):
+            self._request("PATCH", path, REQUEST_SECONDS, json.dumps(body)).read(LONGEST_ANSWER)
+
+    @contextlib.contextmanager
+    def _guarded(self, doing: str) -> Iterator[None]:
+        """What can go wrong in a request is Trouble; the connection is then in an unknown state and is dropped."""
+        done = False
+        try:
+            yield
+            done = True
+        except Trouble as trouble:
+            raise Trouble(f"{doing}: {trouble}", trouble.pause) from None
+        except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
+            raise Trouble(f"{doing}: {type(error).__name__}: {error}") from error
+        finally:
+            if not done:
+                self.close()
+
+    def _request(self, method: str, path: str, timeout: float, body: str | None = None) -> HTTPResponse:
+        if self._connection is None or self._connection.sock is None:
+            self._connection = self._connect()
+        connection = self._connection
+        token = (self._settings.account / "token").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": MANAGER}
+        if body is not None:
+            headers["Content-Type"] = "application/apply-patch+yaml"
+        connection.sock.settimeout(REQUEST_SECONDS)
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        if answer.status >= 400:
+            raise _refusal(answer)
+        connection.sock.settimeout(timeout)
+        return answer
+
+    def _connect(self) -> HTTPSConnection:
+        tls = ssl.create_default_context(cafile=str(self._settings.account / "ca.crt"))
+        connection = HTTPSConnection(self._settings.host, self._settings.port, timeout=REQUEST_SECONDS, context=tls)
+        connection.connect()
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            for option, value in ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3)):
+                connection.sock.setsockopt(socket.IPPROTO_TCP, option, value)
+        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return connection
+
+
+def _decode(data: bytes) -> JSON:
+    if len(data) > LONGEST_ANSWER:
+        raise Trouble(f"an answer is longer than {LONGEST_ANSWER >> 20} MiB")
+    value: JSON = json.loads(data)
+    return value
+
+
+def _refusal(answer: HTTPResponse) -> Trouble:
+    text = answer.read(LONGEST_ERROR).decode(errors="replace")
+    try:
+        text = json.loads(text)["message"]
+    except (ValueError, KeyError, TypeError):
+        text = text.strip() or answer.reason
+    hint = f"; {_HINTS[answer.status]}" if answer.status in _HINTS else ""
+    after = answer.headers.get("Retry-After", "")
+    return Trouble(f"HTTP {answer.status}: {text[:500]}{hint}", float(after) if after.isdigit() else 0.0)

@@ -1,0 +1,66 @@
+"""What a JobSet means for the pod this agent runs in: a pure function (behaviour section 5.16, "Reconcile").
+
+It reads the JobSet as JSON and knows no clock, no network and no process. Acting on an old JobSet does no harm: an
+attempt that is over stays over, and a barrier lifted for an attempt that has just ended is followed by that end.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, NamedTuple
+
+DISABLE = "jobset.sigs.k8s.io/disable-in-place-restart"
+
+
+class Action(enum.Enum):
+    """What to do next."""
+
+    WAIT = "wait"
+    REPORT = "report the attempt on the pod"
+    LIFT = "lift the barrier"
+    RESTART = "end, to be started again"
+
+
+class Own(NamedTuple):
+    """What this agent has done since it started.
+
+    `attempt` is chosen once: a report whose answer was lost may have been counted, and a second, higher one would make
+    everybody restart.
+    """
+
+    attempt: int | None = None
+    reported: bool = False
+    lifted: bool = False
+
+
+def next_attempt(jobset: dict[str, Any]) -> int:
+    """The attempt that a pod reports that starts now."""
+    current = _status(jobset, "currentInPlaceRestartAttempt")
+    return 0 if current is None else current + 1
+
+
+def decide(jobset: dict[str, Any] | None, own: Own) -> Action:
+    """What to do about this JobSet; None = there is none (yet)."""
+    if jobset is None:
+        return Action.WAIT
+    if _bypassed(jobset):
+        return Action.WAIT if own.lifted else Action.LIFT
+    if own.attempt is None or not own.reported:
+        return Action.REPORT
+    previous = _status(jobset, "previousInPlaceRestartAttempt")
+    if previous is not None and own.attempt <= previous:
+        return Action.RESTART
+    if not own.lifted and own.attempt == _status(jobset, "currentInPlaceRestartAttempt"):
+        return Action.LIFT
+    return Action.WAIT
+
+
+def _bypassed(jobset: dict[str, Any]) -> bool:
+    annotations = jobset.get("metadata", {}).get("annotations") or {}
+    policy = (jobset.get("spec") or {}).get("failurePolicy") or {}
+    return DISABLE in annotations or policy.get("restartStrategy") != "InPlaceRestart"
+
+
+def _status(jobset: dict[str, Any], field: str) -> int | None:
+    value: int | None = (jobset.get("status") or {}).get(field)
+    return value

@@ -1,0 +1,92 @@
+"""Follows the JobSet for ever and says what to do about it. It acts on nothing but the pod's annotation.
+
+The order of one round is what makes it safe: list (never from a cache: an attempt chosen from an old state would let
+this worker start alone), report, then watch from the version of the list. So no decision is made before the report is
+stored, and nothing that happens meanwhile is missed. Any trouble leads back to the list.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Callable
+
+from agent.api import JSON, Api, Trouble
+from agent.decision import Action, Own, decide, next_attempt
+
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+
+
+class Follower:
+    """One agent's view of its JobSet. `act` is told LIFT and RESTART as they come due; nothing follows RESTART."""
+
+    def __init__(self, api: Api, act: Callable[[Action], None], sleep: Callable[[float], None] = time.sleep) -> None:
+        self.own = Own()
+        self._api = api
+        self._act = act
+        self._sleep = sleep
+        self._pause = FIRST_PAUSE
+        self._over = False
+
+    def run(self) -> None:
+        """Until this attempt is over. Trouble is told and tried again, with pauses that double up to a limit."""
+        while not self._over:
+            try:
+                self._round()
+            except Trouble as trouble:
+                wait = max(_somewhat_less(self._pause), min(trouble.pause, LONGEST_PAUSE))
+                say(f"{trouble}; trying again in {wait:.1f} s")
+                self._sleep(wait)
+                self._pause = min(self._pause * 2, LONGEST_PAUSE)
+
+    def _round(self) -> None:
+        """From a list to the first trouble, the end of the attempt, or a report that has become due in a watch."""
+        jobset = self._api.list()
+        if jobset is not None and decide(jobset, self.own) is Action.REPORT:
+            self._report(jobset)
+        self._pause = FIRST_PAUSE
+        due = self._settle(jobset)
+        while due is Action.WAIT:
+            due = self._watch()
+
+    def _report(self, jobset: JSON) -> None:
+        if self.own.attempt is None:
+            self.own = self.own._replace(attempt=next_attempt(jobset))
+        self._api.report(self.own.attempt or 0)
+        self.own = self.own._replace(reported=True)
+        say(f"reported attempt {self.own.attempt}")
+
+    def _watch(self) -> Action:
+        seen = False
+        for jobset in self._api.watch():
+            seen = True
+            due = self._settle(jobset)
+            if due is not Action.WAIT:
+                return due
+        if not seen:  # a server that ends watches at once must not be asked in a tight loop
+            self._sleep(_somewhat_less(FIRST_PAUSE))
+        return Action.WAIT
+
+    def _settle(self, jobset: JSON | None) -> Action:
+        """Act on one state of the JobSet; gives REPORT or RESTART if this round is over, else WAIT."""
+        action = decide(jobset, self.own)
+        if action is Action.LIFT:
+            self.own = self.own._replace(lifted=True)
+            self._act(action)
+            return Action.WAIT
+        if action is Action.RESTART:
+            self._over = True
+            self._act(action)
+        return action
+
+
+def say(text: str) -> None:
+    """One line for `kubectl logs`, in one write: threads must not mix their lines."""
+    sys.stderr.write(f"in-place-restart-agent: {text}\n")
+    sys.stderr.flush()
+
+
+def _somewhat_less(seconds: float) -> float:
+    return random.uniform(seconds / 2, seconds)  # noqa: S311 - keeps agents apart, protects nothing

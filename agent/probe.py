@@ -1,0 +1,55 @@
+"""The startup probe of sidecar mode: 503 while the barrier is up, 200 once it is lifted.
+
+The kubelet starts the other containers of the pod when the probe succeeds. One small request at a time, each with a
+deadline: whoever else can reach the port can neither fill the agent's memory nor hold up the kubelet for long.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+REQUEST_SECONDS = 1.0
+LONGEST_REQUEST = 4096
+
+
+class Probe:
+    """Listens from the start, so that a taken port shows at once and not when the barrier falls."""
+
+    def __init__(self, port: int, path: str) -> None:
+        """`port` 0 picks a free one. Raises OSError."""
+        dual = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if dual else socket.AF_INET
+        self._server = socket.create_server(("", port), family=family, dualstack_ipv6=dual, backlog=16)
+        self.port: int = self._server.getsockname()[1]
+        self._path = path.encode()
+        self._lifted = threading.Event()
+
+    def lift(self) -> None:
+        self._lifted.set()
+
+    def serve(self) -> None:
+        """For ever; for a thread of its own."""
+        while True:
+            connection, _ = self._server.accept()
+            with connection:
+                try:
+                    connection.settimeout(REQUEST_SECONDS)
+                    connection.sendall(self._answer(connection.recv(LONGEST_REQUEST)))
+                    connection.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    continue  # the other side went away or dawdled; the kubelet asks again
+
+    def _answer(self, request: bytes) -> bytes:
+        words = request.split(b" ", 2)
+        if len(words) < 3 or words[0] != b"GET" or words[1].partition(b"?")[0] != self._path:
+            status, text = b"404 Not Found", b"no such probe\n"
+        elif self._lifted.is_set():
+            status, text = b"200 OK", b"the barrier is down\n"
+        else:
+            status, text = b"503 Service Unavailable", b"the barrier is up\n"
+        length = str(len(text)).encode()
+        return (
+            b"HTTP/1.1 " + status + b"\r\nContent-Type: text/plain\r\nContent-Length: " + length
+            + b"\r\nConnection: close\r\n\r\n" + text
+        )  # fmt: skip

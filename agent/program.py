@@ -1,0 +1,167 @@
+"""The agent's main loop: what comes in from the API server, the worker and the kubelet, one thing after the other.
+
+The main thread alone decides when the program ends and with which code. The others only wait: one for the API server,
+one for the probe or the worker.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import NamedTuple
+
+from agent import worker
+from agent.api import Api
+from agent.decision import Action
+from agent.follow import Follower, say
+from agent.probe import Probe
+from agent.settings import HELP, Settings, SettingsError, read
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Signal(NamedTuple):
+    """The kubelet, or a person, asks for the end."""
+
+    number: int
+
+
+class Ended(NamedTuple):
+    """The worker has ended."""
+
+    code: int
+
+
+class AllGone(NamedTuple):
+    """Nothing that the worker started is left."""
+
+
+class Broken(NamedTuple):
+    """A thread has ended that never should."""
+
+
+Event = Action | Signal | Ended | AllGone | Broken
+
+
+class Agent:
+    """One run of the agent. The queue is safe to fill from a signal handler."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises SettingsError where the probe's port is taken."""
+        self._settings = settings
+        self._events: SimpleQueue[Event] = SimpleQueue()
+        self._worker: int | None = None
+        self._stopping: int | None = None
+        self._probe: Probe | None = None
+        if settings.worker is None:
+            try:
+                self._probe = Probe(settings.probe_port, settings.probe_path)
+            except OSError as error:
+                raise SettingsError(
+                    f"cannot listen on port {settings.probe_port} ({error.strerror}): set STARTUP_PROBE_PORT to a port"
+                    " that is free in this pod, and the container's startupProbe with it"
+                ) from error
+
+    def run(self) -> int:
+        """The exit code, once all is over."""
+        for number in SIGNALS:
+            signal.signal(number, lambda caught, _: self._events.put(Signal(caught)))
+        if self._probe is not None:
+            self._thread(self._probe.serve)
+        self._thread(Follower(Api(self._settings), self._events.put).run)
+        while True:
+            code = self._handle(self._events.get())
+            if code is not None:
+                return code
+
+    def _handle(self, event: Event) -> int | None:
+        """Do what the event asks for; the exit code if that is the end."""
+        if isinstance(event, Signal):
+            return self._stop(event.number)
+        if isinstance(event, Broken):
+            return self._finish(1)
+        if self._stopping:
+            return 128 + self._stopping if isinstance(event, AllGone) else None
+        if isinstance(event, Ended):
+            return self._finish(event.code)
+        return self._obey(event)
+
+    def _obey(self, event: Event) -> int | None:
+        if event is Action.LIFT:
+            return self._lift()
+        if event is Action.RESTART:
+            say(f"this attempt is over: ending with exit code {self._settings.exit_code} to be started again in place")
+            return self._finish(self._settings.exit_code)
+        return None
+
+    def _stop(self, number: int) -> int | None:
+        """Hand the signal on and give the worker its time; the kubelet's grace period limits it."""
+        if self._worker is None:
+            return 128 + number
+        say(f"{signal.Signals(number).name}: waiting for the worker to end")
+        self._stopping = number
+        worker.tell(self._worker, number)
+        return None
+
+    def _lift(self) -> int | None:
+        say("the barrier is down")
+        if self._probe is not None:
+            self._probe.lift()
+        elif self._settings.worker is not None:
+            try:
+                worker.adopt_orphans()
+                child = worker.start(*self._settings.worker)
+            except OSError as error:
+                say(f"cannot start the worker with {self._settings.worker[0]}: {error.strerror}")
+                return 1
+            self._worker = child
+            self._thread(lambda: worker.reap(child, self._ended, self._all_gone))
+        return None
+
+    def _ended(self, code: int) -> None:
+        say(f"the worker ended with exit code {code}")
+        self._events.put(Ended(code))
+
+    def _all_gone(self) -> None:
+        self._events.put(AllGone())
+
+    def _finish(self, code: int) -> int:
+        """Leave nothing behind."""
+        if self._worker is not None and not worker.kill(self._worker):
+            say("a process of the worker cannot be killed; ending without it")
+        return code
+
+    def _thread(self, work: Callable[[], None]) -> None:
+        def run() -> None:
+            try:
+                work()
+            except BaseException:  # noqa: BLE001 - an agent without one of its threads must not sit there for ever
+                say(f"this is a bug, please report it:\n{traceback.format_exc()}")
+                self._events.put(Broken())
+
+        # A thread inherits what is blocked: signals are for the main thread, which alone can handle them.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        threading.Thread(target=run, daemon=True).start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def main() -> None:
+    """Run the agent and end the process."""
+    if sys.argv[1:]:
+        helpful = sys.argv[1:] in (["--help"], ["-h"])
+        (sys.stdout if helpful else sys.stderr).write(HELP)
+        sys.exit(0 if helpful else 2)
+    try:
+        agent = Agent(read(os.environ))
+    except SettingsError as error:
+        for line in str(error).splitlines():
+            say(line)
+        sys.exit(1)
+    code = agent.run()
+    sys.stderr.flush()
+    os._exit(code)  # threads are waiting on sockets; nothing is left that they or the interpreter would have to tidy up

@@ -1,0 +1,141 @@
+"""What the environment tells the agent: read once, every problem told at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+DEFAULT_PATH = "/barrier-is-down"
+DEFAULT_PORT = "8081"
+DEFAULT_EXIT_CODE = "1"
+
+HELP = f"""\
+usage: agent            (it takes no arguments; everything comes from the environment)
+
+Holds this pod's worker back until all pods of its JobSet are ready for the same attempt, and ends when that attempt is
+over, so that the kubelet starts the worker anew without a new pod. For JobSets with
+spec.failurePolicy.restartStrategy: InPlaceRestart; for others, and for those with the annotation
+jobset.sigs.k8s.io/disable-in-place-restart, it lets the worker start at once.
+
+required:
+  JOBSET_NAME                  name of the JobSet (fieldRef metadata.labels['jobset.sigs.k8s.io/jobset-name'])
+  POD_NAME                     name of this pod (fieldRef metadata.name)
+
+to run the worker as a child of the agent (main container mode):
+  WORKER_COMMAND               run by `$SHELL -c` when the barrier is lifted; the agent ends with its exit code
+  SHELL                        the shell for it; without it, the bash in PATH
+
+to run beside the worker (sidecar mode, without WORKER_COMMAND):
+  STARTUP_PROBE_PORT           port of the agent's startup probe, default {DEFAULT_PORT}
+  STARTUP_PROBE_PATH           path that answers 200 once the barrier is lifted, default {DEFAULT_PATH}
+
+optional:
+  IN_PLACE_RESTART_EXIT_CODE   exit code that asks the kubelet to start anew, 1 to 255, default {DEFAULT_EXIT_CODE}
+  SERVICE_ACCOUNT_DIR          folder with token, ca.crt and namespace, default
+                               {SERVICE_ACCOUNT}
+
+The pod's ServiceAccount needs: patch on pods; get, list and watch on jobsets.jobset.x-k8s.io.
+Exit codes: the worker's (128 + signal where a signal ended it); the code above; 128 + signal for SIGINT and SIGTERM;
+1 for settings it cannot work with.
+"""
+
+
+class SettingsError(Exception):
+    """The agent cannot work like this. The text names every problem and what to set."""
+
+
+class Settings(NamedTuple):
+    """All that the agent is told. `worker` is shell and command in main container mode, None beside a worker."""
+
+    jobset: str
+    pod: str
+    namespace: str
+    host: str
+    port: int
+    account: Path
+    exit_code: int
+    worker: tuple[str, str] | None
+    probe_port: int
+    probe_path: str
+
+
+def read(env: Mapping[str, str]) -> Settings:
+    """Settings from the environment. Raises SettingsError."""
+    problems: list[str] = []
+    required = {
+        "JOBSET_NAME": "set it to the name of the JobSet: valueFrom.fieldRef.fieldPath"
+        " metadata.labels['jobset.sigs.k8s.io/jobset-name']",
+        "POD_NAME": "set it to the name of this pod: valueFrom.fieldRef.fieldPath metadata.name",
+        "KUBERNETES_SERVICE_HOST": "the kubelet sets it in every pod; outside of one, set the API server's address",
+        "KUBERNETES_SERVICE_PORT": "the kubelet sets it in every pod; outside of one, set the API server's port",
+    }
+    problems += [f"{name} is not set: {hint}" for name, hint in required.items() if not env.get(name)]
+    command = env.get("WORKER_COMMAND", "")
+    probe = [name for name in ("STARTUP_PROBE_PATH", "STARTUP_PROBE_PORT") if env.get(name)]
+    if command and probe:
+        problems.append(
+            f"WORKER_COMMAND and {' and '.join(probe)} exclude each other: set WORKER_COMMAND alone to run the worker"
+            " as a child of the agent, or the probe alone to run the agent beside it"
+        )
+    path = env.get("STARTUP_PROBE_PATH") or DEFAULT_PATH
+    if not path.startswith("/"):
+        problems.append(f"STARTUP_PROBE_PATH is {path!r}: it has to start with /")
+    account = Path(env.get("SERVICE_ACCOUNT_DIR") or SERVICE_ACCOUNT)
+    settings = Settings(
+        jobset=env.get("JOBSET_NAME", ""),
+        pod=env.get("POD_NAME", ""),
+        namespace=_namespace(account, problems),
+        host=env.get("KUBERNETES_SERVICE_HOST", ""),
+        port=_number(env, "KUBERNETES_SERVICE_PORT", "443", 65535, problems),
+        account=account,
+        exit_code=_number(env, "IN_PLACE_RESTART_EXIT_CODE", DEFAULT_EXIT_CODE, 255, problems),
+        worker=(_shell(env, problems), command) if command else None,
+        probe_port=_number(env, "STARTUP_PROBE_PORT", DEFAULT_PORT, 65535, problems),
+        probe_path=path,
+    )
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return settings
+
+
+def _number(env: Mapping[str, str], name: str, default: str, most: int, problems: list[str]) -> int:
+    text = env.get(name) or default
+    if text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most:
+        return int(text)
+    problems.append(f"{name} is {text!r}: set a number from 1 to {most}")
+    return 0
+
+
+def _namespace(account: Path, problems: list[str]) -> str:
+    file = account / "namespace"
+    try:
+        name = file.read_text().strip()
+    except OSError as error:
+        reason = error.strerror
+    else:
+        if name:
+            return name
+        reason = "it is empty"
+    problems.append(
+        f"the pod's namespace cannot be read from {file} ({reason}): mount the ServiceAccount's token"
+        " (automountServiceAccountToken: true), or set SERVICE_ACCOUNT_DIR to a folder with token, ca.crt and namespace"
+    )
+    return ""
+
+
+def _shell(env: Mapping[str, str], problems: list[str]) -> str:
+    """The shell's path: `$SHELL`, else the bash in PATH."""
+    wanted = env.get("SHELL") or "bash"
+    folders = [""] if "/" in wanted else env.get("PATH", os.defpath).split(os.pathsep)
+    for folder in folders:
+        path = os.path.join(folder, wanted)  # noqa: PTH118 - an empty PATH entry means here; Path has no such meaning
+        if os.access(path, os.X_OK) and not os.path.isdir(path):  # noqa: PTH112 - see above
+            return path
+    if env.get("SHELL"):
+        problems.append(f"SHELL is {wanted!r}, which cannot be run: set it to a shell of this image, such as /bin/sh")
+    else:
+        problems.append("SHELL is not set and there is no bash in PATH: set SHELL to a shell of this image: /bin/sh")
+    return ""

@@ -1,11 +1,15 @@
 """A rendered scrape has exactly the names, types, labels and values that dashboards rely on."""
 
 import asyncio
+import re
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.metrics import CONTENT_TYPE, Metrics
+from controllers.jobset.milestones import Milestones, Outcomes
+from kube.calls import sent
 from kube.controller import Controller, ControllerMetrics, Request, Result
 from kube.errors import TerminalError
 from kube.transport import RequestMetrics
@@ -13,10 +17,16 @@ from kube.workqueue import LOW_PRIORITY, QueueMetrics, WorkQueue
 from webhooks.router import WebhookMetrics
 
 KEY = Request("team-a", "train")
+OUTCOMES = ("jobset_failed_total", "jobset_completed_total")
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
 TYPES = {
     "jobset_failed_total": "counter",
     "jobset_completed_total": "counter",
+    "jobset_jobs_created_seconds": "histogram",
+    "jobset_ready_seconds": "histogram",
+    "jobset_restart_seconds": "histogram",
+    "jobset_reconcile_api_calls": "histogram",
     "controller_runtime_reconcile_total": "counter",
     "controller_runtime_reconcile_errors_total": "counter",
     "controller_runtime_reconcile_panics_total": "counter",
@@ -90,7 +100,9 @@ def test_hooks_fulfil_the_protocols_of_the_rooms_below() -> None:
     controller: ControllerMetrics = metrics.controller("jobset", 1)
     requests: RequestMetrics = metrics.requests
     webhooks: WebhookMetrics = metrics.webhooks
-    assert all((queue, controller, requests, webhooks))
+    outcomes: Outcomes = metrics.outcomes
+    milestones: Milestones = metrics.milestones
+    assert all((queue, controller, requests, webhooks, outcomes, milestones))
 
 
 def test_two_managers_in_one_process_do_not_share_metrics() -> None:
@@ -103,15 +115,15 @@ def test_outcomes_count_once_and_are_dropped_with_the_jobset() -> None:
     metrics = Metrics()
     for name, state in (("x", "Failed"), ("x", "Completed"), ("y", "Completed"), ("y", "Completed")):
         metrics.outcomes.finished("a", name, state)
-    found = {series: value for series, value in scrape(metrics).items() if series.startswith("jobset_")}
+    found = {series: value for series, value in scrape(metrics).items() if series.startswith(OUTCOMES)}
     assert found == {
         'jobset_failed_total{jobset_name="x",namespace="a"}': 1,
         'jobset_completed_total{jobset_name="x",namespace="a"}': 1,
         'jobset_completed_total{jobset_name="y",namespace="a"}': 2,
     }
-    metrics.forget("a", "x")
-    metrics.forget("a", "never-finished")
-    assert [s for s in scrape(metrics) if s.startswith("jobset_")] == [
+    metrics.outcomes.forget("a", "x")
+    metrics.outcomes.forget("a", "never-finished")
+    assert [s for s in scrape(metrics) if s.startswith(OUTCOMES)] == [
         'jobset_completed_total{jobset_name="y",namespace="a"}'
     ]
 
@@ -121,7 +133,7 @@ def test_series_of_deleted_jobsets_do_not_pile_up() -> None:
     before = len(scrape(metrics))
     for number in range(1000):
         metrics.outcomes.finished("a", f"run-{number}", "Completed")
-        metrics.forget("a", f"run-{number}")
+        metrics.outcomes.forget("a", f"run-{number}")
     assert len(scrape(metrics)) == before
 
 
@@ -137,27 +149,55 @@ def test_controller_series_exist_at_zero_from_the_start() -> None:
     assert found['controller_runtime_max_concurrent_reconciles{controller="jobset"}'] == 8
 
 
+def bounds(found: dict[str, float], name: str) -> list[str]:
+    """The upper bounds of the one histogram of that name."""
+    prefix = f"{name}_bucket{{"
+    return [s.split('le="')[1].split('"')[0] for s in found if s.startswith(prefix)]
+
+
+def test_times_of_jobsets_have_no_labels_and_are_there_from_the_start() -> None:
+    metrics = Metrics()
+    for name in ("jobset_jobs_created_seconds", "jobset_ready_seconds", "jobset_restart_seconds"):
+        found = scrape(metrics)
+        assert found[f"{name}_count"] == 0
+        upper = [float(bound) for bound in bounds(found, name)]
+        assert (upper[0], upper[-2], upper[-1]) == (0.1, 3600, float("inf"))
+    metrics.milestones.created(0.4)
+    metrics.milestones.ready(29)
+    metrics.milestones.restarted(4000)
+    found = scrape(metrics)
+    assert found['jobset_jobs_created_seconds_bucket{le="0.25"}'] == 0
+    assert found['jobset_jobs_created_seconds_bucket{le="0.5"}'] == 1
+    assert found["jobset_ready_seconds_sum"] == 29
+    assert found['jobset_restart_seconds_bucket{le="3600.0"}'] == 0
+    assert found["jobset_restart_seconds_count"] == 1
+
+
 def test_histogram_buckets() -> None:
     metrics = Metrics()
-    metrics.controller("c", 1).reconciled("success", 0.3)
+    controller = metrics.controller("c", 1)
+    controller.reconciled("success", 0.3)
+    controller.called(0)
+    controller.called(7)
     metrics.queue("c").taken(0.0005)
     found = scrape(metrics)
-
-    def bounds(name: str) -> list[str]:
-        prefix = f"{name}_bucket{{"
-        return [s.split('le="')[1].split('"')[0] for s in found if s.startswith(prefix)]
 
     spec = (
         "0.005 0.01 0.025 0.05 0.1 0.15 0.2 0.25 0.3 0.35 0.4 0.45 0.5 0.6 0.7 0.8 0.9 1.0 1.25 1.5 1.75 2.0 2.5 3.0"
         " 3.5 4.0 4.5 5.0 6.0 7.0 8.0 9.0 10.0 15.0 20.0 25.0 30.0 40.0 50.0 60.0 +Inf"
     )
-    assert bounds("controller_runtime_reconcile_time_seconds") == spec.split()
+    assert bounds(found, "controller_runtime_reconcile_time_seconds") == spec.split()
     assert found['controller_runtime_reconcile_time_seconds_bucket{controller="c",le="0.3"}'] == 1
     assert found['controller_runtime_reconcile_time_seconds_bucket{controller="c",le="0.25"}'] == 0
-    assert [float(b) for b in bounds("workqueue_queue_duration_seconds")] == pytest.approx(
+    assert [float(b) for b in bounds(found, "workqueue_queue_duration_seconds")] == pytest.approx(
         [10.0**e for e in range(-8, 4)] + [float("inf")]
     )
     assert found['workqueue_queue_duration_seconds_sum{controller="c",name="c"}'] == 0.0005
+    calls = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, float("inf")]
+    assert [float(b) for b in bounds(found, "jobset_reconcile_api_calls")] == calls
+    assert found['jobset_reconcile_api_calls_bucket{controller="c",le="0.0"}'] == 1
+    assert found['jobset_reconcile_api_calls_bucket{controller="c",le="5.0"}'] == 1
+    assert found['jobset_reconcile_api_calls_bucket{controller="c",le="10.0"}'] == 2
 
 
 async def test_queue_gauges_are_those_of_the_real_queue_at_scrape_time() -> None:
@@ -218,6 +258,7 @@ async def test_a_real_controller_counts_every_outcome() -> None:
             queue.shutdown()
             return None
         queue.add(KEY)  # whatever becomes of this one, come back at once
+        sent()
         match outcomes.pop(0):
             case Exception() as error:
                 raise error
@@ -234,6 +275,8 @@ async def test_a_real_controller_counts_every_outcome() -> None:
     assert found['controller_runtime_terminal_reconcile_errors_total{controller="jobset"}'] == 1
     assert found['controller_runtime_reconcile_panics_total{controller="jobset"}'] == 1
     assert found['controller_runtime_reconcile_time_seconds_count{controller="jobset"}'] == 4
+    assert found['jobset_reconcile_api_calls_sum{controller="jobset"}'] == 3
+    assert found['jobset_reconcile_api_calls_count{controller="jobset"}'] == 4
     assert during['controller_runtime_active_workers{controller="jobset"}'] == 1
     assert found['controller_runtime_active_workers{controller="jobset"}'] == 0
 
@@ -267,3 +310,46 @@ def test_webhooks_requests_leadership_and_certificates() -> None:
     assert found['jobset_certificate_expiry_seconds{name="webhook"}'] == 1_900_000_000
     assert found["certwatcher_read_certificate_total"] == 2
     assert found["certwatcher_read_certificate_errors_total"] == 1
+
+
+def documented() -> dict[str, tuple[str, set[str]]]:
+    """The tables of the page: name -> (type, labels)."""
+    rows = re.findall(r"^\| `([a-z_]+)` \| (\w+) \|([^|]*)\|", PAGE.read_text(), re.MULTILINE)
+    assert len({name for name, _, _ in rows}) == len(rows), "a metric is described twice"
+    return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+
+
+async def test_the_page_describes_every_metric_with_its_type_and_labels_and_no_other() -> None:
+    metrics = Metrics()
+    queue: WorkQueue[Request] = WorkQueue(metrics=metrics.queue("jobset"))
+    metrics.queue("jobset").bind(queue)
+    metrics.controller("jobset", 1)
+    metrics.requests.requested("200", "GET", "host")
+    metrics.webhooks.started("/mutate")
+    metrics.webhooks.finished("/mutate", 200, 0.1)
+    metrics.certificate("webhook").loaded(0)
+    metrics.leader("lease", False)
+    for state in ("Completed", "Failed"):
+        metrics.outcomes.finished("a", "x", state)
+    exposed: dict[str, tuple[str, set[str]]] = {}
+    for family in text_string_to_metric_families(metrics.render()[0].decode()):
+        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        assert family.samples, f"nothing is known of {name} here: call its hook above"
+        exposed[name] = (family.type, labels)
+    assert documented() == exposed
+
+
+def test_examples_on_the_page_ask_for_metrics_that_exist() -> None:
+    queries = re.findall(r"^```promql\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(queries) >= 5
+    series = {name + end for name, kind in TYPES.items() for end in ENDINGS.get(kind, ("",))}
+    prefixes = ("jobset_", "workqueue_", "controller_runtime_", "rest_client_", "leader_")
+    for query in queries:
+        asked = {word for word in re.findall(r"[a-z_]+", query) if word.startswith(prefixes)}
+        assert asked, query
+        assert asked - LABELS <= series, query
+
+
+ENDINGS = {"histogram": ("_bucket", "_count", "_sum")}
+LABELS = {"jobset_name"}

@@ -1,0 +1,208 @@
+"""Tells metrics, once each, what JobSets reached: the end, all Jobs created, all ready, ready again after a restart.
+
+Everything is judged by what was stored and seen again, never by what was sent: an answer may get lost. What this
+process has not seen begin it does not measure, and memory is bounded by the JobSets that exist. Must not do IO or read
+a clock: time is given in.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from api import keys
+from api.batch import Job
+from api.indexes import parse_indexes
+from api.jobset import JobSet, LastRestart
+
+Key = tuple[str, str]
+"""(namespace, name) of a JobSet."""
+
+
+class Outcomes(Protocol):
+    """Counts finished JobSets. `state` is the terminal state: Completed or Failed."""
+
+    def finished(self, namespace: str, name: str, state: str) -> None: ...
+    def forget(self, namespace: str, name: str) -> None: ...
+
+
+class Milestones(Protocol):
+    """Hears how long JobSets took, in seconds; each at most once for an attempt."""
+
+    def created(self, seconds: float) -> None:
+        """From the creation of the JobSet, or its resume, until every Job existed."""
+
+    def ready(self, seconds: float) -> None:
+        """From the creation of the JobSet, or its resume, until every Job was ready or done for the first time."""
+
+    def restarted(self, seconds: float) -> None:
+        """From the decision to restart the set until every Job was ready or done again."""
+
+
+class Endings:
+    """Counts each JobSet that ends while this process reconciles (behaviour section 5.18, defect 10 of 7.1).
+
+    A JobSet counts when the watch shows it finished after it had shown the same UID unfinished. That holds whether the
+    answer to the write arrived or not, however often the write was tried, and whatever was laid over the store in
+    between: an overlay is not told to handlers. One that is finished when first seen ended under somebody else. One
+    that ended and was deleted while the watch had lost both events is not counted.
+    """
+
+    def __init__(self, outcomes: Outcomes) -> None:
+        self._outcomes = outcomes
+        self._unfinished: dict[Key, str] = {}
+
+    def heard(self, _kind: object, old: JobSet | None, new: JobSet | None) -> None:
+        """A `kube.informer.Handler`. Register it when the lease is won and before the first reconcile."""
+        if new is not None:
+            self._saw(new)
+        elif old is not None:
+            self._unfinished.pop(_key(old), None)
+            self._outcomes.forget(old.metadata.namespace, old.metadata.name)
+
+    def _saw(self, js: JobSet) -> None:
+        key, state = _key(js), js.status.terminal_state
+        if not js.is_ours:
+            return
+        if not state:
+            self._unfinished[key] = js.metadata.uid
+        elif self._unfinished.pop(key, None) == js.metadata.uid:
+            self._outcomes.finished(*key, state)
+
+
+@dataclass(slots=True)
+class _Once:
+    """Says once that something is reached, if it was seen unreached before. `over`: nothing more to say."""
+
+    unreached: bool = False
+    over: bool = False
+
+    def reached(self, now: bool) -> bool:
+        if not now:
+            self.unreached = True
+            return False
+        self.over = True
+        return self.unreached
+
+
+@dataclass(slots=True)
+class _Start:
+    """An attempt on its way. `begun` is Unix time in seconds."""
+
+    begun: float
+    created: _Once = field(default_factory=_Once)
+    ready: _Once = field(default_factory=_Once)
+
+
+@dataclass(slots=True)
+class _Life:
+    """What is remembered of one JobSet. `restarting` is the start time of a restart that is not over, "" for none."""
+
+    uid: str
+    suspended: bool
+    restarts: int
+    start: _Start | None
+    restarting: str = ""
+
+
+class Stopwatch:
+    """Measures attempts from what reconciles see.
+
+    An attempt is measured if this process saw it begin: a JobSet without any status yet, or one that was suspended and
+    is not any more. A restart ends the measurement, as that attempt is told of as a restart. A milestone is told once
+    it was seen unreached and then reached, so what became true before anyone looked is not.
+    """
+
+    def __init__(self, told: Milestones) -> None:
+        self._told = told
+        self._lives: dict[Key, _Life] = {}
+
+    def __len__(self) -> int:
+        return len(self._lives)
+
+    def saw(self, js: JobSet, jobs: Iterable[Job], now: float) -> None:
+        """A reconcile begins with this JobSet as stored and its Jobs; `now` is Unix time in seconds."""
+        key = _key(js)
+        life = self._lives.get(key)
+        if life is None or life.uid != js.metadata.uid:
+            if not js.is_ours or js.status.terminal_state:
+                self._lives.pop(key, None)
+                return
+            life = self._lives[key] = _first_sight(js, now)
+        else:
+            _continue(life, js, now)
+        self._tell_restart(life, js.status.last_restart)
+        if life.start is not None:
+            self._tell_start(life.start, js, jobs, now)
+        if js.status.terminal_state:
+            del self._lives[key]
+
+    def forget(self, namespace: str, name: str) -> None:
+        """The JobSet is gone."""
+        self._lives.pop((namespace, name), None)
+
+    def _tell_restart(self, life: _Life, last: LastRestart | None) -> None:
+        if last is None:
+            return
+        if last.duration_seconds is None:
+            life.restarting = last.start_time
+        elif life.restarting:
+            if life.restarting == last.start_time:
+                self._told.restarted(last.duration_seconds)
+            life.restarting = ""
+
+    def _tell_start(self, start: _Start, js: JobSet, jobs: Iterable[Job], now: float) -> None:
+        seconds = max(now - start.begun, 0.0)
+        if not start.created.over and start.created.reached(not _lacks_jobs(js, jobs)):
+            self._told.created(seconds)
+        if not (start.ready.over or js.suspended) and start.ready.reached(_all_ready(js)):
+            self._told.ready(seconds)
+
+
+def _key(js: JobSet) -> Key:
+    return js.metadata.namespace, js.metadata.name
+
+
+def _first_sight(js: JobSet, now: float) -> _Life:
+    """A JobSet that has a status was begun under an earlier process: when it was ready first cannot be known."""
+    start = None if js.status.replicated_jobs_status else _Start(_created_at(js, now))
+    return _Life(js.metadata.uid, js.suspended, js.status.restarts, start)
+
+
+def _continue(life: _Life, js: JobSet, now: float) -> None:
+    """Notice that an attempt was begun or broken off since the last look."""
+    if life.suspended and not js.suspended:
+        life.start = _Start(now)
+    elif js.suspended != life.suspended or js.status.restarts != life.restarts:
+        life.start = None
+    life.suspended, life.restarts = js.suspended, js.status.restarts
+
+
+def _created_at(js: JobSet, now: float) -> float:
+    """Creation timestamps are cut to whole seconds: within that second, when it was first seen says it better."""
+    text = js.metadata.creation_timestamp
+    stamp = datetime.fromisoformat(text).timestamp() if text else now
+    return now if now < stamp + 1 else stamp
+
+
+def _lacks_jobs(js: JobSet, jobs: Iterable[Job]) -> bool:
+    """Whether a Job of the current attempt was never created, or is gone without having completed."""
+    attempt = str(js.status.restarts)
+    labels = [job.metadata.labels for job in jobs if job.metadata.deletion_timestamp is None]
+    there = {
+        (of.get(keys.REPLICATED_JOB_NAME, ""), of.get(keys.JOB_INDEX, ""))
+        for of in labels
+        if of.get(keys.RESTART_ATTEMPT) == attempt
+    }
+    completed = {status.name: status.completed_indexes for status in js.status.replicated_jobs_status}
+    for rjob in js.spec.replicated_jobs:
+        done = parse_indexes(completed.get(rjob.name, ""), rjob.replicas)
+        if any((rjob.name, str(index)) not in there and index not in done for index in range(rjob.replicas)):
+            return True
+    return False
+
+
+def _all_ready(js: JobSet) -> bool:
+    """Whether the stored counts say that every Job is ready or succeeded."""
+    reached = sum(status.ready + status.succeeded for status in js.status.replicated_jobs_status)
+    return reached >= sum(rjob.replicas for rjob in js.spec.replicated_jobs)

@@ -1,0 +1,436 @@
+"""What is counted once: ends of JobSets, as a real informer tells of them, and how long attempts took."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from api import keys
+from api.batch import Job
+from api.jobset import JobSet
+from controllers.jobset.execute import JOBSETS
+from controllers.jobset.milestones import Endings, Stopwatch
+from kube.client import Client
+from kube.errors import TransportError
+from kube.informer import Informer
+from tests.support.faults import FaultyTransport, LostAnswer
+from tests.support.memory_api import MemoryApi
+
+
+class Tally:
+    """Both protocols of milestones, as lists."""
+
+    def __init__(self):
+        self.finished_, self.forgotten, self.told = [], [], []
+
+    def finished(self, namespace, name, state):
+        self.finished_.append((namespace, name, state))
+
+    def forget(self, namespace, name):
+        self.forgotten.append((namespace, name))
+
+    def created(self, seconds):
+        self.told.append(("created", seconds))
+
+    def ready(self, seconds):
+        self.told.append(("ready", seconds))
+
+    def restarted(self, seconds):
+        self.told.append(("restarted", seconds))
+
+
+RUNNING = {"status": {"restarts": 0}}
+FAILED = {"status": {"restarts": 0, "terminalState": "Failed"}}
+COMPLETED = {"status": {"restarts": 0, "terminalState": "Completed"}}
+ONE_FAILED = [("ns", "a", "Failed")]
+
+
+class Leader:
+    """A process whose watch runs; `lead` makes it the one that reconciles."""
+
+    def __init__(self, api: MemoryApi) -> None:
+        self.api = api
+        self.transport = FaultyTransport(api)
+        self.client = Client(self.transport)
+        self.informer = Informer(self.client, JOBSETS, JobSet)
+        self.tally = Tally()
+        self.endings = Endings(self.tally)
+
+    def lead(self) -> None:
+        self.informer.on_event(self.endings.heard)
+
+    async def caught_up(self) -> None:
+        """Wait until the watch has delivered everything; a bookmark tells when there is nothing."""
+        while self.informer.store.seen < self.api.revision:  # noqa: ASYNC110 -- virtual time, the store has no event
+            await asyncio.sleep(1)
+
+    async def write(self, status: dict[str, Any], name: str = "a") -> None:
+        """Store a status as a reconcile does: the answer is laid over the store before the watch has seen it."""
+        stored = await self.client.patch(JOBSETS, name, status, namespace="ns", type=JobSet)
+        self.informer.store.overlay(stored)
+
+
+@contextlib.asynccontextmanager
+async def leader(api: MemoryApi) -> AsyncIterator[Leader]:
+    """A process whose caches are synced and that does not lead yet."""
+    process = Leader(api)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(process.informer.run())
+        await process.informer.wait_synced(60)
+        yield process
+        running.cancel()
+
+
+@pytest.mark.looptime
+class TestEndings:
+    @pytest.mark.parametrize("end", [FAILED, COMPLETED])
+    async def test_defect_10_an_end_is_counted_when_the_watch_shows_it_and_once(self, end):
+        api = MemoryApi()
+        async with leader(api) as process:
+            process.lead()
+            api.put("jobsets", "a", **RUNNING)
+            await process.caught_up()
+            await process.write(end)
+            assert process.informer.store.get("ns", "a").status.terminal_state, "readers see it at once"
+            assert process.tally.finished_ == [], "it is counted when it is known to be stored, not before"
+            await process.caught_up()
+            assert process.tally.finished_ == [("ns", "a", end["status"]["terminalState"])]
+            api.put("jobsets", "a", **end, metadata={"labels": {"touched": "1"}})
+            await process.caught_up()
+            assert len(process.tally.finished_) == 1, "a later change of a finished JobSet is no end"
+
+    async def test_defect_10_a_lost_answer_loses_no_count_and_the_retry_adds_none(self):
+        api = MemoryApi()
+        async with leader(api) as process:
+            process.lead()
+            api.put("jobsets", "a", **RUNNING)
+            await process.caught_up()
+            process.transport.inject(LostAnswer(), verb="patch")
+            with pytest.raises(TransportError):
+                await process.write(FAILED)
+            await process.write(FAILED)
+            await process.caught_up()
+        assert process.tally.finished_ == ONE_FAILED
+
+    async def test_an_overlay_of_the_same_version_as_the_event_hides_nothing(self):
+        api = MemoryApi()
+        async with leader(api) as process:
+            changes = []
+            process.informer.on_event(lambda *change: changes.append(change))
+            process.lead()
+            api.put("jobsets", "a", **RUNNING)
+            await process.caught_up()
+            await process.write(FAILED)
+            await process.caught_up()
+        _, old, new = changes[-1]
+        assert old.status == new.status, "what readers saw before was the end already"
+        assert process.tally.finished_ == ONE_FAILED
+
+    async def test_an_end_that_a_new_list_shows_is_counted_once(self):
+        api = MemoryApi()
+        async with leader(api) as process:
+            process.lead()
+            api.put("jobsets", "a", **RUNNING)
+            await process.caught_up()
+            api.put("jobsets", "a", **FAILED)
+            for _ in range(2):
+                api.touch()
+                api.compact()
+                api.cut_streams()
+                await process.caught_up()
+        lists = [call for call in api.requests if dict(call.query).get("sendInitialEvents")]
+        assert len(lists) == 3, "the first list, and one after each 410"
+        assert process.tally.finished_ == ONE_FAILED
+
+    async def test_a_list_that_is_older_than_our_write_and_the_event_after_it_count_once(self):
+        api = MemoryApi()
+        process = Leader(api)
+        store = process.informer.store
+
+        def at(version: int, state: str = "") -> JobSet:
+            meta = {"namespace": "ns", "name": "a", "uid": "1", "resourceVersion": str(version)}
+            return msgspec.convert({"metadata": meta, "status": {"terminalState": state}}, JobSet)
+
+        process.lead()
+        store.begin()
+        store.apply(at(1))
+        process.informer._tell(store.commit(2))
+        store.begin()
+        store.apply(at(3))
+        store.overlay(at(5, "Failed"))
+        process.informer._tell(store.commit(3))
+        process.informer._tell(store.apply(at(4)))
+        process.informer._tell(store.apply(at(5, "Failed")))
+        assert process.tally.finished_ == ONE_FAILED
+
+    async def test_a_jobset_of_the_same_name_counts_anew(self):
+        api = MemoryApi()
+        async with leader(api) as process:
+            process.lead()
+            for end in (FAILED, COMPLETED):
+                api.put("jobsets", "a", **RUNNING)
+                await process.caught_up()
+                api.put("jobsets", "a", **end)
+                api.drop("jobsets", "a")
+                await process.caught_up()
+            assert process.tally.finished_ == [("ns", "a", "Failed"), ("ns", "a", "Completed")]
+            assert process.tally.forgotten == [("ns", "a")] * 2
+
+    async def test_a_finished_namesake_that_a_new_list_shows_did_not_end_here(self):
+        api = MemoryApi()
+        async with leader(api) as process:
+            process.lead()
+            api.put("jobsets", "a", **RUNNING)
+            await process.caught_up()
+            api.drop("jobsets", "a")
+            api.put("jobsets", "a", **FAILED)
+            api.compact()
+            api.cut_streams()
+            await process.caught_up()
+        assert process.tally.finished_ == []
+
+    async def test_only_what_ends_after_the_lease_was_won_counts(self):
+        api = MemoryApi()
+        for name in ("before", "standing-by", "leading"):
+            api.put("jobsets", name, **RUNNING)
+        api.put("jobsets", "before", **FAILED)
+        async with leader(api) as process:
+            api.put("jobsets", "standing-by", **FAILED)
+            await process.caught_up()
+            process.lead()
+            for name in ("before", "standing-by", "leading"):
+                api.put("jobsets", name, **FAILED, metadata={"labels": {"touched": "1"}})
+            await process.caught_up()
+        assert process.tally.finished_ == [("ns", "leading", "Failed")]
+
+    async def test_jobsets_of_other_controllers_do_not_count(self):
+        api = MemoryApi()
+        spec = {"managedBy": "kueue.x-k8s.io/multikueue"}
+        async with leader(api) as process:
+            process.lead()
+            api.put("jobsets", "a", spec=spec, **RUNNING)
+            await process.caught_up()
+            api.put("jobsets", "a", spec=spec, **COMPLETED)
+            await process.caught_up()
+        assert process.tally.finished_ == []
+
+    async def test_nothing_is_kept_of_jobsets_that_ended_or_are_gone(self):
+        api = MemoryApi()
+        async with leader(api) as process:
+            process.lead()
+            for number in range(50):
+                api.put("jobsets", f"run-{number}", **RUNNING)
+            await process.caught_up()
+            assert len(process.endings._unfinished) == 50
+            for number in range(50):
+                if number % 2:
+                    api.put("jobsets", f"run-{number}", **COMPLETED)
+                else:
+                    api.drop("jobsets", f"run-{number}")
+            await process.caught_up()
+            assert process.endings._unfinished == {}
+        assert len(process.tally.finished_) == 25
+
+
+CREATED_AT = 1_767_225_600.0
+"""2026-01-01T00:00:00Z."""
+
+
+def counts(**of: int) -> list[dict[str, Any]]:
+    zero = dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
+    return [{"name": "workers", **zero, **of}]
+
+
+def jobset(replicas: int = 2, *, uid: str = "1", suspend: bool = False, **status: Any) -> JobSet:
+    body = {
+        "metadata": {"namespace": "ns", "name": "a", "uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"suspend": suspend, "replicatedJobs": [{"name": "workers", "replicas": replicas, "template": {}}]},
+        "status": status,
+    }
+    return msgspec.convert(body, JobSet)
+
+
+def jobs(*indexes: int, attempt: int = 0) -> list[Job]:
+    def body(index: int) -> dict[str, Any]:
+        place = {keys.REPLICATED_JOB_NAME: "workers", keys.JOB_INDEX: str(index), keys.RESTART_ATTEMPT: str(attempt)}
+        return {"metadata": {"name": f"a-workers-{index}", "labels": place}}
+
+    return [msgspec.convert(body(index), Job) for index in indexes]
+
+
+READY = jobset(replicatedJobsStatus=counts(ready=2))
+UNREADY = jobset(replicatedJobsStatus=counts(ready=1))
+SUSPENDED = jobset(suspend=True, replicatedJobsStatus=counts(suspended=2))
+
+
+class TestStopwatch:
+    @pytest.fixture
+    def tally(self):
+        return Tally()
+
+    @pytest.fixture
+    def watch(self, tally):
+        return Stopwatch(tally)
+
+    def test_an_attempt_is_measured_from_creation(self, watch, tally):
+        watch.saw(jobset(), [], CREATED_AT + 0.25)
+        watch.saw(jobset(), jobs(0), CREATED_AT + 0.5)
+        assert tally.told == []
+        watch.saw(jobset(replicatedJobsStatus=counts()), jobs(0, 1), CREATED_AT + 0.75)
+        assert tally.told == [("created", 0.5)]
+        watch.saw(UNREADY, jobs(0, 1), CREATED_AT + 3)
+        watch.saw(READY, jobs(0, 1), CREATED_AT + 4)
+        assert tally.told == [("created", 0.5), ("ready", 3.75)]
+
+    def test_succeeded_is_as_good_as_ready(self, watch, tally):
+        watch.saw(jobset(), [], CREATED_AT)
+        both = jobset(replicatedJobsStatus=counts(ready=1, succeeded=1))
+        watch.saw(both, jobs(0, 1), CREATED_AT + 2)
+        assert ("ready", 2) in tally.told
+
+    def test_the_wait_for_a_manager_that_was_down_is_part_of_it(self, watch, tally):
+        watch.saw(jobset(), [], CREATED_AT + 60)
+        watch.saw(READY, jobs(0, 1), CREATED_AT + 61)
+        assert tally.told == [("created", 61), ("ready", 61)]
+
+    def test_an_api_server_whose_clock_is_ahead_gives_no_negative_times(self, watch, tally):
+        watch.saw(jobset(), [], CREATED_AT - 5)
+        watch.saw(READY, jobs(0, 1), CREATED_AT - 4)
+        assert tally.told == [("created", 1), ("ready", 1)]
+
+    def test_each_is_told_once_whatever_comes_and_goes_later(self, watch, tally):
+        watch.saw(jobset(), [], CREATED_AT)
+        for second in range(1, 10):
+            watch.saw(READY if second % 2 else UNREADY, jobs(0, 1) if second % 3 else jobs(0), CREATED_AT + second)
+        assert tally.told == [("created", 1), ("ready", 1)]
+
+    def test_a_lost_job_during_the_start_does_not_tell_created_again(self, watch, tally):
+        watch.saw(jobset(), [], CREATED_AT)
+        for second, there in enumerate([(0, 1), (0,), (0, 1)], start=1):
+            watch.saw(UNREADY, jobs(*there), CREATED_AT + second)
+        assert tally.told == [("created", 1)]
+
+    def test_what_an_earlier_process_began_is_not_measured(self, watch, tally):
+        watch.saw(UNREADY, jobs(0), CREATED_AT + 3600)
+        watch.saw(READY, jobs(0, 1), CREATED_AT + 3601)
+        assert tally.told == []
+
+    def test_a_set_that_was_ready_before_this_process_is_not_told_of(self, watch, tally):
+        for second in range(3):
+            watch.saw(READY, jobs(0, 1), CREATED_AT + second)
+        assert tally.told == []
+
+    def test_a_resume_starts_anew_when_it_is_seen(self, watch, tally):
+        watch.saw(SUSPENDED, jobs(0, 1), CREATED_AT + 100)
+        resumed = jobset(replicatedJobsStatus=counts(suspended=2), executionAttempts=0)
+        watch.saw(resumed, jobs(0, 1), CREATED_AT + 500)
+        watch.saw(jobset(replicatedJobsStatus=counts(ready=2), executionAttempts=1), jobs(0, 1), CREATED_AT + 507)
+        assert tally.told == [("ready", 7)], "its Jobs were there all the time"
+
+    def test_jobs_that_are_created_on_resume_are_measured_from_it(self, watch, tally):
+        nothing = jobset(suspend=True, replicatedJobsStatus=counts())
+        for second in (0, 1, 2):
+            watch.saw(nothing, [], CREATED_AT + second)
+        watch.saw(jobset(replicatedJobsStatus=counts()), [], CREATED_AT + 500)
+        watch.saw(jobset(replicatedJobsStatus=counts()), jobs(0, 1), CREATED_AT + 502)
+        watch.saw(READY, jobs(0, 1), CREATED_AT + 503)
+        assert tally.told == [("created", 2), ("ready", 3)]
+
+    def test_a_set_that_is_created_suspended_has_its_jobs_measured_and_is_not_ready(self, watch, tally):
+        watch.saw(jobset(suspend=True), [], CREATED_AT)
+        watch.saw(jobset(suspend=True, replicatedJobsStatus=counts(ready=2)), jobs(0, 1), CREATED_AT + 2)
+        assert tally.told == [("created", 2)]
+
+    def test_a_suspension_in_mid_start_breaks_it_off(self, watch, tally):
+        watch.saw(jobset(), [], CREATED_AT)
+        watch.saw(SUSPENDED, jobs(0), CREATED_AT + 1)
+        watch.saw(SUSPENDED, jobs(0, 1), CREATED_AT + 2)
+        assert tally.told == []
+
+    def test_each_of_many_resumes_is_told_of(self, watch, tally):
+        for second in range(0, 40, 4):
+            watch.saw(SUSPENDED, jobs(0, 1), CREATED_AT + second)
+            watch.saw(UNREADY, jobs(0, 1), CREATED_AT + second + 1)
+            watch.saw(READY, jobs(0, 1), CREATED_AT + second + 2)
+        assert tally.told == [("ready", 1)] * 10
+
+    def test_a_restart_before_the_first_ready_is_told_of_as_a_restart_only(self, watch, tally):
+        watch.saw(jobset(), [], CREATED_AT)
+        watch.saw(UNREADY, jobs(0, 1), CREATED_AT + 1)
+        last = {"reason": "DefaultFailurePolicy", "startTime": "2026-01-01T00:00:02Z"}
+        for second in (2, 3):
+            again = jobset(restarts=1, replicatedJobsStatus=counts(), lastRestart=last)
+            watch.saw(again, jobs(*range(second - 2), attempt=1), CREATED_AT + second)
+        over = {"restarts": 1, "replicatedJobsStatus": counts(ready=2), "lastRestart": {**last, "durationSeconds": 7}}
+        for second in (9, 10):
+            watch.saw(jobset(**over), jobs(0, 1, attempt=1), CREATED_AT + second)
+        assert tally.told == [("created", 1), ("restarted", 7)]
+
+    def test_a_restart_that_was_over_before_this_process_is_not_told_of(self, watch, tally):
+        over = {"startTime": "2026-01-01T00:00:02Z", "durationSeconds": 7}
+        watch.saw(jobset(restarts=1, replicatedJobsStatus=counts(), lastRestart=over), [], CREATED_AT + 9)
+        assert tally.told == []
+
+    def test_a_restart_that_another_one_overtook_is_not_told_of(self, watch, tally):
+        def at(second: int, **more: int) -> JobSet:
+            last = {"startTime": f"2026-01-01T00:00:0{second}Z", **more}
+            return jobset(restarts=second, replicatedJobsStatus=counts(), lastRestart=last)
+
+        for seen in (at(1), at(2), at(2, durationSeconds=3), at(3), at(4, durationSeconds=9)):
+            watch.saw(seen, [], CREATED_AT + 60)
+        assert tally.told == [("restarted", 3)], "the third was never seen to end"
+
+    def test_jobs_of_an_earlier_attempt_and_jobs_in_deletion_do_not_exist(self, watch, tally):
+        started = jobset(replicatedJobsStatus=counts(), restarts=1)
+        watch.saw(SUSPENDED, [], CREATED_AT)
+        watch.saw(started, [], CREATED_AT + 1)
+        leaving = [msgspec.structs.replace(job, metadata=_deleted(job)) for job in jobs(1, attempt=1)]
+        watch.saw(started, [*jobs(0, attempt=1), *jobs(1), *leaving], CREATED_AT + 2)
+        assert tally.told == []
+        watch.saw(started, jobs(0, 1, attempt=1), CREATED_AT + 3)
+        assert tally.told == [("created", 2)]
+
+    def test_a_completed_job_that_was_deleted_has_existed(self, watch, tally):
+        watch.saw(jobset(), [], CREATED_AT)
+        watch.saw(jobset(replicatedJobsStatus=counts()), jobs(0), CREATED_AT + 1)
+        done = [{**counts(succeeded=1)[0], "completedIndexes": "0"}]
+        watch.saw(jobset(replicatedJobsStatus=done), jobs(1), CREATED_AT + 2)
+        assert tally.told == [("created", 2)]
+
+    def test_a_set_that_ends_at_once_was_ready_and_a_failed_one_was_not(self, watch, tally):
+        watch.saw(jobset(), [], CREATED_AT)
+        end = jobset(replicatedJobsStatus=counts(succeeded=2), terminalState="Completed")
+        watch.saw(end, jobs(0, 1), CREATED_AT + 1)
+        assert tally.told == [("created", 1), ("ready", 1)]
+        watch.saw(jobset(uid="2"), [], CREATED_AT + 2)
+        end = jobset(uid="2", replicatedJobsStatus=counts(failed=2), terminalState="Failed")
+        watch.saw(end, [], CREATED_AT + 3)
+        assert len(tally.told) == 2
+
+    def test_a_namesake_is_another_jobset(self, watch, tally):
+        watch.saw(UNREADY, jobs(0, 1), CREATED_AT)
+        watch.saw(jobset(uid="2"), [], CREATED_AT)
+        watch.saw(jobset(uid="2", replicatedJobsStatus=counts(ready=2)), jobs(0, 1), CREATED_AT + 5)
+        assert tally.told == [("created", 5), ("ready", 5)]
+
+    def test_memory_holds_live_jobsets_only(self, watch):
+        for number in range(100):
+            watch.saw(jobset(uid=str(number)), [], CREATED_AT)
+        assert len(watch) == 1, "one of that name"
+        watch.forget("ns", "a")
+        watch.forget("ns", "never-seen")
+        assert len(watch) == 0
+        watch.saw(jobset(), [], CREATED_AT)
+        for _ in range(2):
+            watch.saw(jobset(terminalState="Failed"), [], CREATED_AT)
+            assert len(watch) == 0, "the end is the end, looked at again too"
+        theirs = msgspec.structs.replace(jobset().spec, managed_by="kueue.x-k8s.io/multikueue")
+        watch.saw(msgspec.structs.replace(jobset(), spec=theirs), [], CREATED_AT)
+        assert len(watch) == 0, "those of other controllers are not measured"
+
+
+def _deleted(job: Job) -> Any:
+    return msgspec.structs.replace(job.metadata, deletion_timestamp="2026-01-01T00:00:00Z")

@@ -4,6 +4,8 @@ The containers of a Job are never looked at after creation, so they are not kept
 goes through these records (they are patched field by field).
 """
 
+import msgspec
+
 from api.keys import JOB_COMPLETE, JOB_FAILED
 from api.meta import JSON, Base, Condition, Identity, ObjectMeta, find, is_true
 
@@ -71,6 +73,20 @@ class Job(Base, frozen=True, kw_only=True):
 
 
 class Owned(Base, frozen=True, kw_only=True):
-    """Any object of which only the owner matters: a Service, a volume claim."""
+    """Any object of which only the owner matters: a volume claim."""
 
     metadata: Identity
+
+
+class ServiceSpec(Base, frozen=True, kw_only=True):
+    """What makes a Service headless and ours."""
+
+    cluster_ip: str = msgspec.field(name="clusterIP", default="")
+    selector: dict[str, str] = {}
+
+
+class Service(Base, frozen=True, kw_only=True):
+    """A Service as it is cached."""
+
+    metadata: Identity
+    spec: ServiceSpec = ServiceSpec()

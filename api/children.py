@@ -69,12 +69,20 @@ def placement_annotations(js: JobSet, rjob: ReplicatedJob) -> dict[str, str]:
 
 
 def build_job(
-    js: JobSet, group: Group, slot: Slot, *, global_replicas: int, job_restart_attempt: int | None = None
+    js: JobSet,
+    group: Group,
+    slot: Slot,
+    *,
+    global_replicas: int,
+    job_restart_attempt: int | None = None,
+    execution_attempt: int | None = None,
 ) -> JSON:
-    """Body of one child Job (1.7)."""
+    """Body of one child Job (1.7). `execution_attempt` is None while the gate ExecutionAttemptsTracking is off."""
     rjob = slot.replicated_job
     labels = job_labels(js, group, slot, global_replicas=global_replicas, job_restart_attempt=job_restart_attempt)
     annotations = {**labels, **placement_annotations(js, rjob)}
+    if execution_attempt is not None:
+        annotations[keys.EXECUTION_ATTEMPT] = str(execution_attempt)
     template_meta: JSON = rjob.template.get("metadata") or {}
     return {
         "apiVersion": "batch/v1",

@@ -339,7 +339,7 @@ class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
 
 
 class FailedAttempt(Base, frozen=True, kw_only=True):
-    """How one attempt at running the set ended in failure. Not in the Go JobSet; clients that do not know it skip it."""
+    """How one attempt at running the set ended in failure. Not in the Go JobSet."""
 
     attempt: Annotated[int, doc("Number of the attempt, counted as in executionAttempts.", **_INT32)] = 0
     time: Annotated[str, doc("When it was given up: RFC 3339, seconds.", format="date-time")] = ""

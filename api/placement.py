@@ -30,17 +30,20 @@ class Group:
     group_offset: int
     group_replicas: int
 
+    def slot(self, jobset: str, index: int) -> Slot:
+        """Its Job of that index."""
+        rjob = self.replicated_job
+        return Slot(
+            replicated_job=rjob,
+            name=job_name(jobset, rjob.name, index),
+            job_index=index,
+            global_index=self.global_offset + index,
+            group_index=self.group_offset + index,
+        )
+
     def slots(self, jobset: str) -> Iterator[Slot]:
         """Its Jobs by ascending index."""
-        rjob = self.replicated_job
-        for index in range(rjob.replicas):
-            yield Slot(
-                replicated_job=rjob,
-                name=job_name(jobset, rjob.name, index),
-                job_index=index,
-                global_index=self.global_offset + index,
-                group_index=self.group_offset + index,
-            )
+        return (self.slot(jobset, index) for index in range(self.replicated_job.replicas))
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,6 @@ WORKERS = 8
 SYNC_TIMEOUT = 120.0
 """Seconds until the caches have to be filled."""
 
-ADMISSION_ONLY = ("ElasticJobSet", "InPlaceRestart")
-"""Feature gates that admission honours and the reconcile loop does not act on yet."""
-
 STOP_TIMEOUT = 5.0
 """Seconds for reconciles and admission requests that run to end. With the events (1 s) and the release of the lease
 (3 s) the whole stop stays below the 10 s after which the pod is killed."""
@@ -273,10 +270,7 @@ class _Manager:
 
     async def _control(self, group: asyncio.TaskGroup) -> None:
         """Fill the caches, wait for the lease, reconcile."""
-        for gate in ADMISSION_ONLY:
-            if self.options.gates[gate]:
-                log.warning("feature gate %s: admission honours it, the reconcile loop does not act on it yet", gate)
-        watches = Watches(self.client)
+        watches = Watches(self.client, self.options.gates)
         self._spawn(group, watches.run(), "watches")
         await watches.wait_synced(SYNC_TIMEOUT)
         freeze_heap()
@@ -311,7 +305,12 @@ class _Manager:
         self.queue = queue
         hooks.bind(queue)
         reconciler = JobSetReconciler(
-            self.client, watches.caches(), self.options.gates, self.recorder, self.metrics.outcomes
+            self.client,
+            watches.caches(),
+            self.options.gates,
+            self.recorder,
+            self.metrics.outcomes,
+            create_suspended=self.options.settings.suspend.create_jobs == "Always",
         )
         controller = Controller(
             NAME,
@@ -321,6 +320,7 @@ class _Manager:
             metrics=self.metrics.controller(NAME, WORKERS),
         )
         watches.jobsets.on_event(self._forget_deleted)
+        reconciler.watch_departures(watches.jobs)
         watches.feed(queue)
         log.info("reconciling with %d workers", WORKERS)
         await controller.run()

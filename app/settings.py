@@ -182,6 +182,14 @@ class DryRunSettings(_Section):
         return value
 
 
+class SuspendSettings(_Section):
+    """What becomes of a JobSet while it is suspended. An extension: the Go manager's file has no such section."""
+
+    create_jobs: Literal["Always", "OnResume", ""] = "Always"
+    """Always: Jobs, Service and claims are created at once, the Jobs suspended. OnResume: nothing is created before the
+    JobSet is resumed, so that a long queue costs the API server nothing."""
+
+
 class Settings(_Section):
     """The whole configuration file."""
 
@@ -195,6 +203,7 @@ class Settings(_Section):
     internal_cert_management: CertificateSettings = CertificateSettings()
     client_connection: ClientSettings = ClientSettings()
     child_dry_run: DryRunSettings = DryRunSettings()
+    suspend: SuspendSettings = SuspendSettings()
     feature_gates: dict[str, bool] = {}
 
     @field_validator("feature_gates")

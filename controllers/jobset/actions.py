@@ -1,10 +1,12 @@
-"""The vocabulary between planning and doing: what a plan may ask for. No behaviour lives here."""
+"""The vocabulary between planning and doing: what a plan may look at and ask for. No behaviour lives here."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from api.batch import Job
+from api.batch import Job, Service
 from api.jobset import JobSet, JobSetStatus
 from api.meta import JSON
+from api.pod import Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +27,18 @@ class DeleteJob:
 
 @dataclass(frozen=True, slots=True)
 class PatchJob:
-    """Merge-patch a child Job. The UID guards a newer Job of the same name.
+    """Patch a child Job. The UID guards a newer Job of the same name.
 
     `template_changed` tells that the pod template changes: servers older than 1.36 accept that on a Job that has
-    started only after its start time is cleared.
+    started only after its start time is cleared. `resources` tells that containers are named in the patch, which is
+    then a strategic merge patch; else it is a merge patch.
     """
 
     name: str
     uid: str
     patch: JSON
     template_changed: bool = False
+    resources: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +74,57 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """The first failed pod of a failed Job; all fields empty when none was found."""
+
+    pod: str = ""
+    node: str = ""
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A failed Job whose pods the plan would like to see, for `status.attemptHistory`."""
+
+    job: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Everything a plan may look at.
 
-    `jobs` are the Jobs whose controlling owner has the JobSet's UID, those in deletion included. `claims` are names of
-    volume claims that exist. `service_exists` is about the name, whoever owns it. `now` is RFC 3339 in UTC, seconds.
-    `since_status_write` is the time in seconds since the last status write, None if there was none in this process.
+    - `jobs`: Jobs whose controlling owner has the JobSet's UID, those in deletion included.
+    - `departed`: finished Jobs of that UID that were deleted and that the status may not remember yet.
+    - `foreign`: names of Jobs that others own, of those that carry this JobSet's name: name -> owner, in words.
+    - `service`: the Service of the wanted name, whoever owns it.
+    - `claims`: names of volume claims that exist.
+    - `pods`: pods of `jobs`; looked up for in-place restart only.
+    - `evidence`: the answer to `Plan.question`; None before it was asked.
+    - `now`: RFC 3339 in UTC, seconds. `since_status_write`: seconds since the last status write, None if there was
+      none in this process.
     """
 
     jobset: JobSet
     jobs: tuple[Job, ...]
-    service_exists: bool
+    service: Service | None
     claims: frozenset[str]
     now: str
     since_status_write: float | None = None
+    departed: tuple[Job, ...] = ()
+    foreign: Mapping[str, str] = field(default_factory=dict)
+    pods: tuple[Pod, ...] = ()
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to do now. An empty plan means that all is as it should be.
 
-    `status` is written after the actions, `events` are recorded after the status is stored. If an action fails,
-    `counters` is written in place of `status`: what was counted holds, what was decided does not.
+    `status` is written after the actions, or before them with `status_first`; `events` are recorded after the status
+    is stored. If an action fails, `counters` is written in place of `status`: what was counted holds, what was decided
+    does not. `warnings` are told whatever happens, once for as long as they stay the same. A plan with a `question` is
+    provisional: answer it and plan again.
     """
 
     actions: tuple[Action, ...] = ()
@@ -99,3 +132,6 @@ class Plan:
     counters: JobSetStatus | None = None
     events: tuple[Event, ...] = ()
     requeue_after: float | None = None
+    status_first: bool = False
+    warnings: tuple[Event, ...] = ()
+    question: Question | None = None

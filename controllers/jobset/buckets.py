@@ -1,25 +1,32 @@
-"""Sorts child Jobs by attempt and outcome (behaviour section 5.4). Every later decision starts from these lists."""
+"""Sorts child Jobs by attempt and outcome (behaviour section 5.4). Every later decision starts from these lists.
+
+A Job that completed in this attempt stays completed, also when its object is gone: `status.completedIndexes` remembers
+it, and until that is stored the watch hands on what it saw of Jobs that were deleted (defect 7.1 #17).
+"""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from api import keys
 from api.batch import Job
 from api.features import FeatureGates
+from api.indexes import parse_indexes
 from api.jobset import JobSet
-from api.placement import Placement
+from api.placement import Group, Placement
 
-_GO_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_GO_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A child Job with the place that its labels give it."""
+    """A child Job with the place that its labels give it. `gone`: it was deleted after it had finished."""
 
     job: Job
     replicated_job: str
     job_index: int
     global_index: int
+    gone: bool = False
 
     @property
     def name(self) -> str:
@@ -27,27 +34,29 @@ class Child:
 
     @property
     def deleting(self) -> bool:
-        return self.job.metadata.deletion_timestamp is not None
+        return self.gone or self.job.metadata.deletion_timestamp is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """Child Jobs by state, each list by ascending global index.
+    """Child Jobs by state, each tuple by ascending global index.
 
-    `previous` are of an earlier attempt; `odd` carry labels that cannot be read or name no Job of this spec: they are
-    left alone, so that one bad object cannot stop the rest.
+    - `active`, `failed`: of the current attempt. `completed`: indexes by ReplicatedJob, live and remembered ones.
+    - `previous`: of an earlier attempt. `surplus`: with an index that the spec no longer has.
+    - `odd`: owned, but with labels that cannot be read or that do not fit its name. They are left alone while the set
+      runs, so that one bad object cannot stop the rest.
+    - `present`: indexes by ReplicatedJob whose name is in use by one of ours.
+    - `unsaved`: some Job completed, is being deleted or is gone, and the status does not remember it.
     """
 
     active: tuple[Child, ...]
-    successful: tuple[Child, ...]
     failed: tuple[Child, ...]
+    completed: Mapping[str, frozenset[int]]
     previous: tuple[Child, ...]
+    surplus: tuple[Child, ...]
     odd: tuple[Job, ...]
-
-    @property
-    def current(self) -> tuple[Child, ...]:
-        """All Jobs of the current attempt."""
-        return (*self.active, *self.successful, *self.failed)
+    present: Mapping[str, set[int]]
+    unsaved: bool
 
 
 def integer(text: str | None) -> int | None:
@@ -55,38 +64,129 @@ def integer(text: str | None) -> int | None:
     return int(text) if text is not None and _GO_INTEGER.fullmatch(text) else None
 
 
-def bucket(js: JobSet, jobs: tuple[Job, ...], placed: Placement, gates: FeatureGates) -> Buckets:
-    """Sort `jobs` of `js`. Labels of a Job say what it is; its conditions say how it went."""
-    groups = placed.by_name()
-    targets = {s.name: s.job_restarts for s in js.status.replicated_jobs_status} if gates["RestartJob"] else {}
-    sorted_: dict[str, list[Child]] = {"active": [], "Complete": [], "Failed": [], "previous": []}
-    odd: list[Job] = []
+@dataclass(slots=True)
+class _Place:
+    """What sorting has to know of one ReplicatedJob."""
+
+    group: Group
+    prefix: str
+    replicas: int
+    remembered: frozenset[int]
+    restarts: tuple[int, ...]
+    completed: set[int] = field(default_factory=set)
+    present: set[int] = field(default_factory=set)
+
+
+def bucket(
+    js: JobSet, jobs: Iterable[Job], placed: Placement, gates: FeatureGates, departed: Iterable[Job] = ()
+) -> Buckets:
+    """Sort `jobs` of `js` and those that departed. Labels say what a Job is; its conditions say how it went."""
+    sorting = _Sorting(js, placed, gates)
     for job in jobs:
+        sorting.add(job, gone=False)
+    for job in departed:
+        sorting.add(job, gone=True)
+    return sorting.result()
+
+
+class _Sorting:
+    """One pass over the Jobs of one set."""
+
+    def __init__(self, js: JobSet, placed: Placement, gates: FeatureGates) -> None:
+        stored = {s.name: s for s in js.status.replicated_jobs_status}
+        self._attempt = js.status.restarts
+        self._elastic = gates["ElasticJobSet"]
+        self._places: dict[str, _Place] = {}
+        for group in placed.groups:
+            rjob = group.replicated_job
+            of = stored.get(rjob.name)
+            self._places[rjob.name] = _Place(
+                group=group,
+                prefix=f"{js.metadata.name}-{rjob.name}-",
+                replicas=rjob.replicas,
+                remembered=parse_indexes(of.completed_indexes, rjob.replicas) if of else frozenset(),
+                restarts=of.job_restarts if of and gates["RestartJob"] else (),
+            )
+        self._active: list[Child] = []
+        self._failed: list[Child] = []
+        self._previous: list[Child] = []
+        self._surplus: list[Child] = []
+        self._odd: list[Job] = []
+        self._unsaved = False
+
+    def add(self, job: Job, *, gone: bool) -> None:
         labels = job.metadata.labels
-        group = groups.get(labels.get(keys.REPLICATED_JOB_NAME, ""))
-        index = integer(labels.get(keys.JOB_INDEX))
         attempt = integer(labels.get(keys.RESTART_ATTEMPT))
-        if group is None or index is None or attempt is None or not 0 <= index < group.replicated_job.replicas:
-            odd.append(job)
-            continue
-        rjob = group.replicated_job
-        child = Child(job, rjob.name, index, group.global_offset + index)
-        if attempt < js.status.restarts or _restarted_alone(job, targets.get(rjob.name, ()), index):
-            sorted_["previous"].append(child)
+        if attempt is not None and attempt < self._attempt:
+            self._add_previous(job, gone)
+            return
+        place = self._places.get(labels.get(keys.REPLICATED_JOB_NAME, ""))
+        text = labels.get(keys.JOB_INDEX, "")
+        index = integer(text)
+        if place is None or index is None or attempt is None or place.prefix + text != job.metadata.name:
+            if not gone:
+                self._odd.append(job)
+            return
+        child = Child(job, place.group.replicated_job.name, index, place.group.global_offset + index, gone)
+        if index < place.replicas:
+            self._add_current(place, child, job)
+        elif not gone:
+            self._surplus.append(child) if self._elastic else self._odd.append(job)
+
+    def _add_previous(self, job: Job, gone: bool) -> None:
+        if gone:
+            return
+        name, index = job.metadata.labels.get(keys.REPLICATED_JOB_NAME, ""), job.metadata.labels.get(keys.JOB_INDEX, "")
+        place, number = self._places.get(name), integer(index)
+        if place is None or number is None or place.prefix + index != job.metadata.name:
+            self._previous.append(Child(job, name, -1, -1))
+            return
+        place.present.add(number)
+        self._previous.append(Child(job, name, number, place.group.global_offset + number))
+
+    def _add_current(self, place: _Place, child: Child, job: Job) -> None:
+        index = child.job_index
+        if not child.gone:
+            place.present.add(index)
+        if place.restarts and _restarted_alone(job, place.restarts, index):
+            if not child.gone:
+                self._previous.append(child)
+            return
+        outcome = "Complete" if index in place.remembered else job.finished
+        if outcome is None:
+            self._active.append(child)
+        elif outcome == "Failed":
+            self._failed.append(child)
         else:
-            sorted_[job.finished or "active"].append(child)
-    for children in sorted_.values():
-        children.sort(key=lambda c: c.global_index)
-    return Buckets(
-        active=tuple(sorted_["active"]),
-        successful=tuple(sorted_["Complete"]),
-        failed=tuple(sorted_["Failed"]),
-        previous=tuple(sorted_["previous"]),
-        odd=tuple(odd),
-    )
+            place.completed.add(index)
+            self._unsaved |= child.deleting and index not in place.remembered
+
+    def result(self) -> Buckets:
+        for children in (self._active, self._failed, self._previous, self._surplus):
+            children.sort(key=_by_index)
+        return Buckets(
+            active=tuple(self._active),
+            failed=tuple(self._failed),
+            completed={name: place.remembered | place.completed for name, place in self._places.items()},
+            previous=tuple(self._previous),
+            surplus=tuple(self._surplus),
+            odd=tuple(sorted(self._odd, key=lambda job: job.metadata.name)),
+            present={name: place.present for name, place in self._places.items()},
+            unsaved=self._unsaved,
+        )
+
+
+def _by_index(child: Child) -> int:
+    return child.global_index
 
 
 def _restarted_alone(job: Job, targets: tuple[int, ...], index: int) -> bool:
     """Whether this Job alone was restarted since (gate RestartJob). A Job without the label predates the gate."""
     attempt = integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT))
     return attempt is not None and index < len(targets) and attempt < targets[index]
+
+
+def still_matters(js: JobSet, job: Job, placed: Placement, gates: FeatureGates) -> bool:
+    """Whether a finished Job that was deleted has to be kept in mind: what it tells is not in the status yet."""
+    sorted_ = bucket(js, (), placed, gates, (job,))
+    return bool(sorted_.failed) or sorted_.unsaved

@@ -1,103 +1,247 @@
 """Joins the JobSet controller: watches, the map from a change to a JobSet, and observe -> plan -> execute."""
 
 import asyncio
+import dataclasses
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from api import keys
-from api.batch import Job, Owned
+from api.batch import Job, Owned, Service
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.meta import Identity
 from api.names import subdomain
-from controllers.jobset.actions import Observed
-from controllers.jobset.execute import JOBSETS, Caches, Executor, Outcomes, Recorder
-from controllers.jobset.plan import plan
+from api.placement import placement
+from api.pod import Pod
+from controllers.jobset.actions import Event, Observed, Plan
+from controllers.jobset.buckets import still_matters
+from controllers.jobset.evidence import look_up
+from controllers.jobset.execute import (
+    JOBSETS,
+    Caches,
+    Executor,
+    ForeignObjectError,
+    Outcomes,
+    PartialFailure,
+    Recorder,
+)
+from controllers.jobset.plan import FOREIGN_RETRY, plan
 from kube.client import Client
 from kube.clock import now, rfc3339
 from kube.controller import Request, Result
 from kube.informer import Informer
-from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES
+from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES
+from kube.store import ChangeKind
 from kube.workqueue import WorkQueue
 
 NAME = "jobset"
 """Label value of this controller in metrics."""
 
 BY_OWNER = "owner"
-"""Index of Jobs by the UID of the JobSet that controls them."""
+"""Index of Jobs by the UID of the JobSet that controls them; of pods, by the UID of the Job."""
+
+BY_SET = "set"
+"""Index of Jobs by namespace and the JobSet name on their label, whoever owns them."""
+
+BY_SUBDOMAIN = "subdomain"
+"""Index of JobSets by namespace and name of the Service they want."""
 
 
 class Watches:
     """What the JobSet controller reads. Synced on every replica, so that a new leader starts warm."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, gates: FeatureGates) -> None:
         ours = keys.JOBSET_NAME
-        self.jobsets = Informer(client, JOBSETS, JobSet)
-        self.jobs = Informer(client, JOBS, Job, indexes={BY_OWNER: _owner_uid}, label_selector=ours)
-        self.services = Informer(client, SERVICES, Owned)
+        self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_key})
+        by_owner = {BY_OWNER: _owner_uid, BY_SET: _set_key}
+        self.jobs = Informer(client, JOBS, Job, indexes=by_owner, label_selector=ours)
+        self.services = Informer(client, SERVICES, Service)
         self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Owned, label_selector=ours)
+        self.pods: Informer[Pod] | None = None
+        if gates["InPlaceRestart"]:
+            self.pods = Informer(client, PODS, Pod, indexes={BY_OWNER: _controller_uid}, label_selector=ours)
+
+    @property
+    def _all(self) -> list[Informer[JobSet] | Informer[Job] | Informer[Service] | Informer[Owned] | Informer[Pod]]:
+        pods = [] if self.pods is None else [self.pods]
+        return [self.jobsets, self.jobs, self.services, self.claims, *pods]
 
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for informer in (self.jobsets, self.jobs, self.services, self.claims):
+            for informer in self._all:
                 group.create_task(informer.run())
 
     async def wait_synced(self, timeout: float) -> None:
         """Wait until every first list is complete; raises with the name of the one that is not after `timeout` s."""
-        for informer in (self.jobsets, self.jobs, self.services, self.claims):
+        for informer in self._all:
             await informer.wait_synced(timeout)
 
     def feed(self, queue: WorkQueue[Request]) -> None:
         """From now on, put the JobSet of every change into the queue."""
         self.jobsets.enqueue(queue, lambda js: [Request(js.metadata.namespace, js.metadata.name)])
         self.jobs.enqueue(queue, lambda job: owner_requests(job.metadata))
-        self.services.enqueue(queue, lambda service: owner_requests(service.metadata))
+        self.services.enqueue(queue, self._wanting)
         self.claims.enqueue(queue, lambda claim: owner_requests(claim.metadata))
+        if self.pods is not None:
+            self.pods.enqueue(queue, self._of_pod)
 
     def caches(self) -> Caches:
         """The stores that plans read and writes fill."""
-        return Caches(self.jobsets.store, self.jobs.store, self.services.store, self.claims.store)
+        pods = None if self.pods is None else self.pods.store
+        return Caches(self.jobsets.store, self.jobs.store, self.services.store, self.claims.store, pods)
+
+    def _wanting(self, service: Service) -> list[Request]:
+        """The JobSets that want a Service of this name, its owner and those who wait for it to go."""
+        meta = service.metadata
+        found = self.jobsets.store.by_index(BY_SUBDOMAIN, f"{meta.namespace}/{meta.name}")
+        return [Request(js.metadata.namespace, js.metadata.name) for js in found]
+
+    def _of_pod(self, pod: Pod) -> list[Request]:
+        """The JobSet of the Job that controls a pod."""
+        ref = pod.metadata.controller()
+        job = self.jobs.store.get(pod.metadata.namespace, ref.name) if ref is not None else None
+        return (
+            owner_requests(job.metadata) if job is not None and ref is not None and job.metadata.uid == ref.uid else []
+        )
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is known of one JobSet beyond the caches: lost on a restart of the process, and none the worse for it."""
+
+    written: float | None = None
+    told: frozenset[Event] = frozenset()
+    departed: dict[str, Job] = field(default_factory=dict)
 
 
 class JobSetReconciler:
     """The reconcile function of the JobSet controller."""
 
     def __init__(
-        self, client: Client, caches: Caches, gates: FeatureGates, recorder: Recorder, outcomes: Outcomes
+        self,
+        client: Client,
+        caches: Caches,
+        gates: FeatureGates,
+        recorder: Recorder,
+        outcomes: Outcomes,
+        *,
+        create_suspended: bool = True,
     ) -> None:
+        self._client = client
         self._caches = caches
         self._gates = gates
+        self._create_suspended = create_suspended
         self._executor = Executor(client, caches, recorder, outcomes)
-        self._written: dict[Request, float] = {}
+        self._memory: dict[Request, _Memory] = {}
+
+    def watch_departures(self, jobs: Informer[Job]) -> None:
+        """Remember finished Jobs that are deleted, until the status does."""
+        jobs.on_event(self._job_changed)
+
+    def _job_changed(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
+        if kind is not ChangeKind.DELETED or old is None or old.finished is None:
+            return
+        for request in owner_requests(old.metadata):
+            self._memory.setdefault(request, _Memory()).departed[old.metadata.uid] = old
 
     async def reconcile(self, request: Request) -> Result:
         js = self._caches.jobsets.get(request.namespace, request.name)
         if js is None:
-            self._written.pop(request, None)
+            self._memory.pop(request, None)
             return Result()
-        decided = plan(self._observe(request, js), self._gates)
-        await self._executor.execute(js, decided)
+        memory = self._memory.setdefault(request, _Memory())
+        decided = await self._decide(self._observe(js, memory))
+        self._tell(js, decided, memory)
+        try:
+            await self._executor.execute(js, decided)
+        except PartialFailure as failed:
+            if failed.split(ForeignObjectError)[1] is None:
+                return Result(FOREIGN_RETRY)
+            raise
         if decided.status is not None:
-            self._written[request] = asyncio.get_running_loop().time()
+            memory.written = asyncio.get_running_loop().time()
         return Result(decided.requeue_after)
 
-    def _observe(self, request: Request, js: JobSet) -> Observed:
+    async def _decide(self, observed: Observed) -> Plan:
+        """The plan; if it has a question, that is answered first."""
+        decided = plan(observed, self._gates, create_suspended=self._create_suspended)
+        if decided.question is None:
+            return decided
+        evidence = await look_up(self._client, observed.jobset.metadata.namespace, decided.question)
+        observed = dataclasses.replace(observed, evidence=evidence)
+        return plan(observed, self._gates, create_suspended=self._create_suspended)
+
+    def _tell(self, js: JobSet, decided: Plan, memory: _Memory) -> None:
+        """Record warnings that were not there the last time."""
+        for event in decided.warnings:
+            if event not in memory.told:
+                self._executor.event(js, event)
+        memory.told = frozenset(decided.warnings)
+
+    def _observe(self, js: JobSet, memory: _Memory) -> Observed:
         """One frozen view of the caches."""
-        written = self._written.get(request)
-        claims = self._caches.claims.list(request.namespace) if js.spec.volume_claim_policies else ()
+        meta = js.metadata
+        jobs = tuple(self._caches.jobs.by_index(BY_OWNER, meta.uid))
+        named = self._caches.jobs.by_index(BY_SET, f"{meta.namespace}/{meta.name}")
+        claims = self._caches.claims.list(meta.namespace) if js.spec.volume_claim_policies else ()
         return Observed(
             jobset=js,
-            jobs=tuple(self._caches.jobs.by_index(BY_OWNER, js.metadata.uid)),
-            service_exists=self._caches.services.get(request.namespace, subdomain(js)) is not None,
+            jobs=jobs,
+            service=self._caches.services.get(meta.namespace, subdomain(js)),
             claims=frozenset(claim.metadata.name for claim in claims),
             now=rfc3339(now()),
-            since_status_write=None if written is None else asyncio.get_running_loop().time() - written,
+            since_status_write=None if memory.written is None else asyncio.get_running_loop().time() - memory.written,
+            departed=self._departed(js, memory),
+            # As many by name as by owner: all are ours, which is what all sets but a few look like.
+            foreign={
+                job.metadata.name: _whose(job.metadata)
+                for job in (named if len(named) != len(jobs) else ())
+                if _owner_uid(job) != [meta.uid]
+            },
+            pods=self._pods(jobs),
         )
 
+    def _departed(self, js: JobSet, memory: _Memory) -> tuple[Job, ...]:
+        """Deleted Jobs that the status does not speak for yet; the others are forgotten here."""
+        if memory.departed:
+            placed = placement(js)
+            memory.departed = {
+                uid: job
+                for uid, job in memory.departed.items()
+                if _owner_uid(job) == [js.metadata.uid] and still_matters(js, job, placed, self._gates)
+            }
+        return tuple(memory.departed.values())
 
-def _owner_uid(job: Job) -> Iterable[str]:
+    def _pods(self, jobs: Iterable[Job]) -> tuple[Pod, ...]:
+        pods = self._caches.pods
+        if pods is None:
+            return ()
+        return tuple(pod for job in jobs for pod in pods.by_index(BY_OWNER, job.metadata.uid))
+
+
+def _service_key(js: JobSet) -> Iterable[str]:
+    return [f"{js.metadata.namespace}/{subdomain(js)}"] if js.dns_enabled else []
+
+
+def _set_key(job: Job) -> Iterable[str]:
+    return [f"{job.metadata.namespace}/{job.metadata.labels.get(keys.JOBSET_NAME, '')}"]
+
+
+def _controller_uid(pod: Pod) -> Iterable[str]:
+    ref = pod.metadata.controller()
+    return [] if ref is None else [ref.uid]
+
+
+def _owner_uid(job: Job) -> list[str]:
     owner = _owner(job.metadata)
     return [] if owner is None else [owner[1]]
+
+
+def _whose(meta: Identity) -> str:
+    """The controlling owner in words."""
+    ref = meta.controller()
+    return "nobody" if ref is None else f"{ref.kind} {ref.name}"
 
 
 def owner_requests(meta: Identity) -> list[Request]:

@@ -1,8 +1,13 @@
 """Counts Jobs for `status.replicatedJobsStatus` (behaviour section 5.5), and decides when counts are worth a write."""
 
+from collections import Counter
+
+import msgspec
+
 from api.batch import Job
 from api.features import FeatureGates
-from api.jobset import JobSet, JobSetStatus, ReplicatedJob, ReplicatedJobStatus
+from api.indexes import format_indexes
+from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
 from controllers.jobset.buckets import Buckets
 
 _JOBS_PER_SECOND_OF_DELAY = 150
@@ -12,39 +17,50 @@ _LONGEST_DELAY = 3.0
 
 def job_ready(job: Job) -> bool:
     """Whether every pod that the Job wants at once is ready or has succeeded."""
-    wanted = 1 if job.spec.parallelism is None else job.spec.parallelism
-    if job.spec.completions is not None:
-        wanted = min(wanted, job.spec.completions)
+    spec = job.spec
+    wanted = 1 if spec.parallelism is None else spec.parallelism
+    if spec.completions is not None and spec.completions < wanted:
+        wanted = spec.completions
     return job.status.succeeded + (job.status.ready or 0) >= wanted
 
 
 def count(js: JobSet, buckets: Buckets, gates: FeatureGates) -> tuple[ReplicatedJobStatus, ...]:
     """One entry for each ReplicatedJob of the spec, by name descending, zeros included."""
-    tally = {r.name: dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0) for r in _rjobs(js)}
+    ready: Counter[str] = Counter()
+    active: Counter[str] = Counter()
+    suspended: Counter[str] = Counter()
     for child in buckets.active:
-        of = tally[child.replicated_job]
-        of["ready"] += job_ready(child.job)
-        of["active"] += child.job.status.active > 0
-        of["suspended"] += child.job.spec.suspend
-    for child in buckets.successful:
-        tally[child.replicated_job]["succeeded"] += 1
-    for child in buckets.failed:
-        tally[child.replicated_job]["failed"] += 1
-    stored = {s.name: s for s in js.status.replicated_jobs_status} if gates["RestartJob"] else {}
+        job, name = child.job, child.replicated_job
+        if job_ready(job):
+            ready[name] += 1
+        if job.status.active > 0:
+            active[name] += 1
+        if job.spec.suspend:
+            suspended[name] += 1
+    failed = Counter(child.replicated_job for child in buckets.failed)
+    stored = {s.name: s for s in js.status.replicated_jobs_status}
     return tuple(
         ReplicatedJobStatus(
             name=name,
-            **tally[name],
-            job_restarts=stored[name].job_restarts if name in stored else (),
-            job_restarts_count_towards_max=stored[name].job_restarts_count_towards_max if name in stored else (),
+            ready=ready[name],
+            succeeded=len(buckets.completed[name]),
+            failed=failed[name],
+            active=active[name],
+            suspended=suspended[name],
+            job_restarts=stored[name].job_restarts if name in stored and gates["RestartJob"] else (),
+            job_restarts_count_towards_max=(
+                stored[name].job_restarts_count_towards_max if name in stored and gates["RestartJob"] else ()
+            ),
+            completed_indexes=format_indexes(buckets.completed[name]),
+            started=name in stored and stored[name].started,
         )
-        for name in sorted(tally, reverse=True)
+        for name in sorted((r.name for r in js.spec.replicated_jobs), reverse=True)
     )
 
 
 def all_ready(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> bool:
     """Whether every Job of the set is ready or has succeeded."""
-    return sum(c.ready + c.succeeded for c in counts) == sum(r.replicas for r in _rjobs(js))
+    return sum(c.ready + c.succeeded for c in counts) == sum(r.replicas for r in js.spec.replicated_jobs)
 
 
 def write_delay(old: JobSetStatus, new: JobSetStatus, jobs: int, since_last_write: float | None) -> float:
@@ -54,7 +70,7 @@ def write_delay(old: JobSetStatus, new: JobSetStatus, jobs: int, since_last_writ
     ones, nothing active any more, everything ready or done. In between, the more Jobs there are, the less a single
     one matters: 300 Jobs are counted every two seconds.
     """
-    if _without_counts(old) != _without_counts(new) or len(old.replicated_jobs_status) == 0:
+    if len(old.replicated_jobs_status) == 0 or _without_counts(old) != _without_counts(new):
         return 0
     if since_last_write is None or _milestones(new, jobs) - _milestones(old, jobs):
         return 0
@@ -70,16 +86,12 @@ def _milestones(status: JobSetStatus, jobs: int) -> set[str]:
     return {name for name, holds in (("idle", idle), ("ready", ready)) if holds}
 
 
-def _without_counts(status: JobSetStatus) -> tuple[object, ...]:
-    restarts = tuple((s.name, s.job_restarts, s.job_restarts_count_towards_max) for s in status.replicated_jobs_status)
-    return (
-        status.conditions,
-        status.restarts,
-        status.restarts_count_towards_max,
-        status.terminal_state,
-        restarts,
+def _without_counts(status: JobSetStatus) -> JobSetStatus:
+    """The status with all counts at zero, so that what is left decides whether to write at once."""
+    return msgspec.structs.replace(
+        status,
+        replicated_jobs_status=tuple(
+            msgspec.structs.replace(s, ready=0, succeeded=0, failed=0, active=0, suspended=0, completed_indexes="")
+            for s in status.replicated_jobs_status
+        ),
     )
-
-
-def _rjobs(js: JobSet) -> tuple[ReplicatedJob, ...]:
-    return js.spec.replicated_jobs

@@ -1,21 +1,24 @@
 """Carries out a plan: the only file of the JobSet controller that writes to the API server.
 
-Order: deletions, Service and claims; then Jobs; then one status write; then events. What the server answers goes into
-the caches at once, so that the next plan sees it. "Not found" on a deletion and "already exists, and ours" on a
-creation are outcomes; every other error is collected, so that one Job that is refused does not hold up the others.
+Order: deletions, Service and claims; then Jobs; then one status write (before all that where the plan says so); then
+events. What the server answers goes into the caches at once, so that the next plan sees it. "Not found" on a deletion
+and "already exists, and ours" on a creation are outcomes; every other error is collected, so that one Job that is
+refused does not hold up the others.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from api import keys
-from api.batch import Job, Owned
+from api.batch import Job, Owned, Service
 from api.jobset import JobSet, JobSetStatus
 from api.meta import JSON
+from api.pod import Pod
 from controllers.jobset.actions import (
     CreateClaim,
     CreateJob,
@@ -26,9 +29,9 @@ from controllers.jobset.actions import (
     PatchJob,
     Plan,
 )
-from kube.client import Client
+from kube.client import Client, PatchType
 from kube.errors import AlreadyExists, ApiError, Invalid, KubeError, NotFound
-from kube.events import Reference
+from kube.events import NOTE_LIMIT, Reference
 from kube.patches import merge_diff
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from kube.store import Store
@@ -38,10 +41,11 @@ JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, "jobsets")
 PARALLEL_WRITES = 50
 """Requests in flight for one JobSet; the client's own rate limit stands behind it."""
 
-NOTE_ERRORS = 5
-"""Failed Jobs whose errors fit into one event (a note has at most 1024 bytes); the rest is counted."""
+ROOM_FOR_COUNT = 24
+"""Bytes of a note that are kept for "and N more"."""
 
 T = TypeVar("T")
+Child = TypeVar("Child", Owned, Service)
 
 
 class Recorder(Protocol):
@@ -62,8 +66,9 @@ class Caches:
 
     jobsets: Store[JobSet]
     jobs: Store[Job]
-    services: Store[Owned]
+    services: Store[Service]
     claims: Store[Owned]
+    pods: Store[Pod] | None = None
 
 
 class ForeignObjectError(KubeError):
@@ -95,40 +100,69 @@ class Executor:
     outcomes: Outcomes
 
     async def execute(self, js: JobSet, plan: Plan) -> None:
-        """Do it all. Raises `PartialFailure` when something failed, after the counters were written."""
+        """Do it all. Raises `PartialFailure` when something failed, after the counters were written.
+
+        What the user changes meanwhile ends the plan early, without an error: the change brings the next one.
+        """
+        if plan.status_first and plan.status is not None:
+            js = await self._write_status(js, plan.status) or js
         failures = await self._prepare(js, plan)
         if not failures:
             failures = await self._jobs(js, plan)
+        if self._superseded(js):
+            return
         status = plan.counters if failures else plan.status
-        if status is not None:
+        if status is not None and not plan.status_first:
             await self._write_status(js, status)
+        if not failures or plan.status_first:
+            for event in plan.events:
+                self.event(js, event)
         if failures:
             text = f"{len(failures)} of {len(plan.actions)} writes failed"
             raise PartialFailure(text, [failure.error for failure in failures])
-        for event in plan.events:
-            self._event(js, event)
         if any(isinstance(action, DeleteJobSet) for action in plan.actions):
             await self._delete_jobset(js)
+
+    def _superseded(self, js: JobSet) -> bool:
+        """Whether the user has changed or deleted the JobSet since the plan was made."""
+        current = self.caches.jobsets.get(js.metadata.namespace, js.metadata.name)
+        return current is None or (
+            (current.metadata.uid, current.metadata.generation, current.metadata.deletion_timestamp)
+            != (js.metadata.uid, js.metadata.generation, js.metadata.deletion_timestamp)
+        )
 
     async def _prepare(self, js: JobSet, plan: Plan) -> list[Failure]:
         """What Jobs need or make room for: deletions, the Service, the claims."""
         deletions = [action for action in plan.actions if isinstance(action, DeleteJob)]
-        errors = await each(deletions, lambda action: self._delete_job(js, action))
+        errors = await self._each(js, deletions, lambda action: self._delete_job(js, action))
         services = [action for action in plan.actions if isinstance(action, CreateService)]
-        failed = await each(services, lambda action: self._ensure(js, SERVICES, action.body, self.caches.services))
+        failed = await self._each(
+            js, services, lambda action: self._ensure(js, SERVICES, Service, action.body, self.caches.services)
+        )
         self._report(js, "HeadlessServiceCreationFailed", failed)
         claims = [action for action in plan.actions if isinstance(action, CreateClaim)]
         claim = PERSISTENT_VOLUME_CLAIMS
-        unclaimed = await each(claims, lambda action: self._ensure(js, claim, action.body, self.caches.claims))
+        unclaimed = await self._each(
+            js, claims, lambda action: self._ensure(js, claim, Owned, action.body, self.caches.claims)
+        )
         self._report(js, "PVCCreationFailed", unclaimed)
         return [*errors, *failed, *unclaimed]
 
     async def _jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
         creations = [action for action in plan.actions if isinstance(action, CreateJob)]
-        failed = await each(creations, lambda action: self._create_job(js, action), name_of_job)
+        failed = await self._each(js, creations, lambda action: self._create_job(js, action), name_of_job)
         self._report(js, "JobCreationFailed", failed)
         patches = [action for action in plan.actions if isinstance(action, PatchJob)]
-        return [*failed, *await each(patches, lambda action: self._patch_job(js, action))]
+        return [*failed, *await self._each(js, patches, lambda action: self._patch_job(js, action))]
+
+    async def _each(
+        self,
+        js: JobSet,
+        items: Sequence[T],
+        act: Callable[[T], Awaitable[None]],
+        what: Callable[[T], str] = lambda _: "",
+    ) -> list[Failure]:
+        return await each(items, act, what, until=lambda: self._superseded(js))
 
     async def _create_job(self, js: JobSet, action: CreateJob) -> None:
         namespace = js.metadata.namespace
@@ -159,27 +193,34 @@ class Executor:
 
     async def _patch_job(self, js: JobSet, action: PatchJob) -> None:
         namespace = js.metadata.namespace
+        kind = PatchType.STRATEGIC if action.resources else PatchType.MERGE
+        patch = partial(
+            self.client.patch, JOBS, action.name, action.patch, namespace=namespace, patch_type=kind, type=Job
+        )
         try:
-            job = await self.client.patch(JOBS, action.name, action.patch, namespace=namespace, type=Job)
-        except Invalid:
+            job = await patch()
+        except Invalid as error:
             if not action.template_changed:
                 raise
+            if action.resources:
+                note = f"the resources of job {action.name} cannot be set while it is resumed: {error.message}"
+                self.event(js, Event("Warning", "FailedResourcePropagation", note))
             unstarted = {"metadata": {"uid": action.uid}, "status": {"startTime": None}}
             await self.client.patch(JOBS, action.name, unstarted, namespace=namespace, subresource="status")
-            job = await self.client.patch(JOBS, action.name, action.patch, namespace=namespace, type=Job)
+            job = await patch()
         self.caches.jobs.overlay(job)
 
-    async def _ensure(self, js: JobSet, resource: Resource, body: JSON, cache: Store[Owned]) -> None:
+    async def _ensure(self, js: JobSet, resource: Resource, kind: type[Child], body: JSON, cache: Store[Child]) -> None:
         """Create an object unless one of its name is there: that one then serves, whoever made it (5.10, 5.11)."""
         namespace = js.metadata.namespace
         try:
-            found = await self.client.create(resource, body, namespace=namespace, type=Owned)
+            found = await self.client.create(resource, body, namespace=namespace, type=kind)
         except AlreadyExists:
-            found = await self.client.get(resource, body["metadata"]["name"], namespace=namespace, type=Owned)
+            found = await self.client.get(resource, body["metadata"]["name"], namespace=namespace, type=kind)
         cache.overlay(found)
 
-    async def _write_status(self, js: JobSet, status: JobSetStatus) -> None:
-        """One merge patch, conditional on the state that was planned on."""
+    async def _write_status(self, js: JobSet, status: JobSetStatus) -> JobSet | None:
+        """One merge patch, conditional on the state that was planned on. None: the JobSet is gone."""
         changes = merge_diff(status_json(js.status), status_json(status))
         patch = {
             "metadata": {"uid": js.metadata.uid, "resourceVersion": js.metadata.resource_version},
@@ -191,10 +232,11 @@ class Executor:
                 JOBSETS, name, patch, namespace=namespace, subresource="status", type=JobSet
             )
         except NotFound:
-            return
+            return None
         self.caches.jobsets.overlay(stored)
         if status.terminal_state and status.terminal_state != js.status.terminal_state:
             self.outcomes.finished(namespace, name, status.terminal_state)
+        return stored
 
     async def _delete_jobset(self, js: JobSet) -> None:
         try:
@@ -218,14 +260,10 @@ class Executor:
 
     def _report(self, js: JobSet, reason: str, failures: list[Failure]) -> None:
         """One Warning for all failures of a kind."""
-        if not failures:
-            return
-        texts = [str(failure) for failure in failures[:NOTE_ERRORS]]
-        if len(failures) > NOTE_ERRORS:
-            texts.append(f"and {len(failures) - NOTE_ERRORS} more")
-        self._event(js, Event("Warning", reason, "\n".join(texts)))
+        if failures:
+            self.event(js, Event("Warning", reason, note_of([str(failure) for failure in failures])))
 
-    def _event(self, js: JobSet, event: Event) -> None:
+    def event(self, js: JobSet, event: Event) -> None:
         self.recorder.record(reference(js), event.type, event.reason, event.note)
 
 
@@ -252,15 +290,37 @@ def name_of_job(action: CreateJob) -> str:
     return f'job "{action.name}" creation failed with error: '
 
 
+def note_of(errors: Sequence[str]) -> str:
+    """As many errors, one a line, as fit into the note of an event, and how many more there are.
+
+    The first is there in any case, cut short if it has to be.
+    """
+    note = errors[0].encode()[: NOTE_LIMIT - ROOM_FOR_COUNT].decode(errors="ignore")
+    for number, error in enumerate(errors[1:], 1):
+        if len(note.encode()) + len(error.encode()) > NOTE_LIMIT - ROOM_FOR_COUNT:
+            return f"{note}\nand {len(errors) - number} more"
+        note = f"{note}\n{error}"
+    return note
+
+
 async def each(
-    items: Sequence[T], act: Callable[[T], Awaitable[None]], what: Callable[[T], str] = lambda _: ""
+    items: Sequence[T],
+    act: Callable[[T], Awaitable[None]],
+    what: Callable[[T], str] = lambda _: "",
+    *,
+    until: Callable[[], bool] = lambda: False,
 ) -> list[Failure]:
-    """Act on every item, at most `PARALLEL_WRITES` at a time; the failures, in the order of the items."""
+    """Act on every item, at most `PARALLEL_WRITES` at a time; the failures, in the order of the items.
+
+    Once `until` is true no further item is begun.
+    """
     queue = enumerate(items)
     failures: dict[int, Failure] = {}
 
     async def worker() -> None:
         for number, item in queue:
+            if until():
+                return
             try:
                 await act(item)
             except (KubeError, TimeoutError) as error:

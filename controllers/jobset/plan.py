@@ -8,7 +8,7 @@ from api import keys
 from api.children import build_job, build_service, build_volume_claim
 from api.features import FeatureGates
 from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
-from api.names import volume_claim_name
+from api.names import subdomain, volume_claim_name
 from api.placement import Group, Placement, Slot, placement
 from controllers.jobset import counters
 from controllers.jobset.actions import (
@@ -20,20 +20,27 @@ from controllers.jobset.actions import (
     DeleteJobSet,
     Observed,
     Plan,
+    Question,
 )
 from controllers.jobset.buckets import Buckets, Child, bucket
 from controllers.jobset.draft import Draft
-from controllers.jobset.policies import failure, startup, success, suspension, ttl
+from controllers.jobset.policies import elastic, failure, in_place, startup, success, suspension, ttl
+
+FOREIGN_RETRY = 10.0
+"""Seconds until a look whether an object of somebody else has made room."""
+
+NAMED = 5
+"""Objects that one warning names; the rest is counted."""
 
 
-def plan(observed: Observed, gates: FeatureGates) -> Plan:
-    """What to do now."""
+def plan(observed: Observed, gates: FeatureGates, *, create_suspended: bool = True) -> Plan:
+    """What to do now. `create_suspended` off: nothing is created for a set while it is suspended."""
     js = observed.jobset
     if js.metadata.deletion_timestamp is not None:
         return Plan()
     if not js.is_ours:
         return _expire(js, observed.now)
-    return _Planner(observed, gates).plan()
+    return _Planner(observed, gates, create_suspended=create_suspended).plan()
 
 
 def _expire(js: JobSet, now: str) -> Plan:
@@ -47,47 +54,107 @@ def _expire(js: JobSet, now: str) -> Plan:
 class _Planner:
     """One run of `plan`: the observation, sorted, and what has been decided so far."""
 
-    def __init__(self, observed: Observed, gates: FeatureGates) -> None:
+    def __init__(self, observed: Observed, gates: FeatureGates, *, create_suspended: bool) -> None:
         self.observed = observed
         self.gates = gates
         self.js: JobSet = observed.jobset
+        self.creates = create_suspended or not self.js.suspended
         self.placed: Placement = placement(self.js)
         self.groups: dict[str, Group] = self.placed.by_name()
-        self.buckets: Buckets = bucket(self.js, observed.jobs, self.placed, gates)
+        self.buckets: Buckets = bucket(self.js, observed.jobs, self.placed, gates, observed.departed)
         self.counts: tuple[ReplicatedJobStatus, ...] = counters.count(self.js, self.buckets, gates)
+        self.stages = startup.Stages(self.js, self.counts, self.buckets)
         self.draft = Draft(self.js, observed.now)
-        self.draft.update(replicated_jobs_status=self.counts)
+        self.draft.update(replicated_jobs_status=self.stages.remembered())
         self.counted: JobSetStatus = self.draft.status
         self.actions: list[Action] = []
+        self.requeue_after: float | None = None
+        self.status_first = False
+        self.question: Question | None = None
 
     def plan(self) -> Plan:
         if ttl.finished(self.js):
-            self._delete(self.buckets.active)
-            expiry = _expire(self.js, self.observed.now)
-            self.actions.extend(expiry.actions)
-            return self._result(expiry.requeue_after)
+            self._end()
+            return self._result()
         self._delete(self.buckets.previous)
+        self._delete(self.buckets.surplus[::-1])
+        self._warn_of_strays()
+        self._count_attempt()
         if not self.js.suspended and counters.all_ready(self.js, self.counts):
-            self.draft.condition(keys.RESTARTING, true=False, reason="JobsReady", message="all jobs are ready")
+            self.draft.all_ready()
         if self.buckets.failed:
-            failure.apply(self.js, self.buckets.failed, self.draft, self.gates)
-        elif success.met(self.js, self.buckets.successful):
+            self._judge()
+        elif success.met(self.js, self.counts):
             self.draft.complete()
         else:
             self._progress()
-        return self._result(None)
+        return self._result()
+
+    def _end(self) -> None:
+        """The set has finished: what still runs ends, whatever its labels, and the set itself when its time comes."""
+        self._delete(self.buckets.active)
+        for job in self.buckets.odd:
+            if job.finished is None and job.metadata.deletion_timestamp is None:
+                self.actions.append(DeleteJob(job.metadata.name, job.metadata.uid))
+        expiry = _expire(self.js, self.observed.now)
+        self.actions.extend(expiry.actions)
+        self.requeue_after = expiry.requeue_after
+
+    def _count_attempt(self) -> None:
+        """Number the run that begins: the first one, and each one after a suspension, once.
+
+        The number is stored before a Job is resumed, and with it that the set is not suspended any more: a crash in
+        between finds suspended Jobs of a set that runs, and only resumes them.
+        """
+        if self.js.suspended:
+            return
+        message = "jobset is resumed"
+        resumed = self.draft.condition(keys.SUSPENDED, true=False, reason="ResumeJobs", message=message)
+        if resumed or self.js.status.execution_attempts is None:
+            self.draft.begin_attempt()
+        self.status_first = resumed
+
+    def _judge(self) -> None:
+        """Jobs have failed: the failure policy decides, and nothing else is done in this round."""
+        ended = failure.apply(self.js, self.buckets.failed, self.draft, self.gates, self.observed.evidence)
+        if ended is not None and not ended.gone and self.observed.evidence is None:
+            self.question = Question(ended.name, ended.job.metadata.uid)
 
     def _progress(self) -> None:
         """Nothing has ended: bring everything into being that should be."""
-        if self.js.dns_enabled and not self.observed.service_exists:
-            self.actions.append(CreateService(build_service(self.js)))
-        self._create_claims()
-        stages = startup.Stages(self.js, self.counts, self.buckets)
-        self._create_jobs(stages)
+        if self.creates:
+            self._create_service()
+            self._create_claims()
+        if self.gates["ElasticJobSet"]:
+            self._adjust()
+        self._create_jobs()
         if self.js.suspended:
             self._suspend()
         else:
-            self._resume(stages)
+            self._resume()
+        policy = self.js.spec.failure_policy
+        if self.gates["InPlaceRestart"] and policy is not None and policy.restart_strategy == "InPlaceRestart":
+            uids = frozenset(child.job.metadata.uid for child in self.buckets.active)
+            in_place.apply(self.js, self.observed.pods, uids, self.draft)
+
+    def _create_service(self) -> None:
+        if not self.js.dns_enabled:
+            return
+        service = self.observed.service
+        if service is None:
+            self.actions.append(CreateService(build_service(self.js)))
+            return
+        owner = service.metadata.controller()
+        by_hand = owner is None and service.spec.selector == {keys.JOBSET_NAME: self.js.metadata.name}
+        # An earlier JobSet of this name is on its way out, and its Service with it.
+        renewed = owner is not None and (owner.kind, owner.name) == (keys.KIND, self.js.metadata.name)
+        if not by_hand and not renewed:
+            whose = f"{owner.kind} {owner.name}" if owner else "nobody"
+            self.draft.warn(
+                "HeadlessServiceCreationFailed",
+                f"Service {subdomain(self.js)} exists already and belongs to {whose}: pods of this JobSet get no DNS"
+                " names. Delete or rename it, or set spec.network.subdomain to a name of its own in a new JobSet",
+            )
 
     def _create_claims(self) -> None:
         for policy in self.js.spec.volume_claim_policies:
@@ -96,20 +163,31 @@ class _Planner:
                 if name not in self.observed.claims:
                     self.actions.append(CreateClaim(name, build_volume_claim(self.js, policy, template)))
 
-    def _create_jobs(self, stages: startup.Stages) -> None:
+    def _adjust(self) -> None:
+        """Running Jobs follow the size of the set (gate ElasticJobSet)."""
+        for child in self.buckets.active:
+            if not child.deleting:
+                patch = elastic.adjust(child, self.groups[child.replicated_job], self.placed)
+                if patch is not None:
+                    self.actions.append(patch)
+
+    def _create_jobs(self) -> None:
         """Create what is missing, as far as the order of stages lets it start."""
         ordered = startup.in_order(self.js) and not self.js.suspended
-        blocked = self._blocked_by_previous()
-        taken = {job.metadata.name for job in self.observed.jobs}
+        blocked = self._blocked_by_previous() or not self.creates
         for group in self.placed.groups:
             rjob = group.replicated_job
-            if not stages.dependencies_met(rjob):
+            if not self.stages.dependencies_met(rjob):
                 continue
             if not blocked:
-                missing = (slot for slot in group.slots(self.js.metadata.name) if slot.name not in taken)
-                self.actions.extend(CreateJob(slot.name, self._body(group, slot)) for slot in missing)
-            if ordered and not stages.started(rjob.name):
-                self._in_progress()
+                self._create_missing(group)
+            if ordered and not self.stages.started(rjob.name):
+                self.draft.condition(
+                    keys.STARTUP_IN_PROGRESS,
+                    true=True,
+                    reason="InOrderStartupPolicyInProgress",
+                    message="in order startup policy is in progress",
+                )
                 return
         if ordered:
             self.draft.condition(
@@ -119,25 +197,48 @@ class _Planner:
                 message="in order startup policy has completed",
             )
 
+    def _create_missing(self, group: Group) -> None:
+        """The Jobs of one ReplicatedJob that neither exist nor have completed, but for names that others hold."""
+        name = group.replicated_job.name
+        there = self.buckets.present[name] | self.buckets.completed[name]
+        odd = {job.metadata.name for job in self.buckets.odd}
+        taken: list[str] = []
+        for index in (i for i in range(group.replicated_job.replicas) if i not in there):
+            slot = group.slot(self.js.metadata.name, index)
+            if slot.name in self.observed.foreign:
+                taken.append(slot.name)
+            elif slot.name not in odd:
+                self.actions.append(CreateJob(slot.name, self._body(group, slot)))
+        if taken:
+            self._wait_for_foreign(taken)
+
+    def _wait_for_foreign(self, taken: list[str]) -> None:
+        """Names of Jobs that are not ours: those of an earlier JobSet of our name go by themselves."""
+        self.requeue_after = FOREIGN_RETRY
+        foreign = self.observed.foreign
+        own = f"{keys.KIND} {self.js.metadata.name}"
+        others = [f'job "{name}" belongs to {foreign[name]}' for name in taken if foreign[name] != own]
+        if others:
+            self.draft.warn("JobCreationFailed", _listed(others, "delete or rename it, or rename the JobSet"))
+
     def _blocked_by_previous(self) -> bool:
         policy = self.js.spec.failure_policy
         blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
         return blocking and bool(self.buckets.previous)
 
-    def _in_progress(self) -> None:
-        self.draft.condition(
-            keys.STARTUP_IN_PROGRESS,
-            true=True,
-            reason="InOrderStartupPolicyInProgress",
-            message="in order startup policy is in progress",
-        )
-
-    def _body(self, group: Group, slot: Slot) -> dict[str, object]:
-        attempt = None
-        if self.gates["RestartJob"]:
+    def _body(self, group: Group, slot: Slot, attempt: int | None = None) -> dict[str, object]:
+        """The Job of that slot as it is to be now. `attempt`: its own restart counter if it exists already."""
+        if attempt is None and self.gates["RestartJob"]:
             restarts = next((c.job_restarts for c in self.counts if c.name == slot.replicated_job.name), ())
-            attempt = restarts[slot.job_index] if restarts else 0
-        return build_job(self.js, group, slot, global_replicas=self.placed.global_replicas, job_restart_attempt=attempt)
+            attempt = restarts[slot.job_index] if slot.job_index < len(restarts) else 0
+        return build_job(
+            self.js,
+            group,
+            slot,
+            global_replicas=self.placed.global_replicas,
+            job_restart_attempt=attempt,
+            execution_attempt=self.draft.status.execution_attempts if self.gates["ExecutionAttemptsTracking"] else None,
+        )
 
     def _suspend(self) -> None:
         running = (c for c in self.buckets.active if not c.job.spec.suspend and not c.deleting)
@@ -146,55 +247,67 @@ class _Planner:
         self.draft.condition(keys.SUSPENDED, true=True, reason="SuspendedJobs", message=message)
         self.draft.condition(keys.RESTARTING, true=False, reason="JobSetSuspended", message=message)
 
-    def _resume(self, stages: startup.Stages) -> None:
-        """Resume stage by stage. Suspended stays True until every Job that may run has been told to."""
+    def _resume(self) -> None:
+        """Resume stage by stage."""
         ordered = startup.in_order(self.js)
         halted: dict[str, list[Child]] = {}
         for child in self.buckets.active:
             if child.job.spec.suspend and not child.deleting:
                 halted.setdefault(child.replicated_job, []).append(child)
-        waiting = False
         for group in self.placed.groups if halted else ():
             rjob = group.replicated_job
-            if not stages.dependencies_met(rjob):
+            if not self.stages.dependencies_met(rjob):
                 continue
-            waiting |= self._resume_group(group, halted.get(rjob.name, []))
-            if ordered and not stages.started(rjob.name):
+            self._resume_group(group, halted.get(rjob.name, []))
+            if ordered and not self.stages.started(rjob.name):
                 break
-        if not waiting:
-            self.draft.condition(keys.SUSPENDED, true=False, reason="ResumeJobs", message="jobset is resumed")
 
-    def _resume_group(self, group: Group, children: list[Child]) -> bool:
-        """Resume these Jobs; True when one of them has to wait for its old pods to go."""
-        waiting = False
+    def _resume_group(self, group: Group, children: list[Child]) -> None:
+        resources = self.gates["MutablePodResourcesForSuspendedJobSets"]
         for child in children:
-            wanted = build_job(
-                self.js,
-                group,
-                suspension.slot_of(group, child),
-                global_replicas=self.placed.global_replicas,
-                job_restart_attempt=suspension.attempt_of(child),
-            )
-            action = suspension.resume(child, wanted["spec"]["template"])
-            if action is None:
-                waiting = True
-            else:
-                self.actions.append(action)
-        return waiting
+            slot = group.slot(self.js.metadata.name, child.job_index)
+            wanted = self._body(group, slot, suspension.attempt_of(child))
+            patch = suspension.resume(child, wanted, resources=resources)
+            if patch is not None:
+                self.actions.append(patch)
 
     def _delete(self, children: tuple[Child, ...]) -> None:
         self.actions.extend(DeleteJob(c.name, c.job.metadata.uid) for c in children if not c.deleting)
 
-    def _result(self, requeue_after: float | None) -> Plan:
+    def _warn_of_strays(self) -> None:
+        if self.buckets.odd:
+            strays = [f"job {job.metadata.name!r}" for job in self.buckets.odd]
+            self.draft.warn(
+                "StrayJob",
+                _listed(strays, "owned by this JobSet, but its labels or its name are none of its Jobs': delete it"),
+            )
+
+    def _result(self) -> Plan:
         """Close the plan: a status that only counts may wait for the next write."""
-        status = self.draft.status
+        status: JobSetStatus | None = self.draft.status
+        events = tuple(self.draft.events)
+        requeue_after = self.requeue_after
         if status == self.js.status:
-            return Plan(tuple(self.actions), requeue_after=requeue_after)
-        delay = counters.write_delay(
-            self.js.status, status, self.placed.global_replicas, self.observed.since_status_write
+            status = None
+        elif not self.buckets.unsaved:
+            jobs, since = self.placed.global_replicas, self.observed.since_status_write
+            delay = counters.write_delay(self.js.status, self.draft.status, jobs, since)
+            if delay > 0:
+                status = None
+                requeue_after = delay if requeue_after is None else min(delay, requeue_after)
+        return Plan(
+            actions=tuple(self.actions),
+            status=status,
+            counters=self.counted if status is not None and self.counted != self.js.status else None,
+            events=events if status is not None else (),
+            requeue_after=requeue_after,
+            status_first=self.status_first,
+            warnings=tuple(self.draft.warnings),
+            question=self.question,
         )
-        if delay > 0:
-            soonest = delay if requeue_after is None else min(delay, requeue_after)
-            return Plan(tuple(self.actions), requeue_after=soonest)
-        counted = self.counted if self.counted != self.js.status else None
-        return Plan(tuple(self.actions), status, counted, tuple(self.draft.events), requeue_after)
+
+
+def _listed(items: list[str], advice: str) -> str:
+    """The first few, the number of the others, and what to do."""
+    more = f" and {len(items) - NAMED} more" if len(items) > NAMED else ""
+    return f"{', '.join(items[:NAMED])}{more}: {advice}"

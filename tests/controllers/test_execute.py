@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from api.jobset import JobSet
 from controllers.jobset.actions import CreateJob, Event, Plan
 from controllers.jobset.execute import Caches, Executor, PartialFailure, each
 from kube.controller import is_terminal
@@ -41,8 +42,11 @@ class Notes:
         raise AssertionError("nothing has finished")
 
 
-def executor(client: Script, notes: Notes) -> Executor:
-    return Executor(client, Caches(Store(), Store(), Store(), Store()), notes, notes)
+def executor(client: Script, notes: Notes, js: JobSet | None = None) -> Executor:
+    """An executor whose caches hold that JobSet."""
+    caches = Caches(Store(), Store(), Store(), Store())
+    caches.jobsets.apply(js or jobset())
+    return Executor(client, caches, notes, notes)
 
 
 def creations(count: int) -> Plan:
@@ -69,14 +73,15 @@ async def test_what_the_server_asks_to_wait_is_kept():
 
 
 async def test_many_refusals_are_one_event_that_counts_them():
-    refused = [Forbidden(403, Status(message=f"no {n}")) for n in range(8)]
+    refused = [Forbidden(403, Status(message=f"no {n} {'x' * 250}")) for n in range(8)]
     client, notes = Script(create=refused, patch=[NotFound(404, Status())]), Notes()
     with pytest.raises(PartialFailure):
         await executor(client, notes).execute(jobset(), creations(8))
     [(reason, note)] = notes.notes
     assert reason == "JobCreationFailed"
-    assert note.splitlines()[0] == 'job "js-workers-0" creation failed with error: no 0'
-    assert note.endswith("and 3 more")
+    assert note.startswith('job "js-workers-0" creation failed with error: no 0 ')
+    assert note.endswith("\nand 5 more")
+    assert len(note.encode()) <= 1024
 
 
 async def test_counters_are_published_and_decisions_are_not_when_a_step_fails():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from api import keys
-from controllers.jobset.plan import plan
+from api.indexes import parse_indexes
 from tests.support.world import World, jobset, rjob
 
 POLICIES = st.fixed_dictionaries(
@@ -77,7 +77,9 @@ class Histories(RuleBasedStateMachine):
     @rule(data=st.data())
     def job_vanishes(self, data):
         name = self.pick(data, lambda _: True)
-        if name:
+        if name and self.world.finished(name):
+            self.world.remove(name)
+        elif name:
             del self.world.jobs[name]
 
     @rule(suspend=st.booleans())
@@ -90,7 +92,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def service_vanishes(self):
-        self.world.service = False
+        self.world.service = None
 
     @invariant()
     def counters_match_reality(self):
@@ -108,7 +110,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.world.status.terminal_state)
     @invariant()
     def nothing_starts_after_the_end(self):
-        actions = plan(self.world.observe(), self.world.gates).actions
+        actions = self.world.plan().actions
         assert not any(type(a).__name__.startswith("Create") for a in actions)
 
     def teardown(self):
@@ -122,12 +124,17 @@ class Histories(RuleBasedStateMachine):
             world.collect()
             world.halt()
         world.settle()
-        again = plan(world.observe(), world.gates)
+        again = world.plan()
         assert again.actions == ()
         assert again.status is None
         if not world.status.terminal_state and world.js.spec.startup_policy.startup_policy_order != "InOrder":
             wanted = {f"js-{r.name}-{i}" for r in world.js.spec.replicated_jobs for i in range(r.replicas)}
-            assert set(world.live()) == wanted
+            completed = {
+                f"js-{s.name}-{i}"
+                for s in world.status.replicated_jobs_status
+                for i in parse_indexes(s.completed_indexes, 9)
+            }
+            assert set(world.live()) | completed == wanted
             assert all(j["spec"]["suspend"] == world.js.suspended for j in world.jobs.values() if world._may_run(j))
 
 

@@ -5,14 +5,16 @@ second Job of one name, a patch of a Job that is not there, restarts that go dow
 in a finished Job. Time is a counter of seconds.
 """
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from api.batch import Job
+from api.batch import Job, Service
 from api.features import FeatureGates
 from api.jobset import JobSet, JobSetStatus
+from api.pod import Pod
 from controllers.jobset.actions import (
     CreateClaim,
     CreateJob,
@@ -20,6 +22,7 @@ from controllers.jobset.actions import (
     DeleteJob,
     DeleteJobSet,
     Event,
+    Evidence,
     Observed,
     PatchJob,
     Plan,
@@ -77,7 +80,13 @@ class World:
         self.js: JobSet | None = js
         self.gates = FeatureGates(gates)
         self.jobs: dict[str, dict[str, Any]] = {}
-        self.service = False
+        self.service: Service | None = None
+        self.departed: dict[str, dict[str, Any]] = {}
+        self.foreign: dict[str, str] = {}
+        self.pods: list[Pod] = []
+        self.evidence = Evidence()
+        self.create_suspended = True
+        self.warnings: list[Event] = []
         self.claims: set[str] = set()
         self.events: list[Event] = []
         self.plans: list[Plan] = []
@@ -97,18 +106,48 @@ class World:
     def observe(self) -> Observed:
         assert self.js is not None, "the JobSet is deleted"
         jobs = tuple(msgspec.convert(job, Job) for job in self.jobs.values())
-        return Observed(self.js, jobs, self.service, frozenset(self.claims), self.now, self.since_status_write)
+        return Observed(
+            self.js,
+            jobs,
+            self.service,
+            frozenset(self.claims),
+            self.now,
+            self.since_status_write,
+            departed=tuple(msgspec.convert(job, Job) for job in self.departed.values()),
+            foreign=self.foreign,
+            pods=tuple(self.pods),
+        )
+
+    def plan(self) -> Plan:
+        """What the planner wants now, with its question answered."""
+        observed = self.observe()
+        decided = plan(observed, self.gates, create_suspended=self.create_suspended)
+        if decided.question is None:
+            return decided
+        assert decided.question.job in self.jobs, "a question about a Job that is not there"
+        observed = dataclasses.replace(observed, evidence=self.evidence)
+        decided = plan(observed, self.gates, create_suspended=self.create_suspended)
+        assert decided.question is None, "an answered question is asked again"
+        return decided
 
     def step(self) -> Plan:
         """Plan once and carry it out."""
-        result = plan(self.observe(), self.gates)
+        result = self.plan()
         self.plans.append(result)
+        self.warnings.extend(result.warnings)
+        if result.status_first:
+            self._keep(result)
         for action in result.actions:
             self._do(action)
+        if not result.status_first:
+            self._keep(result)
+        return result
+
+    def _keep(self, result: Plan) -> None:
+        """Store the status that a plan wants, and what it says of it."""
         if result.status is not None and self.js is not None:
             self._store(result.status)
             self.events.extend(result.events)
-        return result
 
     def settle(self, limit: int = 20) -> None:
         """Plan until nothing is left to do; counters that were put off count as left."""
@@ -157,6 +196,14 @@ class World:
         """The garbage collector removes what is in deletion."""
         self.jobs = {n: j for n, j in self.jobs.items() if "deletionTimestamp" not in j["metadata"]}
 
+    def remove(self, name: str) -> None:
+        """Somebody deletes a finished Job, or its own time to live is over; the watch saw it go."""
+        assert self.finished(name), f"{name} has not finished"
+        self.departed[name] = self.jobs.pop(name)
+
+    def finished(self, name: str) -> bool:
+        return msgspec.convert(self.jobs[name], Job).finished is not None
+
     def edit(self, **spec: Any) -> None:
         """A user changes the spec."""
         assert self.js is not None, "the JobSet is deleted"
@@ -193,10 +240,10 @@ class World:
                 self.jobs[name]["metadata"]["deletionTimestamp"] = self.now
             case PatchJob(name, uid, patch):
                 assert self.jobs[name]["metadata"]["uid"] == uid, f"{name} is another Job by now"
-                self._patch(self.jobs[name], patch)
+                self._patch(self.jobs[name], _merge_patch(self.jobs[name], patch) if action.resources else patch)
             case CreateService():
-                assert not self.service, "the Service is created twice"
-                self.service = True
+                assert self.service is None, "the Service is created twice"
+                self.service = msgspec.convert(action.body, Service)
             case CreateClaim(name):
                 assert name not in self.claims, f"claim {name} is created twice"
                 self.claims.add(name)
@@ -224,6 +271,22 @@ class World:
         assert not old.terminal_state or new.terminal_state == old.terminal_state, "a terminal state is left"
         assert self.js is not None
         self.js = msgspec.structs.replace(self.js, status=new)
+
+
+def _merge_patch(job: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """The strategic merge patch of resources as a plain one: what `$patch: replace` and containers by name mean."""
+    out: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(patch))
+    spec = out["spec"]["template"]["spec"]
+    if "schedulingGates" in spec:
+        assert spec["schedulingGates"].pop() == {"$patch": "replace"}
+    for kind in {"containers", "initContainers"} & spec.keys():
+        live = job["spec"]["template"]["spec"][kind]
+        changes = {c["name"]: c["resources"] for c in spec[kind]}
+        assert changes.keys() <= {c["name"] for c in live}, "a container that is not there"
+        for resources in changes.values():
+            assert resources.pop("$patch") == "replace"
+        spec[kind] = [{**c, "resources": changes.get(c["name"], c.get("resources"))} for c in live]
+    return out
 
 
 def merge(target: dict[str, Any], patch: dict[str, Any]) -> None:

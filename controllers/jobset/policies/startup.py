@@ -1,15 +1,15 @@
 """In which order ReplicatedJobs start: dependsOn and startupPolicy InOrder (behaviour sections 5.13 and 5.15).
 
-What has been reached stays reached for the attempt: a ReplicatedJob that has a running or finished Job has been
-released before, and a start that was completed stays so while anything runs. A pod that loses readiness later neither
-takes conditions back nor blocks the recreation of other Jobs (defect 7.1 #18). After a restart, or when everything was
-suspended, nothing runs, and the order is enforced anew.
+What has been reached stays reached for the attempt: `status.replicatedJobsStatus[].started` remembers it, so that a pod
+that loses readiness later neither takes conditions back nor blocks the recreation of other Jobs (defect 7.1 #18). A
+restart and a suspension forget it, and the order is enforced anew.
 """
 
+import msgspec
+
 from api.jobset import JobSet, ReplicatedJob, ReplicatedJobStatus
-from api.keys import STARTUP_COMPLETED
-from api.meta import is_true
 from controllers.jobset.buckets import Buckets
+from controllers.jobset.counters import job_ready
 
 
 def in_order(js: JobSet) -> bool:
@@ -25,23 +25,53 @@ class Stages:
         self._replicas = {r.name: r.replicas for r in js.spec.replicated_jobs}
         self._order = [r.name for r in js.spec.replicated_jobs]
         self._running = {c.replicated_job for c in buckets.active if not c.job.spec.suspend}
-        self._released = self._running | {c.replicated_job for c in (*buckets.successful, *buckets.failed)}
-        self._completed = bool(self._running) and is_true(js.status.conditions, STARTUP_COMPLETED)
+        # A Job that is being suspended may still report ready pods: they are about to go.
+        halting = [c.replicated_job for c in buckets.active if c.job.spec.suspend and job_ready(c.job)]
+        self._halting = {name: halting.count(name) for name in set(halting)}
+        self._successors = _successors(js)
+        self._suspended = js.suspended
 
     def started(self, name: str) -> bool:
-        """Whether every Job of it is ready or done, or was: a later ReplicatedJob runs, or the start was completed."""
-        later = self._order[self._order.index(name) + 1 :]
-        return self._completed or any(n in self._running for n in later) or self._reached(name, "Ready")
+        """Whether every Job of it is ready or done, or was in this attempt."""
+        of = self._counts.get(name)
+        if of is None:
+            return False
+        done = of.failed + of.ready + of.succeeded - self._halting.get(name, 0)
+        return of.started or done == self._replicas[name] or self._passed(name)
 
     def dependencies_met(self, rjob: ReplicatedJob) -> bool:
-        """Whether every stage it depends on has been reached in this attempt."""
-        if rjob.name in self._released:
+        """Whether every stage it depends on has been reached in this attempt; if it runs, they have."""
+        if rjob.name in self._running:
             return True
-        return all(self._reached(dep.name, dep.status) for dep in rjob.depends_on or ())
+        return all(self._reached(dep.name, dep.status) for dep in rjob.depends_on or () if dep.name != rjob.name)
+
+    def remembered(self) -> tuple[ReplicatedJobStatus, ...]:
+        """The counts, with what has started noted where somebody waits for it; nothing has while suspended."""
+        waited_for = {} if self._suspended else self._successors
+        return tuple(
+            msgspec.structs.replace(of, started=name in waited_for and self.started(name))
+            for name, of in self._counts.items()
+        )
 
     def _reached(self, name: str, status: str) -> bool:
         of = self._counts.get(name)
         if of is None:
             return False
-        done = of.succeeded if status == "Complete" else of.failed + of.ready + of.succeeded
-        return done == self._replicas[name]
+        return of.succeeded == self._replicas[name] if status == "Complete" else self.started(name)
+
+    def _passed(self, name: str) -> bool:
+        """Whether something that waits for it runs: then it was reached before anybody took notes."""
+        return not self._running.isdisjoint(self._successors.get(name, ()))
+
+
+def _successors(js: JobSet) -> dict[str, set[str]]:
+    """Which ReplicatedJobs wait for which to be ready. The last stage of an ordered start counts as its own."""
+    out: dict[str, set[str]] = {}
+    names = [r.name for r in js.spec.replicated_jobs]
+    if in_order(js):
+        return {name: set(names[number + 1 :]) or {""} for number, name in enumerate(names)}
+    for rjob in js.spec.replicated_jobs:
+        for dep in rjob.depends_on or ():
+            if dep.status == "Ready":
+                out.setdefault(dep.name, set()).add(rjob.name)
+    return out

@@ -1,4 +1,4 @@
-"""Patches that suspend and resume child Jobs (behaviour section 5.15).
+"""Patches that suspend and resume child Jobs (behaviour section 5.15; KEP-1150 for resources of containers).
 
 Resume rebuilds the five fields that a queue may set for one admission, from the ReplicatedJob as it is now: selectors,
 tolerations and gates of an earlier admission do not linger (defect 7.1 #3). Labels of the Job controller stay.
@@ -8,7 +8,7 @@ from api import keys
 from api.meta import JSON
 from api.placement import Group, Slot
 from controllers.jobset.actions import PatchJob
-from controllers.jobset.buckets import Child
+from controllers.jobset.buckets import Child, integer
 
 _JOB_CONTROLLER_PREFIX = "batch.kubernetes.io/"
 _JOB_CONTROLLER_LABELS = {"job-name", "controller-uid"}
@@ -16,24 +16,36 @@ _JOB_CONTROLLER_LABELS = {"job-name", "controller-uid"}
 
 def suspend(child: Child) -> PatchJob:
     """Suspend one Job; its controller then ends the pods."""
-    return PatchJob(child.name, child.job.metadata.uid, _patch(child, {"suspend": True}))
+    return PatchJob(child.name, child.job.metadata.uid, guarded(child, {"spec": {"suspend": True}}))
 
 
-def resume(child: Child, wanted: JSON) -> PatchJob | None:
-    """Resume one Job with the scheduling fields of `wanted`, the pod template as it would be built now.
+def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
+    """Resume one Job with the scheduling fields of `wanted`, the Job as it would be built now.
 
-    None: not yet. The API server accepts another template only after the Job's pods are gone and, if it ever
-    started, after its controller has said that it is suspended; the Job's next change brings it up again.
+    `resources`: those of the containers are set, too (gate MutablePodResourcesForSuspendedJobSets). None: not yet. The
+    API server accepts another template only after the Job's pods are gone and, if it ever started, after its
+    controller has said that it is suspended; the Job's next change brings it up again.
     """
-    template = _template_patch(child, wanted)
+    template = _template_patch(child, wanted["spec"]["template"])
+    if resources:
+        _add_resources(template, wanted["spec"]["template"]["spec"])
+    attempt = wanted["metadata"]["annotations"].get(keys.EXECUTION_ATTEMPT)
+    patch: JSON = {"spec": {"suspend": False}}
+    if attempt is not None:
+        patch["metadata"] = {"annotations": {keys.EXECUTION_ATTEMPT: attempt}}
     if not template:
-        return PatchJob(child.name, child.job.metadata.uid, _patch(child, {"suspend": False}))
+        return PatchJob(child.name, child.job.metadata.uid, guarded(child, patch))
     status = child.job.status
     halted = any(c.type == "Suspended" and c.status == "True" for c in status.conditions)
     if status.active > 0 or (status.start_time is not None and not halted):
         return None
-    patch = _patch(child, {"suspend": False, "template": template})
-    return PatchJob(child.name, child.job.metadata.uid, patch, template_changed=True)
+    patch["spec"]["template"] = template
+    return PatchJob(child.name, child.job.metadata.uid, guarded(child, patch), True, resources)
+
+
+def guarded(child: Child, patch: JSON) -> JSON:
+    """The patch, refused by the API server if the name belongs to a newer Job by then."""
+    return {**patch, "metadata": {**patch.get("metadata", {}), "uid": child.job.metadata.uid}}
 
 
 def slot_of(group: Group, child: Child) -> Slot:
@@ -49,12 +61,21 @@ def slot_of(group: Group, child: Child) -> Slot:
 
 def attempt_of(child: Child) -> int | None:
     """The Job's own restart counter as its label says; it stays what it is while the Job lives."""
-    text = child.job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)
-    return int(text) if text is not None else None
+    return integer(child.job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT))
 
 
-def _patch(child: Child, spec: JSON) -> JSON:
-    return {"metadata": {"uid": child.job.metadata.uid}, "spec": spec}
+def _add_resources(template: JSON, wanted: JSON) -> None:
+    """Add the containers' requests and limits, and what makes the patch replace where a strategic one would merge."""
+    spec = template.setdefault("spec", {})
+    if "schedulingGates" in spec:
+        spec["schedulingGates"] = [*(spec["schedulingGates"] or []), {"$patch": "replace"}]
+    for kind in ("containers", "initContainers"):
+        named = [
+            {"name": c["name"], "resources": {**(c.get("resources") or {}), "$patch": "replace"}}
+            for c in wanted.get(kind) or []
+        ]
+        if named:
+            spec[kind] = named
 
 
 def _template_patch(child: Child, wanted: JSON) -> JSON:

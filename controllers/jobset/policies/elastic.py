@@ -1,0 +1,50 @@
+"""Keeps running Jobs at the size the spec has now (gate ElasticJobSet; behaviour section 5.12, KEP-463).
+
+Parallelism and completions of Indexed Jobs follow the template. When the number of Jobs changes, the labels that state
+totals and positions follow on the Jobs; their pods keep what was true when they were created, since the template of a
+running Job cannot change.
+"""
+
+from api import keys
+from api.jobset import ReplicatedJob
+from api.meta import JSON
+from api.placement import Group, Placement
+from controllers.jobset.actions import PatchJob
+from controllers.jobset.buckets import Child
+from controllers.jobset.policies.suspension import guarded
+
+
+def adjust(child: Child, group: Group, placed: Placement) -> PatchJob | None:
+    """The patch that gives one active Job its size and labels; None when it has them."""
+    rjob = group.replicated_job
+    patch: JSON = {}
+    size = _size(rjob)
+    job = child.job
+    if size is not None and (job.spec.parallelism, job.spec.completions) != (size, size):
+        patch["spec"] = {"parallelism": size, "completions": size}
+    stale = {
+        key: value for key, value in _totals(child, group, placed).items() if job.metadata.labels.get(key) != value
+    }
+    if stale:
+        patch["metadata"] = {"labels": stale, "annotations": stale}
+    return PatchJob(child.name, job.metadata.uid, guarded(child, patch)) if patch else None
+
+
+def _size(rjob: ReplicatedJob) -> int | None:
+    """Wanted parallelism and completions, where they may follow the template: Indexed, and both the same (5.12).
+
+    A template that sets neither means one pod, which is what the API server made of it (defect 7.1 #13).
+    """
+    if rjob.completion_mode != "Indexed" or rjob.parallelism != rjob.completions:
+        return None
+    return 1 if rjob.parallelism is None else rjob.parallelism
+
+
+def _totals(child: Child, group: Group, placed: Placement) -> dict[str, str]:
+    return {
+        keys.REPLICATED_JOB_REPLICAS: str(group.replicated_job.replicas),
+        keys.GLOBAL_REPLICAS: str(placed.global_replicas),
+        keys.GROUP_REPLICAS: str(group.group_replicas),
+        keys.JOB_GLOBAL_INDEX: str(child.global_index),
+        keys.JOB_GROUP_INDEX: str(group.group_offset + child.job_index),
+    }

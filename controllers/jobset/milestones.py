@@ -125,7 +125,7 @@ class Stopwatch:
         key = _key(js)
         life = self._lives.get(key)
         if life is None or life.uid != js.metadata.uid:
-            if not js.is_ours or js.status.terminal_state:
+            if not js.is_ours:
                 self._lives.pop(key, None)
                 return
             life = self._lives[key] = _first_sight(js, now)

@@ -301,6 +301,11 @@ class TestStopwatch:
         watch.saw(READY, jobs(0, 1), CREATED_AT - 4)
         assert tally.told == [("created", 1), ("ready", 1)]
 
+    def test_a_clock_that_is_set_back_gives_no_negative_times(self, watch, tally):
+        watch.saw(jobset(), [], CREATED_AT + 0.5)
+        watch.saw(READY, jobs(0, 1), CREATED_AT - 100)
+        assert tally.told == [("created", 0), ("ready", 0)]
+
     def test_each_is_told_once_whatever_comes_and_goes_later(self, watch, tally):
         watch.saw(jobset(), [], CREATED_AT)
         for second in range(1, 10):

@@ -51,10 +51,10 @@ without a cluster, shows the line, and is not cut; `jobset validate --server` ad
 
 ## What is asked of the cluster
 
-On create, and on resume with a changed template, the API server is asked with `dryRun=All`, as the manager, to
-create one Job for each different template and the headless Service; claims that exist are compared with their
-templates, in what the templates set. All of it takes at most `childDryRun.budget` (3 s) and is switched off by
-`childDryRun.enable: false`.
+On create, the API server is asked with `dryRun=All`, as the manager, to create one Job for each different template
+and the headless Service; claims that exist are compared with their templates, in what the templates set. On update,
+it is asked about the templates that change while the JobSet is suspended. All of it takes at most
+`childDryRun.budget` (3 s) and is switched off by `childDryRun.enable: false`.
 
 A JobSet is refused only for the API server's own verdict on an object: a 422 of its validation, a 400 of its
 decoder. A quota, a policy, another webhook, a missing namespace or an object of the same name depend on the

@@ -124,7 +124,7 @@ def test_of_jobsets_with_faults_only_those_are_told_and_nothing_is_rendered(rend
 
 
 def test_warnings_are_for_validate(render, write):
-    code, out, err = render("-f", write(jobset(rjob(job={"ttlSecondsAfterFinished": 5}))))
+    code, out, err = render("-f", write(jobset(failurePolicy={"maxRestarts": -1})))
     assert (code, err, out.count("---")) == (0, "", 2)
 
 

@@ -65,14 +65,14 @@ def test_a_good_manifest_passes(validate, write):
     assert validate("-f", write(GOOD)) == (0, "1 file, 1 JobSet: 0 errors, 0 warnings\n", "")
 
 
-WARNED = yaml.safe_dump(jobset(rjob(job={"ttlSecondsAfterFinished": 5})))
+WARNED = yaml.safe_dump(jobset(failurePolicy={"maxRestarts": -1}))
 
 
 def test_warnings_pass_unless_strict(validate, write):
     name = write(WARNED)
     code, out, _ = validate("-f", name)
     assert (code, out.splitlines()[-1]) == (0, "1 file, 1 JobSet: 0 errors, 1 warning")
-    assert ": warning: spec.replicatedJobs[0].template.spec.ttlSecondsAfterFinished: a finished Job" in out
+    assert ": warning: spec.failurePolicy.maxRestarts: below 0 means 0" in out
     assert "null" not in out
     assert validate("-f", name, "--strict")[0] == 1
 

@@ -23,7 +23,8 @@ MERGE = "application/merge-patch+json"
 def server(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[Cluster]:
     """An API server of its own, with our webhooks behind it."""
     folder = tmp_path_factory.mktemp("admission")
-    with cluster_with_admission("admission", folder, binaries, FeatureGates({"ElasticJobSet": True})) as cluster:
+    gates = FeatureGates({"ElasticJobSet": True, "MutablePodResourcesForSuspendedJobSets": True})
+    with cluster_with_admission("admission", folder, binaries, gates) as cluster:
         yield cluster
 
 
@@ -315,6 +316,78 @@ def test_an_elastic_set_is_resized(server, ns):
     status, body = request(server, "PUT", path(ns, "train"), body)
     assert status == 422
     assert body["details"]["causes"][0]["field"] == "spec.replicatedJobs[0].template.spec.completions"
+
+
+def test_an_elastic_set_gets_more_jobs_and_fewer_but_keeps_those_that_are_needed(server, ns):
+    after = [{"name": "lead", "status": "Ready"}]
+    rjobs = rjob("lead"), rjob("extra", replicas=2), rjob("work", replicas=3, dependsOn=after)
+    create(server, ns, manifest(ns, *rjobs, successPolicy={"operator": "All", "targetReplicatedJobs": ["work"]}))
+
+    def scale(*replicas: int) -> tuple[int, JSON]:
+        new = request(server, "GET", path(ns, "train"))[1]
+        for entry, number in zip(new["spec"]["replicatedJobs"], replicas, strict=True):
+            entry["replicas"] = number
+        return request(server, "PUT", path(ns, "train"), new)
+
+    for replicas in ((2, 2, 7), (1, 0, 1), (1, 4, 2)):
+        status, body = scale(*replicas)
+        assert status == 200, body
+        assert [entry["replicas"] for entry in body["spec"]["replicatedJobs"]] == list(replicas)
+    status, body = scale(0, 0, 0)
+    assert (status, body["reason"]) == (422, "Invalid")
+    causes = {cause["field"]: cause["message"] for cause in body["details"]["causes"]}
+    assert set(causes) == {"spec.replicatedJobs[0].replicas", "spec.replicatedJobs[2].replicas"}
+    assert "replicatedJob 'work' depends on replicatedJob 'lead'" in causes["spec.replicatedJobs[0].replicas"]
+    assert "the success policy targets replicatedJob 'work'" in causes["spec.replicatedJobs[2].replicas"]
+
+    ended = {"type": "Completed", "status": "True", "reason": "x", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    stored = {"status": {"conditions": [{**ended, "message": ""}]}}
+    assert request(server, "PATCH", path(ns, "train/status"), stored, MERGE)[0] == 200
+    status, body = scale(1, 4, 3)
+    assert (status, [cause["field"] for cause in body["details"]["causes"]]) == (
+        422,
+        ["spec.replicatedJobs[2].replicas"],
+    )
+    assert "Cannot mutate replicas when JobSet is in a terminal state" in body["message"]
+
+
+def with_resources(js: JSON, resources: JSON, *, suspend: bool) -> JSON:
+    new = copy.deepcopy(js)
+    new["spec"]["suspend"] = suspend
+    pod = new["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["containers"][0]["resources"] = resources
+    return new
+
+
+def test_the_resources_of_a_suspended_set_may_change_to_such_as_a_pod_may_have(server, ns):
+    js = create(server, ns, manifest(ns, suspend=True))
+    small, large = ({"requests": {"cpu": cpu}, "limits": {"cpu": cpu}} for cpu in ("1", "8"))
+    for resources, suspend in ((small, True), (large, False), (small, True)):
+        status, js = request(server, "PUT", path(ns, "train"), with_resources(js, resources, suspend=suspend))
+        assert status == 200, js
+        pod = js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        assert pod["containers"][0]["resources"] == resources
+    place = "spec.replicatedJobs[0].template.spec.template.spec.containers[0].resources"
+    upside_down = {"requests": {"cpu": "4"}, "limits": {"cpu": "2"}}
+    for resources, suspend, field, words in (
+        (upside_down, True, f"{place}.requests", "must be less than or equal to cpu limit of 2; lower the request or"),
+        (upside_down, False, f"{place}.requests", "must be less than or equal to cpu limit of 2; lower the request or"),
+        ({"limits": {"cpu": "a lot"}}, True, f"{place}.limits.cpu", "is not a quantity"),
+        ({"limits": {"bogus": "1"}}, True, f"{place}.limits.bogus", "must be a standard resource"),
+    ):
+        status, body = request(server, "PUT", path(ns, "train"), with_resources(js, resources, suspend=suspend))
+        assert status == 422, body
+        causes = {cause["field"]: cause["message"] for cause in body["details"]["causes"]}
+        assert words in causes.get(field, ""), causes
+
+
+def test_the_resources_of_a_running_set_are_fixed(server, ns):
+    js = create(server, ns, manifest(ns))
+    status, body = request(
+        server, "PUT", path(ns, "train"), with_resources(js, {"limits": {"cpu": "1"}}, suspend=False)
+    )
+    assert status == 422
+    assert "field is immutable; this may change while the JobSet is suspended" in body["message"]
 
 
 def test_replicas_of_zero_are_taken_and_fewer_are_not(server, ns):

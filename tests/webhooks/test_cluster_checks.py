@@ -223,13 +223,39 @@ class TestUpdate:
         assert job["spec"]["template"]["spec"]["nodeSelector"] == {"zone": "z"}
         assert job["spec"]["suspend"] is False
 
+    async def test_a_template_that_changes_while_suspended_is_asked_about(self):
+        changed = rjob("a", pod={"nodeSelector": {"zone": "z"}})
+        script, _ = await self.resume({"suspend": True}, {"suspend": True}, rjob("a"), changed)
+        [job] = script.bodies("Job")
+        assert job["spec"]["suspend"] is True
+
+    async def test_new_amounts_are_asked_about_with_the_suspension_too(self):
+        container = {
+            "name": "main",
+            "image": "busybox",
+            "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}},
+        }
+        changed = rjob("a", pod={"containers": [container]})
+        script, _ = await self.resume({"suspend": False}, {"suspend": True}, rjob("a"), changed)
+        [job] = script.bodies("Job")
+        assert job["spec"]["template"]["spec"]["containers"] == [container]
+
     @pytest.mark.parametrize(
-        ("before", "after", "selector"),
-        [(True, False, {}), (True, True, {"zone": "z"}), (False, True, {"zone": "z"}), (False, False, {"zone": "z"})],
+        ("before", "after", "pod"),
+        [
+            (True, False, {}),
+            (True, True, {}),
+            (False, True, {"nodeSelector": {"zone": "z"}}),
+            (False, False, {"nodeSelector": {"zone": "z"}}),
+            (
+                False,
+                False,
+                {"containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"cpu": "1"}}}]},
+            ),
+        ],
     )
-    async def test_nothing_else_asks(self, before, after, selector):
-        changed = rjob("a", pod={"nodeSelector": selector} if selector else {})
-        script, found = await self.resume({"suspend": before}, {"suspend": after}, rjob("a"), changed)
+    async def test_nothing_else_asks(self, before, after, pod):
+        script, found = await self.resume({"suspend": before}, {"suspend": after}, rjob("a"), rjob("a", pod=pod))
         assert (script.asked(), found) == ([], [])
 
 

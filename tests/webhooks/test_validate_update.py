@@ -8,31 +8,11 @@ import pytest
 from api.features import FeatureGates
 from app.engine import engine
 from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.updates import DEFAULT, JOB, POD, RJOB, changed, errors
 
-DEFAULT = FeatureGates()
 ELASTIC = FeatureGates({"ElasticJobSet": True})
 IMMUTABLE = "field is immutable"
 CEL = "Value is immutable"
-
-
-def errors(old: JSON, new: JSON, gates: FeatureGates = DEFAULT) -> list[str]:
-    """Path and rule of each fault."""
-    return [f"{error.path}: {error.detail}" for error in engine(gates).update(old, new).errors]
-
-
-def changed(js: JSON, *keys: str | int, to: Any) -> JSON:
-    """A copy of a stored JobSet with another value at `spec.<keys>`."""
-    new = copy.deepcopy(js)
-    node = new["spec"]
-    for key in keys[:-1]:
-        node = node.setdefault(key, {}) if isinstance(key, str) else node[key]
-    node[keys[-1]] = to
-    return new
-
-
-RJOB = ("replicatedJobs", 0)
-JOB = (*RJOB, "template", "spec")
-POD = (*JOB, "template", "spec")
 OLD = stored(
     jobset(
         rjob("a", pod={"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}),

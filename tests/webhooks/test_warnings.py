@@ -125,10 +125,6 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
             f"{RULES}[1].onJobFailureReasons[1]: never given: no target sets activeDeadlineSeconds",
         ],
     ),
-    "a time to live inside": (
-        jobset(rjob(job={"ttlSecondsAfterFinished": 60})),
-        [f"{JOB}.ttlSecondsAfterFinished: a finished Job is deleted, then run again"],
-    ),
     "a coordinator without DNS": (
         jobset(coordinator={"replicatedJob": "workers"}, network={"enableDNSHostnames": False}),
         ["spec.network.enableDNSHostnames: false: the coordinator's address leads nowhere"],

@@ -1,7 +1,7 @@
 """What only the cluster knows about a JobSet: asked at admission, with `dryRun=All`, as the manager.
 
 On create the API server is asked to create one Job of each different template and the headless Service, exactly as the
-controller would; on update only when the JobSet is resumed, for the templates that changed. Nothing is stored.
+controller would; on update only for templates that change while the JobSet is suspended. Nothing is stored.
 
 What keeps a JobSet out is the API server's own verdict on an object: a 422 of its validation and a 400 of its decoder
 (`cluster_verdict` tells how these are known). Quotas, policies, webhooks of others, a missing namespace and an object
@@ -16,7 +16,7 @@ Claims that exist are read in any case (behaviour 3.2 rows 9f to 9h); not being 
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,10 +27,10 @@ from api.batch import Owned
 from api.children import build_service, build_volume_claim
 from api.features import FeatureGates
 from api.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
-from api.jobset import JobSet
+from api.jobset import JobSet, ReplicatedJob
 from api.jsontree import dig, set_in
 from api.meta import JSON
-from api.semantic import semantically_equal
+from api.semantic import differences
 from kube.client import Client
 from kube.errors import ApiError, BadRequest, KubeError, NotFound
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
@@ -54,6 +54,7 @@ from webhooks.jobset.cluster_faults import (
 )
 from webhooks.jobset.cluster_verdict import Verdict, verdict, why
 from webhooks.jobset.default import by_name
+from webhooks.jobset.resources import is_amount
 from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
 from webhooks.jobset.rules.volume_claims import VOLUME
 from webhooks.jobset.subject import Unreadable, place_in_object, subject
@@ -159,16 +160,19 @@ class ClusterChecks:
         return news(_each_once(found), known, request.js)
 
     async def update(self, old: JSON, js: JSON, known: Sequence[FieldError], gates: FeatureGates) -> list[FieldError]:
-        """The same for an update: a resume with changed templates is checked, nothing else."""
-        resumed = dig(old, "spec", "suspend") is True and dig(js, "spec", "suspend") is not True
-        request = self._request(js, gates, known) if resumed else None
+        """The same for an update: templates that change while suspended are checked, nothing else.
+
+        A set that is being suspended gets its scheduling fields back as they were: of it, only new amounts are checked.
+        """
+        suspended, suspends = (dig(each, "spec", "suspend") is True for each in (old, js))
+        request = self._request(js, gates, known) if suspended or suspends else None
         if request is None:
             return []
         stored = by_name(dig(old, "spec", "replicatedJobs"))
         changed = [
             i
             for i, rjob in enumerate(request.js.spec.replicated_jobs)
-            if not semantically_equal({"template": rjob.template}, {"template": dig(stored.get(rjob.name), "template")})
+            if any(suspended or is_amount(place) for place in _changed_places(stored.get(rjob.name), rjob))
         ]
         found = await self._children(request, gates, changed, service=False)
         return news(_each_once(found), known, request.js)
@@ -364,6 +368,10 @@ class ClusterChecks:
             yield
         finally:
             self._slots.release()
+
+
+def _changed_places(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:
+    return differences({"template": dig(old, "template")}, {"template": new.template})
 
 
 def _without(body: JSON, places: Iterable[Parts]) -> JSON:

@@ -83,7 +83,6 @@ class JobSpec(Base, frozen=True, kw_only=True):
     backoff_limit_per_index: int | None = None
     max_failed_indexes: int | None = None
     active_deadline_seconds: int | None = None
-    ttl_seconds_after_finished: int | None = None
     pod_replacement_policy: str | None = None
     pod_failure_policy: JSON | None = None
     template: PodTemplate = PodTemplate()

@@ -6,9 +6,9 @@ from api.field import FieldError
 from webhooks.jobset.rules import (
     EntryCheck,
     SubjectCheck,
-    children,
     coordinator,
     depends_on,
+    dns,
     in_place,
     managed_by,
     names,
@@ -34,7 +34,6 @@ PER_REPLICATED_JOB: tuple[EntryCheck, ...] = (
     depends_on.known_and_earlier,
     in_place.job_template,
     placement.exclusive,
-    children.ttl,
 )
 AFTER: tuple[SubjectCheck, ...] = (
     policies.success_targets,
@@ -45,7 +44,7 @@ AFTER: tuple[SubjectCheck, ...] = (
     policies.success_can_come,
     policies.rules_can_match,
     depends_on.can_start,
-    children.dns,
+    dns.leads_somewhere,
 )
 
 

@@ -172,15 +172,20 @@ def failure_rules(subject: Subject) -> Iterator[FieldError]:
     restarting = [i for i, rule in enumerate(rules) if rule.action in RESTART_JOB_ACTIONS]
     if restarting and not subject.gates["RestartJob"]:
         yield from (RESTART_JOB_GATE.at(RULES.at(i, "action")) for i in restarting)
-    elif restarting:
-        for entry in subject.entries:
-            if entry.rjob.replicas > MAX_REPLICAS_TO_RESTART:
-                yield RESTART_JOB_REPLICAS.at(entry.path.at("replicas"), entry.rjob.replicas)
+    yield from restart_job_replicas(subject, subject.entries)
     for i, rule in enumerate(rules):
         yield from _rule_name(RULES.at(i, "name"), rule.name)
         yield from _unknown(subject, TARGET, rule.target_replicated_jobs, RULES.at(i, "targetReplicatedJobs"))
         yield from _reasons(RULES.at(i, "onJobFailureReasons"), rule.on_job_failure_reasons)
     yield from _repeated_names(rules)
+
+
+def restart_job_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
+    """Row 7b, for some of the ReplicatedJobs: restarts of single Jobs are counted for so many only."""
+    restarting = any(rule.action in RESTART_JOB_ACTIONS for rule in subject.failure_policy.rules)
+    for entry in entries if restarting and subject.gates["RestartJob"] else ():
+        if entry.rjob.replicas > MAX_REPLICAS_TO_RESTART:
+            yield RESTART_JOB_REPLICAS.at(entry.path.at("replicas"), entry.rjob.replicas)
 
 
 def _rule_name(path: Path, name: str) -> Iterator[FieldError]:

@@ -1,0 +1,169 @@
+"""How the size of a stored JobSet may change, with gate ElasticJobSet (3.3 step A, and KEP-463).
+
+Pure. Two sizes: the pods of a running Indexed Job, and the number of Jobs of a ReplicatedJob, whatever its completion
+mode. Neither may go below what other parts of the JobSet count on. What else may change is said in `validate_update`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from api.field import SPEC, ErrorType, FieldError, Path, Rule
+from api.jsontree import dig
+from api.meta import JSON
+from webhooks.jobset.rules import names, policies
+from webhooks.jobset.subject import Subject
+
+PODS: tuple[tuple[str, ...], ...] = (("template", "spec", "parallelism"), ("template", "spec", "completions"))
+JOBS = ("replicas",)
+_DEFAULT_REPLICAS = 1
+"""The CRD's; objects that were not stored yet may lack the number."""
+
+FINISHED = Rule(
+    id="resize-finished",
+    type=ErrorType.FORBIDDEN,
+    message="Cannot mutate parallelism or completions when JobSet is in a terminal state (Completed or Failed)",
+    fix="create a new JobSet",
+    source="behaviour 3.3 step A",
+)
+AT_LEAST_ONE = Rule(
+    id="resize-at-least-one",
+    type=ErrorType.INVALID,
+    message="{field} must be >= 1",
+    fix="suspend the JobSet to run no pods",
+    source="behaviour 3.3 step A",
+)
+TOGETHER = Rule(
+    id="resize-together",
+    type=ErrorType.INVALID,
+    message="completions must be equal to parallelism for Elastic Indexed Jobs",
+    fix="set both to {parallelism}, or both to {completions}",
+    source="behaviour 3.3 step A",
+)
+REPLICAS_FINISHED = Rule(
+    id="replicas-finished",
+    type=ErrorType.FORBIDDEN,
+    message="Cannot mutate replicas when JobSet is in a terminal state (Completed or Failed)",
+    fix="create a new JobSet",
+    source="KEP-463",
+)
+REPLICAS_AWAITED = Rule(
+    id="replicas-awaited",
+    type=ErrorType.INVALID,
+    message="replicas must be >= 1: replicatedJob '{waiting}' depends on replicatedJob '{name}'",
+    fix="keep at least one Job for it to wait for",
+    source="KEP-463",
+)
+REPLICAS_TARGETED = Rule(
+    id="replicas-targeted",
+    type=ErrorType.INVALID,
+    message="replicas must be >= 1: the success policy targets replicatedJob '{name}'",
+    fix="keep at least one Job that can succeed",
+    source="KEP-463, behaviour 5.9",
+)
+REPLICAS_LAST = Rule(
+    id="replicas-last",
+    type=ErrorType.INVALID,
+    message="replicas must be >= 1: no Job would be left, and the JobSet would never complete",
+    fix="keep at least one Job, suspend the JobSet to run no pods, or delete it",
+    source="KEP-463, behaviour 5.9",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One ReplicatedJob that is in both objects; `index` is its place in the new one."""
+
+    index: int
+    old: JSON
+    new: JSON
+
+    @property
+    def path(self) -> Path:
+        return SPEC.at("replicatedJobs", self.index)
+
+    @property
+    def elastic(self) -> bool:
+        """Whether it makes Jobs that can be resized."""
+        return bool(dig(self.new, "template", "spec", "completionMode") == "Indexed")
+
+    @property
+    def resized(self) -> bool:
+        """Whether its Jobs can be resized, and parallelism or completions differ; absent differs from any number."""
+        return self.elastic and any(bool(dig(self.new, *keys) != dig(self.old, *keys)) for keys in PODS)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the number of Jobs differs."""
+        return bool(_replicas(self.old) != _replicas(self.new))
+
+    @property
+    def emptied(self) -> bool:
+        """Whether there were Jobs, and will be none."""
+        return self.scaled and _replicas(self.new) == 0
+
+
+def _replicas(rjob: JSON) -> int:
+    number = rjob.get("replicas")
+    return _DEFAULT_REPLICAS if number is None else number
+
+
+def sizes(change: Change) -> tuple[tuple[str, ...], ...]:
+    """The fields of the ReplicatedJob that hold a size which may change."""
+    return (JOBS, *(PODS if change.elastic else ()))
+
+
+def size_findings(js: Subject, changes: Sequence[Change], *, finished: bool) -> Iterator[FieldError]:
+    """What is wrong with the new sizes; `js` is the new object, `finished` says whether the old one has ended."""
+    resized = [change for change in changes if change.resized]
+    scaled = [change for change in changes if change.scaled]
+    if finished:
+        yield from (FINISHED.at(change.path.at("template", "spec")) for change in resized)
+        yield from (REPLICAS_FINISHED.at(change.path.at(*JOBS)) for change in scaled)
+    else:
+        for change in resized:
+            yield from _pods(change)
+        yield from _still_needed(js, [change for change in scaled if change.emptied])
+    yield from _still_valid(js, resized, scaled)
+
+
+def _pods(change: Change) -> Iterator[FieldError]:
+    """A running Indexed Job may grow and shrink, its two numbers together."""
+    for keys in PODS:
+        number = dig(change.new, *keys)
+        if number != dig(change.old, *keys) and number is not None and number < 1:
+            yield AT_LEAST_ONE.at(change.path.at(*keys), number, field=keys[-1])
+    parallelism, completions = (dig(change.new, *keys) for keys in PODS)
+    if parallelism is not None and completions is not None and parallelism != completions:
+        place = change.path.at("template", "spec", "completions")
+        yield TOGETHER.at(place, completions, parallelism=parallelism, completions=completions)
+
+
+def _still_needed(js: Subject, emptied: Iterable[Change]) -> Iterator[FieldError]:
+    """Jobs that are waited for stay, and so do those without which the set could never complete.
+
+    A ReplicatedJob that had no Jobs before is let be: whatever waits for it does so already.
+    """
+    waiting = {item.name: entry.rjob.name for entry in reversed(js.entries) for item in entry.rjob.depends_on or ()}
+    policy = js.js.spec.success_policy
+    targets = frozenset(policy.target_replicated_jobs if policy else ())
+    none_left = not any(entry.rjob.replicas for entry in js.entries)
+    for change in emptied:
+        name, place = change.new["name"], change.path.at(*JOBS)
+        if name in waiting:
+            yield REPLICAS_AWAITED.at(place, 0, name=name, waiting=waiting[name])
+        if name in targets:
+            yield REPLICAS_TARGETED.at(place, 0, name=name)
+        elif none_left and not targets:
+            yield REPLICAS_LAST.at(place, 0)
+
+
+def _still_valid(js: Subject, resized: Sequence[Change], scaled: Sequence[Change]) -> Iterator[FieldError]:
+    """The create checks of a ReplicatedJob's size. Without Jobs it has no names that could be too long."""
+    renamed = {change.index for change in scaled}
+    for index in sorted({change.index for change in resized} | renamed):
+        entry = js.entries[index]
+        yield from names.pod_count(js, entry)
+        if entry.rjob.replicas:
+            yield from names.job_names(js, entry) if index in renamed else ()
+            yield from names.pod_names(js, entry)
+    yield from policies.restart_job_replicas(js, [js.entries[change.index] for change in scaled])

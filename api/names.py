@@ -5,9 +5,14 @@ import hashlib
 from api.jobset import JobSet
 
 
+def job_name_prefix(jobset: str, replicated_job: str) -> str:
+    """What the names of all Jobs of a ReplicatedJob begin with; their index follows."""
+    return f"{jobset}-{replicated_job}-"
+
+
 def job_name(jobset: str, replicated_job: str, job_index: int) -> str:
     """`<jobset>-<replicated job>-<index>`."""
-    return f"{jobset}-{replicated_job}-{job_index}"
+    return f"{job_name_prefix(jobset, replicated_job)}{job_index}"
 
 
 def pod_base_name(jobset: str, replicated_job: str, job_index: int, completion_index: int) -> str:

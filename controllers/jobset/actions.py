@@ -1,7 +1,8 @@
 """The vocabulary between planning and doing: what a plan may look at and ask for. No behaviour lives here."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from api.batch import Job, Service
 from api.jobset import JobSet, JobSetStatus
@@ -9,12 +10,19 @@ from api.meta import JSON
 from api.pod import Pod
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, match_args=False)
 class CreateJob:
-    """Create a child Job from its complete body."""
+    """Create a child Job. Its body is made when it is asked for: a large set has thousands, and few are in flight."""
+
+    __match_args__: ClassVar = ("name", "body")
 
     name: str
-    body: JSON
+    build: Callable[[], JSON]
+
+    @property
+    def body(self) -> JSON:
+        """The complete body."""
+        return self.build()
 
 
 @dataclass(frozen=True, slots=True)

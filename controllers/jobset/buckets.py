@@ -13,6 +13,7 @@ from api.batch import Job
 from api.features import FeatureGates
 from api.indexes import parse_indexes
 from api.jobset import JobSet
+from api.names import job_name_prefix
 from api.placement import Group, Placement
 
 _GO_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -102,7 +103,7 @@ class _Sorting:
             of = stored.get(rjob.name)
             self._places[rjob.name] = _Place(
                 group=group,
-                prefix=f"{js.metadata.name}-{rjob.name}-",
+                prefix=job_name_prefix(js.metadata.name, rjob.name),
                 replicas=rjob.replicas,
                 remembered=parse_indexes(of.completed_indexes, rjob.replicas) if of else frozenset(),
                 restarts=of.job_restarts if of and gates["RestartJob"] else (),

@@ -4,12 +4,15 @@ No clock, no network, no randomness: time is a field of the observation. Plannin
 to asks for nothing; the property tests hold it to that.
 """
 
+from functools import partial
+
 from api import keys
 from api.children import build_job, build_service, build_volume_claim
 from api.features import FeatureGates
 from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
-from api.names import subdomain, volume_claim_name
-from api.placement import Group, Placement, Slot, placement
+from api.meta import JSON
+from api.names import job_name_prefix, subdomain, volume_claim_name
+from api.placement import Group, Placement, placement
 from controllers.jobset import counters
 from controllers.jobset.actions import (
     Action,
@@ -203,12 +206,13 @@ class _Planner:
         there = self.buckets.present[name] | self.buckets.completed[name]
         odd = {job.metadata.name for job in self.buckets.odd}
         taken: list[str] = []
+        prefix = job_name_prefix(self.js.metadata.name, name)
         for index in (i for i in range(group.replicated_job.replicas) if i not in there):
-            slot = group.slot(self.js.metadata.name, index)
-            if slot.name in self.observed.foreign:
-                taken.append(slot.name)
-            elif slot.name not in odd:
-                self.actions.append(CreateJob(slot.name, self._body(group, slot)))
+            job = f"{prefix}{index}"
+            if job in self.observed.foreign:
+                taken.append(job)
+            elif job not in odd:
+                self.actions.append(CreateJob(job, partial(self._body, group, index)))
         if taken:
             self._wait_for_foreign(taken)
 
@@ -226,15 +230,15 @@ class _Planner:
         blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
         return blocking and bool(self.buckets.previous)
 
-    def _body(self, group: Group, slot: Slot, attempt: int | None = None) -> dict[str, object]:
-        """The Job of that slot as it is to be now. `attempt`: its own restart counter if it exists already."""
+    def _body(self, group: Group, index: int, attempt: int | None = None) -> JSON:
+        """The Job of that index as it is to be now. `attempt`: its own restart counter if it exists already."""
         if attempt is None and self.gates["RestartJob"]:
-            restarts = next((c.job_restarts for c in self.counts if c.name == slot.replicated_job.name), ())
-            attempt = restarts[slot.job_index] if slot.job_index < len(restarts) else 0
+            restarts = next((c.job_restarts for c in self.counts if c.name == group.replicated_job.name), ())
+            attempt = restarts[index] if index < len(restarts) else 0
         return build_job(
             self.js,
             group,
-            slot,
+            group.slot(self.js.metadata.name, index),
             global_replicas=self.placed.global_replicas,
             job_restart_attempt=attempt,
             execution_attempt=self.draft.status.execution_attempts if self.gates["ExecutionAttemptsTracking"] else None,
@@ -265,8 +269,7 @@ class _Planner:
     def _resume_group(self, group: Group, children: list[Child]) -> None:
         resources = self.gates["MutablePodResourcesForSuspendedJobSets"]
         for child in children:
-            slot = group.slot(self.js.metadata.name, child.job_index)
-            wanted = self._body(group, slot, suspension.attempt_of(child))
+            wanted = self._body(group, child.job_index, suspension.attempt_of(child))
             patch = suspension.resume(child, wanted, resources=resources)
             if patch is not None:
                 self.actions.append(patch)

@@ -6,7 +6,6 @@ tolerations and gates of an earlier admission do not linger (defect 7.1 #3). Lab
 
 from api import keys
 from api.meta import JSON
-from api.placement import Group, Slot
 from controllers.jobset.actions import PatchJob
 from controllers.jobset.buckets import Child, integer
 
@@ -46,17 +45,6 @@ def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
 def guarded(child: Child, patch: JSON) -> JSON:
     """The patch, refused by the API server if the name belongs to a newer Job by then."""
     return {**patch, "metadata": {**patch.get("metadata", {}), "uid": child.job.metadata.uid}}
-
-
-def slot_of(group: Group, child: Child) -> Slot:
-    """The place of an existing Job."""
-    return Slot(
-        replicated_job=group.replicated_job,
-        name=child.name,
-        job_index=child.job_index,
-        global_index=group.global_offset + child.job_index,
-        group_index=group.group_offset + child.job_index,
-    )
 
 
 def attempt_of(child: Child) -> int | None:

@@ -87,6 +87,7 @@ class Api:
                 self._version = item["metadata"]["resourceVersion"]
                 if kind != "BOOKMARK":
                     yield None if kind == "DELETED" else item
+            answer.read()  # its end, without which the connection takes no other request
 
     def report(self, attempt: int) -> None:
         """Write the attempt on the pod. Doing it again changes nothing."""
@@ -121,12 +122,14 @@ class Api:
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": MANAGER}
         if body is not None:
             headers["Content-Type"] = "application/apply-patch+yaml"
-        connection.sock.settimeout(REQUEST_SECONDS)
+        sock = connection.sock  # the connection forgets it where the server announces the end
+        sock.settimeout(REQUEST_SECONDS)
         connection.request(method, path, body, headers)
         answer = connection.getresponse()
         if answer.status >= 400:
             raise _refusal(answer)
-        connection.sock.settimeout(timeout)
+        if not answer.isclosed():
+            sock.settimeout(timeout)
         return answer
 
     def _connect(self) -> HTTPSConnection:

@@ -1,0 +1,272 @@
+"""Trouble on the way to the API server: what is told, when it is tried again, and what is never done twice."""
+
+import contextlib
+import http.client
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
+
+import pytest
+
+from agent import api as api_module
+from agent.api import Api, Trouble
+from agent.decision import Action
+from agent.follow import FIRST_PAUSE, LONGEST_PAUSE, Follower
+
+
+class StopTestError(Exception):
+    """Ends a follower that would go on for ever."""
+
+
+class Script:
+    """An Api whose answers are written down: each list or watch takes the next of its kind."""
+
+    def __init__(self, lists=(), watches=(), reports=()):
+        self._lists, self._watches, self._reports = iter(lists), iter(watches), iter(reports)
+        self.reported = []
+
+    def list(self):
+        return self._give(self._lists)
+
+    def watch(self):
+        for step in self._give(self._watches):
+            if isinstance(step, Exception):
+                raise step
+            yield step
+
+    def report(self, attempt):
+        self.reported.append(attempt)
+        self._give(self._reports, default=None)
+
+    @staticmethod
+    def _give(answers, **default):
+        answer = next(answers, default.get("default", StopTestError()))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def jobset(previous=None, current=None, strategy="InPlaceRestart"):
+    status = {"previousInPlaceRestartAttempt": previous, "currentInPlaceRestartAttempt": current}
+    return {"metadata": {}, "spec": {"failurePolicy": {"restartStrategy": strategy}}, "status": status}
+
+
+def follow(script):
+    """Run to the end of the script; gives what was done and the pauses."""
+    done, pauses = [], []
+    follower = Follower(script, done.append, pauses.append)
+    with contextlib.suppress(StopTestError):
+        follower.run()
+    return done, pauses
+
+
+class TestRounds:
+    def test_a_whole_attempt(self):
+        script = Script([jobset()], [[jobset(None, 0), jobset(None, 0)], [jobset(0, 0)]])
+        assert follow(script) == ([Action.LIFT, Action.RESTART], [])
+        assert script.reported == [0]
+
+    def test_no_decision_before_the_report_is_stored(self):
+        script = Script([jobset(), jobset(None, 0)], [], [Trouble("no"), None])
+        assert follow(script)[0] == [Action.LIFT]
+
+    def test_a_report_whose_answer_was_lost_is_repeated_as_it_was(self):
+        """It had been counted: everybody reported 0, which is current by now."""
+        script = Script([jobset(), jobset(None, 0)], [], [Trouble("lost"), None])
+        follow(script)
+        assert script.reported == [0, 0]
+
+    def test_an_attempt_that_was_over_before_it_was_reported(self):
+        script = Script([jobset(3, 2)])
+        assert follow(script) == ([Action.RESTART], [])
+
+    def test_after_trouble_in_a_watch_it_lists_and_reports_nothing_again(self):
+        gone = Trouble("the watch ended: too old resource version")
+        script = Script([jobset(), jobset(), jobset(0, 0)], [[gone], [jobset(None, 0), Trouble("cut")]])
+        done, pauses = follow(script)
+        assert done == [Action.LIFT, Action.RESTART]
+        assert script.reported == [0]
+        assert len(pauses) == 2
+
+    def test_a_bypass_that_ends_within_a_watch_leads_to_a_report_from_a_fresh_list(self):
+        script = Script([jobset(strategy="x"), jobset(0, 1)], [[jobset()]])
+        assert follow(script)[0] == [Action.LIFT]
+        assert script.reported == [2]
+
+    def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_tight_loop(self):
+        pauses = follow(Script([jobset()], [[], [jobset()], []]))[1]
+        assert len(pauses) == 2
+        assert all(FIRST_PAUSE / 2 <= pause <= FIRST_PAUSE for pause in pauses)
+
+
+class TestPauses:
+    def test_they_double_up_to_a_limit_and_differ_between_agents(self):
+        pauses = follow(Script([Trouble("down")] * 12))[1]
+        most = [min(FIRST_PAUSE * 2**n, LONGEST_PAUSE) for n in range(12)]
+        assert all(limit / 2 <= pause <= limit for pause, limit in zip(pauses, most, strict=True))
+        assert len(set(pauses)) == len(pauses)
+
+    def test_success_starts_them_anew(self):
+        pauses = follow(Script([Trouble("x")] * 4 + [jobset(), Trouble("x")], [[Trouble("x")]]))[1]
+        assert pauses[4] <= FIRST_PAUSE
+
+    def test_the_api_servers_wish_is_heard_within_limits(self):
+        pauses = follow(Script([Trouble("busy", 7), Trouble("busy", 3600)]))[1]
+        assert pauses == [7, LONGEST_PAUSE]
+
+
+class Server:
+    """An HTTP server that gives each request the next (status, headers, body); a str body ends with the connection."""
+
+    def __init__(self):
+        self.answers, self.asked = [], []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_one_request(self):
+                with contextlib.suppress(OSError):
+                    super().handle_one_request()
+
+            def do_GET(self):
+                length = int(self.headers.get("Content-Length") or 0)
+                outer.asked.append((self.command, self.path, dict(self.headers), self.rfile.read(length)))
+                status, headers, body = outer.answers.pop(0)
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                if "Content-Length" not in headers:
+                    self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_PATCH = do_GET  # noqa: N815 - the server's name for it
+
+            def log_message(self, *_):
+                pass
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def close(self):
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def server():
+    with contextlib.closing(Server()) as server:
+        yield server
+
+
+@pytest.fixture
+def api(server, tmp_path, monkeypatch):
+    """Without TLS, which the tests with the real API server have."""
+    (tmp_path / "token").write_text("secret\n")
+
+    def plain(self):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+        connection.connect()
+        return connection
+
+    monkeypatch.setattr(Api, "_connect", plain)
+    with contextlib.closing(Api(SimpleNamespace(namespace="ns", jobset="js", pod="pod", account=tmp_path))) as api:
+        yield api
+
+
+def listing(*items, version="5"):
+    return 200, {}, json.dumps({"metadata": {"resourceVersion": version}, "items": items}).encode()
+
+
+def events(*lines):
+    return 200, {}, b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def event(kind, version, **more):
+    return {"type": kind, "object": {"metadata": {"resourceVersion": version, **more}}}
+
+
+class TestRequests:
+    def test_a_list_reads_from_the_store_and_a_watch_goes_on_from_there(self, server, api):
+        server.answers = [listing({"metadata": {"name": "js"}}), events(event("BOOKMARK", "9")), events()]
+        assert api.list() == {"metadata": {"name": "js"}}
+        assert list(api.watch()) == []
+        assert list(api.watch()) == []
+        paths = [path for _, path, _, _ in server.asked]
+        assert paths[0] == "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets?fieldSelector=metadata.name%3Djs"
+        assert "resourceVersion=5" in paths[1]
+        assert "resourceVersion=9" in paths[2], "bookmarks count"
+        assert {headers["Authorization"] for _, _, headers, _ in server.asked} == {"Bearer secret"}
+
+    def test_states_and_the_end_of_a_set(self, server, api):
+        server.answers = [listing(), events(event("ADDED", "6", name="js"), event("DELETED", "7"))]
+        assert api.list() is None
+        seen = list(api.watch())
+        assert seen[0]["metadata"]["name"] == "js"
+        assert seen[1] is None
+
+    def test_the_report_is_an_apply_that_takes_the_field_over(self, server, api):
+        server.answers = [(200, {}, b"{}")]
+        api.report(3)
+        [(verb, path, headers, body)] = server.asked
+        assert (verb, path) == (
+            "PATCH",
+            "/api/v1/namespaces/ns/pods/pod?fieldManager=in-place-restart-agent&force=true",
+        )
+        assert headers["Content-Type"] == "application/apply-patch+yaml"
+        assert json.loads(body)["metadata"]["annotations"] == {"jobset.sigs.k8s.io/in-place-restart-attempt": "3"}
+
+    @pytest.mark.parametrize(
+        ("answer", "text"),
+        [
+            ((503, {}, b"unavailable"), "HTTP 503: unavailable"),
+            ((500, {}, b""), "HTTP 500: Internal Server Error"),
+            (
+                (403, {}, b'{"message": "forbidden"}'),
+                "HTTP 403: forbidden; grant the pod's ServiceAccount patch on pods",
+            ),
+            ((404, {}, b"[]"), "is JobSet installed"),
+            ((200, {}, b"<html>"), "JSONDecodeError"),
+            ((200, {}, b"{}"), "KeyError"),
+            ((200, {}, b"[]"), "TypeError"),
+            ((200, {"Content-Length": "100", "Connection": "close"}, b"{"), "JSONDecodeError"),
+        ],
+    )
+    def test_whatever_is_wrong_is_trouble(self, server, api, answer, text):
+        server.answers = [answer, listing()]
+        with pytest.raises(Trouble, match="reading jobset js: ") as caught:
+            api.list()
+        assert text in str(caught.value)
+        assert api.list() is None, "the next request works"
+
+    def test_the_wish_for_a_pause_is_passed_on(self, server, api):
+        server.answers = [(429, {"Retry-After": "7"}, b"busy")]
+        with pytest.raises(Trouble) as caught:
+            api.list()
+        assert caught.value.pause == 7
+
+    def test_an_expired_watch_is_trouble(self, server, api):
+        expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
+        server.answers = [listing(), events(expired)]
+        api.list()
+        with pytest.raises(Trouble, match="too old resource version"):
+            list(api.watch())
+
+    def test_an_answer_without_end_is_given_up(self, server, api, monkeypatch):
+        monkeypatch.setattr(api_module, "LONGEST_ANSWER", 1 << 20)
+        server.answers = [(200, {}, b"x" * (2 << 20)), listing(), (200, {}, b"x" * (2 << 20))]
+        with pytest.raises(Trouble, match="longer than 1 MiB"):
+            api.list()
+        api.list()
+        with pytest.raises(Trouble, match="longer than 1 MiB"):
+            list(api.watch())
+
+    def test_an_account_folder_that_vanishes_is_trouble(self, server, api, tmp_path):
+        (tmp_path / "token").unlink()
+        with pytest.raises(Trouble, match="FileNotFoundError"):
+            api.list()

@@ -1,0 +1,356 @@
+"""The agent as it is shipped, as a process, with the rights of the example, against a real API server."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+import yaml
+
+from app import local
+from tests.support import agents
+from tests.support.cluster import kubectl, wait_for
+
+pytestmark = pytest.mark.integration
+
+ENDLESS = 'echo $$ > "$FOLDER/pid"; exec sleep 300'
+MEMORY_MIB = 40
+START_SECONDS = 1.0
+
+
+def worker_pid(stage):
+    return int(stage.file_text("pid"))
+
+
+def gone(pid):
+    wait_for(lambda: not agents.alive(pid), what=f"the end of process {pid}")
+
+
+def probe(port, path="/barrier-is-down"):
+    """HTTP status of the probe; None if nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+    except OSError:
+        return None
+
+
+class TestEconomy:
+    def test_it_starts_in_less_than_a_second_and_stays_small(self, stage, capsys):
+        stage.jobset()
+        times = []
+        for _ in range(3):
+            agent = stage.agent(ENDLESS)
+            agent.wait_log("reported attempt 0")
+            times.append(time.monotonic() - agent.started)
+            agent.tell(signal.SIGTERM)
+            agent.ended()
+        agent = stage.agent(ENDLESS)
+        agent.wait_log("reported attempt 0")
+        stage.attempts(current=0)
+        worker_pid(stage)
+        for number in range(20):
+            stage.annotate(state=str(number))
+        agent.wait_log("the barrier is down")
+        rss = agent.rss_kib() / 1024
+        with capsys.disabled():
+            sys.stdout.write(
+                f"\nagent: {min(times):.2f} to {max(times):.2f} s from start to report, VmRSS {rss:.1f} MiB\n"
+            )
+        assert min(times) < START_SECONDS
+        assert rss < MEMORY_MIB
+
+
+class TestMainContainer:
+    def test_one_attempt_from_report_to_end(self, stage):
+        stage.jobset()
+        agent = stage.agent(ENDLESS)
+        wait_for(lambda: stage.reported() == "0")
+        managers = [m["manager"] for m in stage.pod()["metadata"]["managedFields"]]
+        assert "in-place-restart-agent" in managers
+        assert not (stage.folder / "pid").exists(), "the barrier is up"
+        stage.attempts(current=0)
+        pid = worker_pid(stage)
+        assert agents.alive(pid)
+        stage.attempts(current=0, previous=0)
+        assert agent.ended() == 1
+        gone(pid)
+
+    def test_the_next_attempt_waits_for_its_own_turn(self, stage):
+        stage.jobset(previous=2, current=2)
+        agent = stage.agent(ENDLESS, IN_PLACE_RESTART_EXIT_CODE="77")
+        wait_for(lambda: stage.reported() == "3")
+        stage.attempts(previous=2, current=3)
+        worker_pid(stage)
+        stage.attempts(previous=3, current=3)
+        assert agent.ended() == 77
+
+    def test_started_again_with_the_same_attempt_it_changes_nothing(self, stage):
+        stage.jobset(previous=0, current=0)
+        first = stage.agent(ENDLESS)
+        first.wait_log("reported attempt 1")
+        first.tell(signal.SIGKILL)
+        first.ended()
+        before = stage.pod()["metadata"]["resourceVersion"]
+        stage.agent(ENDLESS).wait_log("reported attempt 1")
+        assert stage.pod()["metadata"]["resourceVersion"] == before
+
+    def test_a_foreign_value_is_overwritten(self, stage):
+        kubectl(stage.cluster, "annotate", "pod", "pod", f"{agents.ANNOTATION}=junk", namespace=stage.namespace)
+        stage.jobset()
+        stage.agent(ENDLESS).wait_log("reported attempt 0")
+        assert stage.reported() == "0"
+
+    @pytest.mark.parametrize(
+        ("command", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -TERM $$", 143)]
+    )
+    def test_it_ends_with_the_workers_exit_code(self, stage, command, code):
+        stage.jobset(current=0, strategy="Recreate")
+        assert stage.agent(command).ended() == code
+
+    def test_nothing_that_the_worker_started_survives(self, stage):
+        escape = 'setsid sh -c \'echo $$ > "$FOLDER/escaped"; trap "" TERM; sleep 300; sleep 300\' &'
+        stage.jobset(strategy="Recreate")
+        agent = stage.agent(f'{escape} while ! [ -s "$FOLDER/escaped" ]; do sleep 0.01; done; exit 3')
+        assert agent.ended() == 3
+        gone(int(stage.file_text("escaped")))
+
+    def test_an_attempt_that_is_over_takes_all_processes_along(self, stage):
+        tree = '(setsid sh -c \'echo $$ > "$FOLDER/deep"; trap "" TERM; sleep 300; :\' & wait) &'
+        stage.jobset()
+        agent = stage.agent(f'{tree} trap "" TERM; echo $$ > "$FOLDER/pid"; wait')
+        agent.wait_log("reported attempt 0")
+        stage.attempts(current=0)
+        pids = [worker_pid(stage), int(stage.file_text("deep"))]
+        stage.attempts(current=0, previous=0)
+        assert agent.ended() == 1
+        for pid in pids:
+            gone(pid)
+
+    def test_a_worker_gets_its_default_signals(self, stage):
+        stage.jobset(strategy="Recreate")
+        agent = stage.agent('grep -E "SigBlk|SigIgn" /proc/self/status > "$FOLDER/signals"')
+        assert agent.ended() == 0
+        masks = dict(line.split() for line in stage.file_text("signals").splitlines())
+        own = 0b11 << 31  # signals 32 and 33 belong to the C library
+        assert {name: int(mask, 16) & ~own for name, mask in masks.items()} == {"SigBlk:": 0, "SigIgn:": 0}
+
+    def test_a_shell_that_vanishes_is_told(self, stage, tmp_path):
+        shell = tmp_path / "shell"
+        shell.write_text("not a program")
+        shell.chmod(0o755)
+        stage.jobset(strategy="Recreate")
+        agent = stage.agent("true", SHELL=str(shell))
+        assert agent.ended() == 1
+        assert f"cannot start the worker with {shell}" in agent.log()
+
+
+class TestSignals:
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+    def test_at_the_barrier_it_ends_at_once(self, stage, number, code):
+        stage.jobset()
+        agent = stage.agent(ENDLESS)
+        agent.wait_log("reported attempt 0")
+        agent.tell(number)
+        assert agent.ended(5) == code
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+    def test_the_worker_gets_the_signal_and_its_time(self, stage, number, code):
+        worker = "\n".join(
+            [
+                "import signal, sys, time",
+                "def end(*_):",
+                "    time.sleep(1)",
+                "    print('saved', file=open(sys.argv[1] + '/saved', 'w'), flush=True)",
+                "    sys.exit(0)",
+                f"signal.signal({int(number)}, end)",
+                "print('up', file=open(sys.argv[1] + '/up', 'w'), flush=True)",
+                "signal.pause()",
+            ]
+        )
+        stage.jobset(strategy="Recreate")
+        # Not the shell itself: the shell ends at once, and what it had started is still waited for.
+        agent = stage.agent('python3 -c "$PROGRAM" "$FOLDER"; true', PROGRAM=worker)
+        stage.file_text("up")
+        agent.tell(number)
+        assert agent.ended() == code
+        assert (stage.folder / "saved").read_text() == "saved\n"
+
+    def test_the_end_of_the_attempt_does_not_cut_short_a_worker_that_is_ending(self, stage):
+        stage.jobset()
+        agent = stage.agent(
+            'trap \'sleep 2; echo saved > "$FOLDER/saved"; exit 0\' TERM; echo $$ > "$FOLDER/pid"; sleep 300 & wait'
+        )
+        agent.wait_log("reported attempt 0")
+        stage.attempts(current=0)
+        worker_pid(stage)
+        agent.tell(signal.SIGTERM)
+        agent.wait_log("SIGTERM: waiting for the worker to end")
+        stage.attempts(current=0, previous=0)
+        assert agent.ended() == 143
+        assert (stage.folder / "saved").exists()
+
+
+class TestSidecar:
+    @pytest.fixture
+    def port(self):
+        return local.free_port()
+
+    def test_the_probe_fails_until_the_barrier_is_down(self, stage, port):
+        stage.jobset()
+        agent = stage.agent(STARTUP_PROBE_PORT=str(port))
+        wait_for(lambda: stage.reported() == "0")
+        assert probe(port) == 503
+        stage.attempts(current=0)
+        wait_for(lambda: probe(port) == 200)
+        assert probe(port, "/else") == 404
+        stage.attempts(current=0, previous=0)
+        assert agent.ended() == 1
+
+    def test_path_of_ones_own(self, stage, port):
+        stage.jobset(strategy="Recreate")
+        agent = stage.agent(STARTUP_PROBE_PORT=str(port), STARTUP_PROBE_PATH="/go")
+        wait_for(lambda: probe(port, "/go") == 200)
+        assert probe(port) == 404
+        agent.tell(signal.SIGTERM)
+        assert agent.ended(5) == 143
+
+    def test_a_port_that_is_taken_is_told_at_once(self, stage, port):
+        stage.jobset()
+        stage.agent(STARTUP_PROBE_PORT=str(port)).wait_log("reported")
+        second = stage.agent(STARTUP_PROBE_PORT=str(port))
+        assert second.ended() == 1
+        assert "set STARTUP_PROBE_PORT to a port that is free" in second.log()
+
+
+class TestBypass:
+    def test_other_strategies_start_at_once_and_report_nothing(self, stage):
+        stage.jobset(strategy="BlockingRecreate", previous=5, current=5)
+        agent = stage.agent(ENDLESS)
+        worker_pid(stage)
+        assert agent.running
+        assert stage.reported() is None
+
+    def test_so_do_sets_that_disable_it(self, stage):
+        stage.jobset(annotations={"jobset.sigs.k8s.io/disable-in-place-restart": ""}, previous=5, current=5)
+        stage.agent(ENDLESS)
+        worker_pid(stage)
+        assert stage.reported() is None
+
+    def test_it_can_be_disabled_while_pods_wait(self, stage):
+        stage.jobset()
+        agent = stage.agent(ENDLESS)
+        agent.wait_log("reported attempt 0")
+        stage.annotate(disable_in_place_restart="")
+        worker_pid(stage)
+        stage.attempts(current=3, previous=3)
+        stage.annotate(more="x")
+        assert agent.running, "no attempt ends while it is disabled"
+
+    def test_enabled_again_the_running_worker_takes_part(self, stage):
+        stage.jobset(annotations={"jobset.sigs.k8s.io/disable-in-place-restart": ""})
+        agent = stage.agent(ENDLESS)
+        pid = worker_pid(stage)
+        stage.annotate(disable_in_place_restart=None)
+        wait_for(lambda: stage.reported() == "0")
+        assert agents.alive(pid)
+        stage.attempts(current=0, previous=0)
+        assert agent.ended() == 1
+
+
+class TestTheApiServer:
+    def test_a_set_that_is_not_there_yet_is_waited_for(self, stage):
+        agent = stage.agent(ENDLESS)
+        time.sleep(1)
+        assert agent.running
+        stage.jobset()
+        agent.wait_log("reported attempt 0")
+        stage.delete()
+        stage.jobset(current=0)
+        worker_pid(stage)
+
+    def test_unreachable_at_start(self, stage, line):
+        line.cut()
+        stage.jobset()
+        agent = stage.agent(ENDLESS, port=line.port)
+        agent.wait_log("trying again")
+        line.mend()
+        wait_for(lambda: stage.reported() == "0")
+
+    def test_away_while_watching(self, stage, line):
+        stage.jobset()
+        agent = stage.agent(ENDLESS, port=line.port)
+        agent.wait_log("reported attempt 0")
+        line.cut()
+        agent.wait_log("watching jobset js")
+        stage.attempts(current=0)
+        assert not (stage.folder / "pid").exists()
+        line.mend()
+        pid = worker_pid(stage)
+        line.cut()
+        stage.attempts(current=0, previous=0)
+        time.sleep(1)
+        assert agents.alive(pid), "what cannot be seen changes nothing"
+        line.mend()
+        assert agent.ended() == 1
+
+    def test_a_token_that_was_rotated_is_read_again(self, stage, line):
+        stage.jobset()
+        token = stage.account / "token"
+        good = token.read_text()
+        token.write_text("expired")
+        agent = stage.agent(ENDLESS, port=line.port)
+        agent.wait_log("HTTP 401")
+        token.write_text(good)
+        agent.wait_log("reported attempt 0")
+
+    def test_missing_rights_are_named(self, stage):
+        stage.jobset()
+        kubectl(stage.cluster, "delete", "rolebinding", agents.ACCOUNT, namespace=stage.namespace)
+        agent = stage.agent(ENDLESS)
+        agent.wait_log("patch on pods and get, list, watch on jobsets.jobset.x-k8s.io")
+        assert "HTTP 403" in agent.log()
+        agents.rights(stage.cluster, stage.namespace)
+        agent.wait_log("reported attempt 0")
+
+    def test_a_report_that_is_refused_is_sent_again(self, stage):
+        stage.jobset()
+        agent = stage.agent(ENDLESS, POD_NAME="other")
+        agent.wait_log("reporting attempt 0 on pod other: HTTP")
+        stage.attempts(current=0)
+        time.sleep(1)
+        assert not (stage.folder / "pid").exists(), "no worker runs whose attempt nobody knows"
+        assert agent.running
+
+
+def test_help_teaches_and_arguments_are_refused(agent_file):
+    def run(*args):
+        command = ["python3", "-IBS", agent_file, *args]
+        return subprocess.run(  # noqa: S603 - what is tested
+            command, capture_output=True, text=True, check=False, timeout=20, env={"PATH": os.environ["PATH"]}
+        )
+
+    shown = run("--help")
+    assert shown.returncode == 0
+    for name in ("JOBSET_NAME", "WORKER_COMMAND", "STARTUP_PROBE_PORT", "IN_PLACE_RESTART_EXIT_CODE", "SHELL"):
+        assert name in shown.stdout
+    assert run("--port=1").returncode == 2
+    missing = run()
+    assert missing.returncode == 1
+    assert "JOBSET_NAME is not set: set it to" in missing.stderr
+
+
+def test_the_sidecar_example_is_accepted_by_the_api_server(stage):
+    """Container restart rules are for the API server to judge; the Job it would make is tried."""
+    text = (agents.ROOT / "examples" / "in-place-restart-sidecar.yaml").read_text()
+    template = list(yaml.safe_load_all(text))[3]["spec"]["replicatedJobs"][0]["template"]
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "try"}, "spec": template["spec"]}
+    kubectl(stage.cluster, "create", "--dry-run=server", "-f", "-", namespace=stage.namespace, stdin=json.dumps(job))

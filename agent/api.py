@@ -54,11 +54,15 @@ class Api:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._connection: HTTPSConnection | None = None
+        self._answer: HTTPResponse | None = None
         self._version = ""
         self._path = _JOBSETS.format(quote(settings.namespace, safe=""))
         self._select = {"fieldSelector": f"metadata.name={settings.jobset}"}
 
     def close(self) -> None:
+        if self._answer is not None:  # closes with its connection only where that was to be used again
+            self._answer.close()
+            self._answer = None
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -125,7 +129,7 @@ class Api:
         sock = connection.sock  # the connection forgets it where the server announces the end
         sock.settimeout(REQUEST_SECONDS)
         connection.request(method, path, body, headers)
-        answer = connection.getresponse()
+        answer = self._answer = connection.getresponse()
         if answer.status >= 400:
             raise _refusal(answer)
         if not answer.isclosed():

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from api.features import FeatureGates
-from api.jobset import JobSet
 from app.engine import engine
 from app.health import Health, certificates_check, webhook_check
 from app.metrics import Metrics
@@ -32,13 +31,13 @@ from certs.source import CertificateSource, Live
 from certs.tls import CertificateError, server_context
 from controllers.jobset.controller import NAME, JobSetReconciler, Watches
 from controllers.jobset.execute import JOBSETS
+from controllers.jobset.milestones import Endings
 from kube.client import Client
 from kube.config import load, pod_namespace
 from kube.controller import Controller, Request
 from kube.errors import KubeError, NotFound
 from kube.events import EventRecorder
 from kube.leader import LeaderElector, LeaseConfig, identity
-from kube.store import ChangeKind
 from kube.transport import HttpTransport
 from kube.workqueue import WorkQueue
 from webhooks.jobset.cluster import ClusterChecks
@@ -286,6 +285,7 @@ class _Manager:
             renew_deadline=election.renew_deadline,
             retry_period=election.retry_period,
         )
+        self.metrics.leader(election.resource_name, False)
         elector = LeaderElector(
             self.client,
             lease,
@@ -309,7 +309,7 @@ class _Manager:
             watches.caches(),
             self.options.gates,
             self.recorder,
-            self.metrics.outcomes,
+            self.metrics.milestones,
             create_suspended=self.options.settings.suspend.create_jobs == "Always",
         )
         controller = Controller(
@@ -319,16 +319,11 @@ class _Manager:
             workers=WORKERS,
             metrics=self.metrics.controller(NAME, WORKERS),
         )
-        watches.jobsets.on_event(self._forget_deleted)
+        watches.jobsets.on_event(Endings(self.metrics.outcomes).heard)
         reconciler.watch_departures(watches.jobs)
         watches.feed(queue)
         log.info("reconciling with %d workers", WORKERS)
         await controller.run()
-
-    def _forget_deleted(self, kind: ChangeKind, old: JobSet | None, _new: JobSet | None) -> None:
-        """Drop the metric series of a JobSet that is gone."""
-        if kind is ChangeKind.DELETED and old is not None:
-            self.metrics.forget(old.metadata.namespace, old.metadata.name)
 
     async def _end(self, life: asyncio.Task[None]) -> None:
         """Let what runs end, within the time there is; then write what waits."""

@@ -383,10 +383,6 @@ class Metrics:
         """Whether this process holds the lease of that name."""
         self._leader.labels(name).set(leading)
 
-    def forget(self, namespace: str, name: str) -> None:
-        """The JobSet was deleted: drop its series."""
-        self.outcomes.forget(namespace, name)
-
     def render(self) -> tuple[bytes, str]:
         """A scrape: body and content type (Prometheus text format 0.0.4). Call it in the event loop of the queues."""
         return generate_latest(self._registry), CONTENT_TYPE

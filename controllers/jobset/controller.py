@@ -21,10 +21,10 @@ from controllers.jobset.execute import (
     Caches,
     Executor,
     ForeignObjectError,
-    Outcomes,
     PartialFailure,
     Recorder,
 )
+from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.plan import FOREIGN_RETRY, plan
 from kube.client import Client
 from kube.clock import now, rfc3339
@@ -129,7 +129,7 @@ class JobSetReconciler:
         caches: Caches,
         gates: FeatureGates,
         recorder: Recorder,
-        outcomes: Outcomes,
+        milestones: Milestones,
         *,
         create_suspended: bool = True,
     ) -> None:
@@ -137,7 +137,8 @@ class JobSetReconciler:
         self._caches = caches
         self._gates = gates
         self._create_suspended = create_suspended
-        self._executor = Executor(client, caches, recorder, outcomes)
+        self._executor = Executor(client, caches, recorder)
+        self._stopwatch = Stopwatch(milestones)
         self._memory: dict[Request, _Memory] = {}
 
     def watch_departures(self, jobs: Informer[Job]) -> None:
@@ -154,6 +155,7 @@ class JobSetReconciler:
         js = self._caches.jobsets.get(request.namespace, request.name)
         if js is None:
             self._memory.pop(request, None)
+            self._stopwatch.forget(*request)
             return Result()
         memory = self._memory.setdefault(request, _Memory())
         clock = asyncio.get_running_loop().time
@@ -161,6 +163,7 @@ class JobSetReconciler:
         if began < memory.rest_until:
             return Result(memory.rest_until - began)
         observed = self._observe(js, memory)
+        self._stopwatch.saw(js, observed.jobs, now().timestamp())
         decided = plan(observed, self._gates, create_suspended=self._create_suspended)
         memory.rest_until = clock() + REST * (clock() - began)
         if decided.question is not None:

@@ -54,12 +54,6 @@ class Recorder(Protocol):
     def record(self, regarding: Reference, event_type: str, reason: str, note: str, /) -> None: ...
 
 
-class Outcomes(Protocol):
-    """Counts finished JobSets, once each, after their status is stored."""
-
-    def finished(self, namespace: str, name: str, state: str) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Caches:
     """What the watches have seen, overlaid with what was written here."""
@@ -97,7 +91,6 @@ class Executor:
     client: Client
     caches: Caches
     recorder: Recorder
-    outcomes: Outcomes
 
     async def execute(self, js: JobSet, plan: Plan) -> None:
         """Do it all. Raises `PartialFailure` when something failed, after the counters were written.
@@ -234,8 +227,6 @@ class Executor:
         except NotFound:
             return None
         self.caches.jobsets.overlay(stored)
-        if status.terminal_state and status.terminal_state != js.status.terminal_state:
-            self.outcomes.finished(namespace, name, status.terminal_state)
         return stored
 
     async def _delete_jobset(self, js: JobSet) -> None:

@@ -38,15 +38,12 @@ class Notes:
     def record(self, _regarding: object, _kind: str, reason: str, note: str) -> None:
         self.notes.append((reason, note))
 
-    def finished(self, *_: object) -> None:
-        raise AssertionError("nothing has finished")
-
 
 def executor(client: Script, notes: Notes, js: JobSet | None = None) -> Executor:
     """An executor whose caches hold that JobSet."""
     caches = Caches(Store(), Store(), Store(), Store())
     caches.jobsets.apply(js or jobset())
-    return Executor(client, caches, notes, notes)
+    return Executor(client, caches, notes)
 
 
 def creations(count: int) -> Plan:

@@ -53,6 +53,10 @@ test-all: binaries ## Run everything, the slow tests too
 bench-admission: $(READY) ## Measure admission: latency at 500 reviews a second, processor time (ARGS="-o json", "--dry-run")
 	@$(BIN)/python -m bench.admission $(ARGS)
 
+.PHONY: bench-plan
+bench-plan: $(READY) ## Time one plan of the reconcile loop for up to 20,000 Jobs (ARGS="-o json")
+	@$(BIN)/python -m bench.plan $(ARGS)
+
 .PHONY: lint
 lint: $(READY) ## Check style, spelling and import rules
 	$(BIN)/ruff check .

@@ -1,0 +1,162 @@
+"""Times one plan of the reconcile loop for growing sets, and fits how the time grows: `make bench-plan`.
+
+A plan is pure, so this needs no cluster. The garbage collector is off while the clock runs: the manager freezes its
+heap, and a collection would be counted against whichever plan it hits.
+"""
+
+import argparse
+import gc
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from api.batch import Job, Service
+from api.children import NO_UID, build_job, build_service
+from api.features import FeatureGates
+from api.jobset import JobSet, JobSetStatus
+from api.placement import placement
+from controllers.jobset.actions import Observed
+from controllers.jobset.plan import plan
+
+NOW = "2026-01-01T00:00:00Z"
+GATES = FeatureGates()
+SIZES = (1250, 2500, 5000, 10_000, 20_000)
+GOAL = 0.050
+"""Seconds for a plan of 10,000 Jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Seconds of one plan by number of Jobs, and the exponent of the curve through them (1 = linear)."""
+
+    scenario: str
+    seconds: dict[int, float]
+    slope: float
+
+
+def jobset(count: int, status: JobSetStatus = JobSetStatus()) -> JobSet:  # noqa: B008 -- frozen
+    """A set of that many Jobs in four ReplicatedJobs."""
+    container = {"name": "main", "image": "train"}
+    template = {"spec": {"completionMode": "Indexed", "template": {"spec": {"containers": [container]}}}}
+    groups = [{"name": f"group-{n}", "replicas": count // 4, "template": template} for n in range(4)]
+    spec = {"replicatedJobs": groups, "network": {"enableDNSHostnames": True}, "failurePolicy": {"maxRestarts": 3}}
+    meta = {"name": "bench", "namespace": "default", "uid": NO_UID, "resourceVersion": "1"}
+    return msgspec.structs.replace(msgspec.convert({"metadata": meta, "spec": spec}, JobSet), status=status)
+
+
+def jobs(js: JobSet, **status: object) -> tuple[Job, ...]:
+    """All Jobs of the set with that status, decoded as the watch does."""
+    placed = placement(js)
+    out = []
+    for group in placed.groups:
+        for slot in group.slots(js.metadata.name):
+            body = build_job(js, group, slot, global_replicas=placed.global_replicas)
+            body["metadata"]["uid"] = slot.name
+            out.append(msgspec.json.decode(msgspec.json.encode({**body, "status": status}), type=Job))
+    return tuple(out)
+
+
+def observed(js: JobSet, found: tuple[Job, ...]) -> Observed:
+    return Observed(js, found, msgspec.convert(build_service(js), Service), frozenset(), NOW, 1.0)
+
+
+def counted(js: JobSet, found: tuple[Job, ...]) -> JobSet:
+    """The set with the status that its own plan gives it."""
+    status = plan(observed(js, found), GATES).status
+    return js if status is None else msgspec.structs.replace(js, status=status)
+
+
+def at_rest(count: int) -> Observed:
+    js = jobset(count)
+    found = jobs(js, active=1, ready=1, startTime=NOW)
+    return observed(counted(js, found), found)
+
+
+def to_be_created(count: int) -> Observed:
+    return observed(jobset(count), ())
+
+
+def to_be_deleted(count: int) -> Observed:
+    js = jobset(count)
+    found = jobs(js, active=1, ready=1, startTime=NOW)
+    return observed(jobset(count, JobSetStatus(restarts=1, execution_attempts=1)), found)
+
+
+def half_completed(count: int) -> Observed:
+    """Every second Job is done: the longest text of indexes there can be."""
+    js = jobset(count)
+    done = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
+    running = jobs(js, active=1, ready=1)
+    found = tuple(
+        msgspec.convert({**_raw(job), "status": done}, Job) if n % 2 else job for n, job in enumerate(running)
+    )
+    return observed(counted(js, found), found)
+
+
+def _raw(job: Job) -> dict[str, object]:
+    raw: dict[str, object] = msgspec.to_builtins(job)
+    return raw
+
+
+SCENARIOS: dict[str, Callable[[int], Observed]] = {
+    "all ready": at_rest,
+    "all to be created": to_be_created,
+    "all to be deleted": to_be_deleted,
+    "half completed": half_completed,
+}
+
+
+def best_time(what: Observed, rounds: int) -> float:
+    """Seconds of the fastest of several plans: what the code needs when nobody else uses the processor."""
+    times = []
+    for _ in range(rounds):
+        fresh = replace(what)
+        gc.collect()
+        gc.disable()
+        started = time.perf_counter()
+        plan(fresh, GATES)
+        times.append(time.perf_counter() - started)
+        gc.enable()
+    return min(times)
+
+
+def slope_of(seconds: dict[int, float]) -> float:
+    """Least-squares exponent of time over number of Jobs."""
+    fit = statistics.linear_regression([math.log(n) for n in seconds], [math.log(s) for s in seconds.values()])
+    return fit.slope
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.plan", description=__doc__)
+    parser.add_argument("-o", "--output", choices=["table", "json"], default="table", help="format of the result")
+    parser.add_argument("--rounds", type=int, default=15, help="plans for each figure; the fastest counts (15)")
+    args = parser.parse_args()
+    rows = []
+    for name, scenario in SCENARIOS.items():
+        seconds = {count: best_time(scenario(count), args.rounds) for count in SIZES}
+        rows.append(Row(name, seconds, slope_of(seconds)))
+    if args.output == "json":
+        print(json.dumps([{"scenario": r.scenario, "seconds": r.seconds, "slope": r.slope} for r in rows], indent=2))
+    else:
+        show(rows)
+
+
+def show(rows: list[Row]) -> None:
+    table = Table(*["plan", *(f"{count:,} Jobs" for count in SIZES), "slope"], title="milliseconds for one plan")
+    for row in rows:
+        table.add_row(row.scenario, *(f"{s * 1e3:.1f}" for s in row.seconds.values()), f"{row.slope:.2f}")
+    Console().print(table)
+    late = [row.scenario for row in rows if row.seconds[10_000] > GOAL]
+    verdict = f"above it: {', '.join(late)}" if late else "all within it"
+    Console().print(f"Goal for 10,000 Jobs: {GOAL * 1e3:.0f} ms; {verdict}. A slope of 1 is linear.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+"""In-place restart as a whole: the manager, real agents and real workers; the test is the kubelet for the processes.
+
+kwok plays the pods' phases and nothing runs in its containers, so each pod gets one agent process here, which is started
+again when it ends with an error, as the kubelet would.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from tests.support import agents
+from tests.support.cluster import kubectl, request, wait_for
+from tests.support.jobs import group, manifest
+
+STRATEGIC = "application/strategic-merge-patch+json"
+WORKER = 'echo "$$" > "$FOLDER/pid.new" && mv "$FOLDER/pid.new" "$FOLDER/pid"; exec sleep 600'
+
+
+class Container:
+    """The one container of a pod: its agent, run after run."""
+
+    def __init__(self, kubelet, pod):
+        self.kubelet = kubelet
+        self.name, self.uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        self.folder = kubelet.folder / self.name
+        self.folder.mkdir()
+        self.codes = []
+        self.start()
+
+    def start(self):
+        (self.folder / "pid").unlink(missing_ok=True)
+        env = {
+            "JOBSET_NAME": "js",
+            "POD_NAME": self.name,
+            "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+            "KUBERNETES_SERVICE_PORT": str(self.kubelet.cluster.plan.ports["kube-apiserver"]),
+            "SERVICE_ACCOUNT_DIR": str(self.kubelet.account),
+            "WORKER_COMMAND": WORKER,
+            "IN_PLACE_RESTART_EXIT_CODE": "99",
+            "FOLDER": str(self.folder),
+        }
+        self.process = agents.Process(self.kubelet.file, self.folder / "log", env)
+
+    def worker(self):
+        """Process id of the running worker; None while the barrier is up."""
+        path = self.folder / "pid"
+        pid = int(path.read_text()) if path.exists() else None
+        return pid if pid is not None and agents.alive(pid) else None
+
+    def kill_worker(self):
+        os.kill(self.worker(), signal.SIGKILL)
+
+
+class Kubelet:
+    """Keeps one container running for each pod of the set; `sync` is one look at the world."""
+
+    def __init__(self, sets, file, folder):
+        self.sets, self.cluster, self.file, self.folder = sets, sets.cluster, file, folder
+        agents.rights(self.cluster, sets.namespace)
+        self.account = agents.account(self.cluster, sets.namespace, folder / "account")
+        self.containers = {}
+
+    def sync(self):
+        living = {pod["metadata"]["uid"]: pod for pod in self.sets.pods() if pod["status"]["phase"] == "Running"}
+        wanted = {uid for uid, pod in living.items() if "deletionTimestamp" not in pod["metadata"]}
+        for uid in self.containers.keys() - wanted:
+            container = self.containers.pop(uid)
+            container.process.close()
+            if uid in living:
+                # kwok does not, and a Job with podReplacementPolicy Failed lets a pod go only then.
+                self._report(container, {"phase": "Failed"})
+        for uid in wanted - self.containers.keys():
+            self.containers[uid] = Container(self, living[uid])
+        for container in self.containers.values():
+            if not container.process.running:
+                container.codes.append(container.process.ended())
+                count = {"name": "main", "restartCount": len(container.codes)}
+                self._report(container, {"containerStatuses": [count]})
+                container.start()
+
+    def _report(self, container, status):
+        path = f"/api/v1/namespaces/{self.sets.namespace}/pods/{container.name}/status"
+        request(self.cluster, "PATCH", path, {"status": status}, STRATEGIC)
+
+    def until(self, probe, what, timeout=40):
+        """Go on being the kubelet until something is true, and return that."""
+
+        def look():
+            self.sync()
+            return probe()
+
+        try:
+            return wait_for(look, timeout=timeout, what=what)
+        except AssertionError as late:
+            logs = "\n".join(f"{c.name} {c.codes}:\n{c.process.log()}" for c in self.containers.values())
+            raise AssertionError(f"{late}\nstatus {self.sets.status()}\nevents {self.sets.events()}\n{logs}") from None
+
+    def workers(self):
+        """Process ids of all workers, by pod UID; those behind the barrier have none."""
+        return {uid: c.worker() for uid, c in self.containers.items() if c.worker()}
+
+    def close(self):
+        for container in self.containers.values():
+            container.process.close()
+
+
+@pytest.fixture(scope="session")
+def agent_file(tmp_path_factory):
+    return agents.build(tmp_path_factory.mktemp("agent"))
+
+
+@pytest.fixture
+def gated(manager):
+    """The manager with the feature on; the next test gets one without."""
+    manager.stop()
+    manager.start(featureGates={"InPlaceRestart": True})
+    yield manager
+    manager.stop()
+
+
+@pytest.fixture
+def kubelet(gated, sets, agent_file, tmp_path):
+    kubelet = Kubelet(sets, agent_file, tmp_path)
+    yield kubelet
+    kubelet.close()
+
+
+def jobset(max_restarts, **spec):
+    job = {"backoffLimit": 2147483647, "podReplacementPolicy": "Failed"}
+    workers = group(replicas=2, pods_per_job=2, job=job, pod={"restartPolicy": "OnFailure"})
+    return manifest(workers, failurePolicy={"maxRestarts": max_restarts, "restartStrategy": "InPlaceRestart"}, **spec)
+
+
+def attempts(sets):
+    status = sets.status()
+    return (status.get("previousInPlaceRestartAttempt"), status.get("currentInPlaceRestartAttempt"))
+
+
+def running(kubelet, *, attempt, but=()):
+    """Wait until four workers run in `attempt`, none of them a process of `but`; gives their process ids by pod."""
+
+    def look():
+        found = kubelet.workers()
+        new = len(found) == 4 and not set(found.values()) & set(but)
+        return found if new and attempts(kubelet.sets)[1] == attempt else None
+
+    return kubelet.until(look, f"four workers in attempt {attempt}")
+
+
+def uids(objects):
+    return {item["metadata"]["uid"] for item in objects}
+
+
+def test_one_killed_worker_restarts_all_in_place(sets, kubelet):
+    sets.apply(jobset(max_restarts=3))
+    first = running(kubelet, attempt=0)
+    jobs, pods = uids(sets.jobs()), uids(sets.pods())
+    victim = next(iter(kubelet.containers.values()))
+    victim.kill_worker()
+    second = running(kubelet, attempt=1, but=first.values())
+    assert attempts(sets) == (0, 1)
+    assert not any(agents.alive(pid) for pid in first.values()), "nobody works on with an old attempt"
+    assert {c.name: c.codes for c in kubelet.containers.values()} == {
+        c.name: [137] if c is victim else [99] for c in kubelet.containers.values()
+    }
+    assert uids(sets.pods()) == pods == second.keys(), "the pods are the same objects"
+    assert uids(sets.jobs()) == jobs, "so are the Jobs"
+    status = sets.status()
+    assert (status["restarts"], status.get("terminalState")) == (0, None)
+    restarts = [pod["status"]["containerStatuses"][0]["restartCount"] for pod in sets.pods()]
+    assert restarts == [1, 1, 1, 1]
+
+
+def test_two_at_once_are_one_restart_and_one_too_many_fails_the_set(sets, kubelet):
+    sets.apply(jobset(max_restarts=1))
+    first = running(kubelet, attempt=0)
+    for container in list(kubelet.containers.values())[:2]:
+        container.kill_worker()
+    running(kubelet, attempt=1, but=first.values())
+    next(iter(kubelet.containers.values())).kill_worker()
+    kubelet.until(lambda: sets.status().get("terminalState") == "Failed", "the set's failure")
+    failed = sets.condition("Failed")
+    assert failed["reason"] == "ReachedMaxRestarts"
+    assert failed["message"] == "jobset failed due to reaching max number of restarts"
+    kubelet.until(lambda: not sets.pods() and not kubelet.containers, "the end of all pods")
+
+
+def test_a_lost_pod_is_replaced_and_the_others_stay(sets, kubelet):
+    sets.apply(jobset(max_restarts=3))
+    first = running(kubelet, attempt=0)
+    lost = next(iter(kubelet.containers.values()))
+    kubectl(sets.cluster, "delete", "pod", lost.name, "--wait=false", namespace=sets.namespace)
+    kubelet.until(lambda: lost.uid not in kubelet.containers, "the pod's end")
+    second = running(kubelet, attempt=1, but=first.values())
+    assert len(first.keys() & second.keys()) == 3
+    assert attempts(sets) == (0, 1)
+
+
+def test_preemption_by_a_queue_takes_nothing_from_max_restarts(sets, kubelet):
+    sets.apply(jobset(max_restarts=0))
+    before = running(kubelet, attempt=0)
+    for number in (1, 2):
+        sets.patch({"suspend": True})
+        kubelet.until(lambda: not sets.pods() and not kubelet.containers, "suspension")
+        sets.patch({"suspend": False})
+        after = running(kubelet, attempt=number, but=before.values())
+        assert not before.keys() & after.keys(), "new pods"
+        before = after
+    assert sets.status().get("terminalState") is None
+    next(iter(kubelet.containers.values())).kill_worker()
+    kubelet.until(lambda: sets.status().get("terminalState") == "Failed", "the failure that counts")
+
+
+def test_an_annotation_that_is_no_attempt_spoils_only_its_own_pod(sets, kubelet):
+    sets.apply(jobset(max_restarts=3))
+    first = running(kubelet, attempt=0)
+    odd = next(iter(kubelet.containers.values()))
+    args = ("annotate", "pod", odd.name, f"{agents.ANNOTATION}=junk", "--overwrite")
+    kubectl(sets.cluster, *args, namespace=sets.namespace)
+
+    def told():
+        return [note for _, reason, note in sets.events() if reason == "InvalidInPlaceRestartAttempt"]
+
+    [note] = kubelet.until(told, "the warning")[:1]
+    assert odd.name in note
+    assert kubelet.workers() == first, "nobody restarts for it"
+    assert sets.counts()["ready"] == 2, "the status is still written"
+    other = next(c for c in kubelet.containers.values() if c is not odd)
+    other.kill_worker()
+    running(kubelet, attempt=1, but=first.values())
+    assert attempts(sets) == (0, 1), "the odd pod's agent has written anew"
+
+
+def test_a_new_manager_goes_on_in_the_middle_of_a_restart(sets, kubelet, gated):
+    sets.apply(jobset(max_restarts=3))
+    first = running(kubelet, attempt=0)
+    gated.kill()
+    next(iter(kubelet.containers.values())).kill_worker()
+    path = f"/api/v1/namespaces/{sets.namespace}/pods"
+
+    def ahead():
+        items = request(sets.cluster, "GET", path)[1]["items"]
+        return [p for p in items if p["metadata"]["annotations"].get(agents.ANNOTATION) == "1"]
+
+    kubelet.until(ahead, "a report that nobody reads")
+    gated.start(featureGates={"InPlaceRestart": True})
+    running(kubelet, attempt=1, but=first.values())
+    assert attempts(sets) == (0, 1)
+    assert uids(sets.pods()) == first.keys()

@@ -96,11 +96,14 @@ def children(js: JobSet, gates: FeatureGates) -> Iterator[JSON]:
     for policy in js.spec.volume_claim_policies:
         yield from (build_volume_claim(js, policy, template) for template in policy.templates)
     placed_ = placement(js)
-    attempt = 0 if gates["RestartJob"] else None
+    restarts = 0 if gates["RestartJob"] else None
+    runs = 0 if gates["ExecutionAttemptsTracking"] and not js.suspended else None
+    total = placed_.global_replicas
     for group in placed_.groups:
         for slot in group.slots(js.metadata.name):
-            total = placed_.global_replicas
-            yield build_job(js, group, slot, global_replicas=total, job_restart_attempt=attempt)
+            yield build_job(
+                js, group, slot, global_replicas=total, job_restart_attempt=restarts, execution_attempt=runs
+            )
 
 
 class _Dumper(_DUMPER):  # type: ignore[misc]  # one of two bases, by how PyYAML was built

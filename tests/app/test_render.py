@@ -68,10 +68,12 @@ def test_service_claims_and_jobs_in_the_order_of_the_controller(render, write):
     assert "ownerReferences" not in bodies[1]["metadata"]
 
 
-@pytest.mark.parametrize("gates", [GATES, FeatureGates({"RestartJob": True})])
-def test_the_bodies_are_those_that_the_controller_plans(gates):
-    js = as_stored(stored(FULL), gates)
-    made = plan(Observed(js, (), service_exists=False, claims=frozenset(), now="2026-01-01T00:00:00Z"), gates)
+@pytest.mark.parametrize("gates", [GATES, FeatureGates({"RestartJob": True}), FeatureGates({"AllAlpha": True})])
+@pytest.mark.parametrize("suspend", [True, False])
+def test_the_bodies_are_those_that_the_controller_plans(gates, suspend):
+    full = stored(FULL)
+    js = as_stored({**full, "spec": {**full["spec"], "suspend": suspend}}, gates)
+    made = plan(Observed(js, (), service=None, claims=frozenset(), now="2026-01-01T00:00:00Z"), gates)
     assert all(isinstance(action, CreateService | CreateClaim | CreateJob) for action in made.actions)
     assert list(children(js, gates)) == [action.body for action in made.actions]
     labels = made.actions[-1].body["metadata"]["labels"]

@@ -139,23 +139,24 @@ class TestWhatIsAsked:
         assert [("dryRun", "All") in request.query for request in script.requests] == [True, True]
         assert not any(request.limited for request in script.requests)
 
-    async def test_the_children_are_those_that_the_controller_creates(self):
+    @pytest.mark.parametrize("suspend", [True, False])
+    async def test_the_children_are_those_that_the_controller_creates(self, suspend):
         raw = stored(
             jobset(
                 rjob("driver", pod=MOUNT),
                 rjob("workers", replicas=3, parallelism=2, completions=2, groupName="g"),
                 coordinator={"replicatedJob": "driver"},
                 network={"subdomain": "sub"},
-                suspend=True,
+                suspend=suspend,
                 **claims(),
             )
         )
         raw["metadata"].update(uid=UID, annotations={"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"})
         script = Script()
-        gates = FeatureGates({"RestartJob": True})
+        gates = FeatureGates({"RestartJob": True, "ExecutionAttemptsTracking": True})
         assert await checks(script).create(raw, (), gates) == []
         js = msgspec.convert(raw, JobSet)
-        observed = Observed(js, (), service_exists=False, claims=frozenset(), now="2026-01-01T00:00:00Z")
+        observed = Observed(js, (), service=None, claims=frozenset(), now="2026-01-01T00:00:00Z")
         made = {
             kind: [action.body for action in plan(observed, gates).actions if isinstance(action, kind)]
             for kind in (CreateJob, CreateService, CreateClaim)

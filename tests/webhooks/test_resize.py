@@ -108,6 +108,13 @@ def test_jobs_that_others_wait_for_are_not_all_taken_away():
     ]
 
 
+def test_the_first_of_those_that_wait_is_named():
+    after = [{"name": "a", "status": "Ready"}]
+    old = stored(jobset(rjob("a"), rjob("b", dependsOn=after), rjob("c", dependsOn=after)))
+    [text] = errors(old, scaled(old, 0), ELASTIC)
+    assert text.endswith("replicatedJob 'b' depends on replicatedJob 'a'")
+
+
 def test_what_had_no_jobs_may_be_left_without():
     old = stored(
         jobset(rjob("a", replicas=0), *DEPENDENT[1:], successPolicy={**ALL, "targetReplicatedJobs": ["a", "c"]})

@@ -35,29 +35,26 @@ from kube.client import Client
 from kube.errors import ApiError, BadRequest, KubeError, NotFound
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from webhooks.jobset.cluster_children import (
-    JOBSET_NAME,
     ChildJob,
     child_jobs,
     identified,
-    replicated_job,
     service_name_path,
 )
 from webhooks.jobset.cluster_claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
 from webhooks.jobset.cluster_decode import Parts, unreadable
 from webhooks.jobset.cluster_faults import (
     REFUSED,
-    TYPE,
     claim_template_faults,
     decode_faults,
     job_faults,
     service_faults,
 )
+from webhooks.jobset.cluster_news import news
 from webhooks.jobset.cluster_verdict import Verdict, verdict, why
 from webhooks.jobset.default import by_name
 from webhooks.jobset.resources import is_amount
 from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
-from webhooks.jobset.rules.volume_claims import VOLUME
-from webhooks.jobset.subject import Unreadable, place_in_object, subject
+from webhooks.jobset.subject import Unreadable, subject
 
 MAX_IN_FLIGHT = 16
 """Questions in flight at once, of all admission requests of this process."""
@@ -115,8 +112,6 @@ SERVICE_FOREIGN = Rule(
     layer=Layer.CLUSTER,
     severity=Severity.WARNING,
 )
-
-_NAME = ("metadata", "name")
 
 Ask = Callable[[], Awaitable[list[FieldError]]]
 
@@ -395,36 +390,3 @@ def _said_once(error: FieldError) -> object:
     if error.rule is REFUSED:
         return REFUSED, error.detail.partition(" refused now: ")[2]
     return (API_WARNS, error.detail) if error.rule is API_WARNS else str(error)
-
-
-def news(found: Iterable[FieldError], known: Iterable[FieldError], js: JobSet) -> list[FieldError]:
-    """What is not said by `known` errors already.
-
-    At the place of a known error nothing more is said. Where the schema or the decoder refused something, the object
-    was mended, and what is found around that place is about the mending. A JobSet's name that is no good is known from
-    the names of all its Jobs; a volume that a claim clashes with, from the volume.
-    """
-    errors = [error for error in known if not error.is_warning]
-    taken = {place_in_object(error.path) for error in errors}
-    mended = [place_in_object(error.path) for error in errors if error.layer is Layer.SCHEMA or error.rule is TYPE]
-    names = {replicated_job(i).at("name").parts for i in range(len(js.spec.replicated_jobs))}
-    if names and names <= taken:
-        taken.add(JOBSET_NAME.parts)
-    in_conflict = {error.value for error in errors if error.rule is VOLUME}
-    taken |= {
-        place_in_object(claim.path.at("name")) for claim in claims_of(js) if dig(claim.template, *_NAME) in in_conflict
-    }
-    return [
-        error
-        for error in found
-        if error.is_warning
-        or not (
-            place_in_object(error.path) in taken or any(_near(place_in_object(error.path), parts) for parts in mended)
-        )
-    ]
-
-
-def _near(one: Parts, other: Parts) -> bool:
-    """Whether one place is or holds the other."""
-    shorter = min(len(one), len(other))
-    return one[:shorter] == other[:shorter]

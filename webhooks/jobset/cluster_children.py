@@ -131,9 +131,10 @@ def _child(raw: JSON, js: JobSet, gates: FeatureGates, placed: Placement, alike:
     index = alike[0]
     group = placed.groups[index]
     slot = next(group.slots(js.metadata.name))
-    attempt = 0 if gates["RestartJob"] else None
+    restarts = 0 if gates["RestartJob"] else None
+    runs = 0 if gates["ExecutionAttemptsTracking"] and not js.suspended else None
     total = placed.global_replicas
-    body = build_job(js, group, slot, global_replicas=total, job_restart_attempt=attempt)
+    body = build_job(js, group, slot, global_replicas=total, job_restart_attempt=restarts, execution_attempt=runs)
     own = _own_values(js, group, slot, total, replicated_job(index))
     return ChildJob(raw, js, index, alike, body, own)
 

@@ -96,11 +96,6 @@ class Change:
         """Whether the number of Jobs differs."""
         return bool(_replicas(self.old) != _replicas(self.new))
 
-    @property
-    def emptied(self) -> bool:
-        """Whether there were Jobs, and will be none."""
-        return self.scaled and _replicas(self.new) == 0
-
 
 def _replicas(rjob: JSON) -> int:
     number = rjob.get("replicas")
@@ -122,7 +117,7 @@ def size_findings(js: Subject, changes: Sequence[Change], *, finished: bool) -> 
     else:
         for change in resized:
             yield from _pods(change)
-        yield from _still_needed(js, [change for change in scaled if change.emptied])
+        yield from _still_needed(js, [change for change in scaled if not js.entries[change.index].rjob.replicas])
     yield from _still_valid(js, resized, scaled)
 
 

@@ -170,6 +170,58 @@ class TestBudget:
         assert not self.failed(decide(jobset(max_restarts=3, status=status), pods(3, 3, 3)))
 
 
+class TestPodsThatSucceeded:
+    """They cannot start again: a restart that needs them is made by recreating the set."""
+
+    def completed(self, count=1):
+        counts = {"ready": 0, "failed": 0, "active": 0, "suspended": 0}
+        return [{"name": "workers", "succeeded": count, **counts}]
+
+    def test_while_all_go_on_they_are_part_of_the_attempt(self):
+        done = pod(0, phase="Succeeded")
+        draft = decide(jobset(), [*pods(0, 0), done])
+        assert attempts(draft) == (None, 0)
+        assert draft.status.restarts == 0
+
+    def test_one_of_an_earlier_attempt_makes_the_set_start_anew(self):
+        status = {"currentInPlaceRestartAttempt": 0}
+        draft = decide(jobset(status=status), [*pods(1, 0), pod(0, phase="Succeeded")])
+        assert (draft.status.restarts, draft.status.restarts_count_towards_max) == (1, 1)
+        [restarting] = draft.status.conditions
+        assert (restarting.type, restarting.status) == ("RestartingJobSet", "True")
+        assert restarting.reason == "InPlaceRestartImpossible"
+        assert [event.type for event in draft.events] == ["Warning"]
+        assert attempts(draft) == (None, 0), "the agents of the old pods are not asked for anything more"
+
+    def test_so_does_a_job_that_is_complete_even_if_its_pods_are_gone(self):
+        status = {"currentInPlaceRestartAttempt": 0, "replicatedJobsStatus": self.completed()}
+        assert decide(jobset(status=status), pods(1, 0)).status.restarts == 1
+        assert decide(jobset(status=status), pods(0, 0)).status.restarts == 0, "nobody asks for a restart"
+
+    def test_it_counts_once_against_max_restarts(self):
+        odd = [*pods(1, 0), pod(0, phase="Succeeded")]
+        status = {"currentInPlaceRestartAttempt": 0, "executionAttempts": 0}
+        anew = decide(jobset(max_restarts=1, status=status), odd).status
+        js = msgspec.structs.replace(jobset(max_restarts=1), status=anew)
+        assert decide(js, pods(1, 1, 1)).status.current_in_place_restart_attempt == 1
+        assert decide(js, pods(2, 1, 1)).status.terminal_state == "Failed"
+
+    def test_a_first_stage_that_has_to_complete_is_not_waited_for(self):
+        first = jobsets.rjob("prepare")
+        after = jobsets.rjob(parallelism=2, completions=2, dependsOn=[{"name": "prepare", "status": "Complete"}])
+        status = {"replicatedJobsStatus": [{**self.completed()[0], "name": "prepare"}]}
+        js = jobset(first, after, status=status)
+        assert attempts(decide(js, pods(0))) == (None, None)
+        assert attempts(decide(js, [*pods(0, 0), pod(phase="Succeeded")])) == (None, 0)
+        js = jobset(first, after, status={**status, "currentInPlaceRestartAttempt": 0})
+        draft = decide(js, [*pods(1, 0), pod(phase="Succeeded")])
+        assert (attempts(draft), draft.status.restarts) == ((0, 0), 0)
+
+    def test_a_stage_that_has_to_be_ready_is(self):
+        after = jobsets.rjob("late", dependsOn=[{"name": "workers", "status": "Ready"}])
+        assert attempts(decide(jobset(jobsets.rjob(), after), pods(0))) == (None, None)
+
+
 def test_a_suspended_set_is_left_alone():
     draft = decide(jobset(suspend=True), [*pods(9, 8), pod("junk")])
     assert draft.status == jobset(suspend=True).status

@@ -10,6 +10,10 @@ Differences from the Go JobSet, all of them where that one gets stuck or counts 
 - A pod in deletion has nothing to report any more: the barrier waits for the pod that replaces it.
 - Every resume makes new pods with the next attempt; it is not a failure and takes nothing from maxRestarts. A resume
   before the first attempt was under way raises no attempt, so the budget may be larger than maxRestarts, never smaller.
+- A pod that has succeeded cannot start again in place. When the others are asked to, the barrier could never be lifted
+  again; the whole set is recreated instead, counted as the one restart that it is.
+- A ReplicatedJob whose completion another one waits for (dependsOn) is over before the others start, so nobody waits at
+  the barrier for its pods.
 - A spec that cannot be restarted in place gets an event; the rest of the status is still written.
 """
 
@@ -35,7 +39,8 @@ def apply(js: JobSet, pods: Sequence[Pod], job_uids: frozenset[str], draft: Draf
     if policy is None or js.suspended:
         return
     ours = [pod for pod in pods if _owner(pod) in job_uids]
-    attempts = _attempts(ours, draft)
+    reported = _reported(ours, draft)
+    attempts = [attempt for _, attempt in reported]
     highest = max(attempts, default=0)
     restarts = max((pod.restarts for pod in ours), default=0)
     if max(restarts, highest - _free(draft.status)) > policy.max_restarts:
@@ -46,6 +51,10 @@ def apply(js: JobSet, pods: Sequence[Pod], job_uids: frozenset[str], draft: Draf
         return
     if len(attempts) == expected and len(set(attempts)) == 1:
         draft.update(current_in_place_restart_attempt=highest)
+    elif any(pod.status.phase == "Succeeded" and attempt < highest for pod, attempt in reported) or (
+        _left(js, draft.status, highest)
+    ):
+        _recreate(draft)
     elif highest > 0:
         stored = draft.status.previous_in_place_restart_attempt
         draft.update(previous_in_place_restart_attempt=highest - 1 if stored is None else max(stored, highest - 1))
@@ -56,16 +65,16 @@ def _owner(pod: Pod) -> str | None:
     return ref.uid if ref is not None and ref.kind == "Job" else None
 
 
-def _attempts(pods: Sequence[Pod], draft: Draft) -> list[int]:
-    """What the pods report that can still take part; a warning for each that cannot be read."""
-    attempts = []
+def _reported(pods: Sequence[Pod], draft: Draft) -> list[tuple[Pod, int]]:
+    """The pods that have an attempt to report, with it; a warning for each whose attempt cannot be read."""
+    reported = []
     for pod in pods:
         text = pod.metadata.annotations.in_place_restart_attempt
         if text is None or pod.status.phase == "Failed" or pod.metadata.deletion_timestamp is not None:
             continue
         attempt = integer(text) if len(text) <= _LONGEST else None
         if attempt is not None and 0 <= attempt <= keys.MAX_INT32:
-            attempts.append(attempt)
+            reported.append((pod, attempt))
         else:
             draft.warn(
                 "InvalidInPlaceRestartAttempt",
@@ -73,7 +82,29 @@ def _attempts(pods: Sequence[Pod], draft: Draft) -> list[int]:
                 f" {keys.IN_PLACE_RESTART_ATTEMPT}, must be a non-negative 32-bit integer. All pods wait for this one:"
                 " delete it, or restart its agent, which writes the annotation anew.",
             )
-    return attempts
+    return reported
+
+
+def _left(js: JobSet, status: JobSetStatus, highest: int) -> bool:
+    """Whether Jobs completed in the current attempt, and the next one is asked for, of which they will not be part."""
+    current = status.current_in_place_restart_attempt
+    if current is None or highest <= current:
+        return False
+    early = _awaited(js)
+    return any(of.succeeded for of in status.replicated_jobs_status if of.name not in early)
+
+
+def _recreate(draft: Draft) -> None:
+    reason = "InPlaceRestartImpossible"
+    message = "recreating all jobs: pods have succeeded that a restart in place would leave behind"
+    draft.restart(reason, counts=True)
+    draft.condition(keys.RESTARTING, true=True, reason=reason, message=message, event_type="Warning")
+
+
+def _awaited(js: JobSet) -> set[str]:
+    """ReplicatedJobs that have to complete before others start."""
+    waits = (wait for rjob in js.spec.replicated_jobs for wait in rjob.depends_on or ())
+    return {wait.name for wait in waits if wait.status == "Complete"}
 
 
 def _free(status: JobSetStatus) -> int:
@@ -86,6 +117,7 @@ def _free(status: JobSetStatus) -> int:
 def _expected(js: JobSet, draft: Draft) -> int | None:
     """Pods that have to report; None where the spec makes it impossible to say."""
     total = 0
+    early = _awaited(js)
     for rjob in js.spec.replicated_jobs:
         if rjob.parallelism is None or rjob.completions != rjob.parallelism:
             draft.warn(
@@ -94,5 +126,5 @@ def _expected(js: JobSet, draft: Draft) -> int | None:
                 " jobTemplate.spec.parallelism != nil; no attempt is released. Set both to the number of pods.",
             )
             return None
-        total += rjob.replicas * rjob.parallelism
+        total += 0 if rjob.name in early else rjob.replicas * rjob.parallelism
     return total

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from devcluster import audit
@@ -41,7 +43,7 @@ def test_300_jobs_are_created_and_restarted_with_one_call_each(sets, manager):
     assert calls["create", "services", 201] == 1
     asked = manager.calls(start, dry_run=True, namespace=sets.namespace)
     assert asked == {("create", "jobs", 201): 1, ("create", "services", 201): 1}, "one of each kind, at admission"
-    assert 1 <= calls["patch", "jobsets/status", 200] <= 30
+    assert 1 <= calls["patch", "jobsets/status", 200] <= 20
     assert {key for key in calls if key[2] >= 400} == set(), "nothing refused, nothing in conflict"
     assert sum(n for (verb, *_), n in calls.items() if verb in {"get", "list"}) == 0, "caches answer all reads"
 
@@ -52,8 +54,40 @@ def test_300_jobs_are_created_and_restarted_with_one_call_each(sets, manager):
     calls = manager.calls(start, namespace=sets.namespace)
     assert calls["create", "jobs", 201] == BIG
     assert calls["delete", "jobs", 200] == BIG
-    assert calls["patch", "jobsets/status", 200] <= 30
+    assert 2 <= calls["patch", "jobsets/status", 200] <= 20
+    assert calls["list", "pods", 200] == 1, "one question about the failed Job's pods, for the attempt history"
     assert {key for key in calls if key[2] >= 400} == set()
+
+
+def test_a_queued_set_costs_nothing_before_it_is_admitted(sets, manager):
+    manager.start(suspend={"createJobs": "OnResume"})
+    start = audit.size(sets.cluster.audit_log)
+    sets.apply(manifest(group(replicas=20), suspend=True))
+    wait_for(lambda: sets.condition("Suspended"), what="the set is known to be suspended")
+    calls = manager.calls(start, namespace=sets.namespace)
+    assert {call: n for call, n in calls.items() if call[1] != "events"} == {("patch", "jobsets/status", 200): 1}
+    sets.patch({"suspend": False})
+    sets.wait_ready(20)
+    calls = manager.calls(start, namespace=sets.namespace)
+    assert calls["create", "jobs", 201] == 20
+    assert not calls["patch", "jobs", 200], "Jobs that are created running need not be resumed"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_5000_jobs_do_not_hold_up_a_single_one(sets):
+    def seconds_to_first_job(name: str) -> float:
+        started = time.monotonic()
+        sets.apply(manifest(group(), name=name))
+        wait_for(lambda: sets.jobs(name), what=f"the Job of {name}")
+        return time.monotonic() - started
+
+    alone = seconds_to_first_job("alone")
+    sets.apply(manifest(group(replicas=5000), suspend=True))
+    wait_for(lambda: some_of_attempt(sets, 0), what="the first Jobs of the big set")
+    beside = seconds_to_first_job("beside")
+    assert created(sets) < 5000, "the big set was done before it could be in the way"
+    assert beside - alone < 2, f"{alone:.2f} s alone, {beside:.2f} s beside 5,000 Jobs"
 
 
 def test_a_set_at_rest_and_a_new_manager_write_nothing(sets, manager):
@@ -78,7 +112,6 @@ def test_a_set_at_rest_and_a_new_manager_write_nothing(sets, manager):
 
 @pytest.mark.timeout(200)
 def test_killed_in_the_middle_of_creation(sets, manager):
-    manager.stop()
     manager.start(clientConnection=SLOW)
     start = audit.size(sets.cluster.audit_log)
     sets.apply(manifest(group(replicas=BIG)))

@@ -27,10 +27,17 @@ class ManagerProcess:
         self.port = local.free_port()
         self._folder = folder
         self._running: local.Manager | None = None
+        self._sections: dict[str, Any] = {}
 
     def start(self, **more: dict[str, Any]) -> None:
-        """Start it, unless it runs, and wait until it is ready; `more` are sections of its configuration file."""
+        """Have it run with these sections in its configuration file, and wait until it is ready.
+
+        One that runs with others is stopped first, so that a test need not tidy up after itself.
+        """
+        if self._running is not None and self._running.process.poll() is None and self._sections != more:
+            self.stop()
         if self._running is None or self._running.process.poll() is not None:
+            self._sections = more
             sections = {"leaderElection": LEASE, **more}
             self._running = local.start(self.cluster, self._folder, webhook_port=self.port, sections=sections)
 

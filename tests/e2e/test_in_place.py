@@ -12,11 +12,12 @@ import signal
 import pytest
 
 from tests.support import agents
-from tests.support.cluster import kubectl, request, wait_for
+from tests.support.cluster import finish_pod, kubectl, request, wait_for
 from tests.support.jobs import group, manifest
 
 STRATEGIC = "application/strategic-merge-patch+json"
-WORKER = 'echo "$$" > "$FOLDER/pid.new" && mv "$FOLDER/pid.new" "$FOLDER/pid"; exec sleep 600'
+WORKER = """echo "$$" > "$FOLDER/pid.new" && mv "$FOLDER/pid.new" "$FOLDER/pid"
+while ! [ -e "$FOLDER/finish" ]; do sleep 0.1; done"""
 
 
 class Container:
@@ -50,6 +51,9 @@ class Container:
         pid = int(path.read_text()) if path.exists() else None
         return pid if pid is not None and agents.alive(pid) else None
 
+    def finish_worker(self):
+        (self.folder / "finish").touch()
+
     def kill_worker(self):
         os.kill(self.worker(), signal.SIGKILL)
 
@@ -75,11 +79,17 @@ class Kubelet:
         for uid in wanted - self.containers.keys():
             self.containers[uid] = Container(self, living[uid])
         for container in self.containers.values():
-            if not container.process.running:
+            if not container.process.running and container.codes[-1:] != [0]:
                 container.codes.append(container.process.ended())
-                count = {"name": "main", "restartCount": len(container.codes)}
-                self._report(container, {"containerStatuses": [count]})
-                container.start()
+                self._go_on(container)
+
+    def _go_on(self, container):
+        """What restartPolicy OnFailure asks for."""
+        if container.codes[-1] == 0:
+            finish_pod(self.cluster, self.sets.namespace, container.name)
+            return
+        self._report(container, {"containerStatuses": [{"name": "main", "restartCount": len(container.codes)}]})
+        container.start()
 
     def _report(self, container, status):
         path = f"/api/v1/namespaces/{self.sets.namespace}/pods/{container.name}/status"
@@ -212,6 +222,22 @@ def test_preemption_by_a_queue_takes_nothing_from_max_restarts(sets, kubelet):
     assert sets.status().get("terminalState") is None
     next(iter(kubelet.containers.values())).kill_worker()
     kubelet.until(lambda: sets.status().get("terminalState") == "Failed", "the failure that counts")
+
+
+def test_a_set_with_a_finished_worker_is_recreated_and_completes(sets, kubelet):
+    sets.apply(jobset(max_restarts=1))
+    before = running(kubelet, attempt=0)
+    done, failing, *_ = kubelet.containers.values()
+    done.finish_worker()
+    kubelet.until(lambda: done.uid not in kubelet.containers, "the end of one pod")
+    failing.kill_worker()
+    after = running(kubelet, attempt=1, but=before.values())
+    assert not before.keys() & after.keys(), "new pods"
+    status = sets.status()
+    assert (status["restarts"], status["restartsCountTowardsMax"]) == (1, 1)
+    for container in kubelet.containers.values():
+        container.finish_worker()
+    kubelet.until(lambda: sets.status().get("terminalState") == "Completed", "the set's success")
 
 
 def test_an_annotation_that_is_no_attempt_spoils_only_its_own_pod(sets, kubelet):

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
 import pytest
+from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 
 from bench.admission.load import Running, cores, server
 from tests.support.jobsets import jobset, rjob, stored
@@ -53,7 +54,9 @@ async def _pieces(body: bytes) -> AsyncIterator[bytes]:
 
 @pytest.fixture
 async def client(process: Running) -> AsyncIterator[Client]:
-    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(process.authorities)), limit=0)
+    context = ssl.create_default_context(cafile=str(process.authorities))
+    # Without it, older versions of Python lose a TLS connection that the server closes in the middle of a request.
+    connector = aiohttp.TCPConnector(ssl=context, limit=0, enable_cleanup_closed=NEEDS_CLEANUP_CLOSED)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(60)) as session:
         client = Client(process, session)
         for _ in range(20):

@@ -18,7 +18,7 @@ from kube.client import Client
 from kube.controller import Request
 from kube.transport import Request as Call
 from kube.transport import Response
-from tests.support.memory_api import MemoryApi
+from tests.support.memory_api import MemoryApi, merge
 
 
 class Told:
@@ -61,7 +61,8 @@ class Blind:
     def change_job(self, name: str, **fields: Any) -> None:
         """A watch event after all: a Job as its controller left it."""
         old = self.api.objects("jobs")["ns", name]
-        self.jobs.overlay(msgspec.convert(self.api.put("jobs", name, metadata=old["metadata"], **fields), Job))
+        meta = merge(old["metadata"], fields.pop("metadata", {}))
+        self.jobs.overlay(msgspec.convert(self.api.put("jobs", name, metadata=meta, **fields), Job))
 
     def replicated_jobs_status(self) -> dict[str, dict[str, Any]]:
         """What is stored of each ReplicatedJob."""

@@ -1,0 +1,125 @@
+"""The controller dies before and after each of its API writes, starts again, and ends where it would have ended.
+
+The moments are found by the first, undisturbed run of each path, so a write that is added is tried without anybody
+thinking of it. How many were found and tried is printed when the tests are over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import uuid
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from app import local
+from devcluster.cluster import Cluster
+from kube.client import Client
+from kube.config import load
+from kube.resources import Resource
+from kube.transport import HttpTransport
+from tests.support.crash import Path, Record, Site, run
+from tests.support.crash_paths import PATHS
+from tests.support.played import differences
+
+NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+AT_ONCE = 8
+"""Runs side by side: most of a run is waiting for watches."""
+
+Tally = dict[str, tuple[int, int, dict[str, list[str]]]]
+"""By path: sites tried, sites found, what went wrong."""
+
+
+@pytest.fixture(scope="session")
+def jobset_api(api_server: Cluster) -> Cluster:
+    """An API server that knows JobSets; no webhook is asked."""
+    local.install(api_server, webhook_port=None)
+    return api_server
+
+
+@pytest.fixture(scope="session")
+def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
+    """Sites tried and found by path; printed at the end of the session."""
+    counted: Tally = {}
+    yield counted
+    tried, found = (sum(of[column] for of in counted.values()) for column in (0, 1))
+    plugins = request.config.pluginmanager
+    with plugins.getplugin("capturemanager").global_and_fixture_disabled():
+        sys.stdout.write(f"\ncrash sites: {tried} tried / {found} found on {len(counted)} paths\n")
+
+
+@contextlib.asynccontextmanager
+async def connected(cluster: Cluster) -> AsyncIterator[HttpTransport]:
+    """Connections that all runs of a test share."""
+    transport = HttpTransport(await load(str(cluster.kubeconfig)), user_agent="jobset/crash", qps=1e5, burst=100_000)
+    try:
+        yield transport
+    finally:
+        await transport.close()
+
+
+async def in_new_namespace(
+    transport: HttpTransport, path: Path, site: Site | None = None, *, away: bool = False
+) -> Record:
+    name = f"crash-{uuid.uuid4().hex[:10]}"
+    await Client(transport).create(NAMESPACES, {"metadata": {"name": name}})
+    return await run(transport, name, path, site, away=away)
+
+
+def faults(clean: Record, found: Record) -> list[str]:
+    """What is wrong about a run with a kill, beside the run without one."""
+    wrong = differences(clean.end, found.end)
+    if not found.killed:
+        wrong.append("the write never came, so nothing was killed")
+    for what in clean.created.keys() | found.created.keys():
+        if clean.created[what] != found.created[what]:
+            wrong.append(f"created {found.created[what]} times instead of {clean.created[what]}: {what}")
+    if len(found.writes) > 2 * len(clean.writes):
+        wrong.append(f"{len(found.writes)} writes, more than twice the {len(clean.writes)} without a kill")
+    if found.outcomes - clean.outcomes:
+        wrong.append(f"ends counted twice: {dict(found.outcomes)}")
+    return wrong
+
+
+async def try_all(cluster: Cluster, path: Path, *, way: bool, away: bool) -> tuple[int, int, dict[str, list[str]]]:
+    """Sites tried, sites found, and what went wrong by site."""
+    wrong: dict[str, list[str]] = {}
+    tried = 0
+    async with connected(cluster) as transport:
+        clean = await in_new_namespace(transport, path)
+        sites = clean.sites(way=way)
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def attempt(site: Site) -> None:
+            nonlocal tried
+            async with slots:
+                found = await in_new_namespace(transport, path, site, away=away)
+            tried += found.killed
+            if bad := faults(clean, found):
+                wrong[str(site)] = bad
+
+        async with asyncio.TaskGroup() as tasks:
+            for site in sites:
+                tasks.create_task(attempt(site))
+    return tried, len(sites), wrong
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
+async def test_a_kill_at_any_write_changes_nothing_about_the_end(jobset_api: Cluster, tally: Tally, path: Path):
+    """The way to the first step of a path is a path of its own, which has no steps."""
+    tried, found, wrong = tally[path.name] = await try_all(jobset_api, path, way=False, away=False)
+    assert wrong == {}
+    assert tried == found > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
+async def test_nor_does_a_kill_after_which_nobody_comes_for_long(jobset_api: Cluster, tally: Tally, path: Path):
+    """Jobs start, stop and go while the controller is down; the way to the first step is tried again, too."""
+    tried, found, wrong = tally[f"{path.name}, away"] = await try_all(jobset_api, path, way=True, away=True)
+    assert wrong == {}
+    assert tried == found > 0

@@ -1,0 +1,320 @@
+"""Kills a JobSet controller at a chosen write, starts it again, and says what became of it.
+
+A path is what happens to one JobSet. `run` plays it in lock-step: the world changes by one thing, the controller comes
+to rest, the next thing changes. Thus two runs make the same writes in the same order, and a write of the first run
+names a moment of the second. The first run, without a kill, finds these moments; nobody writes them down.
+
+The controller is ours, in this process, over real HTTP to a real API server. A killed one stops as a process does:
+nothing of it runs on, no handler, no clean-up, and what had been sent arrives. Must not know what a JobSet policy does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+from api.features import FeatureGates
+from controllers.jobset.controller import JobSetReconciler, Watches
+from controllers.jobset.execute import JOBSETS
+from controllers.jobset.milestones import Endings
+from kube.client import Client
+from kube.controller import Controller, Request
+from kube.transport import Request as Call
+from kube.transport import Response, Transport
+from kube.workqueue import WorkQueue
+from tests.support.played import Ledger, Played, Snapshot, normalised, resource_of
+
+REST_SECONDS = 40.0
+"""How long the controller may take to come to rest: more than any delay in a path, on a busy machine."""
+
+PAUSE = 0.004
+"""Seconds between two looks at whether it rests."""
+
+MOVES = 200
+"""Changes of the world after which a path that goes on is taken for one that never ends."""
+
+ATTEMPTS = ("jobset.sigs.k8s.io/restart-attempt", "jobset.sigs.k8s.io/job-restart-attempt")
+
+Step = Callable[[Played, Snapshot], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Path:
+    """What happens to a JobSet: its first manifest, the gates, then what its user and its pods do, one by one."""
+
+    name: str
+    manifest: dict[str, Any]
+    steps: tuple[Step, ...] = ()
+    gates: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, order=True)
+class Write:
+    """A write by what it does, not by its number: parallel writes have no order. `occurrence` counts from 1."""
+
+    verb: str
+    resource: str
+    name: str
+    occurrence: int
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource} {self.name} #{self.occurrence}"
+
+
+@dataclass(frozen=True, order=True)
+class Site:
+    """Where to kill: just before a write is sent, or when it was applied and its answer is not seen yet."""
+
+    write: Write
+    after: bool
+
+    def __str__(self) -> str:
+        return f"{'after' if self.after else 'before'} {self.write}"
+
+
+@dataclass
+class Record:
+    """What one run did and what it came to. `begun` is how many writes were the way to the first step of the path.
+
+    `created` counts by kind, name and attempt.
+    """
+
+    writes: list[Write] = field(default_factory=list)
+    begun: int = 0
+    created: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    end: dict[str, Any] = field(default_factory=dict)
+    killed: bool = False
+
+    def sites(self, *, way: bool) -> list[Site]:
+        """Where to kill; with `way`, also on the way to the first step."""
+        first = 0 if way else self.begun
+        return [Site(write, after) for write in self.writes[first:] for after in (False, True)]
+
+
+class Told:
+    """Hears what the controller tells beside its writes: events, which are not kept, and ends, which are counted."""
+
+    def __init__(self, outcomes: Counter[str]) -> None:
+        self._outcomes = outcomes
+
+    def finished(self, _namespace: str, _name: str, state: str) -> None:
+        self._outcomes[state] += 1
+
+    def record(self, *_: Any) -> None: ...
+    def forget(self, *_: Any) -> None: ...
+    def created(self, _: float) -> None: ...
+    def ready(self, _: float) -> None: ...
+    def restarted(self, _: float) -> None: ...
+
+
+class Mortal:
+    """A transport for one controller and one namespace, which it takes for the whole cluster.
+
+    `killed` is set at the site; from then on every call waits for ever, as in a process that is no more. `watched` is
+    what the watches have shown: for each collection, resourceVersions by name, once the controller has handled them.
+    """
+
+    def __init__(self, inner: Transport, namespace: str, record: Record, site: Site | None) -> None:
+        self.killed = asyncio.Event()
+        self.watched: dict[str, dict[str, str]] = {}
+        self.sent = 0
+        self._inner = inner
+        self._namespace = namespace
+        self._record = record
+        self._site = site
+        self._seen: Counter[tuple[str, str, str]] = Counter()
+        self._in_flight = 0
+
+    async def send(self, request: Call) -> Response:
+        if self.killed.is_set():
+            await _for_ever()
+        if request.method == "GET":
+            return await self._inner.send(self._scoped(request))
+        write = self._number(request)
+        here = self._site is not None and write == self._site.write
+        if here and self._site is not None and not self._site.after:
+            await self._die()
+        self._record.writes.append(write)
+        self.sent += 1
+        self._in_flight += 1
+        try:
+            response = await self._inner.send(request)
+        finally:
+            self._in_flight -= 1
+        self._remember(write, response)
+        if here:
+            await self._die()
+        if self.killed.is_set():
+            await _for_ever()
+        return response
+
+    @contextlib.asynccontextmanager
+    async def stream(self, request: Call) -> AsyncIterator[AsyncIterator[bytes]]:
+        if self.killed.is_set():
+            await _for_ever()
+        async with (
+            self._inner.stream(self._scoped(request)) as lines,
+            contextlib.aclosing(self._watch(request.path, lines)) as watched,
+        ):
+            yield watched
+
+    async def close(self) -> None:
+        """Not ours to close: the connections belong to the test."""
+
+    async def drained(self) -> None:
+        """Wait until all that was sent has arrived."""
+        while self._in_flight:  # noqa: ASYNC110 - only ever a few milliseconds
+            await asyncio.sleep(0.002)
+
+    async def _watch(self, path: str, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Note a line when the reader asks for the next one: it has handled it then."""
+        known: dict[str, str] = {}
+        self.watched[path.rpartition("/")[2]] = known
+        async for line in lines:
+            if self.killed.is_set():
+                await _for_ever()
+            yield line
+            event = json.loads(line)
+            meta = event["object"].get("metadata", {})
+            if event["type"] == "DELETED":
+                known.pop(meta["name"], None)
+            elif event["type"] in {"ADDED", "MODIFIED"}:
+                known[meta["name"]] = meta["resourceVersion"]
+
+    def _scoped(self, request: Call) -> Call:
+        """Reads of all namespaces are made reads of ours."""
+        start, _, plural = request.path.rpartition("/")
+        if "/namespaces/" in request.path:
+            return request
+        return replace(request, path=f"{start}/namespaces/{self._namespace}/{plural}")
+
+    def _number(self, request: Call) -> Write:
+        resource, name, subresource = resource_of(request.path)
+        if request.verb == "create":
+            name = json.loads(request.body or b"")["metadata"]["name"]
+        what = request.verb, f"{resource}/{subresource}" if subresource else resource, name
+        self._seen[what] += 1
+        return Write(*what, self._seen[what])
+
+    def _remember(self, write: Write, response: Response) -> None:
+        if response.status != 201:
+            return
+        labels = json.loads(response.body)["metadata"].get("labels", {})
+        self._record.created[write.resource, write.name, *(labels.get(key, "") for key in ATTEMPTS)] += 1
+
+    async def _die(self) -> NoReturn:
+        self._record.killed = True
+        self.killed.set()
+        await _for_ever()
+
+
+class Instance:
+    """One life of the controller, from its start to its kill."""
+
+    def __init__(self, world: Played, transport: Mortal) -> None:
+        self._world = world
+        self._transport = transport
+        self._queue: WorkQueue[Request] = WorkQueue()
+        self._runs = False
+
+    async def run(self, gates: FeatureGates, outcomes: Counter[str]) -> None:
+        """The only place that knows how a controller is put together."""
+        client, told = Client(self._transport), Told(outcomes)
+        watches = Watches(client, gates)
+        reconciler = JobSetReconciler(client, watches.caches(), gates, told, told)
+        loop = Controller("jobset", self._queue, reconciler.reconcile, workers=2)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(watches.run())
+            await watches.wait_synced(REST_SECONDS)
+            watches.jobsets.on_event(Endings(told).heard)
+            reconciler.watch_departures(watches.jobs)
+            watches.feed(self._queue)
+            tasks.create_task(loop.run())
+            self._runs = True
+
+    async def rest(self) -> Snapshot | None:
+        """The world when the controller has seen all of it and has nothing left to do; None once it is killed."""
+        async with asyncio.timeout(REST_SECONDS):
+            while not self._transport.killed.is_set():
+                snapshot = await self._glance() if self._idle() else None
+                if snapshot is not None:
+                    return snapshot
+                await asyncio.sleep(PAUSE)
+        return None
+
+    async def _glance(self) -> Snapshot | None:
+        """The world, unless the controller moved meanwhile or its watches have still to show some of it."""
+        writes = self._transport.sent
+        snapshot = await self._world.look()
+        still = self._idle() and self._transport.sent == writes
+        return snapshot if still and snapshot.shown_by(self._transport.watched) else None
+
+    def _idle(self) -> bool:
+        return self._runs and not len(self._queue) and not self._queue.unfinished_seconds()
+
+
+@contextlib.asynccontextmanager
+async def _life(world: Played, transport: Mortal, path: Path, record: Record) -> AsyncIterator[Instance]:
+    """A controller for the length of the block. What it has sent at the end arrives; nothing else of it does."""
+    instance = Instance(world, transport)
+    gates = FeatureGates(dict.fromkeys(path.gates, True))
+    async with asyncio.TaskGroup() as tasks:
+        life = tasks.create_task(instance.run(gates, record.outcomes))
+        yield instance
+        transport.killed.set()
+        await transport.drained()
+        life.cancel()
+
+
+async def run(
+    transport: Transport, namespace: str, path: Path, site: Site | None = None, *, away: bool = False
+) -> Record:
+    """Play a path to its end, with a kill at `site`.
+
+    While the controller is down the world stands still, or goes on as far as it can without one (`away`).
+    """
+    record, ledger = Record(), Ledger(transport)
+    world = Played(ledger, namespace)
+    await world.create(JOBSETS, path.manifest)
+    steps = iter(path.steps)
+    try:
+        for life in (site, None):
+            async with _life(world, Mortal(ledger, namespace, record, life), path, record) as instance:
+                seen = await _play(instance, world, steps, record)
+            if seen is not None:
+                record.end = normalised(seen, namespace)
+                return record
+            while away and (move := world.move(await world.look())):
+                await move()
+    finally:
+        await world.clear()
+    raise AssertionError("unreachable: the second life has no site to be killed at")
+
+
+async def _play(instance: Instance, world: Played, steps: Iterator[Step], record: Record) -> Snapshot | None:
+    """Move the world whenever the controller rests, until nothing is left to happen; None if it was killed."""
+    for _ in range(MOVES):
+        seen = await instance.rest()
+        if seen is None:
+            return None
+        move = world.move(seen)
+        step = None if move else next(steps, None)
+        if move:
+            await move()
+        elif step:
+            record.begun = record.begun or len(record.writes)
+            await step(world, seen)
+        else:
+            return seen
+    raise AssertionError(f"still not at its end after {MOVES} changes")
+
+
+async def _for_ever() -> NoReturn:
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError("unreachable")

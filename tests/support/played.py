@@ -1,0 +1,275 @@
+"""The test's part in a namespace of a bare API server: Job controller, garbage collector, and the user.
+
+`move` gives the next thing that these would do, one at a time and always in the same order, so that a run can be
+repeated. Every change goes through the API server's validation of Job status, which refuses what a real Job controller
+could not have written. Must not do anything for the JobSet controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from api.names import job_key
+from controllers.jobset.execute import JOBSETS
+from kube.client import Client, ListOptions
+from kube.errors import NotFound
+from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, Resource
+from kube.transport import Request, Response, Transport
+
+NOW = "2026-01-01T00:00:00Z"
+KINDS = (JOBSETS, JOBS, SERVICES, PERSISTENT_VOLUME_CLAIMS, PODS)
+VOLATILE = frozenset(
+    {
+        "creationTimestamp",
+        "completionTime",
+        "deletionTimestamp",
+        "durationSeconds",
+        "generation",
+        "lastProbeTime",
+        "lastTransitionTime",
+        "managedFields",
+        "resourceVersion",
+        "startTime",
+        "time",
+        "uid",
+    }
+)
+"""Fields whose values no two runs share."""
+
+Object = dict[str, Any]
+Move = Callable[[], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All objects of the namespace by plural name, each list by name."""
+
+    objects: dict[str, list[Object]]
+
+    def of(self, resource: Resource) -> list[Object]:
+        return self.objects[resource.plural]
+
+    def one(self, resource: Resource, name: str) -> Object:
+        """The object of that name; a test that asks for one that is not there is wrong about the path."""
+        found = [obj for obj in self.of(resource) if obj["metadata"]["name"] == name]
+        assert found, f"{resource.plural}: no {name!r} among {[obj['metadata']['name'] for obj in self.of(resource)]}"
+        return found[0]
+
+    def shown_by(self, watched: dict[str, dict[str, str]]) -> bool:
+        """Whether watches have shown exactly this."""
+        return all(
+            {obj["metadata"]["name"]: obj["metadata"]["resourceVersion"] for obj in self.objects[plural]} == versions
+            for plural, versions in watched.items()
+        )
+
+
+class Ledger:
+    """A transport that all writers of one new namespace share: it knows what was written, and so which lists are due.
+
+    A list that is only asked to be as new as the last write comes from the API server's memory; one that has to be the
+    newest waits about 0.1 s for etcd, and one that is not due costs nothing. Lists would else be most of a run.
+    """
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self._due: dict[str, int] = {}
+
+    async def send(self, request: Request) -> Response:
+        if request.method == "GET":
+            return await self._inner.send(request)
+        plural, version = resource_of(request.path)[0], 0
+        try:
+            response = await self._inner.send(request)
+            version = int(json.loads(response.body).get("metadata", {}).get("resourceVersion", 0))
+            return response
+        finally:
+            self.wrote(plural, version)
+
+    def stream(self, request: Request) -> contextlib.AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._inner.stream(request)
+
+    async def close(self) -> None:
+        """Not ours to close: the connections belong to the test."""
+
+    def wrote(self, plural: str, version: int) -> None:
+        """Something was written; 0 is for a version that is not known, as when the object is gone."""
+        known = self._due.get(plural, version)
+        self._due[plural] = max(known, version) if known and version else 0
+
+    def due(self, plural: str) -> ListOptions | None:
+        """How to list what was written since this was asked last; None when nothing was."""
+        version = self._due.pop(plural, None)
+        if version is None:
+            return None
+        return {"resource_version": str(version), "resource_version_match": "NotOlderThan"} if version else {}
+
+
+class Played:
+    """One namespace, new and empty, and who acts in it beside the JobSet controller."""
+
+    def __init__(self, ledger: Ledger, namespace: str) -> None:
+        self.namespace = namespace
+        self._ledger = ledger
+        self._client = Client(ledger)
+        self._objects: dict[str, list[Object]] = {kind.plural: [] for kind in KINDS}
+
+    async def look(self) -> Snapshot:
+        await asyncio.gather(*(self._list(kind) for kind in KINDS))
+        return Snapshot(dict(self._objects))
+
+    async def _list(self, kind: Resource) -> None:
+        options = self._ledger.due(kind.plural)
+        if options is not None:
+            page = await self._client.list(kind, namespace=self.namespace, limit=0, **options)
+            self._objects[kind.plural] = sorted(page.items or [], key=lambda obj: obj["metadata"]["name"])
+
+    def move(self, seen: Snapshot) -> Move | None:
+        """What the cluster would do next; None when only the user or the end of a pod can change anything."""
+        return self._collect(seen) or self._orphan(seen) or self._work(seen)
+
+    # The garbage collector
+
+    def _collect(self, seen: Snapshot) -> Move | None:
+        """Let go of what is in deletion: children first, a JobSet when none of them is left."""
+        owned = {ref["uid"] for kind in KINDS for obj in seen.of(kind) for ref in _owners(obj)}
+        for kind in reversed(KINDS):
+            for obj in seen.of(kind):
+                if "deletionTimestamp" in obj["metadata"] and obj["metadata"]["uid"] not in owned:
+                    return lambda kind=kind, obj=obj: self._release(kind, obj["metadata"]["name"])
+        return None
+
+    async def _release(self, kind: Resource, name: str) -> None:
+        with contextlib.suppress(NotFound):
+            await self.patch(kind, name, {"metadata": {"finalizers": None}})
+        self._ledger.wrote(kind.plural, 0)
+
+    def _orphan(self, seen: Snapshot) -> Move | None:
+        """Delete what an owner that is gone or going left behind."""
+        alive = {
+            obj["metadata"]["uid"]
+            for kind in KINDS
+            for obj in seen.of(kind)
+            if "foregroundDeletion" not in obj["metadata"].get("finalizers", ())
+        }
+        for kind in KINDS:
+            for obj in seen.of(kind):
+                left = [ref for ref in _owners(obj) if ref["uid"] not in alive]
+                if left and "deletionTimestamp" not in obj["metadata"]:
+                    return lambda kind=kind, obj=obj: self.delete(kind, obj["metadata"]["name"], "Background")
+        return None
+
+    # The Job controller
+
+    def _work(self, seen: Snapshot) -> Move | None:
+        for job in seen.of(JOBS):
+            status = _next_status(job)
+            if status is not None and "deletionTimestamp" not in job["metadata"]:
+                return lambda name=job["metadata"]["name"], status=status: self.patch(
+                    JOBS, name, {"status": status}, "status"
+                )
+        return None
+
+    # What steps are made of
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        return await self._client.create(resource, body, namespace=self.namespace)
+
+    async def patch(self, resource: Resource, name: str, body: Object, subresource: str = "") -> Object:
+        return await self._client.patch(resource, name, body, namespace=self.namespace, subresource=subresource)
+
+    async def delete(self, resource: Resource, name: str, propagation: str) -> None:
+        await self._client.delete(resource, name, namespace=self.namespace, propagation_policy=propagation)
+
+    async def clear(self) -> None:
+        """Leave nothing to whoever watches all namespaces later."""
+        for kind in KINDS:
+            for obj in (await self.look()).of(kind):
+                with contextlib.suppress(NotFound):
+                    await self.delete(kind, obj["metadata"]["name"], "Background")
+        while left := self._collect(await self.look()):
+            await left()
+
+
+def resource_of(path: str) -> tuple[str, str, str]:
+    """Plural, name and subresource in the path of a namespaced request; "" for what is not there."""
+    plural, _, rest = path.partition("/namespaces/")[2].partition("/")[2].partition("/")
+    name, _, subresource = rest.partition("/")
+    return plural, name, subresource
+
+
+def _owners(obj: Object) -> list[Object]:
+    return obj["metadata"].get("ownerReferences", [])
+
+
+def finished(job: Object) -> bool:
+    return any(_is(job, kind) for kind in ("Complete", "Failed"))
+
+
+def _is(job: Object, kind: str) -> bool:
+    found = [c["status"] for c in job.get("status", {}).get("conditions", []) if c["type"] == kind]
+    return found == ["True"]
+
+
+def _next_status(job: Object) -> Object | None:
+    """The next status that the Job controller would write; None when it is content."""
+    if finished(job):
+        return None
+    spec, status = job["spec"], job.get("status", {})
+    rest = [c for c in status.get("conditions", []) if c["type"] != "Suspended"]
+    halted = _is(job, "Suspended")
+    if spec.get("suspend"):
+        if halted:
+            return None
+        return {"active": 0, "ready": 0, "conditions": [*rest, condition("Suspended", "JobSuspended")]}
+    wanted, active, ready = spec.get("parallelism", 1), status.get("active", 0), status.get("ready", 0)
+    if halted or "startTime" not in status:
+        resumed = [{**condition("Suspended", "JobResumed"), "status": "False"}] if halted else []
+        return {"startTime": NOW, "active": wanted, "ready": 0, "conditions": [*rest, *resumed]}
+    if active != wanted:
+        return {"active": wanted, "ready": min(ready, wanted)}
+    return {"ready": active} if ready < active else None
+
+
+def condition(kind: str, reason: str, message: str = "") -> Object:
+    return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": NOW}
+
+
+def normalised(seen: Snapshot, namespace: str) -> dict[str, Any]:
+    """The objects by "kind/name", without what no two runs share: times, uids, versions, the namespace."""
+    names = {obj["metadata"]["uid"]: obj["metadata"]["name"] for kind in KINDS for obj in seen.of(kind)}
+    names |= {job_key(namespace, job["metadata"]["name"]): "key" for job in seen.of(JOBS)}
+    names[namespace] = "namespace"
+    text = json.dumps(seen.objects)
+    for found, name in names.items():
+        text = text.replace(found, f"<{name}>")
+    return {
+        f"{plural}/{obj['metadata']['name']}": _steady(obj)
+        for plural, objects in json.loads(text).items()
+        for obj in objects
+    }
+
+
+def _steady(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {key: _steady(part) for key, part in value.items() if key not in VOLATILE}
+        return {k: sorted(v, key=lambda c: c["type"]) if k == "conditions" else v for k, v in kept.items()}
+    return [_steady(part) for part in value] if isinstance(value, list) else value
+
+
+def differences(wanted: Any, found: Any, where: str = "") -> list[str]:
+    """Every place where two normalised ends differ, as readable lines."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return [
+            line
+            for key in sorted(wanted.keys() | found.keys())
+            for line in differences(wanted.get(key), found.get(key), f"{where}.{key}")
+        ]
+    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        pairs = enumerate(zip(wanted, found, strict=True))
+        return [line for n, pair in pairs for line in differences(*pair, f"{where}[{n}]")]
+    return [] if wanted == found else [f"{where}: {wanted!r} without a kill, {found!r} with it"]

@@ -4,7 +4,7 @@
 #
 #   build-steps.sh dependencies ROOT   the locked run-time dependencies, hashes verified   -> ROOT/opt/jobset
 #   build-steps.sh program ROOT        this project as a wheel, and the entry point        -> ROOT/opt/jobset, ROOT/manager
-#   build-steps.sh agent ROOT          the agent in one file for any Python 3.11 or newer  -> ROOT/agent.pyz
+#   build-steps.sh agent ROOT          the agent in one file for any Python 3.10 or newer  -> ROOT/agent.pyz
 #
 # Needs Python 3.11 or newer with venv (PYTHON names another one) and a package index. Extension modules are for one
 # Python: ROOT/manager names the one that was used, which is the first that everybody on the machine may run.

@@ -3,6 +3,7 @@
 # unprivileged user who can write nothing in it.
 #
 #   docker/rootfs.sh build DIR             fill DIR, which must be empty or absent
+#   docker/rootfs.sh agent DIR             the same for the in-place restart agent: DIR/agent.pyz
 #   docker/rootfs.sh run DIR -- FLAGS...   start DIR/manager with the Go manager's flags
 #
 # `run` gives up root where it is started by root (user and group 65532, no capabilities, no way to regain them) and stays
@@ -10,20 +11,33 @@
 # /tmp, as the pod can.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-usage="usage: docker/rootfs.sh build DIR | docker/rootfs.sh run DIR -- FLAGS..."
+usage="usage: docker/rootfs.sh build DIR | docker/rootfs.sh agent DIR | docker/rootfs.sh run DIR -- FLAGS..."
 user=65532
 
-build() {
-    local root=${1:?$usage}
+# Sets the caller's `root`.
+start_in() {
+    root=${1:?$usage}
     if [ -n "$(ls -A "$root" 2>/dev/null)" ]; then
         echo "rootfs.sh: $root is not empty; remove it or name another directory" >&2
         exit 1
     fi
     mkdir -p "$root"
     root=$(cd "$root" && pwd)
+}
+
+build() {
+    local root
+    start_in "$@"
     "$here/build-steps.sh" dependencies "$root"
     "$here/build-steps.sh" program "$root"
     echo "built $root: start it with docker/rootfs.sh run $root -- --help"
+}
+
+agent() {
+    local root
+    start_in "$@"
+    "$here/build-steps.sh" agent "$root"
+    echo "built $root: start it with python3 -IBS $root/agent.pyz --help"
 }
 
 run() {
@@ -47,6 +61,6 @@ run() {
 }
 
 case ${1:-} in
-build | run) "$@" ;;
+build | agent | run) "$@" ;;
 *) echo "$usage" >&2 && exit 2 ;;
 esac

@@ -189,7 +189,7 @@ def dockerfile():
 def test_dockerfile_runs_the_same_steps():
     steps = re.findall(r'^RUN \["docker/build-steps.sh", "(\w+)", "/rootfs"\]$', dockerfile(), re.MULTILINE)
     assert steps == re.findall(r'"\$here/build-steps.sh" (\w+) "\$root"', SCRIPT.read_text())
-    assert len(re.findall("^RUN", dockerfile(), re.MULTILINE)) == len(steps) == 2
+    assert len(re.findall("^RUN", dockerfile(), re.MULTILINE)) == len(steps) == 3
 
 
 def test_image_is_unprivileged_and_starts_the_manager():
@@ -203,6 +203,7 @@ def test_the_builder_gets_every_room_and_little_else():
     assert shown[0] == "*"
     assert {line.removeprefix("!") for line in shown if line.startswith("!")} == {
         *PACKAGES,
+        "agent",
         "docker/build-steps.sh",
         "pyproject.toml",
         "README.md",

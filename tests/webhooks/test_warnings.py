@@ -56,7 +56,7 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
     ),
     "nothing to run": (
         jobset(rjob("a", replicas=0)),
-        ["spec.replicatedJobs: the set never completes: no target has replicas"],
+        ["spec.replicatedJobs: no Job is asked for: the set completes at once"],
     ),
     "a Job without pods": (
         jobset(rjob("a", parallelism=0), rjob("b")),

@@ -46,6 +46,14 @@ SUCCESS_NEVER = Rule(
     source="behaviour 5.9",
     severity=Severity.WARNING,
 )
+NO_JOBS = Rule(
+    id="no-jobs",
+    type=ErrorType.INVALID,
+    message="no Job is asked for: the set completes at once",
+    fix="raise replicas",
+    source="behaviour 7.1 item 8",
+    severity=Severity.WARNING,
+)
 RESTART_JOB_GATE = Rule(
     id="restart-job-gate",
     type=ErrorType.FORBIDDEN,
@@ -154,10 +162,12 @@ def success_can_come(subject: Subject) -> Iterator[FieldError]:
     names = policy.target_replicated_jobs if policy else ()
     if any(name not in subject.by_name for name in names):
         return
+    if not any(entry.rjob.replicas for entry in subject.entries):
+        yield NO_JOBS.at(SPEC.at("replicatedJobs"))
+        return
     counted = [entry for entry in subject.targets(names) if entry.rjob.replicas]
     if not counted:
-        path = SUCCESS if names else SPEC.at("replicatedJobs")
-        yield SUCCESS_NEVER.at(path, why="no target has replicas", way_out="raise them")
+        yield SUCCESS_NEVER.at(SUCCESS, why="no target has replicas", way_out="raise them")
         return
     idle = [entry for entry in counted if entry.job.never_completes]
     needs_all = policy is None or policy.operator == "All"

@@ -11,11 +11,12 @@ import json
 import random
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from agent import decision
 from agent.settings import Settings
 
 ANNOTATION = "jobset.sigs.k8s.io/in-place-restart-attempt"
@@ -36,6 +37,9 @@ _HINTS = {
     403: _RIGHTS,
     404: "is JobSet installed in this cluster, and does the pod still exist?",
 }
+
+# Every key that is read of a list, of a watch event, and of the JobSet in it.
+_READ = {"metadata", "resourceVersion", "items", "type", "object", "message"} | decision.READ
 
 JSON = dict[str, Any]
 
@@ -148,10 +152,15 @@ class Api:
 
 
 def _decode(data: bytes) -> JSON:
+    """What is read of an answer. The rest, nearly all of a large JobSet, is dropped while it is being parsed."""
     if len(data) > LONGEST_ANSWER:
         raise Trouble(f"an answer is longer than {LONGEST_ANSWER >> 20} MiB")
-    value: JSON = json.loads(data)
+    value: JSON = json.loads(data, object_pairs_hook=_kept)
     return value
+
+
+def _kept(pairs: Sequence[tuple[str, Any]]) -> JSON:
+    return {key: value for key, value in pairs if key in _READ}
 
 
 def _refusal(answer: HTTPResponse) -> Trouble:

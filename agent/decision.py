@@ -10,6 +10,11 @@ import enum
 from typing import Any, NamedTuple
 
 DISABLE = "jobset.sigs.k8s.io/disable-in-place-restart"
+PREVIOUS = "previousInPlaceRestartAttempt"
+CURRENT = "currentInPlaceRestartAttempt"
+
+READ = {"metadata", "annotations", DISABLE, "spec", "failurePolicy", "restartStrategy", "status", PREVIOUS, CURRENT}
+"""The keys of a JobSet that a decision needs, at whatever depth."""
 
 
 class Action(enum.Enum):
@@ -35,7 +40,7 @@ class Own(NamedTuple):
 
 def next_attempt(jobset: dict[str, Any]) -> int:
     """The attempt that a pod reports that starts now."""
-    current = _status(jobset, "currentInPlaceRestartAttempt")
+    current = _status(jobset, CURRENT)
     return 0 if current is None else current + 1
 
 
@@ -47,10 +52,10 @@ def decide(jobset: dict[str, Any] | None, own: Own) -> Action:
         return Action.WAIT if own.lifted else Action.LIFT
     if own.attempt is None or not own.reported:
         return Action.REPORT
-    previous = _status(jobset, "previousInPlaceRestartAttempt")
+    previous = _status(jobset, PREVIOUS)
     if previous is not None and own.attempt <= previous:
         return Action.RESTART
-    if not own.lifted and own.attempt == _status(jobset, "currentInPlaceRestartAttempt"):
+    if not own.lifted and own.attempt == _status(jobset, CURRENT):
         return Action.LIFT
     return Action.WAIT
 

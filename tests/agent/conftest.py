@@ -59,10 +59,16 @@ class Stage:
         body = agents.example()[3]
         body["metadata"] = {"name": "js", "annotations": annotations or {}}
         body["spec"]["failurePolicy"]["restartStrategy"] = strategy
-        code, answer = request(self.cluster, "POST", self._jobsets, body)
-        assert code == 201, answer
+        self.create(body)
         if status:
             self.attempts(**status)
+
+    def create(self, body):
+        code, answer = request(self.cluster, "POST", self._jobsets, body)
+        assert code == 201, answer
+
+    def get(self):
+        return request(self.cluster, "GET", f"{self._jobsets}/js")[1]
 
     def attempts(self, **status):
         names = {"previous": "previousInPlaceRestartAttempt", "current": "currentInPlaceRestartAttempt"}

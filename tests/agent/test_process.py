@@ -68,6 +68,24 @@ class TestEconomy:
         assert min(times) < START_SECONDS
         assert rss < MEMORY_MIB
 
+    def test_a_set_near_the_size_limit_does_not_make_it_large(self, stage, capsys):
+        """Half a megabyte of manifest, and as much again in what the API server notes about its fields."""
+        body = agents.example()[3]
+        body["metadata"] = {"name": "js"}
+        pod = body["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        pod["containers"][0]["env"] += [{"name": f"VARIABLE_{n}", "value": "x" * 50} for n in range(5000)]
+        stage.create(body)
+        agent = stage.agent(ENDLESS)
+        agent.wait_log("reported attempt 0")
+        for number in range(3):
+            stage.annotate(state=str(number))
+        stage.attempts(current=0)
+        worker_pid(stage)
+        rss = agent.rss_kib() / 1024
+        with capsys.disabled():
+            sys.stdout.write(f"\nagent of a set of {len(json.dumps(stage.get())) >> 10} KiB: VmRSS {rss:.1f} MiB\n")
+        assert rss < MEMORY_MIB
+
 
 class TestMainContainer:
     def test_one_attempt_from_report_to_end(self, stage):

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
+from collections import Counter
 
 import pytest
 
+from devcluster import audit
 from tests.support import agents
 from tests.support.cluster import finish_pod, kubectl, request, wait_for
 from tests.support.jobs import group, manifest
@@ -164,13 +168,16 @@ def uids(objects):
     return {item["metadata"]["uid"] for item in objects}
 
 
-def test_one_killed_worker_restarts_all_in_place(sets, kubelet):
+def test_one_killed_worker_restarts_all_in_place(sets, kubelet, capsys):
     sets.apply(jobset(max_restarts=3))
     first = running(kubelet, attempt=0)
     jobs, pods = uids(sets.jobs()), uids(sets.pods())
     victim = next(iter(kubelet.containers.values()))
+    killed = time.monotonic()
     victim.kill_worker()
     second = running(kubelet, attempt=1, but=first.values())
+    with capsys.disabled():
+        sys.stdout.write(f"\nin-place restart of 4 workers: {time.monotonic() - killed:.1f} s\n")
     assert attempts(sets) == (0, 1)
     assert not any(agents.alive(pid) for pid in first.values()), "nobody works on with an old attempt"
     assert {c.name: c.codes for c in kubelet.containers.values()} == {
@@ -182,6 +189,20 @@ def test_one_killed_worker_restarts_all_in_place(sets, kubelet):
     assert (status["restarts"], status.get("terminalState")) == (0, None)
     restarts = [pod["status"]["containerStatuses"][0]["restartCount"] for pod in sets.pods()]
     assert restarts == [1, 1, 1, 1]
+
+
+def test_a_restart_takes_two_status_writes_and_three_requests_of_each_agent(sets, kubelet, gated):
+    sets.apply(jobset(max_restarts=3))
+    first = running(kubelet, attempt=0)
+    kubelet.until(lambda: sets.counts()["ready"] == 2, "counters that have settled")
+    start = audit.size(sets.cluster.audit_log)
+    next(iter(kubelet.containers.values())).kill_worker()
+    running(kubelet, attempt=1, but=first.values())
+    assert gated.calls(start, namespace=sets.namespace) == {("patch", "jobsets/status", 200): 2}
+    account = f"system:serviceaccount:{sets.namespace}:{agents.ACCOUNT}"
+    asked = Counter((c.verb, c.resource) for c in audit.calls(sets.cluster.audit_log, start) if c.user == account)
+    # The watches of the old attempt end here, those of the new one are still open.
+    assert asked == {("list", "jobsets"): 4, ("patch", "pods"): 4, ("watch", "jobsets"): 4}
 
 
 def test_two_at_once_are_one_restart_and_one_too_many_fails_the_set(sets, kubelet):

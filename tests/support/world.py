@@ -240,7 +240,7 @@ class World:
                 self.jobs[name]["metadata"]["deletionTimestamp"] = self.now
             case PatchJob(name, uid, patch):
                 assert self.jobs[name]["metadata"]["uid"] == uid, f"{name} is another Job by now"
-                self._patch(self.jobs[name], _merge_patch(self.jobs[name], patch) if action.resources else patch)
+                self._patch(self.jobs[name], plain_patch(self.jobs[name], patch) if action.resources else patch)
             case CreateService():
                 assert self.service is None, "the Service is created twice"
                 self.service = msgspec.convert(action.body, Service)
@@ -273,7 +273,7 @@ class World:
         self.js = msgspec.structs.replace(self.js, status=new)
 
 
-def _merge_patch(job: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+def plain_patch(job: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     """The strategic merge patch of resources as a plain one: what `$patch: replace` and containers by name mean."""
     out: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(patch))
     spec = out["spec"]["template"]["spec"]

@@ -1,0 +1,333 @@
+"""Judges every write of the JobSet controller against what has really happened: the invariants of the reconcile loop.
+
+The model API server (`tests.support.stale`) tells the ledger of every change of an object, and of every write of the
+controller before it is stored; a write that must never happen is an AssertionError. What the controller could know when
+it planned is given by `begin`. Must not change anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from api import keys
+from api.batch import Job
+from api.features import FeatureGates
+from api.indexes import parse_indexes
+from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
+from controllers.jobset.buckets import integer
+from controllers.jobset.counters import job_ready
+
+KNOWN = {
+    keys.COMPLETED,
+    keys.FAILED,
+    keys.SUSPENDED,
+    keys.RESTARTING,
+    keys.STARTUP_IN_PROGRESS,
+    keys.STARTUP_COMPLETED,
+}
+HISTORY = 10
+MANY = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which run of which Job: `own` is its own restart counter, 0 without the gate."""
+
+    owner: str
+    replicated_job: str
+    index: int
+    attempt: int
+    own: int
+
+
+@dataclass(slots=True)
+class View:
+    """What the process knew when it planned."""
+
+    jobset: JobSet
+    jobs: dict[str, Job]
+    saw_complete: set[str]
+    writes: int = 0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What has happened so far to all JobSets of the name."""
+
+    gates: FeatureGates
+    create_suspended: bool
+    spec_of: Callable[[], JobSet | None] = lambda: None
+    view: View | None = None
+    places: dict[str, Place] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
+    completed: dict[Place, str] = field(default_factory=dict)
+    smallest: dict[tuple[str, str], int] = field(default_factory=dict)
+    current: dict[str, Job] = field(default_factory=dict)
+    reached: set[tuple[str, str, int, str]] = field(default_factory=set)
+    ended: dict[str, str] = field(default_factory=dict)
+
+    # What happens, whoever did it
+
+    def changed(self, plural: str, obj: Any) -> None:
+        if plural == "jobsets":
+            self._spec_changed(obj)
+        elif plural == "jobs":
+            self._job_changed(obj)
+
+    def _spec_changed(self, js: JobSet) -> None:
+        uid = js.metadata.uid
+        for rjob in js.spec.replicated_jobs:
+            key = uid, rjob.name
+            if rjob.replicas < self.smallest.get(key, MANY):
+                self.smallest[key] = rjob.replicas
+                for job in self.current.values():
+                    self._note_reached(self.places[job.metadata.uid])
+        if js.status.terminal_state:
+            assert self.ended.setdefault(uid, js.status.terminal_state) == js.status.terminal_state
+
+    def _job_changed(self, job: Job) -> None:
+        """A Job keeps the place that it was created in, whatever becomes of its labels."""
+        place = self.places.get(job.metadata.uid)
+        if place is None:
+            return
+        outcome = job.finished
+        if outcome == "Failed":
+            self.failed.add(job.metadata.uid)
+        elif outcome == "Complete":
+            self.completed[place] = job.metadata.uid
+        self.current[job.metadata.name] = job
+        self._note_reached(place)
+
+    def _note_reached(self, place: Place) -> None:
+        """Remember that all Jobs of a ReplicatedJob were ready or done at once, for as many as it ever had least."""
+        ready = complete = 0
+        for job in self.current.values():
+            at = self.places[job.metadata.uid]
+            if (at.owner, at.replicated_job, at.attempt) == (place.owner, place.replicated_job, place.attempt):
+                done = at in self.completed
+                complete += done
+                ready += done or job.finished is not None or job_ready(job)
+        least = self.smallest.get((place.owner, place.replicated_job), MANY)
+        key = place.owner, place.replicated_job, place.attempt
+        if ready >= least:
+            self.reached.add((*key, "Ready"))
+        if complete >= least:
+            self.reached.add((*key, "Complete"))
+
+    # What the controller writes
+
+    def begin(self, view: View) -> None:
+        self.view = view
+
+    def _of(self, js_uid: str) -> View:
+        assert self.view is not None, "a write outside of a reconcile"
+        self.view.writes += 1
+        assert self.view.jobset.metadata.uid == js_uid, "an object of another JobSet is touched"
+        return self.view
+
+    def job_created(self, job: Job) -> None:
+        owner = job.metadata.controller()
+        assert owner is not None
+        view = self._of(owner.uid)
+        js, place = view.jobset, self.place_of(job)
+        name = job.metadata.name
+        assert name == f"{js.metadata.name}-{place.replicated_job}-{place.index}", f"{name} is at {place}"
+        assert not js.status.terminal_state, f"{name} is created after the end"
+        assert self.create_suspended or not js.suspended, f"{name} is created although the set is suspended"
+        assert job.spec.suspend == js.suspended, f"{name} is created with suspend={job.spec.suspend}"
+        own = _own(js.status, place) if self.gates["RestartJob"] else 0
+        assert (place.attempt, place.own) == (js.status.restarts, own), f"{name} is created as {place}"
+        self._not_run_again(view, place)
+        self._order_is_kept(js, place)
+        policy = js.spec.failure_policy
+        if policy and policy.restart_strategy == "BlockingRecreate":
+            old = [j for j in view.jobs.values() if self._owned(j, owner.uid) and self._is_previous(js, j)]
+            assert not old, f"{name} is created while {old[0].metadata.name} of an earlier attempt is there"
+        self.places[job.metadata.uid] = place
+
+    def _not_run_again(self, view: View, place: Place) -> None:
+        of = _entry(view.jobset.status, place.replicated_job)
+        if of is not None and place.attempt == view.jobset.status.restarts:
+            done = parse_indexes(of.completed_indexes, MANY)
+            assert place.index not in done, f"{place} is created although the status remembers that it completed"
+        uid = self.completed.get(place)
+        forgotten = self.smallest[place.owner, place.replicated_job] <= place.index
+        assert uid not in view.saw_complete or forgotten, f"{place} is created although it was seen to complete"
+
+    def _order_is_kept(self, js: JobSet, place: Place) -> None:
+        """Whatever this stage waits for was reached in this attempt."""
+        if js.suspended:
+            return
+        stages = js.spec.replicated_jobs
+        names = [r.name for r in stages]
+        here = stages[names.index(place.replicated_job)]
+        waits = [(d.name, d.status) for d in here.depends_on or ()]
+        if js.spec.startup_policy and js.spec.startup_policy.startup_policy_order == "InOrder":
+            waits += [(name, "Ready") for name in names[: names.index(place.replicated_job)]]
+        for name, status in waits:
+            was = (place.owner, name, place.attempt, status) in self.reached
+            assert was or not self.smallest[place.owner, name], f"{place} is created before {name} is {status}"
+
+    def _is_previous(self, js: JobSet, job: Job) -> bool:
+        attempt = integer(job.metadata.labels.get(keys.RESTART_ATTEMPT))
+        return attempt is not None and attempt < js.status.restarts
+
+    @staticmethod
+    def _owned(job: Job, uid: str) -> bool:
+        owner = job.metadata.controller()
+        return owner is not None and owner.uid == uid
+
+    def job_deleted(self, job: Job) -> None:
+        """The set has ended, or the Job is of an earlier attempt by now, or its index is too high."""
+        owner = job.metadata.controller()
+        name = job.metadata.name
+        assert owner is not None and owner.kind == keys.KIND, f"{name} of somebody else is deleted"  # noqa: PT018 -- one thing
+        view = self._of(owner.uid)
+        js = self.spec_of()
+        if js is None or js.metadata.uid != owner.uid:
+            return
+        place = self.places.get(job.metadata.uid)
+        if place is None:
+            attempt = integer(job.metadata.labels.get(keys.RESTART_ATTEMPT))
+            old = attempt is not None and attempt < js.status.restarts
+            assert js.status.terminal_state or old, f"{name}, which no plan made, is deleted"
+            return
+        high = self.gates["ElasticJobSet"] and place.index >= self.smallest[place.owner, place.replicated_job]
+        old = place.attempt < js.status.restarts or place.own < _own(js.status, place)
+        assert js.status.terminal_state or old or high, f"{name} of the current attempt is deleted"
+        assert view.jobs.get(name) is not None
+
+    def job_patched(self, old: Job, new: Job) -> None:
+        owner = old.metadata.controller()
+        name = old.metadata.name
+        assert owner is not None and owner.kind == keys.KIND, f"{name} of somebody else is patched"  # noqa: PT018 -- one thing
+        view = self._of(owner.uid)
+        assert old.metadata.uid in self.places, f"{name}, which no plan made, is patched"
+        if old.spec.suspend != new.spec.suspend:
+            assert new.spec.suspend == view.jobset.suspended, f"{name} is patched to suspend={new.spec.suspend}"
+        place = self.places[old.metadata.uid]
+        if old.spec.suspend and not new.spec.suspend:
+            self._order_is_kept(view.jobset, place)
+
+    def jobset_deleted(self, js: JobSet, now: datetime) -> None:
+        view = self._of(js.metadata.uid)
+        ttl = view.jobset.spec.ttl_seconds_after_finished
+        ends = [c for c in js.status.conditions if c.type in {keys.COMPLETED, keys.FAILED} and c.status == "True"]
+        assert ends, "a JobSet that has not finished is deleted"
+        assert ttl is not None, "a JobSet without a time to live is deleted"
+        age = (now - datetime.fromisoformat(ends[0].last_transition_time)).total_seconds()
+        assert age >= ttl, f"a JobSet is deleted after {age} of {ttl} s"
+
+    def status_written(self, js: JobSet, new: JobSetStatus) -> None:
+        """`js` is what is stored: the write is conditional on it."""
+        self._of(js.metadata.uid)
+        old = js.status
+        restarted = new.restarts - old.restarts
+        assert restarted in {0, 1}, "restarts jump"
+        counted = new.restarts_count_towards_max - old.restarts_count_towards_max
+        assert counted in {0, restarted}, "restartsCountTowardsMax does not fit restarts"
+        assert new.restarts >= new.restarts_count_towards_max
+        self._terminal(old, new)
+        assert len(new.attempt_history) <= HISTORY, "the history is too long"
+        before = -1 if old.execution_attempts is None else old.execution_attempts
+        after = -1 if new.execution_attempts is None else new.execution_attempts
+        assert before <= after <= before + 1 + restarted, f"executionAttempts goes from {before} to {after}"
+        assert not restarted or after > before, "a restart is no execution attempt"
+        names = [of.name for of in new.replicated_jobs_status]
+        assert len(names) == len(set(names)), "an entry is there twice"
+        culprits = self._restarts_of_jobs(js, new)
+        if restarted:
+            assert self.failed_in(js) - culprits, "a restart without a failure that was not counted yet"
+        else:
+            self._completed_stays(js, new)
+
+    def _terminal(self, old: JobSetStatus, new: JobSetStatus) -> None:
+        assert not old.terminal_state or new.terminal_state == old.terminal_state, "a terminal state is left"
+        if old.terminal_state:
+            assert (new.restarts, new.execution_attempts) == (old.restarts, old.execution_attempts)
+        types = [c.type for c in new.conditions]
+        assert len(types) == len(set(types)), "a condition is there twice"
+        assert set(types) <= KNOWN, f"unknown conditions {set(types) - KNOWN}"
+        ends = [c for c in new.conditions if c.type in {keys.COMPLETED, keys.FAILED}]
+        assert all(c.status == "True" for c in ends), "an end that is not true"
+        assert [c.type for c in ends] == ([new.terminal_state] if new.terminal_state else []), "the end is not one"
+        startup = {c.type for c in new.conditions if c.status == "True"}
+        assert not {keys.STARTUP_IN_PROGRESS, keys.STARTUP_COMPLETED} <= startup
+
+    def _restarts_of_jobs(self, js: JobSet, new: JobSetStatus) -> set[str]:
+        """Counters of single Jobs go up by one, each for a failure of its own. Gives the Jobs that were counted."""
+        counted: set[str] = set()
+        for of in new.replicated_jobs_status:
+            before = _entry(js.status, of.name)
+            totals = (before.job_restarts if before else (), before.job_restarts_count_towards_max if before else ())
+            for old, now in zip(totals, (of.job_restarts, of.job_restarts_count_towards_max), strict=True):
+                for index in range(max(len(old), len(now))):
+                    step = _at(now, index) - _at(old, index)
+                    assert step in {0, 1}, f"restarts of {of.name} {index} change by {step}"
+            for index in range(len(of.job_restarts)):
+                if _at(of.job_restarts, index) > _at(totals[0], index):
+                    own = {u for u in self.failed_in(js) if self._at(u) == (of.name, index)}
+                    assert own, f"{of.name} {index} restarts without a failure that was not counted yet"
+                    counted |= own
+        return counted
+
+    def _at(self, uid: str) -> tuple[str, int]:
+        return self.places[uid].replicated_job, self.places[uid].index
+
+    def failed_in(self, js: JobSet) -> set[str]:
+        """Failed Jobs of the current attempt that nothing was counted for."""
+        return {
+            uid
+            for uid in self.failed
+            if (at := self.places[uid]).owner == js.metadata.uid
+            and at.attempt == js.status.restarts
+            and at.own >= _own(js.status, at)
+        }
+
+    def _completed_stays(self, js: JobSet, new: JobSetStatus) -> None:
+        """What completed stays so for the attempt, and nothing else is said to have."""
+        for rjob in js.spec.replicated_jobs:
+            before, after = _entry(js.status, rjob.name), _entry(new, rjob.name)
+            if after is None:
+                assert before is None, f"the entry of {rjob.name} is gone"
+                continue
+            was = parse_indexes(before.completed_indexes, rjob.replicas) if before else frozenset()
+            now = parse_indexes(after.completed_indexes, MANY)
+            assert was <= now, f"{rjob.name} forgets that {sorted(was - now)} completed"
+            truth = {
+                at.index
+                for at in self.completed
+                if (at.owner, at.replicated_job, at.attempt) == (js.metadata.uid, rjob.name, new.restarts)
+            }
+            assert now <= truth, f"{rjob.name} says that {sorted(now - truth)} completed"
+            assert after.succeeded == len(now), f"{rjob.name} counts {after.succeeded} and names {sorted(now)}"
+            if before is not None and before.started and not js.suspended:
+                assert after.started, f"{rjob.name} has not started any more"
+
+    def place_of(self, job: Job) -> Place:
+        """The place that the labels of a new Job give it."""
+        owner, labels = job.metadata.controller(), job.metadata.labels
+        assert owner is not None
+        return Place(
+            owner.uid,
+            labels[keys.REPLICATED_JOB_NAME],
+            int(labels[keys.JOB_INDEX]),
+            int(labels[keys.RESTART_ATTEMPT]),
+            int(labels.get(keys.JOB_RESTART_ATTEMPT, "0")),
+        )
+
+
+def _entry(status: JobSetStatus, name: str) -> ReplicatedJobStatus | None:
+    return next((of for of in status.replicated_jobs_status if of.name == name), None)
+
+
+def _own(status: JobSetStatus, place: Place) -> int:
+    of = _entry(status, place.replicated_job)
+    return _at(of.job_restarts, place.index) if of else 0
+
+
+def _at(values: tuple[int, ...], index: int) -> int:
+    return values[index] if index < len(values) else 0

@@ -1,0 +1,226 @@
+"""One process of the JobSet controller over `tests.support.stale`: real caches, queue handlers, planner and executor.
+
+Each watch is a place in the log of its kind, and moves on only when it is told to, so that every cache may be behind the
+others and behind the server. What the process itself wrote is laid over its caches by the real store. A fault is planned
+for the n-th write of a reconcile. Must not judge what is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from api.features import FeatureGates
+from controllers.jobset import controller
+from controllers.jobset.controller import BY_OWNER, JobSetReconciler, Watches
+from controllers.jobset.execute import PartialFailure
+from kube.client import PatchType
+from kube.controller import Request, is_terminal
+from kube.errors import Call, KubeError, ServerError, Status, TransportError
+from kube.informer import Informer
+from kube.watcher import Apply, Delete, Init, InitDone, Progress
+from tests.support.ledger import View
+from tests.support.stale import Server
+
+REQUEST = Request("ns", "js")
+FIRST_BACK_OFF = 1.0
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens at the write of that number, from 0: see `Client.write`."""
+
+    kind: str
+    number: int
+
+
+NONE = Fault("none", -1)
+
+
+class Clockwork(asyncio.SelectorEventLoop):
+    """A loop whose time is that of the model. Nothing here waits for a timer."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self._model_clock = clock
+
+    def time(self) -> float:
+        return self._model_clock()
+
+
+class Client:
+    """The verbs that the controller uses, on the model."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.fault = NONE
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.writes = 0
+        self.dead = False
+
+    def write(self, act: Callable[[], Any]) -> Any:
+        """Do it, and what the fault says: refuse it, lose the answer, end the process before or after, or let the
+        world go on before it."""
+        if self.dead:
+            raise Crash
+        number, self.writes = self.writes, self.writes + 1
+        kind = self.fault.kind if number == self.fault.number else "none"
+        if kind == "meanwhile":
+            self.meanwhile()
+        if kind == "crash before":
+            self.dead = True
+            raise Crash
+        if kind == "refuse":
+            raise ServerError(500, Status(kind="Status", message="no"), call=Call("create", "/model"))
+        done = act()
+        if kind == "crash after":
+            self.dead = True
+            raise Crash
+        if kind == "lose answer":
+            raise TransportError("the connection broke")
+        return done
+
+    async def create(self, resource: Any, body: Any, **_: Any) -> Any:
+        return self.write(lambda: self.server.create(resource.plural, body))
+
+    async def get(self, resource: Any, name: str, **_: Any) -> Any:
+        return self.server.get(resource.plural, name)
+
+    async def delete(self, resource: Any, name: str, *, uid: str = "", **_: Any) -> Any:
+        return self.write(lambda: self.server.delete(resource.plural, name, uid))
+
+    async def patch(self, resource: Any, name: str, patch: Any, *, subresource: str = "", **options: Any) -> Any:
+        if resource.plural == "jobsets":
+            return self.write(lambda: self.server.patch_status(name, patch))
+        strategic = options.get("patch_type") is PatchType.STRATEGIC
+        return self.write(lambda: self.server.patch_job(name, patch, status=bool(subresource), strategic=strategic))
+
+    async def list_page(self, _resource: Any, page: Any, **_: Any) -> Any:
+        return page()
+
+
+class Requests(set):
+    """Stands for the work queue: what would be reconciled."""
+
+    def add(self, request: Request, _priority: int = 0) -> None:
+        super().add(request)
+
+
+class Replica:
+    """A process from its start to its crash. `behind`: how many events its first lists lack, by kind."""
+
+    def __init__(
+        self,
+        server: Server,
+        loop: asyncio.AbstractEventLoop,
+        gates: FeatureGates,
+        *,
+        create_suspended: bool,
+        behind: dict[str, int] | None = None,
+    ) -> None:
+        self.server = server
+        self.client = Client(server)
+        self.loop = loop
+        self.watches = Watches(self.client, gates)
+        self.informers: dict[str, Informer] = {
+            "jobsets": self.watches.jobsets,
+            "jobs": self.watches.jobs,
+            "services": self.watches.services,
+            "persistentvolumeclaims": self.watches.claims,
+        }
+        self.places = dict.fromkeys(self.informers, 0)
+        self.due: float | None = None
+        self.queue = Requests()
+        self.saw_complete: set[str] = set()
+        self.reconciler = JobSetReconciler(
+            self.client, self.watches.caches(), gates, self, self, create_suspended=create_suspended
+        )
+        self.reconciler.watch_departures(self.watches.jobs)
+        for kind in self.informers:
+            self.relist(kind, (behind or {}).get(kind, 0))
+        self.watches.feed(self.queue)
+
+    # Events and milestones are not looked at here.
+
+    def record(self, *_: Any) -> None: ...
+
+    def created(self, _seconds: float) -> None: ...
+
+    def ready(self, _seconds: float) -> None: ...
+
+    def restarted(self, _seconds: float) -> None: ...
+
+    # Watches
+
+    def deliver(self, kind: str, most: int = 1_000_000, *, twice: bool = False) -> None:
+        """The next events of one kind; `twice`: the last one comes again, as after a broken watch."""
+        log, receive = self.server.tables[kind].log, self.informers[kind]._receive
+        for entry in log[self.places[kind] : self.places[kind] + most]:
+            event = Delete(entry.obj) if entry.deleted else Apply(entry.obj)
+            receive(event)
+            if twice:
+                receive(event)
+            self._note(kind, entry.obj)
+            self.places[kind] += 1
+        if self.places[kind] == len(log):
+            receive(Progress(self.server.version))
+
+    def catch_up(self) -> None:
+        for kind in self.informers:
+            self.deliver(kind)
+
+    def relist(self, kind: str, behind: int = 0) -> None:
+        """List anew. Events since the last place are never seen, only what they led to.
+
+        A server that is itself behind may answer with a state that is older than what was seen.
+        """
+        table, receive = self.server.tables[kind], self.informers[kind]._receive
+        place = max(0, len(table.log) - behind)
+        if place < self.places[kind]:
+            self.saw_complete.clear()
+        receive(Init())
+        for obj in table.at(place).values():
+            receive(Apply(obj))
+            self._note(kind, obj)
+        current = place == len(table.log)
+        receive(InitDone(self.server.version if current else table.log[place - 1].version if place else 0))
+        self.places[kind] = place
+
+    def _note(self, kind: str, obj: Any) -> None:
+        if kind == "jobs" and obj.finished == "Complete":
+            self.saw_complete.add(obj.metadata.uid)
+
+    # The loop
+
+    def reconcile(self, fault: Fault = NONE, meanwhile: Callable[[], None] = lambda: None) -> int:
+        """Plan on the caches and carry it out; how many writes that took. Raises `Crash`."""
+        self.queue.discard(REQUEST)
+        js = self.watches.jobsets.store.get("ns", "js")
+        if js is not None:
+            jobs = {job.metadata.name: job for job in self.watches.jobs.store.by_index(BY_OWNER, js.metadata.uid)}
+            self.server.ledger.begin(View(js, jobs, self.saw_complete))
+        self.client.fault, self.client.meanwhile, self.client.writes = fault, meanwhile, 0
+        self.due = None
+        try:
+            wait = self.loop.run_until_complete(self._reconcile())
+        except (KubeError, TimeoutError, PartialFailure) as error:
+            wait = None if is_terminal(error) else FIRST_BACK_OFF
+        if wait is not None:
+            self.due = self.server.seconds + wait
+        return self.client.writes
+
+    async def _reconcile(self) -> float | None:
+        with mock.patch.object(controller, "now", return_value=self.server.now):
+            try:
+                return (await self.reconciler.reconcile(REQUEST)).requeue_after
+            except BaseExceptionGroup as group:
+                if group.split(Crash)[0] is not None:
+                    raise Crash from group
+                raise

@@ -37,7 +37,6 @@ def start(shell: str, command: str) -> int:
         [shell, "-c", command],
         os.environ,
         setpgroup=0,
-        setsigmask=[],
         setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores these
     )
 

@@ -25,8 +25,8 @@ from api.pod import Pod
 from controllers.jobset.buckets import integer
 from controllers.jobset.draft import Draft
 
-_LONGEST = 64
-"""Digits that are read as a number; an annotation may be 256 KiB long."""
+_QUOTED = 64
+"""Characters of an annotation that are quoted; it may be 256 KiB long."""
 
 
 def apply(js: JobSet, pods: Sequence[Pod], job_uids: frozenset[str], draft: Draft) -> None:
@@ -72,13 +72,13 @@ def _reported(pods: Sequence[Pod], draft: Draft) -> list[tuple[Pod, int]]:
         text = pod.metadata.annotations.in_place_restart_attempt
         if text is None or pod.status.phase == "Failed" or pod.metadata.deletion_timestamp is not None:
             continue
-        attempt = integer(text) if len(text) <= _LONGEST else None
+        attempt = integer(text)
         if attempt is not None and 0 <= attempt <= keys.MAX_INT32:
             reported.append((pod, attempt))
         else:
             draft.warn(
                 "InvalidInPlaceRestartAttempt",
-                f"pod {pod.metadata.name}: invalid value {text[:_LONGEST]!r} for annotation"
+                f"pod {pod.metadata.name}: invalid value {text[:_QUOTED]!r} for annotation"
                 f" {keys.IN_PLACE_RESTART_ATTEMPT}, must be a non-negative 32-bit integer. All pods wait for this one:"
                 " delete it, or restart its agent, which writes the annotation anew.",
             )

@@ -20,9 +20,9 @@ from kube.client import Client
 from kube.config import load
 from kube.resources import Resource
 from kube.transport import HttpTransport
-from tests.support.crash import Path, Record, Site, run
+from tests.support.crash import Path, Record, Site, When, run
 from tests.support.crash_paths import PATHS
-from tests.support.played import differences
+from tests.support.played import differences, summary
 
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 AT_ONCE = 8
@@ -83,13 +83,16 @@ def faults(clean: Record, found: Record) -> list[str]:
     return wrong
 
 
-async def try_all(cluster: Cluster, path: Path, *, way: bool, away: bool) -> tuple[int, int, dict[str, list[str]]]:
+async def try_all(
+    cluster: Cluster, path: Path, moments: tuple[When, ...], *, way: bool = True, away: bool = False
+) -> tuple[int, int, dict[str, list[str]]]:
     """Sites tried, sites found, and what went wrong by site."""
     wrong: dict[str, list[str]] = {}
     tried = 0
     async with connected(cluster) as transport:
         clean = await in_new_namespace(transport, path)
-        sites = clean.sites(way=way)
+        assert summary(clean.end) == path.ends, "without a kill"
+        sites = clean.sites(moments, way=way)
         slots = asyncio.Semaphore(AT_ONCE)
 
         async def attempt(site: Site) -> None:
@@ -110,7 +113,8 @@ async def try_all(cluster: Cluster, path: Path, *, way: bool, away: bool) -> tup
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
 async def test_a_kill_at_any_write_changes_nothing_about_the_end(jobset_api: Cluster, tally: Tally, path: Path):
     """The way to the first step of a path is a path of its own, which has no steps."""
-    tried, found, wrong = tally[path.name] = await try_all(jobset_api, path, way=False, away=False)
+    moments = When.BEFORE, When.AFTER
+    tried, found, wrong = tally[path.name] = await try_all(jobset_api, path, moments, way=False)
     assert wrong == {}
     assert tried == found > 0
 
@@ -120,6 +124,17 @@ async def test_a_kill_at_any_write_changes_nothing_about_the_end(jobset_api: Clu
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
 async def test_nor_does_a_kill_after_which_nobody_comes_for_long(jobset_api: Cluster, tally: Tally, path: Path):
     """Jobs start, stop and go while the controller is down; the way to the first step is tried again, too."""
-    tried, found, wrong = tally[f"{path.name}, away"] = await try_all(jobset_api, path, way=True, away=True)
+    moments = When.BEFORE, When.AFTER
+    tried, found, wrong = tally[f"{path.name}, away"] = await try_all(jobset_api, path, moments, away=True)
+    assert wrong == {}
+    assert tried == found > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
+async def test_nor_does_a_write_of_the_dead_that_arrives_late(jobset_api: Cluster, tally: Tally, path: Path):
+    """What was sent before the kill reaches the API server when the next controller has done the same already."""
+    tried, found, wrong = tally[f"{path.name}, late"] = await try_all(jobset_api, path, (When.LATE,))
     assert wrong == {}
     assert tried == found > 0

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
+import itertools
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -45,15 +47,20 @@ Step = Callable[[Played, Snapshot], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Path:
-    """What happens to a JobSet: its first manifest, the gates, then what its user and its pods do, one by one."""
+    """What happens to a JobSet: its first manifest, then what its user and its pods do, one by one.
+
+    `ends` is the `summary` of what it comes to, so that a path that leads nowhere is noticed. The rest are settings of the controller: the feature gates that are on, and whether a suspended set gets its Jobs.
+    """
 
     name: str
+    ends: str
     manifest: dict[str, Any]
     steps: tuple[Step, ...] = ()
     gates: frozenset[str] = frozenset()
+    create_suspended: bool = True
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Write:
     """A write by what it does, not by its number: parallel writes have no order. `occurrence` counts from 1."""
 
@@ -66,15 +73,26 @@ class Write:
         return f"{self.verb} {self.resource} {self.name} #{self.occurrence}"
 
 
-@dataclass(frozen=True, order=True)
+class When(enum.Enum):
+    """The moment of a kill, beside a write."""
+
+    BEFORE = "before"
+    """Nothing was sent."""
+    AFTER = "after"
+    """It was applied, and the answer is not seen."""
+    LATE = "late"
+    """It was sent, and arrives when the next controller has brought everything to its end."""
+
+
+@dataclass(frozen=True)
 class Site:
-    """Where to kill: just before a write is sent, or when it was applied and its answer is not seen yet."""
+    """Where to kill."""
 
     write: Write
-    after: bool
+    when: When
 
     def __str__(self) -> str:
-        return f"{'after' if self.after else 'before'} {self.write}"
+        return f"{self.when.value} {self.write}"
 
 
 @dataclass
@@ -91,10 +109,10 @@ class Record:
     end: dict[str, Any] = field(default_factory=dict)
     killed: bool = False
 
-    def sites(self, *, way: bool) -> list[Site]:
+    def sites(self, moments: tuple[When, ...], *, way: bool) -> list[Site]:
         """Where to kill; with `way`, also on the way to the first step."""
         first = 0 if way else self.begun
-        return [Site(write, after) for write in self.writes[first:] for after in (False, True)]
+        return [Site(write, when) for write in self.writes[first:] for when in moments]
 
 
 class Told:
@@ -116,14 +134,16 @@ class Told:
 class Mortal:
     """A transport for one controller and one namespace, which it takes for the whole cluster.
 
-    `killed` is set at the site; from then on every call waits for ever, as in a process that is no more. `watched` is
-    what the watches have shown: for each collection, resourceVersions by name, once the controller has handled them.
+    `killed` is set at the site; from then on every call waits for ever, as in a process that is no more; `late` is the
+    write that is still under way then. `watched` is what the watches have shown: for each collection, resourceVersions
+    by name, once the controller has handled them.
     """
 
     def __init__(self, inner: Transport, namespace: str, record: Record, site: Site | None) -> None:
         self.killed = asyncio.Event()
         self.watched: dict[str, dict[str, str]] = {}
         self.sent = 0
+        self.late: Call | None = None
         self._inner = inner
         self._namespace = namespace
         self._record = record
@@ -137,8 +157,9 @@ class Mortal:
         if request.method == "GET":
             return await self._inner.send(self._scoped(request))
         write = self._number(request)
-        here = self._site is not None and write == self._site.write
-        if here and self._site is not None and not self._site.after:
+        dies = self._site.when if self._site is not None and write == self._site.write else None
+        if dies in {When.BEFORE, When.LATE}:
+            self.late = request if dies is When.LATE else None
             await self._die()
         self._record.writes.append(write)
         self.sent += 1
@@ -148,7 +169,7 @@ class Mortal:
         finally:
             self._in_flight -= 1
         self._remember(write, response)
-        if here:
+        if dies:
             await self._die()
         if self.killed.is_set():
             await _for_ever()
@@ -223,11 +244,14 @@ class Instance:
         self._queue: WorkQueue[Request] = WorkQueue()
         self._runs = False
 
-    async def run(self, gates: FeatureGates, outcomes: Counter[str]) -> None:
+    async def run(self, path: Path, outcomes: Counter[str]) -> None:
         """The only place that knows how a controller is put together."""
         client, told = Client(self._transport), Told(outcomes)
+        gates = FeatureGates(dict.fromkeys(path.gates, True))
         watches = Watches(client, gates)
-        reconciler = JobSetReconciler(client, watches.caches(), gates, told, told)
+        reconciler = JobSetReconciler(
+            client, watches.caches(), gates, told, told, create_suspended=path.create_suspended
+        )
         loop = Controller("jobset", self._queue, reconciler.reconcile, workers=2)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watches.run())
@@ -263,9 +287,8 @@ class Instance:
 async def _life(world: Played, transport: Mortal, path: Path, record: Record) -> AsyncIterator[Instance]:
     """A controller for the length of the block. What it has sent at the end arrives; nothing else of it does."""
     instance = Instance(world, transport)
-    gates = FeatureGates(dict.fromkeys(path.gates, True))
     async with asyncio.TaskGroup() as tasks:
-        life = tasks.create_task(instance.run(gates, record.outcomes))
+        life = tasks.create_task(instance.run(path, record.outcomes))
         yield instance
         transport.killed.set()
         await transport.drained()
@@ -284,12 +307,15 @@ async def run(
     await world.create(JOBSETS, path.manifest)
     steps = iter(path.steps)
     try:
-        for life in (site, None):
-            async with _life(world, Mortal(ledger, namespace, record, life), path, record) as instance:
+        for kill in (site, None):
+            mortal = Mortal(ledger, namespace, record, kill)
+            async with _life(world, mortal, path, record) as instance:
                 seen = await _play(instance, world, steps, record)
             if seen is not None:
                 record.end = normalised(seen, namespace)
                 return record
+            if mortal.late:
+                steps = itertools.chain(steps, [_arrival(ledger, mortal.late)])
             while away and (move := world.move(await world.look())):
                 await move()
     finally:
@@ -313,6 +339,13 @@ async def _play(instance: Instance, world: Played, steps: Iterator[Step], record
         else:
             return seen
     raise AssertionError(f"still not at its end after {MOVES} changes")
+
+
+def _arrival(transport: Transport, late: Call) -> Step:
+    async def step(*_: object) -> None:
+        await transport.send(late)
+
+    return step
 
 
 async def _for_ever() -> NoReturn:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from api.keys import IN_PLACE_RESTART_ATTEMPT
 from controllers.jobset.execute import JOBSETS
-from kube.resources import JOBS, SERVICES
+from kube.resources import JOBS, PODS, SERVICES
 from tests.support.crash import Path, Step
 from tests.support.jobs import group, manifest
 from tests.support.played import NOW, Played, Snapshot, condition
@@ -61,6 +62,25 @@ async def delete_service(world: Played, _: Snapshot) -> None:
     await world.delete(SERVICES, "js", "Background")
 
 
+async def start_pods(world: Played, seen: Snapshot) -> None:
+    """Each Job's one pod comes up, with an in-place restart agent in it."""
+    for job in seen.of(JOBS):
+        meta = job["metadata"]
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
+        pod = {"name": meta["name"], "labels": meta["labels"], "ownerReferences": [owner]}
+        await world.create(PODS, {"metadata": pod, "spec": job["spec"]["template"]["spec"]})
+        await world.patch(PODS, meta["name"], {"status": {"phase": "Running"}}, "status")
+
+
+def report(job: str, attempt: int) -> Step:
+    """The agent in the pod of that Job is about to run an attempt."""
+
+    async def step(world: Played, _: Snapshot) -> None:
+        await world.patch(PODS, job, {"metadata": {"annotations": {IN_PLACE_RESTART_ATTEMPT: str(attempt)}}})
+
+    return step
+
+
 async def _end(world: Played, seen: Snapshot, name: str, kinds: tuple[str, str], **counts: Any) -> None:
     job = seen.one(JOBS, name)
     assert job["status"].get("active"), f"{name} runs no pods that could end"
@@ -107,43 +127,123 @@ CLAIMS = [
 BOTH = complete(FIRST), complete(SECOND)
 STOP, START = edit(suspend=True), edit(suspend=False)
 MOVED = edit(suspend=False, replicatedJobs=[workers(pod=GPU)])
+LARGER = {"containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"cpu": "2"}}}]}
 
 PATHS = (
-    Path("create", manifest(workers(), network=DNS)),
-    Path("create-suspended", manifest(workers(), network=DNS, suspend=True)),
-    Path("create-in-order", manifest(*STAGES, startupPolicy=ORDER)),
-    Path("create-claims", manifest(workers(), volumeClaimPolicies=CLAIMS)),
-    Path("success", manifest(workers()), BOTH),
-    Path("success-of-any", manifest(workers(), successPolicy={"operator": "Any"}), (complete(SECOND),)),
-    Path("fail", manifest(workers()), (fail(SECOND),)),
-    Path("restart", manifest(workers(), failurePolicy=restarting()), (fail(FIRST),)),
-    Path("restart-blocking", manifest(workers(), failurePolicy=restarting("BlockingRecreate")), (fail(FIRST),)),
-    Path("restart-after-success", manifest(workers(), failurePolicy=restarting()), (complete(FIRST), fail(SECOND))),
-    Path("restarts-used-up", manifest(workers(), failurePolicy=restarting(maximum=1)), (fail(FIRST), fail(SECOND))),
+    Path("create", "2 Jobs, 2 ready, 2 pods", manifest(workers(), network=DNS)),
+    Path("create-suspended", "2 Jobs, 0 ready, 0 pods", manifest(workers(), network=DNS, suspend=True)),
+    Path("create-in-order", "3 Jobs, 3 ready, 3 pods", manifest(*STAGES, startupPolicy=ORDER)),
+    Path("create-claims", "2 Jobs, 2 ready, 2 pods", manifest(workers(), volumeClaimPolicies=CLAIMS)),
+    Path("success", "Completed, 2 Jobs, 0 ready, 0 pods", manifest(workers()), BOTH),
+    Path(
+        "success-of-any",
+        "Completed, 1 Jobs, 0 ready, 0 pods",
+        manifest(workers(), successPolicy={"operator": "Any"}),
+        (complete(SECOND),),
+    ),
+    Path("fail", "Failed, 1 Jobs, 0 ready, 0 pods", manifest(workers()), (fail(SECOND),)),
+    Path(
+        "restart",
+        "2 Jobs, 2 ready, 2 pods, 1 restarts",
+        manifest(workers(), failurePolicy=restarting()),
+        (fail(FIRST),),
+    ),
+    Path(
+        "restart-blocking",
+        "2 Jobs, 2 ready, 2 pods, 1 restarts",
+        manifest(workers(), failurePolicy=restarting("BlockingRecreate")),
+        (fail(FIRST),),
+    ),
+    Path(
+        "restart-after-success",
+        "2 Jobs, 2 ready, 2 pods, 1 restarts",
+        manifest(workers(), failurePolicy=restarting()),
+        (complete(FIRST), fail(SECOND)),
+    ),
+    Path(
+        "restarts-used-up",
+        "Failed, 1 Jobs, 0 ready, 0 pods, 1 restarts",
+        manifest(workers(), failurePolicy=restarting(maximum=1)),
+        (fail(FIRST), fail(SECOND)),
+    ),
     Path(
         "restart-job",
+        "Failed, 1 Jobs, 0 ready, 0 pods, 2 job restarts",
         manifest(workers(), failurePolicy=restarting(action="RestartJob")),
         (fail(FIRST), fail(FIRST), fail(SECOND)),
         frozenset({"RestartJob"}),
     ),
     Path(
         "restart-jobs-at-once",
+        "Completed, 2 Jobs, 0 ready, 0 pods, 2 job restarts",
         manifest(workers(), failurePolicy=restarting(action="RestartJobAndIgnoreMaxRestarts")),
         (fail(FIRST, SECOND), *BOTH),
         frozenset({"RestartJob"}),
     ),
-    Path("suspend", manifest(workers()), (STOP,)),
-    Path("resume", manifest(workers(pod=TPU)), (STOP, START)),
-    Path("resume-elsewhere", manifest(workers(pod=TPU)), (STOP, MOVED)),
-    Path("created-suspended", manifest(workers(pod=TPU), suspend=True), (MOVED,)),
+    Path("suspend", "2 Jobs, 0 ready, 0 pods", manifest(workers()), (STOP,)),
+    Path("resume", "2 Jobs, 2 ready, 2 pods", manifest(workers(pod=TPU)), (STOP, START)),
+    Path("resume-elsewhere", "2 Jobs, 2 ready, 2 pods", manifest(workers(pod=TPU)), (STOP, MOVED)),
+    Path("created-suspended", "2 Jobs, 2 ready, 2 pods", manifest(workers(pod=TPU), suspend=True), (MOVED,)),
     Path(
-        "in-order-restarted", manifest(*STAGES, startupPolicy=ORDER, failurePolicy=restarting()), (fail("js-first-0"),)
+        "in-order-restarted",
+        "3 Jobs, 3 ready, 3 pods, 1 restarts",
+        manifest(*STAGES, startupPolicy=ORDER, failurePolicy=restarting()),
+        (fail("js-first-0"),),
     ),
-    Path("in-order-resumed", manifest(*STAGES, startupPolicy=ORDER, suspend=True), (START,)),
-    Path("depends-on", manifest(*CHAIN), (complete("js-second-0"),)),
-    Path("depends-on-restarted", manifest(*CHAIN, failurePolicy=restarting()), (fail("js-second-0"),)),
-    Path("time-to-live", manifest(workers(), network=DNS, ttlSecondsAfterFinished=1), BOTH),
-    Path("claims", manifest(workers(), volumeClaimPolicies=CLAIMS, ttlSecondsAfterFinished=0), BOTH),
-    Path("service-deleted", manifest(workers(), network=DNS), (delete_service,)),
-    Path("job-deleted", manifest(workers()), (delete_job(FIRST),)),
+    Path(
+        "created-late",
+        "2 Jobs, 2 ready, 2 pods",
+        manifest(workers(), network=DNS, suspend=True),
+        (START,),
+        create_suspended=False,
+    ),
+    Path(
+        "resume-larger",
+        "2 Jobs, 2 ready, 2 pods",
+        manifest(workers(), suspend=True),
+        (edit(suspend=False, replicatedJobs=[workers(pod=LARGER)]),),
+        frozenset({"MutablePodResourcesForSuspendedJobSets", "ExecutionAttemptsTracking"}),
+    ),
+    Path("in-order-resumed", "3 Jobs, 3 ready, 3 pods", manifest(*STAGES, startupPolicy=ORDER, suspend=True), (START,)),
+    Path("depends-on", "3 Jobs, 2 ready, 2 pods", manifest(*CHAIN), (complete("js-second-0"),)),
+    Path(
+        "depends-on-restarted",
+        "2 Jobs, 2 ready, 2 pods, 1 restarts",
+        manifest(*CHAIN, failurePolicy=restarting()),
+        (fail("js-second-0"),),
+    ),
+    Path("time-to-live", "gone", manifest(workers(), network=DNS, ttlSecondsAfterFinished=1), BOTH),
+    Path("claims", "gone", manifest(workers(), volumeClaimPolicies=CLAIMS, ttlSecondsAfterFinished=0), BOTH),
+    Path("service-deleted", "2 Jobs, 2 ready, 2 pods", manifest(workers(), network=DNS), (delete_service,)),
+    Path("job-deleted", "2 Jobs, 2 ready, 2 pods", manifest(workers()), (delete_job(FIRST),)),
+    Path(
+        "done-job-deleted",
+        "Completed, 1 Jobs, 0 ready, 0 pods",
+        manifest(workers()),
+        (complete(FIRST), delete_job(FIRST), complete(SECOND)),
+    ),
+    Path(
+        "elastic-jobs",
+        "2 Jobs, 2 ready, 4 pods",
+        manifest(workers()),
+        (edit(replicatedJobs=[workers(pods_per_job=3)]), edit(replicatedJobs=[workers(pods_per_job=2)])),
+        frozenset({"ElasticJobSet"}),
+    ),
+    Path(
+        "elastic-replicas",
+        "2 Jobs, 2 ready, 2 pods",
+        manifest(workers(replicas=1), workers("other", 1)),
+        (
+            edit(replicatedJobs=[workers(replicas=3), workers("other", 1)]),
+            edit(replicatedJobs=[workers(replicas=1), workers("other", 1)]),
+        ),
+        frozenset({"ElasticJobSet"}),
+    ),
+    Path(
+        "in-place-restart",
+        "2 Jobs, 2 ready, 2 pods, 0 before 1 in place",
+        manifest(workers(), failurePolicy=restarting("InPlaceRestart")),
+        (start_pods, *(report(name, attempt) for attempt in (0, 1) for name in (FIRST, SECOND))),
+        frozenset({"InPlaceRestart"}),
+    ),
 )

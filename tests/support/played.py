@@ -254,6 +254,28 @@ def normalised(seen: Snapshot, namespace: str) -> dict[str, Any]:
     }
 
 
+def summary(end: dict[str, Any]) -> str:
+    """A normalised end in a few words."""
+    if "jobsets/js" not in end:
+        return "gone"
+    status = end["jobsets/js"]["status"]
+    jobs = [obj for name, obj in end.items() if name.startswith("jobs/")]
+    groups = status["replicatedJobsStatus"]
+    alone = sum(sum(group.get("jobRestarts", ())) for group in groups)
+    words = [
+        status.get("terminalState", ""),
+        f"{len(jobs)} Jobs",
+        f"{sum(group['ready'] for group in groups)} ready",
+        f"{sum(job['status'].get('active', 0) for job in jobs)} pods",
+        f"{status['restarts']} restarts" if status["restarts"] else "",
+        f"{alone} job restarts" if alone else "",
+    ]
+    before, now = (status.get(f"{which}InPlaceRestartAttempt") for which in ("previous", "current"))
+    if now is not None:
+        words.append(f"{before} before {now} in place")
+    return ", ".join(filter(None, words))
+
+
 def _steady(value: Any) -> Any:
     if isinstance(value, dict):
         kept = {key: _steady(part) for key, part in value.items() if key not in VOLATILE}

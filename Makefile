@@ -110,6 +110,10 @@ run: $(READY) ## Run the manager on this machine against the cluster of KUBECONF
 image: ## Build the container image (IMAGE=name:tag)
 	docker build -f docker/Dockerfile -t $(or $(IMAGE),jobset:dev) .
 
+.PHONY: image-agent
+image-agent: ## Build the image of the in-place restart agent (IMAGE=name:tag)
+	docker build -f docker/Dockerfile --target agent -t $(or $(IMAGE),jobset-in-place-restart-agent:dev) .
+
 .PHONY: lock
 lock: $(READY) ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/uv pip compile -q --universal --generate-hashes --upgrade --no-header --no-annotate --no-emit-index-url \

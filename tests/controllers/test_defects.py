@@ -20,26 +20,13 @@ from controllers.jobset.execute import PartialFailure
 from kube.events import NOTE_LIMIT
 from kube.store import ChangeKind
 from tests.support.blind import Blind, refusing
+from tests.support.lives import ONE_BY_ONE, of_type, started
 from tests.support.memory_api import MemoryApi
 from tests.support.world import World, jobset, rjob
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "defects.md"
 IN_ORDER = {"startupPolicyOrder": "InOrder"}
-
-
-def of_type(plan, kind):
-    return [action for action in plan.actions if isinstance(action, kind)]
-
-
-def ready_world(*rjobs, **spec) -> World:
-    """A set whose Jobs all run and are ready, stage after stage."""
-    world = World(jobset(*rjobs, **spec))
-    for _ in range(len(rjobs) + 1):
-        world.settle()
-        world.run()
-    world.settle()
-    return world
 
 
 def pod_spec(world: World, job: str = "js-workers-0") -> dict[str, Any]:
@@ -99,7 +86,7 @@ class TestDefect03:
 )
 @pytest.mark.parametrize("kind", ["Complete", "Failed"])
 def test_defect_05_and_36_a_policy_that_was_removed_crashes_nothing(nothing, kind):
-    world = ready_world(rjob("workers", 2), failurePolicy={"maxRestarts": 0})
+    world = started(rjob("workers", 2), failurePolicy={"maxRestarts": 0})
     world.edit(**{nothing: None})
     for name in ("js-workers-0", "js-workers-1"):
         world.finish(name, kind, "BackoffLimitExceeded")
@@ -116,7 +103,7 @@ def test_defect_08_a_set_without_jobs_completes():
 
 @pytest.mark.parametrize("ttl", [0, 1, 60])
 def test_defect_09_a_finished_set_is_deleted_or_looked_at_again_never_neither(ttl):
-    world = ready_world(rjob(), ttlSecondsAfterFinished=ttl)
+    world = started(rjob(), ttlSecondsAfterFinished=ttl)
     world.finish("js-workers-0")
     world.seconds += 7
     assert world.step().status is not None
@@ -238,7 +225,7 @@ def test_defect_16_ties_do_not_depend_on_the_order_of_the_cache():
     ]
     found = set()
     for order in itertools.permutations(["js-a-0", "js-b-0", "js-b-1", "js-b-2"]):
-        world = ready_world(rjob("a"), rjob("b", 3), failurePolicy={"maxRestarts": 1, "rules": rules})
+        world = started(rjob("a"), rjob("b", 3), failurePolicy={"maxRestarts": 1, "rules": rules})
         for name in order[:3]:
             world.fail(name)
         world.jobs = {name: world.jobs[name] for name in order}
@@ -255,7 +242,7 @@ class TestDefect17:
     """Success was only remembered through the live Job."""
 
     def test_defect_17_a_completed_job_that_is_deleted_is_not_run_again(self):
-        world = ready_world(rjob("workers", 3))
+        world = started(rjob("workers", 3))
         world.finish("js-workers-1")
         world.settle()
         del world.jobs["js-workers-1"]
@@ -270,7 +257,7 @@ class TestDefect17:
         assert world.status.terminal_state == "Completed"
 
     def test_defect_17_nor_one_that_is_gone_before_its_success_was_stored(self):
-        world = ready_world(rjob("workers", 2))
+        world = started(rjob("workers", 2))
         world.since_status_write = 0.0
         world.finish("js-workers-1")
         world.remove("js-workers-1")
@@ -282,7 +269,7 @@ class TestDefect17:
         assert world.live() == ["js-workers-0"]
 
     def test_defect_17_a_failed_job_that_is_gone_has_failed(self):
-        world = ready_world(rjob("workers", 2), failurePolicy={"maxRestarts": 0})
+        world = started(rjob("workers", 2), failurePolicy={"maxRestarts": 0})
         world.fail("js-workers-1")
         world.remove("js-workers-1")
         world.settle()
@@ -316,7 +303,7 @@ class TestDefect18:
     )
     def test_defect_18_a_blip_blocks_nothing(self, rjobs, policy):
         spec = {"startupPolicy": policy} if policy else {}
-        world = ready_world(*rjobs, **spec)
+        world = started(*rjobs, **spec)
         before = world.status.conditions
         world.run("js-a-0", ready=False)
         world.settle()
@@ -395,7 +382,7 @@ def test_defect_29_one_job_with_unreadable_labels_stops_nothing(label, value, ga
 
 
 def test_defect_29_an_unreadable_counter_of_single_restarts_is_as_good_as_none():
-    world = World(jobset(rjob("workers", 2), failurePolicy=JOB_RESTARTS), RestartJob=True)
+    world = World(jobset(rjob("workers", 2), failurePolicy=ONE_BY_ONE), RestartJob=True)
     world.settle()
     world.jobs["js-workers-1"]["metadata"]["labels"][keys.JOB_RESTART_ATTEMPT] = "x"
     world.fail("js-workers-0")
@@ -405,12 +392,9 @@ def test_defect_29_an_unreadable_counter_of_single_restarts_is_as_good_as_none()
     assert world.live() == ["js-workers-0", "js-workers-1"]
 
 
-JOB_RESTARTS = {"maxRestarts": 2, "rules": [{"name": "one", "action": "RestartJob"}]}
-
-
 @pytest.mark.parametrize("outcome", ["Complete", "Failed"])
 def test_defect_30_a_stray_job_is_told_of_and_goes_when_the_set_has_ended(outcome):
-    world = ready_world(rjob("workers"))
+    world = started(rjob("workers"))
     stray = msgspec.json.decode(msgspec.json.encode(world.jobs["js-workers-0"]))
     stray["metadata"].update(name="js-workers-7", uid="stray")
     stray["metadata"]["labels"][keys.JOB_INDEX] = "7"
@@ -444,7 +428,7 @@ def test_defect_32_a_replicated_job_that_waits_for_itself_starts(status):
 
 
 def test_defect_36_a_success_without_a_policy_completes_the_set_and_leaves_no_job_behind():
-    world = ready_world(rjob("workers", 2))
+    world = started(rjob("workers", 2))
     world.edit(success_policy=None)
     world.finish("js-workers-0")
     world.settle()
@@ -479,7 +463,7 @@ class TestPage:
 
     def test_every_test_of_the_page_exists(self):
         short = dict(re.findall(r"`(\w+)`\s+(?:stands\s+)?for\s+`(tests/[\w/]+\.py)`", self.TEXT))
-        assert len(short) == 7
+        assert len(short) == 8
         named = re.findall(r"`([\w/.]+)::(\w+)`", self.TEXT)
         assert len(named) > 60
         for where, name in named:

@@ -48,7 +48,8 @@ class Blind:
         chosen, client = FeatureGates(gates), Client(api)
         watches = Watches(client, chosen)
         self.jobs = watches.jobs.store
-        watches.jobsets.store.apply(msgspec.convert(stored, JobSet))
+        self.jobsets = watches.jobsets.store
+        self.jobsets.apply(msgspec.convert(stored, JobSet))
         self.reconciler = JobSetReconciler(client, watches.caches(), chosen, self.told, self.told)
 
     async def reconcile(self) -> float | None:
@@ -57,6 +58,13 @@ class Blind:
         if memory is not None:
             memory.rest_until, memory.written = 0.0, None
         return (await self.reconciler.reconcile(Request("ns", "js"))).requeue_after
+
+    def edit(self, **spec: Any) -> None:
+        """The user changes the spec, and the watch shows it."""
+        old = self.api.objects("jobsets")["ns", "js"]
+        meta = {**old["metadata"], "generation": old["metadata"]["generation"] + 1}
+        stored = self.api.put("jobsets", "js", spec={**old["spec"], **spec}, metadata=meta)
+        self.jobsets.overlay(msgspec.convert(stored, JobSet))
 
     def change_job(self, name: str, **fields: Any) -> None:
         """A watch event after all: a Job as its controller left it."""

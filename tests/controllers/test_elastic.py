@@ -1,0 +1,132 @@
+"""Sets that are resized while they run (gate ElasticJobSet; 5.12, KEP-463)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api import keys
+from controllers.jobset.actions import (
+    DeleteJob,
+    PatchJob,
+)
+from tests.support.lives import ONE_BY_ONE, counts_of, of_type, restart, started
+from tests.support.world import jobset, rjob
+
+
+class TestElastic:
+    """Gate ElasticJobSet: running sets follow their size."""
+
+    GATE = {"ElasticJobSet": True}
+
+    @staticmethod
+    def resized(*rjobs: dict[str, Any]) -> Any:
+        return jobset(*rjobs).spec.replicated_jobs
+
+    def test_parallelism_and_completions_of_running_jobs_follow(self):
+        world = started(rjob("workers", 2, parallelism=2, completions=2), gates=self.GATE)
+        world.edit(replicated_jobs=self.resized(rjob("workers", 2, parallelism=5, completions=5)))
+        world.settle()
+        sizes = {(j["spec"]["parallelism"], j["spec"]["completions"]) for j in world.jobs.values()}
+        assert sizes == {(5, 5)}
+
+    def test_a_template_that_drops_its_size_means_one_pod(self):
+        world = started(rjob("workers", 1, parallelism=3, completions=3), gates=self.GATE)
+        world.edit(replicated_jobs=self.resized(rjob("workers", 1)))
+        world.settle()
+        assert world.jobs["js-workers-0"]["spec"]["completions"] == 1
+
+    @pytest.mark.parametrize("size", [{"parallelism": 2, "completions": 4}, {"parallelism": 2}])
+    def test_jobs_whose_sizes_differ_are_left_alone(self, size):
+        world = started(rjob("workers", 1, parallelism=1, completions=1), gates=self.GATE)
+        world.edit(replicated_jobs=self.resized(rjob("workers", 1, **size)))
+        assert of_type(world.step(), PatchJob) == []
+
+    def test_more_replicas_are_created_and_labels_that_state_totals_follow(self):
+        world = started(rjob("a", 1), rjob("workers", 2), rjob("z", 1), gates=self.GATE)
+        world.edit(replicated_jobs=self.resized(rjob("a", 1), rjob("workers", 4), rjob("z", 1)))
+        world.settle()
+        assert [n for n in world.live() if "workers" in n] == [f"js-workers-{i}" for i in range(4)]
+        for index, job in enumerate(
+            world.jobs[name] for name in ("js-a-0", *(f"js-workers-{i}" for i in range(4)), "js-z-0")
+        ):
+            for where in ("labels", "annotations"):
+                found = job["metadata"][where]
+                assert found[keys.GLOBAL_REPLICAS] == "6"
+                assert found[keys.JOB_GLOBAL_INDEX] == str(index)
+                assert found[keys.GROUP_REPLICAS] == "6"
+                assert found[keys.JOB_GROUP_INDEX] == str(index)
+        assert world.jobs["js-workers-0"]["metadata"]["labels"][keys.REPLICATED_JOB_REPLICAS] == "4"
+        template = world.jobs["js-z-0"]["spec"]["template"]["metadata"]["labels"]
+        assert template[keys.GLOBAL_REPLICAS] == "4", "pods keep what was true when they were created"
+
+    def test_fewer_replicas_delete_the_highest_first(self):
+        world = started(rjob("workers", 5), gates=self.GATE)
+        world.jobs = {name: world.jobs[name] for name in sorted(world.jobs, key=lambda n: int(n[-1]) * 3 % 5)}
+        world.edit(replicated_jobs=self.resized(rjob("workers", 2)))
+        plan = world.step()
+        assert [action.name for action in of_type(plan, DeleteJob)] == ["js-workers-4", "js-workers-3", "js-workers-2"]
+        world.settle()
+        assert world.live() == ["js-workers-0", "js-workers-1"]
+        assert world.counts()["ready"] == 2
+        world.collect()
+        world.edit(replicated_jobs=self.resized(rjob("workers", 3)))
+        world.settle()
+        assert world.live() == ["js-workers-0", "js-workers-1", "js-workers-2"]
+
+    def test_up_again_while_the_old_one_is_in_deletion_waits_for_its_name(self):
+        world = started(rjob("workers", 2), gates=self.GATE)
+        world.edit(replicated_jobs=self.resized(rjob("workers", 1)))
+        world.settle()
+        world.edit(replicated_jobs=self.resized(rjob("workers", 2)))
+        world.settle()
+        assert world.live() == ["js-workers-0"]
+        world.collect()
+        world.settle()
+        assert world.live() == ["js-workers-0", "js-workers-1"]
+
+    def test_when_the_last_unfinished_jobs_are_taken_away_the_set_is_done(self):
+        world = started(rjob("workers", 3), gates=self.GATE)
+        world.finish("js-workers-0")
+        world.settle()
+        world.edit(replicated_jobs=self.resized(rjob("workers", 1)))
+        world.settle()
+        assert world.status.terminal_state == "Completed"
+
+    def test_a_failure_of_a_job_that_is_taken_away_does_not_count(self):
+        world = started(rjob("workers", 2), gates=self.GATE)
+        world.fail("js-workers-1")
+        world.edit(replicated_jobs=self.resized(rjob("workers", 1)))
+        world.settle()
+        assert world.status.terminal_state == ""
+        assert world.live() == ["js-workers-0"]
+
+    def test_the_next_attempt_has_the_new_size(self):
+        world = started(rjob("workers", 2), gates=self.GATE, failurePolicy={"maxRestarts": 1})
+        world.edit(replicated_jobs=self.resized(rjob("workers", 3)))
+        world.settle()
+        restart(world, "js-workers-0")
+        assert len(world.live()) == 3
+        labels = {j["spec"]["template"]["metadata"]["labels"][keys.GLOBAL_REPLICAS] for j in world.jobs.values()}
+        assert labels == {"3"}
+
+    def test_single_restarts_are_counted_for_the_new_jobs_too(self):
+        gates = {**self.GATE, "RestartJob": True}
+        world = started(rjob("workers", 1), gates=gates, failurePolicy={**ONE_BY_ONE, "maxRestarts": 9})
+        restart(world, "js-workers-0")
+        world.edit(replicated_jobs=self.resized(rjob("workers", 3)))
+        world.settle()
+        restart(world, "js-workers-2")
+        assert counts_of(world).job_restarts == (1, 0, 1)
+        world.edit(replicated_jobs=self.resized(rjob("workers", 1)))
+        world.settle()
+        world.collect()
+        restart(world, "js-workers-0")
+        assert counts_of(world).job_restarts[0] == 2
+
+    def test_without_the_gate_nothing_follows_and_it_is_said(self):
+        world = started(rjob("workers", 2))
+        world.edit(replicated_jobs=self.resized(rjob("workers", 1, parallelism=3, completions=3)))
+        assert world.step().actions == ()
+        assert world.warnings[-1].reason == "StrayJob"

@@ -85,14 +85,22 @@ class When(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Kill:
+    """How to kill. While no controller runs the world stands still, or goes on as far as it can (`away`)."""
+
+    when: When
+    away: bool = False
+
+
+@dataclass(frozen=True)
 class Site:
-    """Where to kill."""
+    """Where to kill, and how."""
 
     write: Write
-    when: When
+    kill: Kill
 
     def __str__(self) -> str:
-        return f"{self.when.value} {self.write}"
+        return f"{self.kill.when.value} {self.write}{', away' if self.kill.away else ''}"
 
 
 @dataclass
@@ -109,10 +117,10 @@ class Record:
     end: dict[str, Any] = field(default_factory=dict)
     killed: bool = False
 
-    def sites(self, moments: tuple[When, ...], *, way: bool) -> list[Site]:
-        """Where to kill; with `way`, also on the way to the first step."""
+    def sites(self, kills: tuple[Kill, ...], *, way: bool) -> list[Site]:
+        """Every write with each of these kills; with `way`, also those on the way to the first step."""
         first = 0 if way else self.begun
-        return [Site(write, when) for write in self.writes[first:] for when in moments]
+        return [Site(write, kill) for write in self.writes[first:] for kill in kills]
 
 
 class Told:
@@ -157,7 +165,7 @@ class Mortal:
         if request.method == "GET":
             return await self._inner.send(self._scoped(request))
         write = self._number(request)
-        dies = self._site.when if self._site is not None and write == self._site.write else None
+        dies = self._site.kill.when if self._site is not None and write == self._site.write else None
         if dies in {When.BEFORE, When.LATE}:
             self.late = request if dies is When.LATE else None
             await self._die()
@@ -264,12 +272,14 @@ class Instance:
 
     async def rest(self) -> Snapshot | None:
         """The world when the controller has seen all of it and has nothing left to do; None once it is killed."""
-        async with asyncio.timeout(REST_SECONDS):
-            while not self._transport.killed.is_set():
-                snapshot = await self._glance() if self._idle() else None
-                if snapshot is not None:
-                    return snapshot
-                await asyncio.sleep(PAUSE)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + REST_SECONDS
+        while not self._transport.killed.is_set():
+            snapshot = await self._glance() if self._idle() else None
+            if snapshot is not None:
+                return snapshot
+            assert loop.time() < deadline, f"no rest in {REST_SECONDS:g} s: {len(self._queue)} keys wait"
+            await asyncio.sleep(PAUSE)
         return None
 
     async def _glance(self) -> Snapshot | None:
@@ -295,20 +305,15 @@ async def _life(world: Played, transport: Mortal, path: Path, record: Record) ->
         life.cancel()
 
 
-async def run(
-    transport: Transport, namespace: str, path: Path, site: Site | None = None, *, away: bool = False
-) -> Record:
-    """Play a path to its end, with a kill at `site`.
-
-    While the controller is down the world stands still, or goes on as far as it can without one (`away`).
-    """
+async def run(transport: Transport, namespace: str, path: Path, site: Site | None = None) -> Record:
+    """Play a path to its end, with a kill at `site`."""
     record, ledger = Record(), Ledger(transport)
     world = Played(ledger, namespace)
     await world.create(JOBSETS, path.manifest)
     steps = iter(path.steps)
     try:
-        for kill in (site, None):
-            mortal = Mortal(ledger, namespace, record, kill)
+        for death in (site, None):
+            mortal = Mortal(ledger, namespace, record, death)
             async with _life(world, mortal, path, record) as instance:
                 seen = await _play(instance, world, steps, record)
             if seen is not None:
@@ -316,7 +321,7 @@ async def run(
                 return record
             if mortal.late:
                 steps = itertools.chain(steps, [_arrival(ledger, mortal.late)])
-            while away and (move := world.move(await world.look())):
+            while site and site.kill.away and (move := world.move(await world.look())):
                 await move()
     finally:
         await world.clear()

@@ -147,13 +147,13 @@ class Mortal:
     by name, once the controller has handled them.
     """
 
-    def __init__(self, inner: Transport, namespace: str, record: Record, site: Site | None) -> None:
+    def __init__(self, inner: Transport, world: Played, record: Record, site: Site | None) -> None:
         self.killed = asyncio.Event()
         self.watched: dict[str, dict[str, str]] = {}
         self.sent = 0
         self.late: Call | None = None
         self._inner = inner
-        self._namespace = namespace
+        self._world = world
         self._record = record
         self._site = site
         self._seen: Counter[tuple[str, str, str]] = Counter()
@@ -203,25 +203,26 @@ class Mortal:
 
     async def _watch(self, path: str, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Note a line when the reader asks for the next one: it has handled it then."""
-        known: dict[str, str] = {}
-        self.watched[path.rpartition("/")[2]] = known
-        async for line in lines:
-            if self.killed.is_set():
-                await _for_ever()
-            yield line
-            event = json.loads(line)
-            meta = event["object"].get("metadata", {})
-            if event["type"] == "DELETED":
-                known.pop(meta["name"], None)
-            elif event["type"] in {"ADDED", "MODIFIED"}:
-                known[meta["name"]] = meta["resourceVersion"]
+        plural = path.rpartition("/")[2]
+        known = self.watched[plural] = {}
+        held: list[bytes] = []
+        async for arrived in lines:
+            held.append(arrived)
+            if self._world.withholds(plural, json.loads(arrived)["object"]):
+                continue
+            for line in held:
+                if self.killed.is_set():
+                    await _for_ever()
+                yield line
+                _show(known, json.loads(line))
+            held.clear()
 
     def _scoped(self, request: Call) -> Call:
         """Reads of all namespaces are made reads of ours."""
         start, _, plural = request.path.rpartition("/")
         if "/namespaces/" in request.path:
             return request
-        return replace(request, path=f"{start}/namespaces/{self._namespace}/{plural}")
+        return replace(request, path=f"{start}/namespaces/{self._world.namespace}/{plural}")
 
     def _number(self, request: Call) -> Write:
         resource, name, subresource = resource_of(request.path)
@@ -241,6 +242,15 @@ class Mortal:
         self._record.killed = True
         self.killed.set()
         await _for_ever()
+
+
+def _show(known: dict[str, str], event: dict[str, Any]) -> None:
+    """Keep resourceVersions by name as one line of a watch says."""
+    meta = event["object"].get("metadata", {})
+    if event["type"] == "DELETED":
+        known.pop(meta["name"], None)
+    elif event["type"] in {"ADDED", "MODIFIED"}:
+        known[meta["name"]] = meta["resourceVersion"]
 
 
 class Instance:
@@ -313,7 +323,7 @@ async def run(transport: Transport, namespace: str, path: Path, site: Site | Non
     steps = iter(path.steps)
     try:
         for death in (site, None):
-            mortal = Mortal(ledger, namespace, record, death)
+            mortal = Mortal(ledger, world, record, death)
             async with _life(world, mortal, path, record) as instance:
                 seen = await _play(instance, world, steps, record)
             if seen is not None:

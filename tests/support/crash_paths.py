@@ -23,6 +23,7 @@ def complete(*names: str) -> Step:
     """The pods of these Jobs succeed, of all at once."""
 
     async def step(world: Played, seen: Snapshot) -> None:
+        world.at_once(JOBS, *names)
         for name in names:
             done = seen.one(JOBS, name)["spec"].get("completions", 1)
             await _end(world, seen, name, ("SuccessCriteriaMet", "Complete"), succeeded=done, completionTime=NOW)
@@ -34,6 +35,7 @@ def fail(*names: str) -> Step:
     """A pod of each of these Jobs fails, and with it the Job, of all at once."""
 
     async def step(world: Played, seen: Snapshot) -> None:
+        world.at_once(JOBS, *names)
         for name in names:
             await _end(world, seen, name, ("FailureTarget", "Failed"), failed=1)
 

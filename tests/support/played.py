@@ -116,7 +116,17 @@ class Played:
         self.namespace = namespace
         self._ledger = ledger
         self._client = Client(ledger)
+        self._together: set[tuple[str, str]] = set()
         self._objects: dict[str, list[Object]] = {kind.plural: [] for kind in KINDS}
+
+    def at_once(self, resource: Resource, *names: str) -> None:
+        """The next changes of these objects are seen together: watches tell of the first only with the last."""
+        self._together = {(resource.plural, name) for name in names}
+
+    def withholds(self, plural: str, obj: Object) -> bool:
+        """Whether a watch has to wait with this object, the last it received, for others."""
+        self._together.discard((plural, obj.get("metadata", {}).get("name", "")))
+        return any(waiting == plural for waiting, _ in self._together)
 
     async def look(self) -> Snapshot:
         await asyncio.gather(*(self._list(kind) for kind in KINDS))

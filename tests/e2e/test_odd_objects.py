@@ -243,7 +243,7 @@ def owner_of_service(sets) -> str:
     return next((ref["uid"] for ref in meta.get("ownerReferences", [])), "")
 
 
-def test_a_completed_job_that_its_own_time_to_live_deletes_is_not_run_again(sets):
+def test_a_completed_job_that_its_own_time_to_live_deletes_is_not_run_again(sets, manager):
     start = audit.size(sets.cluster.audit_log)
     sets.apply(manifest(group(replicas=3, job={"ttlSecondsAfterFinished": 0})))
     sets.wait_ready(3)
@@ -251,10 +251,15 @@ def test_a_completed_job_that_its_own_time_to_live_deletes_is_not_run_again(sets
         sets.end(sets.pods(f"{PREFIX}job-index={index}")[0])
         wait_for(lambda left=3 - index: len(sets.jobs()) == left, what="the Job is gone")
     wait_for(lambda: sets.counts()["succeeded"] == 2)
-    assert writes(sets, start)["create", "jobs", 201] == 3
+    manager.stop()
+    manager.start()
+    sets.apply(manifest(group(), name="probe"))
+    sets.wait_ready(1, "probe")
+    assert len(sets.jobs()) == 1, "a new manager has it from the status"
+    assert writes(sets, start)["create", "jobs", 201] == 3 + 1
     sets.end(sets.pods(f"{PREFIX}job-index=0")[0])
     sets.wait_state("Completed")
-    assert writes(sets, start)["create", "jobs", 201] == 3
+    assert writes(sets, start)["create", "jobs", 201] == 3 + 1
 
 
 @pytest.fixture

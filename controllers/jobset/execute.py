@@ -97,24 +97,30 @@ class Executor:
 
         What the user changes meanwhile ends the plan early, without an error: the change brings the next one.
         """
-        if plan.status_first and plan.status is not None:
-            js = await self._write_status(js, plan.status) or js
+        if plan.status_first:
+            js = await self._publish(js, plan.status, plan.events)
         failures = await self._prepare(js, plan)
         if not failures:
             failures = await self._jobs(js, plan)
         if self._superseded(js):
             return
-        status = plan.counters if failures else plan.status
-        if status is not None and not plan.status_first:
-            await self._write_status(js, status)
-        if not failures or plan.status_first:
-            for event in plan.events:
-                self.event(js, event)
         if failures:
+            if not plan.status_first:
+                await self._publish(js, plan.counters, ())
             text = f"{len(failures)} of {len(plan.actions)} writes failed"
             raise PartialFailure(text, [failure.error for failure in failures])
+        if not plan.status_first:
+            await self._publish(js, plan.status, plan.events)
         if any(isinstance(action, DeleteJobSet) for action in plan.actions):
             await self._delete_jobset(js)
+
+    async def _publish(self, js: JobSet, status: JobSetStatus | None, events: Sequence[Event]) -> JobSet:
+        """Store a status, if there is one, then tell of it. Gives the JobSet as it is stored then."""
+        if status is not None:
+            js = await self._write_status(js, status) or js
+        for event in events:
+            self.event(js, event)
+        return js
 
     def _superseded(self, js: JobSet) -> bool:
         """Whether the user has changed or deleted the JobSet since the plan was made."""

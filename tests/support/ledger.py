@@ -67,6 +67,7 @@ class Ledger:
     smallest: dict[tuple[str, str], int] = field(default_factory=dict)
     current: dict[str, Job] = field(default_factory=dict)
     reached: set[tuple[str, str, int, str]] = field(default_factory=set)
+    broken: set[str] = field(default_factory=set)
     ended: dict[str, str] = field(default_factory=dict)
 
     # What happens, whoever did it
@@ -155,6 +156,7 @@ class Ledger:
             assert place.index not in done, f"{place} is created although the status remembers that it completed"
         uid = self.completed.get(place)
         forgotten = self.smallest[place.owner, place.replicated_job] <= place.index
+        forgotten = forgotten or uid in self.broken
         assert uid not in view.saw_complete or forgotten, f"{place} is created although it was seen to complete"
 
     def _order_is_kept(self, js: JobSet, place: Place) -> None:

@@ -295,6 +295,13 @@ class Server:
             meta = replace(js.metadata, generation=js.metadata.generation + 1)
             self.put("jobsets", self.tables["jobsets"].live["js"].raw, replace(js, spec=changed, metadata=meta))
 
+    def break_label(self, name: str, key: str, value: str) -> None:
+        stored = self.jobs[name]
+        meta = stored.obj.metadata
+        self.ledger.broken.add(meta.uid)
+        job = replace(stored.obj, metadata=replace(meta, labels={**meta.labels, key: value}))
+        self.put("jobs", merge(stored.raw, {"metadata": {"labels": {key: value}}}), job)
+
     def intrude(self, name: str, *, owner: tuple[str, str] | None, labels: dict[str, str] | None) -> None:
         """A Job of somebody else, or (owner is the JobSet) one that no plan asked for."""
         refs = []

@@ -19,51 +19,14 @@ from api import keys
 from api.batch import Job
 from api.features import FeatureGates
 from api.indexes import parse_indexes
-from api.jobset import JobSet, ReplicatedJob
+from api.jobset import JobSet
 from controllers.jobset.buckets import integer
 from controllers.jobset.counters import job_ready
 from tests.support.ledger import Ledger
 from tests.support.replica import NONE, REQUEST, Clockwork, Crash, Fault, Replica
+from tests.support.setups import GATES, NAMES, SETUPS, placed_anew, spec_of
 from tests.support.stale import KINDS, Server
-from tests.support.world import jobset, rjob
 
-NAMES = ("a", "b", "c")
-ACTIONS = (
-    "FailJobSet",
-    "RestartJobSet",
-    "RestartJobSetAndIgnoreMaxRestarts",
-    "RestartJob",
-    "RestartJobAndIgnoreMaxRestarts",
-)
-RULES = st.fixed_dictionaries(
-    {
-        "action": st.sampled_from(ACTIONS),
-        "targetReplicatedJobs": st.sampled_from([[], [], ["a"], ["b"]]),
-        "onJobFailureReasons": st.sampled_from([[], [], ["PodFailurePolicy"]]),
-        "onJobFailureMessagePatterns": st.sampled_from([[], [], ["^boo"]]),
-    }
-)
-POLICIES = st.fixed_dictionaries(
-    {
-        "maxRestarts": st.sampled_from([0, 1, 2, 5, 9]),
-        "restartStrategy": st.sampled_from(["Recreate", "BlockingRecreate", "InPlaceRestart"]),
-        "rules": st.lists(RULES, max_size=2),
-    }
-)
-SUCCESS = st.fixed_dictionaries(
-    {"operator": st.sampled_from(["All", "Any"]), "targetReplicatedJobs": st.sampled_from([[], ["a"], ["b"]])}
-)
-GATES = ("RestartJob", "ElasticJobSet", "ExecutionAttemptsTracking", "MutablePodResourcesForSuspendedJobSets")
-SETUPS = st.fixed_dictionaries(
-    {
-        "replicas": st.lists(st.sampled_from([0, 1, 1, 2, 3]), min_size=1, max_size=3),
-        "order": st.sampled_from(["AnyOrder", "AnyOrder", "InOrder", "Ready", "Complete"]),
-        "policy": st.none() | POLICIES | POLICIES | POLICIES,
-        "success": st.none() | st.none() | SUCCESS,
-        "suspend": st.sampled_from([False, False, True]),
-        "ttl": st.sampled_from([None, None, None, 0, 20]),
-    }
-)
 FAULTS = st.just(NONE) | st.builds(
     Fault,
     st.sampled_from(["crash before", "crash after", "refuse", "lose answer", "meanwhile"]),
@@ -121,28 +84,6 @@ def _figure(request):
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         print(f"\nstale-cache schedules run: {schedules['run']}")  # noqa: T201 -- the figure that was asked for
-
-
-def spec_of(*, replicas, order, policy, success, suspend, ttl):
-    """A JobSet of up to three ReplicatedJobs; each but the first waits for the one before it where `order` says so."""
-    rjobs = []
-    for number, count in enumerate(replicas):
-        extra = {}
-        if order in {"Ready", "Complete"} and number:
-            extra["dependsOn"] = [{"name": NAMES[number - 1], "status": order}]
-        rjobs.append(rjob(NAMES[number], count, parallelism=1, completions=1, **extra))
-    extra = {}
-    if policy:
-        rules = [{"name": f"r{i}", **r} for i, r in enumerate(policy["rules"])]
-        extra["failurePolicy"] = {**policy, "rules": rules}
-    if success:
-        some = {name for name, count in zip(NAMES, replicas, strict=False) if count}
-        targets = [t for t in success["targetReplicatedJobs"] if t in some]
-        extra["successPolicy"] = {**success, "targetReplicatedJobs": targets}
-    if ttl is not None:
-        extra["ttlSecondsAfterFinished"] = ttl
-    start = {"startupPolicyOrder": "InOrder" if order == "InOrder" else "AnyOrder"}
-    return jobset(*rjobs, startupPolicy=start, suspend=suspend, **extra)
 
 
 class Histories(RuleBasedStateMachine):
@@ -305,7 +246,7 @@ class Histories(RuleBasedStateMachine):
             return
         zone = data.draw(st.sampled_from(["", "x", "y"]))
         resources = self.gates["MutablePodResourcesForSuspendedJobSets"]
-        rjobs = tuple(_placed(r, zone, resources=resources) for r in self.js.spec.replicated_jobs)
+        rjobs = tuple(placed_anew(r, zone, resources=resources) for r in self.js.spec.replicated_jobs)
         self.server.edit(replicated_jobs=rjobs, suspend=suspend)
 
     def _scale(self, data):
@@ -516,18 +457,6 @@ class Histories(RuleBasedStateMachine):
         blocked = any(self._odd(s.obj) for s in self.server.jobs.values())
         if not self.js.suspended and not blocked and not self._helpless():
             assert self.js.status.terminal_state, "every Job has completed, the set has not"
-
-
-def _placed(rjob_: ReplicatedJob, zone: str, *, resources: bool) -> ReplicatedJob:
-    """The ReplicatedJob with its pods sent to a zone; "" to any."""
-    pods = rjob_.template["spec"]["template"]
-    spec = {k: v for k, v in pods["spec"].items() if k not in {"nodeSelector", "tolerations", "schedulingGates"}}
-    if zone:
-        spec |= {"nodeSelector": {"zone": zone}, "tolerations": [{"key": zone}], "schedulingGates": [{"name": zone}]}
-    if resources:
-        spec["containers"] = [{**c, "resources": {"limits": {"cpu": zone}}} for c in spec["containers"]]
-    pods = {**pods, "spec": spec, "metadata": {"labels": {"zone": zone}} if zone else {}}
-    return replace(rjob_, template={**rjob_.template, "spec": {**rjob_.template["spec"], "template": pods}})
 
 
 class TestHistories(Histories.TestCase):

@@ -1,0 +1,87 @@
+"""The JobSets that random histories run on: every policy, order and gate, and what a queue changes while one is suspended.
+
+Small on purpose: at most three ReplicatedJobs of three Jobs. Must not do anything to a cluster.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from api.jobset import JobSet, ReplicatedJob
+from tests.support.world import jobset, rjob
+
+NAMES = ("a", "b", "c")
+ACTIONS = (
+    "FailJobSet",
+    "RestartJobSet",
+    "RestartJobSetAndIgnoreMaxRestarts",
+    "RestartJob",
+    "RestartJobAndIgnoreMaxRestarts",
+)
+RULES = st.fixed_dictionaries(
+    {
+        "action": st.sampled_from(ACTIONS),
+        "targetReplicatedJobs": st.sampled_from([[], [], ["a"], ["b"]]),
+        "onJobFailureReasons": st.sampled_from([[], [], ["PodFailurePolicy"]]),
+        "onJobFailureMessagePatterns": st.sampled_from([[], [], ["^boo"]]),
+    }
+)
+POLICIES = st.fixed_dictionaries(
+    {
+        "maxRestarts": st.sampled_from([0, 1, 2, 5, 9]),
+        "restartStrategy": st.sampled_from(["Recreate", "BlockingRecreate", "InPlaceRestart"]),
+        "rules": st.lists(RULES, max_size=2),
+    }
+)
+SUCCESS = st.fixed_dictionaries(
+    {"operator": st.sampled_from(["All", "Any"]), "targetReplicatedJobs": st.sampled_from([[], ["a"], ["b"]])}
+)
+GATES = ("RestartJob", "ElasticJobSet", "ExecutionAttemptsTracking", "MutablePodResourcesForSuspendedJobSets")
+SETUPS = st.fixed_dictionaries(
+    {
+        "replicas": st.lists(st.sampled_from([0, 1, 1, 2, 3]), min_size=1, max_size=3),
+        "order": st.sampled_from(["AnyOrder", "AnyOrder", "InOrder", "Ready", "Complete"]),
+        "policy": st.none() | POLICIES | POLICIES | POLICIES,
+        "success": st.none() | st.none() | SUCCESS,
+        "suspend": st.sampled_from([False, False, True]),
+        "claims": st.booleans(),
+        "ttl": st.sampled_from([None, None, None, 0, 20]),
+    }
+)
+
+
+def spec_of(*, replicas, order, policy, success, suspend, claims, ttl) -> JobSet:
+    """A JobSet of up to three ReplicatedJobs; each but the first waits for the one before it where `order` says so."""
+    rjobs = []
+    for number, count in enumerate(replicas):
+        extra = {}
+        if order in {"Ready", "Complete"} and number:
+            extra["dependsOn"] = [{"name": NAMES[number - 1], "status": order}]
+        rjobs.append(rjob(NAMES[number], count, parallelism=1, completions=1, **extra))
+    extra = {}
+    if policy:
+        rules = [{"name": f"r{i}", **r} for i, r in enumerate(policy["rules"])]
+        extra["failurePolicy"] = {**policy, "rules": rules}
+    if success:
+        some = {name for name, count in zip(NAMES, replicas, strict=False) if count}
+        targets = [t for t in success["targetReplicatedJobs"] if t in some]
+        extra["successPolicy"] = {**success, "targetReplicatedJobs": targets}
+    if claims:
+        extra["volumeClaimPolicies"] = [{"templates": [{"metadata": {"name": "data"}, "spec": {}}]}]
+    if ttl is not None:
+        extra["ttlSecondsAfterFinished"] = ttl
+    start = {"startupPolicyOrder": "InOrder" if order == "InOrder" else "AnyOrder"}
+    return jobset(*rjobs, startupPolicy=start, suspend=suspend, **extra)
+
+
+def placed_anew(rjob_: ReplicatedJob, zone: str, *, resources: bool) -> ReplicatedJob:
+    """The ReplicatedJob with its pods sent to a zone; "" to any."""
+    pods = rjob_.template["spec"]["template"]
+    spec = {k: v for k, v in pods["spec"].items() if k not in {"nodeSelector", "tolerations", "schedulingGates"}}
+    if zone:
+        spec |= {"nodeSelector": {"zone": zone}, "tolerations": [{"key": zone}], "schedulingGates": [{"name": zone}]}
+    if resources:
+        spec["containers"] = [{**c, "resources": {"limits": {"cpu": zone}}} for c in spec["containers"]]
+    pods = {**pods, "spec": spec, "metadata": {"labels": {"zone": zone}} if zone else {}}
+    return replace(rjob_, template={**rjob_.template, "spec": {**rjob_.template["spec"], "template": pods}})

@@ -198,7 +198,7 @@ class Ledger:
             assert js.status.terminal_state or old, f"{name}, which no plan made, is deleted"
             return
         high = self.gates["ElasticJobSet"] and place.index >= self.smallest[place.owner, place.replicated_job]
-        old = place.attempt < js.status.restarts or place.own < _own(js.status, place)
+        old = place.attempt < js.status.restarts or place.own < _own(js.status, place) or place in self.completed
         assert js.status.terminal_state or old or high, f"{name} of the current attempt is deleted"
         assert view.jobs.get(name) is not None
 

@@ -383,11 +383,15 @@ class Histories(RuleBasedStateMachine):
         return job.metadata.uid not in self.ledger.places or job.metadata.uid in self.ledger.broken
 
     def _redundant(self, job: Job) -> bool:
-        """Whether a Job of its place completed before: a process made it that was shown an old status by its first list.
+        """Whether the status remembers its index: a process made it that was shown an old status by its first list.
 
         Narrower than it could be: the controller lets such a Job run, and does not end it with the set.
         """
-        return self.ledger.places.get(job.metadata.uid) in self.ledger.completed
+        at = self.ledger.places.get(job.metadata.uid)
+        if at is None or at.attempt < self.js.status.restarts:
+            return False
+        of = next(of for of in self.js.status.replicated_jobs_status if of.name == at.replicated_job)
+        return at.index in parse_indexes(of.completed_indexes, 9)
 
     def _right_jobs(self):
         js, status = self.js, self.js.status

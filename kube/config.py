@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import yaml
 from kubernetes_asyncio.client import Configuration
@@ -83,7 +84,7 @@ class Credentials:
 
     def connection(self) -> dict[str, Any]:
         """Arguments of aiohttp for one request: TLS context, expected server name, proxy."""
-        options: dict[str, Any] = {"proxy": self.configuration.proxy}
+        options: dict[str, Any] = {"proxy": self._proxy}
         if self._tls is not None:
             options |= {"ssl": self._tls, "server_hostname": self.configuration.tls_server_name}
         return options
@@ -116,6 +117,7 @@ class Credentials:
             if fingerprint != self._fingerprint:
                 self._tls, self._fingerprint = _tls(configuration, loaded.where), fingerprint
         self.configuration = configuration
+        self._proxy = configuration.proxy or _environment_proxy(configuration.host)
         self._due = time.monotonic() + loaded.valid_for
 
 
@@ -211,6 +213,12 @@ def _check(cluster: dict[str, Any], user: dict[str, Any], where: str) -> None:
         raise KubeconfigError(f"{where}: proxy-url {proxy!r}: only http and https proxies are supported")
     if {"as", "as-groups", "as-uid", "as-user-extra"} & user.keys():
         raise KubeconfigError(f"{where}: impersonation (`as`) is not supported; use that user's own credentials")
+
+
+def _environment_proxy(server: str) -> str | None:
+    """The proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name for this server, as kubectl has it."""
+    parts = urlsplit(server)
+    return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
 
 
 def _fingerprint(configuration: Any) -> bytes:

@@ -1,7 +1,8 @@
 """One HTTP exchange with the API server: limits, timeouts, credentials. One attempt; retrying is `kube.client`'s.
 
-kubernetes_asyncio gives the aiohttp session; its API client is not used, because it has no default timeout, re-encodes
-every body and guesses content types. Must not decode objects.
+Neither the API client of kubernetes_asyncio nor its session is used: the one has no default timeout, re-encodes every
+body and guesses content types; the other asks the environment for proxies and passwords, in a thread, for each request.
+Must not decode objects.
 """
 
 import asyncio
@@ -11,7 +12,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import aiohttp
-from kubernetes_asyncio.client.rest import RESTClientObject
 
 from kube import calls
 from kube.config import Credentials
@@ -19,6 +19,9 @@ from kube.errors import Call, TransportError, from_response
 
 MAX_LINE = 16 << 20
 """Bytes of one watch event. The API server accepts objects up to about 3 MiB; a longer line is not one."""
+
+READ_BUFFER = 2 << 20
+"""Bytes that may wait to be read of one answer: a watch of large objects comes in large pieces."""
 
 MAX_IN_FLIGHT = 128
 """Requests in flight at once. Watches are not counted, so that they cannot starve writes."""
@@ -108,7 +111,9 @@ class HttpTransport:
         self._bucket = TokenBucket(qps, burst)
         self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._metrics = metrics
-        self._session: aiohttp.ClientSession = RESTClientObject(credentials.configuration, maxsize=0).pool_manager
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar(), read_bufsize=READ_BUFFER
+        )
 
     async def send(self, request: Request) -> Response:
         if not request.limited:

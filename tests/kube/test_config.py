@@ -124,6 +124,26 @@ async def test_what_is_no_kubeconfig_is_told(tmp_path, text, message):
         await load(str(path))
 
 
+@pytest.mark.parametrize(
+    ("environment", "cluster", "proxy"),
+    [
+        ({}, {}, None),
+        ({"https_proxy": "http://p:3128"}, {}, "http://p:3128"),
+        ({"http_proxy": "http://p:3128"}, {}, None),
+        ({"https_proxy": "http://p:3128", "no_proxy": "other,one"}, {}, None),
+        ({"https_proxy": "http://p:3128"}, {"proxy-url": "http://own:1"}, "http://own:1"),
+    ],
+)
+async def test_a_proxy_comes_from_the_kubeconfig_or_the_environment(monkeypatch, tmp_path, environment, cluster, proxy):
+    for name in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    path = write(tmp_path / "config", server="https://one:6443", cluster={"insecure-skip-tls-verify": True, **cluster})
+    assert (await load(str(path))).connection()["proxy"] == proxy
+
+
 async def test_another_context_can_be_chosen_and_a_missing_one_lists_what_there_is(tmp_path):
     with pytest.raises(KubeconfigError, match=r"context 'prod': no such context \(the file has: dev\)"):
         await load(str(write(tmp_path / "config")), context="prod")

@@ -73,9 +73,21 @@ class Job(Base, frozen=True, kw_only=True):
 
 
 class Owned(Base, frozen=True, kw_only=True):
-    """Any object of which only the owner matters: a volume claim."""
+    """Any object of which only the owner matters."""
 
     metadata: Identity
+
+
+class LabelledIdentity(Identity, frozen=True, kw_only=True):
+    """Identity and labels."""
+
+    labels: dict[str, str] = {}
+
+
+class Claim(Base, frozen=True, kw_only=True):
+    """A volume claim as it is cached. One that is retained has no owner, only a label that names its JobSet."""
+
+    metadata: LabelledIdentity
 
 
 class ServiceSpec(Base, frozen=True, kw_only=True):

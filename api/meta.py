@@ -48,6 +48,12 @@ class Identity(Base, frozen=True, kw_only=True):
         """The one owner with `controller: true`, if there is one."""
         return next((ref for ref in self.owner_references if ref.controller), None)
 
+    @property
+    def whose(self) -> str:
+        """The controlling owner in words: its kind and name, or nobody."""
+        ref = self.controller()
+        return "nobody" if ref is None else f"{ref.kind} {ref.name}"
+
 
 class ObjectMeta(Identity, frozen=True, kw_only=True):
     """The part of metav1.ObjectMeta that is read. Times are RFC 3339 strings as the API server wrote them."""

@@ -210,15 +210,15 @@ _TABLE: tuple[tuple[type[BaseException], str, Disposition], ...] = (
     (NotFound, "delete", Disposition.OUTCOME),
     (AlreadyExists, "create", Disposition.OUTCOME),
     (TerminalError, "", Disposition.TERMINAL),
-    (BadRequest, "", Disposition.TERMINAL),
 )
 
 
 def disposition(error: BaseException) -> Disposition:
     """Decide by class and verb; whatever the table does not name is retried.
 
-    422 is retried: "field is immutable" is what a write planned on a stale cache gets, and the next plan differs. A
-    namespace that is going away refuses every create for good.
+    422 is retried: "field is immutable" is what a write planned on a stale cache gets, and the next plan differs. So is
+    400, which the API server makes of a webhook's denial that has no code: policies change. A namespace that is going
+    away refuses every create for good.
     """
     verb = error.call.verb if isinstance(error, ApiError) else ""
     for kind, on, decision in _TABLE:

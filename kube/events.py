@@ -22,6 +22,9 @@ from kube.resources import EVENTS
 
 log = logging.getLogger(__name__)
 
+ACTION = "Reconciling"
+"""What was being done whenever something is told."""
+
 NOTE_LIMIT = 1024
 """Bytes of a note the API server accepts."""
 
@@ -109,10 +112,13 @@ class EventRecorder:
         self.dropped = 0
         """Occurrences that no Event tells of: the queue was full or the API server refused."""
 
-    def record(self, regarding: Reference, type: str, reason: str, note: str, action: str = "Reconciling") -> None:  # noqa: A002 -- the field's name
-        """Remember one occurrence. `type` is Normal or Warning; the note is text, never a format string."""
+    def record(self, regarding: Reference, type: str, reason: str, note: str, *, distinct: bool = False) -> None:  # noqa: A002 -- the field's name
+        """Remember one occurrence. `type` is Normal or Warning; the note is text, never a format string.
+
+        `distinct`: another note is another Event, for reasons that are about different objects in turn.
+        """
         now = asyncio.get_running_loop().time()
-        key = (type, action, reason, regarding.key())
+        key = (type, reason, note if distinct else "", regarding.key())
         series = self._series.get(key)
         if series is not None and now - series.last_seen < SERIES_IDLE:
             series.count += 1
@@ -122,7 +128,7 @@ class EventRecorder:
             return
         if series is not None:
             self._end(key, series)
-        series = self._new(regarding, now, {"type": type, "reason": reason, "action": action, "note": truncate(note)})
+        series = self._new(regarding, now, {"type": type, "reason": reason, "action": ACTION, "note": truncate(note)})
         if self._enqueue(series):
             self._series[key] = series
             if len(self._series) > SERIES_LIMIT:

@@ -14,7 +14,7 @@ from api.features import FeatureGates
 from api.indexes import parse_indexes
 from api.jobset import JobSet
 from api.names import job_name_prefix
-from api.placement import Group, Placement
+from api.placement import Group, Placement, placement
 
 _GO_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
@@ -44,10 +44,11 @@ class Buckets:
 
     - `active`, `failed`: of the current attempt. `completed`: indexes by ReplicatedJob, live and remembered ones.
     - `previous`: of an earlier attempt. `surplus`: with an index that the spec no longer has.
+    - `needless`: run although their index has completed: created on a view that was older than the status.
     - `odd`: owned, but with labels that cannot be read or that do not fit its name. They are left alone while the set
       runs, so that one bad object cannot stop the rest.
     - `present`: indexes by ReplicatedJob whose name is in use by one of ours.
-    - `unsaved`: some Job completed, is being deleted or is gone, and the status does not remember it.
+    - `unsaved`: completed Jobs in deletion or gone that the status does not remember.
     """
 
     active: tuple[Child, ...]
@@ -55,9 +56,10 @@ class Buckets:
     completed: Mapping[str, frozenset[int]]
     previous: tuple[Child, ...]
     surplus: tuple[Child, ...]
+    needless: tuple[Child, ...]
     odd: tuple[Job, ...]
     present: Mapping[str, set[int]]
-    unsaved: bool
+    unsaved: tuple[Job, ...]
 
 
 def integer(text: str | None) -> int | None:
@@ -112,8 +114,9 @@ class _Sorting:
         self._failed: list[Child] = []
         self._previous: list[Child] = []
         self._surplus: list[Child] = []
+        self._needless: list[Child] = []
         self._odd: list[Job] = []
-        self._unsaved = False
+        self._unsaved: list[Job] = []
 
     def add(self, job: Job, *, gone: bool) -> None:
         labels = job.metadata.labels
@@ -160,10 +163,13 @@ class _Sorting:
             self._failed.append(child)
         else:
             place.completed.add(index)
-            self._unsaved |= child.deleting and index not in place.remembered
+            if job.finished is None:
+                self._needless.append(child)
+            if child.deleting and index not in place.remembered:
+                self._unsaved.append(job)
 
     def result(self) -> Buckets:
-        for children in (self._active, self._failed, self._previous, self._surplus):
+        for children in (self._active, self._failed, self._previous, self._surplus, self._needless):
             children.sort(key=_by_index)
         return Buckets(
             active=tuple(self._active),
@@ -171,9 +177,10 @@ class _Sorting:
             completed={name: place.remembered | place.completed for name, place in self._places.items()},
             previous=tuple(self._previous),
             surplus=tuple(self._surplus),
+            needless=tuple(self._needless),
             odd=tuple(sorted(self._odd, key=lambda job: job.metadata.name)),
             present={name: place.present for name, place in self._places.items()},
-            unsaved=self._unsaved,
+            unsaved=tuple(self._unsaved),
         )
 
 
@@ -187,7 +194,7 @@ def _restarted_alone(job: Job, targets: tuple[int, ...], index: int) -> bool:
     return attempt is not None and index < len(targets) and attempt < targets[index]
 
 
-def still_matters(js: JobSet, job: Job, placed: Placement, gates: FeatureGates) -> bool:
-    """Whether a finished Job that was deleted has to be kept in mind: what it tells is not in the status yet."""
-    sorted_ = bucket(js, (), placed, gates, (job,))
-    return bool(sorted_.failed) or sorted_.unsaved
+def untold(js: JobSet, departed: Iterable[Job], gates: FeatureGates) -> tuple[Job, ...]:
+    """Of finished Jobs that were deleted, those to be kept in mind: the status does not speak for them yet."""
+    sorted_ = bucket(js, (), placement(js), gates, departed)
+    return (*sorted_.unsaved, *(child.job for child in sorted_.failed))

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from api import keys
-from api.batch import Job, Owned, Service
+from api.batch import Claim, Job, Service
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.meta import Identity
 from api.names import subdomain
-from api.placement import placement
 from api.pod import Pod
 from controllers.jobset.actions import Event, Observed, Plan, Question
-from controllers.jobset.buckets import still_matters
+from controllers.jobset.buckets import untold
 from controllers.jobset.evidence import look_up
 from controllers.jobset.execute import (
     JOBSETS,
@@ -26,6 +25,7 @@ from controllers.jobset.execute import (
 )
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.plan import FOREIGN_RETRY, plan
+from controllers.jobset.policies import ttl
 from kube.client import Client
 from kube.clock import now, rfc3339
 from kube.controller import Request, Result
@@ -60,13 +60,13 @@ class Watches:
         by_owner = {BY_OWNER: _owner_uid, BY_SET: _set_key}
         self.jobs = Informer(client, JOBS, Job, indexes=by_owner, label_selector=ours)
         self.services = Informer(client, SERVICES, Service)
-        self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Owned, label_selector=ours)
+        self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Claim, label_selector=ours)
         self.pods: Informer[Pod] | None = None
         if gates["InPlaceRestart"]:
             self.pods = Informer(client, PODS, Pod, indexes={BY_OWNER: _controller_uid}, label_selector=ours)
 
     @property
-    def _all(self) -> list[Informer[JobSet] | Informer[Job] | Informer[Service] | Informer[Owned] | Informer[Pod]]:
+    def _all(self) -> list[Informer[JobSet] | Informer[Job] | Informer[Service] | Informer[Claim] | Informer[Pod]]:
         pods = [] if self.pods is None else [self.pods]
         return [self.jobsets, self.jobs, self.services, self.claims, *pods]
 
@@ -86,7 +86,9 @@ class Watches:
         self.jobsets.enqueue(queue, lambda js: [Request(js.metadata.namespace, js.metadata.name)])
         self.jobs.enqueue(queue, lambda job: owner_requests(job.metadata))
         self.services.enqueue(queue, self._wanting)
-        self.claims.enqueue(queue, lambda claim: owner_requests(claim.metadata))
+        self.claims.enqueue(
+            queue, lambda c: [Request(c.metadata.namespace, c.metadata.labels.get(keys.JOBSET_NAME, ""))]
+        )
         if self.pods is not None:
             self.pods.enqueue(queue, self._of_pod)
 
@@ -118,6 +120,8 @@ class _Memory:
     rest_until: float = 0.0
     told: frozenset[Event] = frozenset()
     departed: dict[str, Job] = field(default_factory=dict)
+    foreign: dict[str, str] = field(default_factory=dict)
+    foreign_until: float = 0.0
 
 
 class JobSetReconciler:
@@ -172,8 +176,13 @@ class JobSetReconciler:
         try:
             await self._executor.execute(js, decided)
         except PartialFailure as failed:
-            if failed.split(ForeignObjectError)[1] is None:
-                return Result(FOREIGN_RETRY)
+            foreign, others = failed.split(ForeignObjectError)
+            if foreign is not None:
+                taken = (error for error in foreign.exceptions if isinstance(error, ForeignObjectError))
+                memory.foreign = {error.name: error.owner for error in taken}
+                memory.foreign_until = clock() + FOREIGN_RETRY
+            if others is None:
+                return Result(0.0)
             raise
         if decided.status is not None:
             memory.written = clock()
@@ -189,7 +198,7 @@ class JobSetReconciler:
         """Record warnings that were not there the last time."""
         for event in decided.warnings:
             if event not in memory.told:
-                self._executor.event(js, event)
+                self._executor.event(js, event, distinct=True)
         memory.told = frozenset(decided.warnings)
 
     def _observe(self, js: JobSet, memory: _Memory) -> Observed:
@@ -197,6 +206,9 @@ class JobSetReconciler:
         meta = js.metadata
         jobs = tuple(self._caches.jobs.by_index(BY_OWNER, meta.uid))
         named = self._caches.jobs.by_index(BY_SET, f"{meta.namespace}/{meta.name}")
+        clock = asyncio.get_running_loop().time
+        if clock() >= memory.foreign_until:
+            memory.foreign = {}
         claims = self._caches.claims.list(meta.namespace) if js.spec.volume_claim_policies else ()
         return Observed(
             jobset=js,
@@ -204,26 +216,27 @@ class JobSetReconciler:
             service=self._caches.services.get(meta.namespace, subdomain(js)),
             claims=frozenset(claim.metadata.name for claim in claims),
             now=rfc3339(now()),
-            since_status_write=None if memory.written is None else asyncio.get_running_loop().time() - memory.written,
-            departed=self._departed(js, memory),
+            since_status_write=None if memory.written is None else clock() - memory.written,
+            departed=self._departed(js, jobs, memory),
             # As many by name as by owner: all are ours, which is what all sets but a few look like.
-            foreign={
-                job.metadata.name: _whose(job.metadata)
+            foreign=memory.foreign
+            | {
+                job.metadata.name: job.metadata.whose
                 for job in (named if len(named) != len(jobs) else ())
                 if _owner_uid(job) != [meta.uid]
             },
             pods=self._pods(jobs),
         )
 
-    def _departed(self, js: JobSet, memory: _Memory) -> tuple[Job, ...]:
+    def _departed(self, js: JobSet, jobs: Iterable[Job], memory: _Memory) -> tuple[Job, ...]:
         """Deleted Jobs that the status does not speak for yet; the others are forgotten here."""
         if memory.departed:
-            placed = placement(js)
-            memory.departed = {
-                uid: job
-                for uid, job in memory.departed.items()
-                if _owner_uid(job) == [js.metadata.uid] and still_matters(js, job, placed, self._gates)
-            }
+            here = {job.metadata.uid for job in jobs}
+            gone = [
+                job for uid, job in memory.departed.items() if uid not in here and _owner_uid(job) == [js.metadata.uid]
+            ]
+            kept = () if ttl.finished(js) else untold(js, gone, self._gates)
+            memory.departed = {job.metadata.uid: job for job in kept}
         return tuple(memory.departed.values())
 
     def _pods(self, jobs: Iterable[Job]) -> tuple[Pod, ...]:
@@ -249,12 +262,6 @@ def _controller_uid(pod: Pod) -> Iterable[str]:
 def _owner_uid(job: Job) -> list[str]:
     owner = _owner(job.metadata)
     return [] if owner is None else [owner[1]]
-
-
-def _whose(meta: Identity) -> str:
-    """The controlling owner in words."""
-    ref = meta.controller()
-    return "nobody" if ref is None else f"{ref.kind} {ref.name}"
 
 
 def owner_requests(meta: Identity) -> list[Request]:

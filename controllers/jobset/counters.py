@@ -37,7 +37,7 @@ def count(js: JobSet, buckets: Buckets, gates: FeatureGates) -> tuple[Replicated
             active[name] += 1
         if job.spec.suspend:
             suspended[name] += 1
-    failed = Counter(child.replicated_job for child in buckets.failed)
+    failed = Counter(child.replicated_job for child in buckets.failed if not child.gone)
     stored = {s.name: s for s in js.status.replicated_jobs_status}
     return tuple(
         ReplicatedJobStatus(

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from api import keys
-from api.batch import Job, Owned, Service
+from api.batch import Claim, Job, Service
 from api.jobset import JobSet, JobSetStatus
 from api.meta import JSON
 from api.pod import Pod
@@ -45,13 +45,15 @@ ROOM_FOR_COUNT = 24
 """Bytes of a note that are kept for "and N more"."""
 
 T = TypeVar("T")
-Child = TypeVar("Child", Owned, Service)
+Child = TypeVar("Child", Claim, Service)
 
 
 class Recorder(Protocol):
     """Where events go; never waits."""
 
-    def record(self, regarding: Reference, event_type: str, reason: str, note: str, /) -> None: ...
+    def record(
+        self, regarding: Reference, event_type: str, reason: str, note: str, /, *, distinct: bool = False
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,17 @@ class Caches:
     jobsets: Store[JobSet]
     jobs: Store[Job]
     services: Store[Service]
-    claims: Store[Owned]
+    claims: Store[Claim]
     pods: Store[Pod] | None = None
 
 
 class ForeignObjectError(KubeError):
-    """An object with a name of ours belongs to somebody else."""
+    """A Job with a name of ours belongs to somebody else: `owner`, in words."""
+
+    def __init__(self, name: str, owner: str) -> None:
+        super().__init__(f"job {name!r} exists already and belongs to {owner}")
+        self.name = name
+        self.owner = owner
 
 
 class PartialFailure(ExceptionGroup[Exception]):
@@ -100,8 +107,11 @@ class Executor:
         if plan.status_first:
             js = await self._publish(js, plan.status, plan.events)
         failures = await self._prepare(js, plan)
-        if not failures:
-            failures = await self._jobs(js, plan)
+        prepared = not failures
+        if prepared:
+            failures += await self._create_jobs(js, plan)
+        if prepared or js.suspended:  # whatever is refused, a suspension is carried out
+            failures += await self._patch_jobs(js, plan)
         if self._superseded(js):
             return
         if failures:
@@ -142,17 +152,22 @@ class Executor:
         claims = [action for action in plan.actions if isinstance(action, CreateClaim)]
         claim = PERSISTENT_VOLUME_CLAIMS
         unclaimed = await self._each(
-            js, claims, lambda action: self._ensure(js, claim, Owned, action.body, self.caches.claims)
+            js, claims, lambda action: self._ensure(js, claim, Claim, action.body, self.caches.claims)
         )
         self._report(js, "PVCCreationFailed", unclaimed)
         return [*errors, *failed, *unclaimed]
 
-    async def _jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
+    async def _create_jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
+        """Names that others hold are not reported here: the next plan knows of them and tells."""
         creations = [action for action in plan.actions if isinstance(action, CreateJob)]
         failed = await self._each(js, creations, lambda action: self._create_job(js, action), name_of_job)
-        self._report(js, "JobCreationFailed", failed)
+        refused = [failure for failure in failed if not isinstance(failure.error, ForeignObjectError)]
+        self._report(js, "JobCreationFailed", refused)
+        return failed
+
+    async def _patch_jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
         patches = [action for action in plan.actions if isinstance(action, PatchJob)]
-        return [*failed, *await self._each(js, patches, lambda action: self._patch_job(js, action))]
+        return await self._each(js, patches, lambda action: self._patch_job(js, action))
 
     async def _each(
         self,
@@ -198,15 +213,18 @@ class Executor:
         )
         try:
             job = await patch()
-        except Invalid as error:
+        except Invalid:
             if not action.template_changed:
                 raise
-            if action.resources:
-                note = f"the resources of job {action.name} cannot be set while it is resumed: {error.message}"
-                self.event(js, Event("Warning", "FailedResourcePropagation", note))
             unstarted = {"metadata": {"uid": action.uid}, "status": {"startTime": None}}
             await self.client.patch(JOBS, action.name, unstarted, namespace=namespace, subresource="status")
-            job = await patch()
+            try:
+                job = await patch()
+            except Invalid as error:
+                if action.resources:
+                    note = f"the resources of job {action.name} cannot be set while it is resumed: {error.message}"
+                    self.event(js, Event("Warning", "FailedResourcePropagation", note))
+                raise
         self.caches.jobs.overlay(job)
 
     async def _ensure(self, js: JobSet, resource: Resource, kind: type[Child], body: JSON, cache: Store[Child]) -> None:
@@ -250,18 +268,16 @@ class Executor:
     def _check_ours(self, js: JobSet, job: Job) -> None:
         owner = job.metadata.controller()
         if owner is None or owner.uid != js.metadata.uid:
-            whose = f"{owner.kind} {owner.name!r}" if owner else "nobody"
-            raise ForeignObjectError(
-                f"a Job of this name exists already and belongs to {whose}: delete or rename it, or rename the JobSet"
-            )
+            raise ForeignObjectError(job.metadata.name, job.metadata.whose)
 
     def _report(self, js: JobSet, reason: str, failures: list[Failure]) -> None:
         """One Warning for all failures of a kind."""
         if failures:
             self.event(js, Event("Warning", reason, note_of([str(failure) for failure in failures])))
 
-    def event(self, js: JobSet, event: Event) -> None:
-        self.recorder.record(reference(js), event.type, event.reason, event.note)
+    def event(self, js: JobSet, event: Event, *, distinct: bool = False) -> None:
+        """Record an event; `distinct`: with another note it is another one."""
+        self.recorder.record(reference(js), event.type, event.reason, event.note, distinct=distinct)
 
 
 def reference(js: JobSet) -> Reference:

@@ -7,6 +7,7 @@ to asks for nothing; the property tests hold it to that.
 from functools import partial
 
 from api import keys
+from api.batch import ServiceSpec
 from api.children import build_job, build_service, build_volume_claim
 from api.features import FeatureGates
 from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
@@ -81,6 +82,7 @@ class _Planner:
             return self._result()
         self._delete(self.buckets.previous)
         self._delete(self.buckets.surplus[::-1])
+        self._delete(self.buckets.needless)
         self._warn_of_strays()
         self._count_attempt()
         if not self.js.suspended and counters.all_ready(self.js, self.counts):
@@ -95,7 +97,9 @@ class _Planner:
 
     def _end(self) -> None:
         """The set has finished: what still runs ends, whatever its labels, and the set itself when its time comes."""
-        self._delete(self.buckets.active)
+        of = self.buckets
+        left = (*of.active, *of.previous, *of.surplus, *of.needless)
+        self._delete(tuple(child for child in left if child.job.finished is None))
         for job in self.buckets.odd:
             if job.finished is None and job.metadata.deletion_timestamp is None:
                 self.actions.append(DeleteJob(job.metadata.name, job.metadata.uid))
@@ -118,8 +122,11 @@ class _Planner:
         self.status_first = resumed
 
     def _judge(self) -> None:
-        """Jobs have failed: the failure policy decides, and nothing else is done in this round."""
+        """Jobs have failed: the failure policy decides. If it does, nothing else is done in this round."""
+        before = self.draft.status
         ended = failure.apply(self.js, self.buckets.failed, self.draft, self.gates, self.observed.evidence)
+        if self.draft.status is before:
+            self._progress()
         if ended is not None and not ended.gone and self.observed.evidence is None:
             self.question = Question(ended.name, ended.job.metadata.uid)
 
@@ -148,15 +155,16 @@ class _Planner:
             self.actions.append(CreateService(build_service(self.js)))
             return
         owner = service.metadata.controller()
-        by_hand = owner is None and service.spec.selector == {keys.JOBSET_NAME: self.js.metadata.name}
+        ours = ServiceSpec(cluster_ip="None", selector={keys.JOBSET_NAME: self.js.metadata.name})
+        by_hand = owner is None and service.spec == ours
         # An earlier JobSet of this name is on its way out, and its Service with it.
-        renewed = owner is not None and (owner.kind, owner.name) == (keys.KIND, self.js.metadata.name)
+        renewed = service.metadata.whose == f"{keys.KIND} {self.js.metadata.name}"
         if not by_hand and not renewed:
-            whose = f"{owner.kind} {owner.name}" if owner else "nobody"
+            name, whose = subdomain(self.js), service.metadata.whose
             self.draft.warn(
                 "HeadlessServiceCreationFailed",
-                f"Service {subdomain(self.js)} exists already and belongs to {whose}: pods of this JobSet get no DNS"
-                " names. Delete or rename it, or set spec.network.subdomain to a name of its own in a new JobSet",
+                f"Service {name} exists already and belongs to {whose}: pods of this JobSet get no DNS names. Delete or"
+                " rename it, or set spec.network.subdomain to a name of its own in a new JobSet",
             )
 
     def _create_claims(self) -> None:
@@ -245,11 +253,13 @@ class _Planner:
         )
 
     def _suspend(self) -> None:
-        running = (c for c in self.buckets.active if not c.job.spec.suspend and not c.deleting)
+        """Suspend what runs. That is stored first, so that the resume is counted however far the suspension came."""
+        running = [c for c in self.buckets.active if not c.job.spec.suspend and not c.deleting]
         self.actions.extend(suspension.suspend(child) for child in running)
         message = "jobset is suspended"
-        self.draft.condition(keys.SUSPENDED, true=True, reason="SuspendedJobs", message=message)
+        suspended = self.draft.condition(keys.SUSPENDED, true=True, reason="SuspendedJobs", message=message)
         self.draft.condition(keys.RESTARTING, true=False, reason="JobSetSuspended", message=message)
+        self.status_first |= suspended and bool(running)
 
     def _resume(self) -> None:
         """Resume stage by stage."""

@@ -17,6 +17,7 @@ from api import keys
 from api.batch import Service
 from controllers.jobset.actions import CreateClaim, CreateJob, CreateService, DeleteJob, DeleteJobSet, PatchJob
 from controllers.jobset.execute import PartialFailure
+from kube.controller import Request
 from kube.events import NOTE_LIMIT
 from kube.store import ChangeKind
 from tests.support.blind import Blind, refusing
@@ -145,13 +146,18 @@ class TestDefect11:
         blind = Blind(api, jobset(rjob("workers", 3)))
         owner = {"apiVersion": "v1", "kind": "Robot", "name": "marvin", "uid": "42", "controller": True}
         api.put("jobs", "js-workers-1", spec={}, metadata={"ownerReferences": [owner]})
+        assert await blind.reconcile() == 0, "found out; the next plan knows of it"
         assert await blind.reconcile() == 10, "it is looked at again, in good time and without an error"
         [(kind, reason, note)] = blind.told.events
         assert (kind, reason) == ("Warning", "JobCreationFailed")
         assert "js-workers-1" in note
-        assert "Robot 'marvin'" in note
+        assert "Robot marvin" in note
         assert {name for _, name in api.objects("jobs")} == {f"js-workers-{n}" for n in range(3)}
+        asked = len(blind.writes())
+        await blind.reconcile()
+        assert len(blind.writes()) == asked, "it is not asked for again before that"
         api.drop("jobs", "js-workers-1")
+        blind.reconciler._memory[Request("ns", "js")].foreign_until = 0.0
         assert await blind.reconcile() is None
         assert ("ns", "js-workers-1") in api.objects("jobs")
 

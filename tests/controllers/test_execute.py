@@ -35,7 +35,7 @@ class Notes:
     def __init__(self) -> None:
         self.notes: list[tuple[str, str]] = []
 
-    def record(self, _regarding: object, _kind: str, reason: str, note: str) -> None:
+    def record(self, _regarding: object, _kind: str, reason: str, note: str, **_: object) -> None:
         self.notes.append((reason, note))
 
 

@@ -151,7 +151,9 @@ class TestForeign:
         if owner:
             ref = {"apiVersion": keys.API_VERSION, "kind": owner[0], "name": owner[1], "uid": "u", "controller": True}
             meta["ownerReferences"] = [ref]
-        world.service = msgspec.convert({"metadata": meta, "spec": {"selector": selector}}, Service)
+        world.service = msgspec.convert(
+            {"metadata": meta, "spec": {"selector": selector, "clusterIP": "None"}}, Service
+        )
         world.settle()
         assert {w.reason for w in world.warnings} == ({"HeadlessServiceCreationFailed"} if warned else set())
         if warned:
@@ -159,6 +161,12 @@ class TestForeign:
             assert f"Service js exists already and belongs to {whose}:" in world.warnings[0].note
             assert "spec.network.subdomain" in world.warnings[0].note
         assert world.live() == ["js-workers-0"], "the Jobs run all the same"
+
+    def test_a_service_by_hand_has_to_be_headless(self):
+        world = World(jobset())
+        spec = {"selector": {keys.JOBSET_NAME: "js"}, "clusterIP": "10.0.0.7"}
+        world.service = msgspec.convert({"metadata": {"name": "js", "namespace": "ns"}, "spec": spec}, Service)
+        assert [w.reason for w in world.step().warnings] == ["HeadlessServiceCreationFailed"]
 
     def test_strays_are_listed_and_counted(self):
         world = started(rjob("workers", 1))

@@ -56,7 +56,7 @@ class Silent:
     def __init__(self) -> None:
         self.outcomes: list[str] = []
 
-    def record(self, *_: Any) -> None:
+    def record(self, *_: Any, **__: Any) -> None:
         pass
 
     def forget(self, *_: str) -> None: ...

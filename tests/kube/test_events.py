@@ -103,6 +103,19 @@ async def test_what_differs_in_reason_type_or_object_is_another_event_and_so_is_
     assert len(stored(api)) == 5
 
 
+async def test_a_distinct_note_is_another_event_and_the_same_one_is_not():
+    api = MemoryApi()
+    recorder = EventRecorder(Client(api), reporting_controller="jobset", reporting_instance="x")
+    for note in ("job 'a' is a stray", "job 'b' is a stray", "job 'b' is a stray"):
+        recorder.record(about(), "Warning", "StrayJob", note, distinct=True)
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        task = group.create_task(recorder.run())
+        await recorder.flush(5)
+        task.cancel()
+    told = {event["note"]: event.get("series", {}).get("count", 1) for event in api.objects("events").values()}
+    assert told == {"job 'a' is a stray": 1, "job 'b' is a stray": 2}
+
+
 async def test_an_unreachable_server_is_tried_for_two_minutes():
     api = MemoryApi()
     transport = FaultyTransport(api)

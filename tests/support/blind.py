@@ -27,7 +27,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str]] = []
 
-    def record(self, _regarding: object, kind: str, reason: str, note: str) -> None:
+    def record(self, _regarding: object, kind: str, reason: str, note: str, **_: object) -> None:
         self.events.append((kind, reason, note))
 
     def created(self, seconds: float) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from api import keys
-from api.batch import Job, JobStatus, Owned, Service
+from api.batch import Claim, Job, JobStatus, Service
 from api.jobset import JobSet, JobSetStatus
 from api.meta import OwnerReference
 from controllers.jobset.execute import JOBSETS
@@ -28,7 +28,7 @@ from tests.support.world import plain_patch
 
 JSON = dict[str, Any]
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-KINDS = {JOBSETS.plural: JobSet, JOBS.plural: Job, SERVICES.plural: Service, PERSISTENT_VOLUME_CLAIMS.plural: Owned}
+KINDS = {JOBSETS.plural: JobSet, JOBS.plural: Job, SERVICES.plural: Service, PERSISTENT_VOLUME_CLAIMS.plural: Claim}
 SCHEDULING = {"nodeSelector", "tolerations", "schedulingGates"}
 
 

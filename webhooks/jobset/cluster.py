@@ -307,8 +307,8 @@ class ClusterChecks:
         owner = found.metadata.controller()
         if owner is None:
             return "nobody"
-        ours = owner.uid == request.js.metadata.uid or (owner.kind, owner.name) == (keys.KIND, request.js.metadata.name)
-        return "" if ours else f"{owner.kind} {owner.name}"
+        ours = owner.uid == request.js.metadata.uid or found.metadata.whose == f"{keys.KIND} {request.js.metadata.name}"
+        return "" if ours else found.metadata.whose
 
     async def _claims(self, request: _Request) -> tuple[list[FieldError], list[Claim]]:
         """Findings about claims that exist, and the claims that do not."""

@@ -229,7 +229,11 @@ class _Planner:
         self.requeue_after = FOREIGN_RETRY
         foreign = self.observed.foreign
         own = f"{keys.KIND} {self.js.metadata.name}"
-        others = [f'job "{name}" belongs to {foreign[name]}' for name in taken if foreign[name] != own]
+        others = [
+            f'job "{name}" creation failed with error: it exists already and belongs to {foreign[name]}'
+            for name in taken
+            if foreign[name] != own
+        ]
         if others:
             self.draft.warn("JobCreationFailed", _listed(others, "delete or rename it, or rename the JobSet"))
 

@@ -117,7 +117,8 @@ class TestForeign:
         assert plan.requeue_after == FOREIGN_RETRY
         [warning] = plan.warnings
         assert (warning.type, warning.reason) == ("Warning", "JobCreationFailed")
-        assert warning.note.startswith('job "js-workers-0" belongs to CronJob nightly, job "js-workers-1"')
+        error = "creation failed with error: it exists already and belongs to CronJob nightly"
+        assert warning.note.startswith(f'job "js-workers-0" {error}, job "js-workers-1" {error}, ')
         assert "and 2 more: delete or rename it, or rename the JobSet" in warning.note
         assert plan.status is not None, "the rest of the set goes on and is counted"
         world.foreign = {}

@@ -274,7 +274,7 @@ def test_an_annotation_that_is_no_attempt_spoils_only_its_own_pod(sets, kubelet)
     [note] = kubelet.until(told, "the warning")[:1]
     assert odd.name in note
     assert kubelet.workers() == first, "nobody restarts for it"
-    assert sets.counts()["ready"] == 2, "the status is still written"
+    kubelet.until(lambda: sets.counts()["ready"] == 2, "the status is still written")
     other = next(c for c in kubelet.containers.values() if c is not odd)
     other.kill_worker()
     running(kubelet, attempt=1, but=first.values())

@@ -22,6 +22,9 @@ from tests.support.faults import status_body
 PATH = re.compile(
     r"^(?P<root>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<ns>[^/]+))?/(?P<plural>[^/]+)(/(?P<name>[^/]+)(/(?P<sub>[^/]+))?)?$"
 )
+TICK = 0.001
+"""Shortest wait, in seconds."""
+
 JSON = dict[str, Any]
 Key = tuple[str, str]
 
@@ -207,9 +210,10 @@ class MemoryApi:
             for entry in [entry for entry in self._of(plural).history if entry.revision > at]:
                 yield _line(entry.kind, entry.obj)
                 at = entry.revision
-            wait = min(idle, self.bookmark_every, ends - loop.time())
+            # A virtual clock has a resolution: less than that would never pass.
+            wait = max(min(idle, self.bookmark_every, ends - loop.time()), TICK)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(wait, 0)):
+                async with asyncio.timeout(wait):
                     await changed.wait()
             if not changed.is_set():
                 if wait == idle:

@@ -224,6 +224,8 @@ def disposition(error: BaseException) -> Disposition:
     for kind, on, decision in _TABLE:
         if isinstance(error, kind) and on in {"", verb}:
             return decision
+    if isinstance(error, BadRequest) and error.code != 400:
+        return Disposition.TERMINAL
     if isinstance(error, Forbidden) and error.has_cause("NamespaceTerminating"):
         return Disposition.TERMINAL
     return Disposition.RETRY

@@ -15,9 +15,20 @@ def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
         if isinstance(before, Mapping) and isinstance(value, Mapping):
             if inner := merge_diff(before, value):
                 patch[key] = inner
-        elif before != value or type(before) is not type(value):
+        elif _differ(before, value):
             patch[key] = value
     return patch
+
+
+def _differ(old: Any, new: Any) -> bool:
+    """Whether two values differ as JSON: to Python, 0 and false are the same, at any depth."""
+    if type(old) is not type(new):
+        return True
+    if isinstance(old, list):
+        return len(old) != len(new) or any(map(_differ, old, new))
+    if isinstance(old, dict):
+        return old.keys() != new.keys() or any(_differ(old[key], new[key]) for key in old)
+    return bool(old != new)
 
 
 def pointer(*parts: str | int) -> str:

@@ -172,6 +172,7 @@ async def test_a_stop_lets_running_reconciles_finish_and_starts_no_more():
 
 
 RETRIED = [
+    BadRequest(400, Status()),
     Conflict(409, Status()),
     Forbidden(403, Status()),
     Invalid(422, Status()),
@@ -182,8 +183,8 @@ RETRIED = [
 ]
 TERMINAL = [
     TerminalError("x"),
-    BadRequest(400, Status()),
-    ExceptionGroup("all", [TerminalError("x"), BadRequest(400, Status())]),
+    BadRequest(413, Status()),
+    ExceptionGroup("all", [TerminalError("x"), BadRequest(415, Status())]),
     Forbidden(403, Status(details=Details(causes=(Cause(reason="NamespaceTerminating"),)))),
 ]
 

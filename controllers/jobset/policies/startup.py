@@ -5,6 +5,8 @@ that loses readiness later neither takes conditions back nor blocks the recreati
 restart and a suspension forget it, and the order is enforced anew.
 """
 
+from collections import Counter
+
 import msgspec
 
 from api.jobset import JobSet, ReplicatedJob, ReplicatedJobStatus
@@ -23,11 +25,9 @@ class Stages:
     def __init__(self, js: JobSet, counts: tuple[ReplicatedJobStatus, ...], buckets: Buckets) -> None:
         self._counts = {c.name: c for c in counts}
         self._replicas = {r.name: r.replicas for r in js.spec.replicated_jobs}
-        self._order = [r.name for r in js.spec.replicated_jobs]
         self._running = {c.replicated_job for c in buckets.active if not c.job.spec.suspend}
         # A Job that is being suspended may still report ready pods: they are about to go.
-        halting = [c.replicated_job for c in buckets.active if c.job.spec.suspend and job_ready(c.job)]
-        self._halting = {name: halting.count(name) for name in set(halting)}
+        self._halting = Counter(c.replicated_job for c in buckets.active if c.job.spec.suspend and job_ready(c.job))
         self._successors = _successors(js)
         self._suspended = js.suspended
 
@@ -36,7 +36,7 @@ class Stages:
         of = self._counts.get(name)
         if of is None:
             return False
-        done = of.failed + of.ready + of.succeeded - self._halting.get(name, 0)
+        done = of.failed + of.ready + of.succeeded - self._halting[name]
         return of.started or done == self._replicas[name] or self._passed(name)
 
     def dependencies_met(self, rjob: ReplicatedJob) -> bool:
@@ -65,11 +65,11 @@ class Stages:
 
 
 def _successors(js: JobSet) -> dict[str, set[str]]:
-    """Which ReplicatedJobs wait for which to be ready. The last stage of an ordered start counts as its own."""
+    """Which ReplicatedJobs wait for which to be ready. For the last of an ordered start the condition does."""
     out: dict[str, set[str]] = {}
     names = [r.name for r in js.spec.replicated_jobs]
     if in_order(js):
-        return {name: set(names[number + 1 :]) or {""} for number, name in enumerate(names)}
+        return {name: set(names[number + 1 :]) for number, name in enumerate(names)}
     for rjob in js.spec.replicated_jobs:
         for dep in rjob.depends_on or ():
             if dep.status == "Ready":

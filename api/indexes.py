@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
+_LONGEST = 10
+"""Digits of an index; the text may have been written by anybody."""
+
 
 def parse_indexes(text: str, limit: int) -> frozenset[int]:
     """The indexes below `limit` that the text names. Parts that cannot be read name none."""
@@ -10,10 +13,14 @@ def parse_indexes(text: str, limit: int) -> frozenset[int]:
 
 def _interval(part: str, limit: int) -> range:
     first, _, last = part.partition("-")
-    if not (first.isascii() and first.isdigit()):
+    if not _is_index(first):
         return range(0)
-    end = last if last.isascii() and last.isdigit() else first
-    return range(int(first), min(int(end) + 1, limit))
+    end = int(last) if _is_index(last) else int(first)
+    return range(int(first), min(end + 1, limit))
+
+
+def _is_index(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _LONGEST
 
 
 def format_indexes(indexes: Iterable[int]) -> str:

@@ -139,7 +139,7 @@ def test_without_targets_one_job_of_any_has_to_stay(policy):
     old["spec"]["successPolicy"] = policy
     assert errors(old, scaled(old, 0, 1), ELASTIC) == []
     assert errors(old, scaled(old, 0, 0, 1), ELASTIC) == []
-    last = "replicas must be >= 1: no Job would be left, and the JobSet would never complete"
+    last = "replicas must be >= 1: no Job would be left, and the JobSet would be Completed at once"
     assert errors(old, scaled(old, 0, 0), ELASTIC) == [f"{PATH.format(0)}: {last}", f"{PATH.format(1)}: {last}"]
 
 

@@ -63,7 +63,7 @@ REPLICAS_TARGETED = Rule(
 REPLICAS_LAST = Rule(
     id="replicas-last",
     type=ErrorType.INVALID,
-    message="replicas must be >= 1: no Job would be left, and the JobSet would never complete",
+    message="replicas must be >= 1: no Job would be left, and the JobSet would be Completed at once",
     fix="keep at least one Job, suspend the JobSet to run no pods, or delete it",
     source="KEP-463, behaviour 5.9",
 )

@@ -38,6 +38,13 @@ EXECUTION_ATTEMPT = "jobset.sigs.k8s.io/execution-attempt"
 IN_PLACE_RESTART_ATTEMPT = "jobset.sigs.k8s.io/in-place-restart-attempt"
 DISABLE_IN_PLACE_RESTART = "jobset.sigs.k8s.io/disable-in-place-restart"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+JOB_UID = "batch.kubernetes.io/controller-uid"
+
+# Exclusive placement; not known to the Go JobSet.
+PLACEMENT_GATE = "jobset.sigs.k8s.io/exclusive-placement"
+"""Scheduling gate of a follower whose leader has no domain yet."""
+AWAITS_LEADER = "jobset.sigs.k8s.io/awaits-leader"
+"""Label, "true", of the pods that have the gate: what the controller watches them by."""
 
 # Condition types.
 COMPLETED = "Completed"

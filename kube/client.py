@@ -59,8 +59,18 @@ class ReadOptions(TypedDict, total=False):
     timeout: float
 
 
+JSON_FORM = "application/json"
+"""Form of an answer: the whole object."""
+
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""Form of an object, or of an event of a watch, of which only the metadata is sent."""
+
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""The same for a list."""
+
+
 class ListOptions(TypedDict, total=False):
-    """`limit` 0 means no limit. `continue_token` comes from the previous page."""
+    """`limit` 0 means no limit. `continue_token` comes from the previous page. `accept` is the form of the answer."""
 
     namespace: str | None
     label_selector: str
@@ -69,13 +79,14 @@ class ListOptions(TypedDict, total=False):
     resource_version_match: str
     limit: int
     continue_token: str
+    accept: str
     timeout: float
 
 
 class WriteOptions(TypedDict, total=False):
     """`force` (apply only) takes over fields of other managers. `field_validation`: Strict, Warn or Ignore.
 
-    The texts of the API server's warnings are appended to `warnings`.
+    `accept` is the form of the answer. The texts of the API server's warnings are appended to `warnings`.
     """
 
     namespace: str | None
@@ -85,6 +96,7 @@ class WriteOptions(TypedDict, total=False):
     force: bool
     field_validation: str
     warnings: list[str]
+    accept: str
     timeout: float
 
 
@@ -171,8 +183,9 @@ class Client:
         query = _query(options, _LIST_QUERY)
         path = resource.path(options.get("namespace"))
         timeout = options.get("timeout", 2 * TIMEOUT)
-        response = await self._call(Request(method="GET", path=path, verb="list", query=query, timeout=timeout))
-        return decode(page, response)
+        accept = options.get("accept", JSON_FORM)
+        request = Request(method="GET", path=path, verb="list", query=query, timeout=timeout, accept=accept)
+        return decode(page, await self._call(request))
 
     async def pages(
         self, resource: Resource, *, type: type[T] = JSON_OBJECT, **options: Unpack[ListOptions]
@@ -237,12 +250,19 @@ class Client:
         await self._call(_delete_request(resource.path(options.get("namespace")), options, selectors))
 
     def watch(
-        self, resource: Resource, query: tuple[tuple[str, str], ...], *, namespace: str | None = None, idle: float
+        self,
+        resource: Resource,
+        query: tuple[tuple[str, str], ...],
+        *,
+        namespace: str | None = None,
+        idle: float,
+        accept: str = JSON_FORM,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Raw lines of a watch; `idle` seconds of silence end it with a TransportError. Use `kube.watcher`."""
         query = (("watch", "true"), *query)
         path = resource.path(namespace)
-        return self._transport.stream(Request(method="GET", path=path, verb="watch", query=query, timeout=idle))
+        request = Request(method="GET", path=path, verb="watch", query=query, timeout=idle, accept=accept)
+        return self._transport.stream(request)
 
     async def raw(self, path: str) -> bytes:
         """GET of any other path: /version, /readyz, /openapi/v3."""
@@ -266,6 +286,7 @@ class Client:
             body=body if isinstance(body, bytes) else msgspec.json.encode(body),
             content_type=content_type,
             timeout=options.get("timeout", TIMEOUT),
+            accept=options.get("accept", JSON_FORM),
         )
         response = await self._call(request)
         if (warnings := options.get("warnings")) is not None:

@@ -48,6 +48,7 @@ class Informer(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()
         self._error: KubeError | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     @property
     def synced(self) -> bool:
@@ -73,7 +74,16 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        await watch(self._client, self.target, self._receive, on_error=self._remember)
+        while True:
+            # The group ends when `relist` cancels the watch, and passes on everything else.
+            async with asyncio.TaskGroup() as group:
+                watching = watch(self._client, self.target, self._receive, on_error=self._remember)
+                self._watching = group.create_task(watching, name=f"watch-{self.target.resource}")
+
+    def relist(self) -> None:
+        """Ask for the whole collection anew, since the transform of the target has come to keep more."""
+        if self._watching is not None:
+            self._watching.cancel()
 
     async def wait_synced(self, timeout: float) -> None:
         """Wait for the first list. Raises `SyncTimeoutError` with the last error of the watch."""

@@ -13,10 +13,10 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from kube.client import PAGE, Client, ListMeta, decoder
+from kube.client import JSON_FORM, METADATA, METADATA_LIST, PAGE, Client, ListMeta, decoder
 from kube.errors import KubeError, TransportError, from_status, parse_status
 from kube.resources import Resource
-from kube.store import Unreadable, UnreadableMeta
+from kube.store import Dropped, Unreadable, UnreadableMeta
 from kube.watcher import Bookmark, Ended, Event, Failed, Input, Listed, Observed, Phase, State, delay, start, step
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ class WatchOptions(TypedDict, total=False):
     label_selector: str
     field_selector: str
     transform: Callable[[Any], Any] | None
+    metadata_only: bool
     streaming: bool
     idle: float
     lifetime: float
@@ -41,7 +42,8 @@ class WatchOptions(TypedDict, total=False):
 class Target:
     """What to watch and how to read it.
 
-    `transform` sees every decoded object before anyone else, to drop or copy what must not be kept. `idle` and
+    `transform` sees every decoded object before anyone else, to drop or copy what must not be kept; None drops the
+    object itself. With `metadata_only` nothing but `metadata` is asked for. `idle` and
     `lifetime` are seconds: silence after which a connection counts as dead (bookmarks come about once a minute), and
     how long one watch is asked to last.
     """
@@ -53,6 +55,7 @@ class Target:
     label_selector: str = ""
     field_selector: str = ""
     transform: Callable[[Any], Any] | None = None
+    metadata_only: bool = False
     streaming: bool = True
     idle: float = 150.0
     lifetime: float = 480.0
@@ -93,7 +96,9 @@ async def _perform(client: Client, target: Target, state: State, jitter: float) 
             yield await _list(client, target, state.continue_token)
             return
         query = _watch_query(target, state, jitter)
-        async with client.watch(target.resource, query, namespace=target.namespace, idle=target.idle) as lines:
+        accept = METADATA if target.metadata_only else JSON_FORM
+        stream = client.watch(target.resource, query, namespace=target.namespace, idle=target.idle, accept=accept)
+        async with stream as lines:
             async for line in lines:
                 item = _read(line, target)
                 yield item
@@ -131,6 +136,7 @@ async def _list(client: Client, target: Target, continue_token: str) -> Listed:
         field_selector=target.field_selector,
         continue_token=continue_token,
         limit=PAGE,
+        accept=METADATA_LIST if target.metadata_only else JSON_FORM,
     )
     objects = tuple(read_object(bytes(item), target) for item in page.items or ())
     return Listed(objects, page.metadata.resource_version, page.metadata.continue_token)
@@ -177,4 +183,7 @@ def read_object(data: bytes, target: Target) -> Any:
             namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=meta.resource_version
         )
         return Unreadable(known, str(error)[:200])
-    return obj if target.transform is None else target.transform(obj)
+    if target.transform is None:
+        return obj
+    kept = target.transform(obj)
+    return Dropped(obj.metadata) if kept is None else kept

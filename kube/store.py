@@ -67,6 +67,13 @@ class Unreadable:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Stands in for an object that exists and is not wanted here: for readers it is not there."""
+
+    metadata: Meta
+
+
 class ChangeKind(enum.Enum):
     """What happened to an object in the cache."""
 
@@ -191,7 +198,7 @@ class Store(Generic[T]):
         """A list starts. Readers keep the old generation until `commit`; an unfinished list is thrown away."""
         self._next = _Next()
 
-    def apply(self, obj: T | Unreadable) -> Changes[T]:
+    def apply(self, obj: T | Unreadable | Dropped) -> Changes[T]:
         key = key_of(obj)
         if self._next is not None:
             self._fill(self._next, key, obj)
@@ -201,10 +208,10 @@ class Store(Generic[T]):
             watched = None
         else:
             self.unreadable.pop(key, None)
-            watched = obj
+            watched = None if isinstance(obj, Dropped) else obj
         return self._watched(key, watched, obj) + self.advance(version_of(obj))
 
-    def remove(self, obj: T | Unreadable) -> Changes[T]:
+    def remove(self, obj: T | Unreadable | Dropped) -> Changes[T]:
         key = key_of(obj)
         if self._next is not None:
             self._next.objects.pop(key, None)
@@ -214,15 +221,15 @@ class Store(Generic[T]):
         return self._watched(key, None, obj) + self.advance(version_of(obj))
 
     @staticmethod
-    def _fill(generation: _Next[T], key: Key, obj: T | Unreadable) -> None:
+    def _fill(generation: _Next[T], key: Key, obj: T | Unreadable | Dropped) -> None:
+        generation.objects.pop(key, None)
+        generation.unreadable.pop(key, None)
         if isinstance(obj, Unreadable):
-            generation.objects.pop(key, None)
             generation.unreadable[key] = obj.reason
-        else:
-            generation.unreadable.pop(key, None)
+        elif not isinstance(obj, Dropped):
             generation.objects[key] = obj
 
-    def _watched(self, key: Key, watched: T | None, event: T | Unreadable) -> Changes[T]:
+    def _watched(self, key: Key, watched: T | None, event: T | Unreadable | Dropped) -> Changes[T]:
         """One event of the watch for one key; `watched` is None when the object is gone (or unreadable)."""
         pin = self._pins.get(key)
         if pin is None:

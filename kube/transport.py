@@ -35,7 +35,7 @@ class Request:
     """One call. `timeout` is in seconds: of the whole exchange, or of silence on a stream. `path` is not encoded.
 
     `limited` False passes the client-side rate and concurrency limits (lease renewals must not queue behind a burst of
-    creates).
+    creates). `accept` names the form of the answer.
     """
 
     method: str
@@ -46,6 +46,7 @@ class Request:
     content_type: str = "application/json"
     timeout: float = 30.0
     limited: bool = True
+    accept: str = "application/json"
 
     @property
     def call(self) -> Call:
@@ -153,7 +154,7 @@ class HttpTransport:
     @contextlib.asynccontextmanager
     async def _open(self, request: Request, limits: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
         """One exchange; every way in which aiohttp says "no answer" becomes a TransportError."""
-        headers = {"User-Agent": self._user_agent, "Accept": "application/json", **await self._credentials.headers()}
+        headers = {"User-Agent": self._user_agent, "Accept": request.accept, **await self._credentials.headers()}
         if request.body is not None:
             headers["Content-Type"] = request.content_type
         code = "<error>"

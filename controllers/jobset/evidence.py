@@ -5,6 +5,7 @@ Never holds up or fails a restart: without an answer in time the history says le
 
 import logging
 
+from api import keys
 from api.meta import Base
 from api.pod import ContainerStatus, Pod, Terminated
 from controllers.jobset.actions import Evidence, Question
@@ -20,8 +21,6 @@ PATIENCE = 2.0
 MOST_PODS = 100
 """Failed pods that are looked at."""
 
-_JOB_UID = "batch.kubernetes.io/controller-uid"
-
 
 class _Page(Base, frozen=True, kw_only=True):
     items: tuple[Pod, ...] = ()
@@ -34,7 +33,7 @@ async def look_up(client: Client, namespace: str, question: Question) -> Evidenc
             PODS,
             _Page,
             namespace=namespace,
-            label_selector=f"{_JOB_UID}={question.uid}",
+            label_selector=f"{keys.JOB_UID}={question.uid}",
             field_selector="status.phase=Failed",
             limit=MOST_PODS,
             timeout=PATIENCE,

@@ -1,0 +1,81 @@
+"""Exclusive placement: each child Job alone on one topology domain (behaviour section 4). Pure.
+
+The pod with completion index 0 leads: it looks for a domain that no other Job of its priority has. The others follow
+it by a node selector. All of this is about the affinity strategy; the node-selector strategy needs nothing of pods.
+"""
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from api import keys
+from api.meta import JSON
+from api.topology import Leader
+
+
+class TermForm(enum.Enum):
+    """How the leader's anti-affinity is written. Both mean the same to the scheduler."""
+
+    LABEL_KEYS = "LabelKeys"
+    """With matchLabelKeys and mismatchLabelKeys, which the API server writes out (GA in Kubernetes 1.33)."""
+    EXPRESSIONS = "Expressions"
+    """Written out by us, as the Go JobSet does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Where a Job is: the value of the topology label of its leader's node."""
+
+    value: str
+    leader: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoDomain:
+    """Why a Job's domain is not known: a sentence without a full stop. `leader` is empty when there is none."""
+
+    why: str
+    leader: str = ""
+
+
+def topology_of(annotations: Mapping[str, str]) -> str | None:
+    """The topology key by which a pod with these annotations is placed; None for every pod that is left alone."""
+    if keys.JOBSET_NAME not in annotations or keys.NODE_SELECTOR_STRATEGY in annotations:
+        return None
+    return annotations.get(keys.EXCLUSIVE_TOPOLOGY)
+
+
+def leads(annotations: Mapping[str, str]) -> bool:
+    """Whether a pod with these annotations is its Job's leader."""
+    return annotations.get(keys.COMPLETION_INDEX) == "0"
+
+
+def affinity_term(topology: str, job_key: str) -> JSON:
+    """Pod affinity of a leader: to the pods of its own Job, so that a new one comes back to its followers."""
+    selector = {"matchExpressions": [{"key": keys.JOB_KEY, "operator": "In", "values": [job_key]}]}
+    return {"labelSelector": selector, "topologyKey": topology, "namespaceSelector": {}}
+
+
+def anti_affinity_term(topology: str, job_key: str, priority: str | None, form: TermForm) -> JSON:
+    """Pod anti-affinity of a leader: against the pods of other Jobs of its priority, in all namespaces.
+
+    `priority` is the value of the pod's priority label; without it (no Priority admission) no priority is spared.
+    """
+    term: JSON = {"topologyKey": topology, "namespaceSelector": {}}
+    exists = {"key": keys.JOB_KEY, "operator": "Exists"}
+    if form is TermForm.LABEL_KEYS:
+        term["labelSelector"] = {"matchExpressions": [exists]}
+        term["matchLabelKeys"] = [keys.PRIORITY]
+        term["mismatchLabelKeys"] = [keys.JOB_KEY]
+        return term
+    others = {"key": keys.JOB_KEY, "operator": "NotIn", "values": [job_key]}
+    same = [] if priority is None else [{"key": keys.PRIORITY, "operator": "In", "values": [priority]}]
+    term["labelSelector"] = {"matchExpressions": [exists, others, *same]}
+    return term
+
+
+def valid_leader(leaders: Iterable[Leader]) -> Leader | None:
+    """Of the leader pods of one Job UID the one that counts: alive, and the newest attempt of those."""
+    alive = [leader for leader in leaders if leader.live]
+    return max(alive, key=lambda leader: (leader.attempt, leader.created, leader.name), default=None)

@@ -1,0 +1,201 @@
+"""The pods and nodes that exclusive placement looks at, each kept in under 1 KiB.
+
+What repeats from pod to pod is stored once. Each record doubles as its own metadata: it has the fields by which a
+store knows an object. Nothing is written through these records.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from api import keys
+from api.meta import Base, Condition, Identity
+
+LONGEST_REASON = 300
+"""Characters that are kept of the scheduler's reason; it grows with the number of causes, not of nodes."""
+
+_intern = sys.intern
+
+
+class _Labels(Base, frozen=True, kw_only=True):
+    jobset: str = msgspec.field(name=keys.JOBSET_NAME, default="")
+    jobset_uid: str = msgspec.field(name=keys.JOBSET_UID, default="")
+    attempt: str = msgspec.field(name=keys.RESTART_ATTEMPT, default="")
+
+
+class _Annotations(Base, frozen=True, kw_only=True):
+    jobset: str | None = msgspec.field(name=keys.JOBSET_NAME, default=None)
+    index: str | None = msgspec.field(name=keys.COMPLETION_INDEX, default=None)
+    topology: str | None = msgspec.field(name=keys.EXCLUSIVE_TOPOLOGY, default=None)
+    node_selector: str | None = msgspec.field(name=keys.NODE_SELECTOR_STRATEGY, default=None)
+
+
+class _Meta(Identity, frozen=True, kw_only=True):
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: _Labels = _Labels()
+    annotations: _Annotations = _Annotations()
+
+    @property
+    def topology(self) -> str | None:
+        """As `api.exclusive.topology_of`."""
+        ours = self.annotations
+        return None if ours.jobset is None or ours.node_selector is not None else ours.topology
+
+
+class PartialPod(Base, frozen=True, kw_only=True):
+    """A pod of which only metadata was sent."""
+
+    metadata: _Meta
+
+
+class _Spec(Base, frozen=True, kw_only=True):
+    node_name: str = ""
+
+
+class _Status(Base, frozen=True, kw_only=True):
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class LeaderPod(Base, frozen=True, kw_only=True):
+    """A leader pod as it is read."""
+
+    metadata: _Meta
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+class _Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Identity of a pod, and whose it is: `job` and `job_uid` of its controlling owner."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    job: str
+    job_uid: str
+    jobset: str
+    jobset_uid: str
+    topology: str
+
+    @property
+    def metadata(self) -> "_Record":
+        return self
+
+
+class Leader(_Record, frozen=True, kw_only=True, gc=False):
+    """The leader pod of an exclusive Job.
+
+    `created` and `since` are RFC 3339: when it was made, and since when the scheduler has found no node (empty: it has
+    not said so); `reason` is what it said. `node` is empty until the pod is bound. `live`: neither ended nor ending.
+    """
+
+    attempt: int
+    created: str
+    node: str
+    live: bool
+    reason: str
+    since: str
+
+
+class Follower(_Record, frozen=True, kw_only=True, gc=False):
+    """A follower that has our scheduling gate."""
+
+
+def leader(pod: LeaderPod) -> Leader | None:
+    """What is kept of a pod with completion index 0; None unless its Job is placed exclusively, by affinity."""
+    meta, topology = pod.metadata, pod.metadata.topology
+    if topology is None or meta.annotations.index != "0":
+        return None
+    reason, since = _unscheduled(pod.status.conditions)
+    attempt = meta.labels.attempt
+    return Leader(
+        **_whose(meta, topology),
+        attempt=int(attempt) if attempt.isascii() and attempt.isdigit() and len(attempt) < len("2147483647") else 0,
+        created=meta.creation_timestamp or "",
+        node=pod.spec.node_name,
+        live=meta.deletion_timestamp is None and pod.status.phase not in {"Succeeded", "Failed"},
+        reason=reason,
+        since=since,
+    )
+
+
+def follower(pod: PartialPod) -> Follower | None:
+    """What is kept of a pod that awaits its leader; None for one that is on its way out."""
+    meta, topology = pod.metadata, pod.metadata.topology
+    if topology is None or meta.deletion_timestamp is not None:
+        return None
+    return Follower(**_whose(meta, topology))
+
+
+def _whose(meta: _Meta, topology: str) -> dict[str, str]:
+    owner = meta.controller()
+    return {
+        "namespace": _intern(meta.namespace),
+        "name": meta.name,
+        "uid": meta.uid,
+        "resource_version": meta.resource_version,
+        "job": "" if owner is None else _intern(owner.name),
+        "job_uid": "" if owner is None else _intern(owner.uid),
+        "jobset": _intern(meta.labels.jobset),
+        "jobset_uid": _intern(meta.labels.jobset_uid),
+        "topology": _intern(topology),
+    }
+
+
+def _unscheduled(conditions: tuple[Condition, ...]) -> tuple[str, str]:
+    """The scheduler's reason and since when, of a pod for which it has found no node."""
+    for condition in conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return _intern(condition.message[:LONGEST_REASON] or condition.reason), condition.last_transition_time
+    return "", ""
+
+
+class _NodeMeta(Base, frozen=True, kw_only=True):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] = {}
+
+
+class PartialNode(Base, frozen=True, kw_only=True):
+    """A node of which only metadata was sent."""
+
+    metadata: _NodeMeta
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A node with the labels that were asked for; `asked` are their keys, those included that it does not carry."""
+
+    name: str
+    uid: str
+    resource_version: str
+    labels: Mapping[str, str]
+    asked: frozenset[str]
+
+    @property
+    def namespace(self) -> str:
+        return ""
+
+    @property
+    def metadata(self) -> "Node":
+        return self
+
+
+def node_keeping(asked: Callable[[], frozenset[str]]) -> Callable[[PartialNode], Node]:
+    """A transform that keeps, of a node's labels, those with the keys that are asked for at that moment."""
+
+    def kept(node: PartialNode) -> Node:
+        meta, wanted = node.metadata, asked()
+        return Node(
+            name=meta.name,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            labels={key: _intern(meta.labels[key]) for key in wanted if key in meta.labels},
+            asked=wanted,
+        )
+
+    return kept

@@ -9,6 +9,7 @@ from api.jobset import JobSet, ReplicatedJob, VolumeClaimPolicy
 from api.meta import JSON
 from api.names import coordinator_endpoint, job_key, namespaced_job, subdomain, volume_claim_name
 from api.placement import Group, Slot
+from api.priority import Priorities
 
 NO_UID = "00000000-0000-0000-0000-000000000000"
 """Stands for the uid of a JobSet that is not stored yet: an owner reference must have one."""
@@ -100,6 +101,19 @@ def build_job(
             "template": pod_template(js, slot, labels, annotations),
         },
     }
+
+
+def with_priority(job: JSON, priorities: Priorities) -> JSON:
+    """The Job, whose pods have the label of their priority from the template (4.1 step 3) and need no webhook for it.
+
+    Exclusive placement keeps pods of one priority apart by that label; the node-selector strategy does without.
+    """
+    template = job["spec"]["template"]
+    meta, priority = template["metadata"], priorities.of(template["spec"])
+    if priority is None or keys.NODE_SELECTOR_STRATEGY in meta["annotations"]:
+        return job
+    labels = {**meta["labels"], keys.PRIORITY: str(priority)}
+    return {**job, "spec": {**job["spec"], "template": {**template, "metadata": {**meta, "labels": labels}}}}
 
 
 def pod_template(js: JobSet, slot: Slot, labels: dict[str, str], annotations: dict[str, str]) -> JSON:

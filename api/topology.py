@@ -199,3 +199,52 @@ def node_keeping(asked: Callable[[], frozenset[str]]) -> Callable[[PartialNode],
         )
 
     return kept
+
+
+class _SchedulingGate(Base, frozen=True, kw_only=True):
+    name: str
+
+
+class _AffinityTerm(Base, frozen=True, kw_only=True):
+    topology_key: str = ""
+
+
+class _PodAffinity(Base, frozen=True, kw_only=True):
+    required: tuple[_AffinityTerm, ...] = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class _Affinity(Base, frozen=True, kw_only=True):
+    pod_affinity: _PodAffinity = _PodAffinity()
+
+
+class _PlacedSpec(Base, frozen=True, kw_only=True):
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    scheduling_gates: tuple[_SchedulingGate, ...] = ()
+    affinity: _Affinity = _Affinity()
+
+
+class PlacedPod(Base, frozen=True, kw_only=True):
+    """A pod of an exclusive Job as it is read to see whether it is where its leader is; never cached."""
+
+    metadata: _Meta
+    spec: _PlacedSpec = _PlacedSpec()
+    status: _Status = _Status()
+
+    @property
+    def gated(self) -> bool:
+        """Whether it has our scheduling gate, and so cannot be misplaced."""
+        return any(gate.name == keys.PLACEMENT_GATE for gate in self.spec.scheduling_gates)
+
+    @property
+    def follows(self) -> bool:
+        """Whether it is a follower that is neither ended nor ending."""
+        meta = self.metadata
+        alive = meta.deletion_timestamp is None and self.status.phase not in {"Succeeded", "Failed"}
+        return alive and meta.topology is not None and meta.annotations.index != "0"
+
+    def finds_leader_by_itself(self, topology: str) -> bool:
+        """Whether its own affinity ties it to a domain, as policies without the manager have it."""
+        return any(term.topology_key == topology for term in self.spec.affinity.pod_affinity.required)

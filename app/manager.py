@@ -10,6 +10,7 @@ import contextlib
 import gc
 import json
 import logging
+import re
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from api.exclusive import TermForm
 from api.features import FeatureGates
 from app.engine import engine
 from app.health import Health, certificates_check, webhook_check
@@ -32,6 +34,9 @@ from certs.tls import CertificateError, server_context
 from controllers.jobset.controller import NAME, JobSetReconciler, Watches
 from controllers.jobset.execute import JOBSETS
 from controllers.jobset.milestones import Endings
+from controllers.placement import controller as placement
+from controllers.placement.domains import Domains
+from controllers.placement.watches import PlacementWatches
 from kube.client import Client
 from kube.config import load, pod_namespace
 from kube.controller import Controller, Request
@@ -42,6 +47,7 @@ from kube.transport import HttpTransport
 from kube.workqueue import WorkQueue
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.handlers import jobset_handlers
+from webhooks.pod.handlers import pod_handlers
 from webhooks.router import create_app
 from webhooks.server import BindError, Server, bind
 
@@ -56,6 +62,12 @@ SYNC_TIMEOUT = 120.0
 STOP_TIMEOUT = 5.0
 """Seconds for reconciles and admission requests that run to end. With the events (1 s) and the release of the lease
 (3 s) the whole stop stays below the 10 s after which the pod is killed."""
+
+FOLLOWER_WAIT = 0.25
+"""Seconds that the admission of a follower waits for its leader to be scheduled."""
+
+LABEL_KEYS_SINCE = (1, 33)
+"""Kubernetes version in which matchLabelKeys and mismatchLabelKeys of pod affinity are GA."""
 
 FLUSH_TIMEOUT = 1.0
 """Seconds to write the events that still wait."""
@@ -161,13 +173,17 @@ class _Manager:
     options: Options
     client: Client
     metrics: Metrics
-    queue: WorkQueue[Request] | None = None
+    queues: list[WorkQueue[Any]] = field(default_factory=list)
+    placement: PlacementWatches = field(init=False)
     server: Server | None = None
     serving: asyncio.Task[None] | None = None
     certificates: CertificateSource | None = None
     recorder: EventRecorder | None = None
     stopping: bool = False
     background: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.placement = PlacementWatches(self.client)
 
     async def run(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
@@ -189,6 +205,7 @@ class _Manager:
         """The start order; then lead until the queue is shut down."""
         await self._check_crd()
         self._start_endpoints(group)
+        self._spawn(group, self.placement.run(), "placement-watches")
         if self.options.webhooks:
             await self._start_webhooks(group)
         if self.options.controllers:
@@ -260,18 +277,32 @@ class _Manager:
         await certificates.ready.wait()
         dry_run = settings.child_dry_run
         cluster = ClusterChecks(self.client, dry_run=dry_run.enable, budget=dry_run.budget)
-        app = create_app(jobset_handlers(engine(self.options.gates), cluster), metrics=self.metrics.webhooks)
+        form = await self._term_form()
+        # What followers get before the leaders are listed is the gate: no pod has to wait for the caches.
+        pods = pod_handlers(Domains(self.placement, FOLLOWER_WAIT), lambda: form)
+        handlers = {**jobset_handlers(engine(self.options.gates), cluster), **pods}
+        app = create_app(handlers, metrics=self.metrics.webhooks)
         self.server = Server(app, listener, context)
         self.serving = self._spawn(group, self.server.run(), "webhooks")
         await self.server.started.wait()
         freeze_heap()
         log.info("webhooks serve on port %d", self.server.port)
 
+    async def _term_form(self) -> TermForm:
+        """How leaders' terms are written for this API server."""
+        asked = self.options.settings.exclusive_placement.terms
+        if asked != "Auto":
+            return TermForm(asked)
+        version = json.loads(await self.client.raw("/version"))
+        numbers = tuple(int(re.sub(r"\D.*", "", version[part]) or 0) for part in ("major", "minor"))
+        return TermForm.LABEL_KEYS if numbers >= LABEL_KEYS_SINCE else TermForm.EXPRESSIONS
+
     async def _control(self, group: asyncio.TaskGroup) -> None:
         """Fill the caches, wait for the lease, reconcile."""
         watches = Watches(self.client, self.options.gates)
         self._spawn(group, watches.run(), "watches")
         await watches.wait_synced(SYNC_TIMEOUT)
+        await self.placement.wait_synced(SYNC_TIMEOUT)
         freeze_heap()
         log.info("caches are synced: %d JobSets, %d Jobs", len(watches.jobsets.store), len(watches.jobs.store))
         election = self.options.settings.leader_election
@@ -302,7 +333,7 @@ class _Manager:
         self._spawn(group, self.recorder.run(), "events")
         hooks = self.metrics.queue(NAME)
         queue: WorkQueue[Request] = WorkQueue(metrics=hooks)
-        self.queue = queue
+        self.queues.append(queue)
         hooks.bind(queue)
         reconciler = JobSetReconciler(
             self.client,
@@ -323,6 +354,25 @@ class _Manager:
         reconciler.watch_departures(watches.jobs)
         watches.feed(queue)
         log.info("reconciling with %d workers", WORKERS)
+        async with asyncio.TaskGroup() as running:
+            running.create_task(controller.run(), name=NAME)
+            running.create_task(self._place(watches, self.recorder), name=placement.NAME)
+
+    async def _place(self, watches: Watches, recorder: EventRecorder) -> None:
+        """Keep followers with their leaders; returns as `_reconcile` does."""
+        hooks = self.metrics.queue(placement.NAME)
+        queue: WorkQueue[placement.JobRequest] = WorkQueue(metrics=hooks)
+        self.queues.append(queue)
+        hooks.bind(queue)
+        reconciler = placement.PlacementReconciler(self.client, self.placement, watches.jobs, recorder)
+        controller = Controller(
+            placement.NAME,
+            queue,
+            reconciler.reconcile,
+            workers=WORKERS,
+            metrics=self.metrics.controller(placement.NAME, WORKERS),
+        )
+        reconciler.feed(queue)
         await controller.run()
 
     async def _end(self, life: asyncio.Task[None]) -> None:
@@ -333,8 +383,8 @@ class _Manager:
         if self.server is not None and self.serving is not None:
             self.server.stop()
             draining.add(self.serving)
-        if self.queue is not None:
-            self.queue.shutdown()
+        for queue in self.queues:
+            queue.shutdown()
             draining.add(life)
         if draining:
             await asyncio.wait(draining, timeout=STOP_TIMEOUT)

@@ -190,6 +190,14 @@ class SuspendSettings(_Section):
     JobSet is resumed, so that a long queue costs the API server nothing."""
 
 
+class PlacementSettings(_Section):
+    """Exclusive placement. An extension: the Go manager's file has no such section."""
+
+    terms: Literal["Auto", "LabelKeys", "Expressions", ""] = "Auto"
+    """How leaders' anti-affinity is written: with matchLabelKeys (Kubernetes 1.33), written out, or by the server's
+    version. All mean the same to the scheduler."""
+
+
 class Settings(_Section):
     """The whole configuration file."""
 
@@ -204,6 +212,7 @@ class Settings(_Section):
     client_connection: ClientSettings = ClientSettings()
     child_dry_run: DryRunSettings = DryRunSettings()
     suspend: SuspendSettings = SuspendSettings()
+    exclusive_placement: PlacementSettings = PlacementSettings()
     feature_gates: dict[str, bool] = {}
 
     @field_validator("feature_gates")

@@ -8,15 +8,17 @@ import asyncio
 import contextvars
 import logging
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kube.calls import counting
 from kube.errors import Conflict, Disposition, KubeError, disposition, retry_after
 from kube.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=Hashable)
 
 reconcile_id: contextvars.ContextVar[str] = contextvars.ContextVar("reconcile_id", default="")
 """Id of the running reconcile, for every log line of it."""
@@ -67,10 +69,10 @@ class NoControllerMetrics:
     def active(self, workers: int) -> None: ...
 
 
-Reconcile = Callable[[Request], Awaitable[Result | None]]
+Reconcile = Callable[[K], Awaitable[Result | None]]
 
 
-def settle(queue: WorkQueue[Request], request: Request, outcome: Result | Exception) -> str:
+def settle(queue: WorkQueue[K], request: K, outcome: Result | Exception) -> str:
     """The outcome table. Gives the `result` label.
 
     - error that retrying may mend: back-off, at least as long as the server asked for
@@ -105,14 +107,17 @@ def is_expected(error: BaseException) -> bool:
     return isinstance(error, KubeError | TimeoutError)
 
 
-class Controller:
-    """Workers over one queue. `run` ends after `queue.shutdown()`, when the running reconciles have ended."""
+class Controller(Generic[K]):
+    """Workers over one queue of requests, whatever those are.
+
+    `run` ends after `queue.shutdown()`, when the running reconciles have ended.
+    """
 
     def __init__(
         self,
         name: str,
-        queue: WorkQueue[Request],
-        reconcile: Reconcile,
+        queue: WorkQueue[K],
+        reconcile: Reconcile[K],
         *,
         workers: int = 1,
         timeout: float = RECONCILE_TIMEOUT,
@@ -144,7 +149,7 @@ class Controller:
         self._active += change
         self._metrics.active(self._active)
 
-    async def _handle(self, request: Request) -> None:
+    async def _handle(self, request: K) -> None:
         clock = asyncio.get_running_loop().time
         started = clock()
         token = reconcile_id.set(str(uuid.uuid4()))
@@ -161,7 +166,7 @@ class Controller:
         self._metrics.called(calls.sent)
         self._metrics.reconciled(settle(self.queue, request, outcome), clock() - started)
 
-    def _report(self, request: Request, error: Exception) -> None:
+    def _report(self, request: K, error: Exception) -> None:
         self._metrics.failed()
         if isinstance(error, Conflict):
             log.info("%s %s: conflict, trying again: %s", self.name, request, error)

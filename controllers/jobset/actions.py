@@ -8,6 +8,7 @@ from api.batch import Job, Service
 from api.jobset import JobSet, JobSetStatus
 from api.meta import JSON
 from api.pod import Pod
+from api.priority import Priorities
 
 
 @dataclass(frozen=True, slots=True, match_args=False)
@@ -108,6 +109,7 @@ class Observed:
     - `service`: the Service of the wanted name, whoever owns it.
     - `claims`: names of volume claims that exist.
     - `pods`: pods of `jobs`; looked up for in-place restart only.
+    - `priorities`: the cluster's priority classes; None: pods are not labelled with their priority.
     - `evidence`: the answer to `Plan.question`; None before it was asked.
     - `now`: RFC 3339 in UTC, seconds. `since_status_write`: seconds since the last status write, None if there was
       none in this process.
@@ -123,6 +125,7 @@ class Observed:
     foreign: Mapping[str, str] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
     evidence: Evidence | None = None
+    priorities: Priorities | None = None
 
 
 @dataclass(frozen=True, slots=True)

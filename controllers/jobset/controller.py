@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from api import keys
 from api.batch import Claim, Job, Service
@@ -12,6 +13,7 @@ from api.jobset import JobSet
 from api.meta import Identity
 from api.names import subdomain
 from api.pod import Pod
+from api.priority import Priorities, PriorityClass
 from controllers.jobset.actions import Event, Observed, Plan, Question
 from controllers.jobset.buckets import untold
 from controllers.jobset.evidence import look_up
@@ -30,7 +32,7 @@ from kube.client import Client
 from kube.clock import now, rfc3339
 from kube.controller import Request, Result
 from kube.informer import Informer
-from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES
+from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, PRIORITY_CLASSES, SERVICES
 from kube.store import ChangeKind
 from kube.workqueue import WorkQueue
 
@@ -61,14 +63,15 @@ class Watches:
         self.jobs = Informer(client, JOBS, Job, indexes=by_owner, label_selector=ours)
         self.services = Informer(client, SERVICES, Service)
         self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Claim, label_selector=ours)
+        self.priority_classes = Informer(client, PRIORITY_CLASSES, PriorityClass)
         self.pods: Informer[Pod] | None = None
         if gates["InPlaceRestart"]:
             self.pods = Informer(client, PODS, Pod, indexes={BY_OWNER: _controller_uid}, label_selector=ours)
 
     @property
-    def _all(self) -> list[Informer[JobSet] | Informer[Job] | Informer[Service] | Informer[Claim] | Informer[Pod]]:
+    def _all(self) -> list[Informer[Any]]:
         pods = [] if self.pods is None else [self.pods]
-        return [self.jobsets, self.jobs, self.services, self.claims, *pods]
+        return [self.jobsets, self.jobs, self.services, self.claims, self.priority_classes, *pods]
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -95,7 +98,8 @@ class Watches:
     def caches(self) -> Caches:
         """The stores that plans read and writes fill."""
         pods = None if self.pods is None else self.pods.store
-        return Caches(self.jobsets.store, self.jobs.store, self.services.store, self.claims.store, pods)
+        stores = self.jobsets.store, self.jobs.store, self.services.store, self.claims.store
+        return Caches(*stores, pods, self.priority_classes.store)
 
     def _wanting(self, service: Service) -> list[Request]:
         """The JobSets that want a Service of this name, its owner and those who wait for it to go."""
@@ -226,7 +230,12 @@ class JobSetReconciler:
                 if _owner_uid(job) != [meta.uid]
             },
             pods=self._pods(jobs),
+            priorities=self._priorities(),
         )
+
+    def _priorities(self) -> Priorities | None:
+        classes = self._caches.priority_classes
+        return None if classes is None else Priorities(classes.list())
 
     def _departed(self, js: JobSet, jobs: Iterable[Job], memory: _Memory) -> tuple[Job, ...]:
         """Deleted Jobs that the status does not speak for yet; the others are forgotten here."""

@@ -6,7 +6,6 @@ and "already exists, and ours" on a creation are outcomes; every other error is 
 refused does not hold up the others.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from api.batch import Claim, Job, Service
 from api.jobset import JobSet, JobSetStatus
 from api.meta import JSON
 from api.pod import Pod
+from api.priority import PriorityClass
 from controllers.jobset.actions import (
     CreateClaim,
     CreateJob,
@@ -30,16 +30,14 @@ from controllers.jobset.actions import (
     Plan,
 )
 from kube.client import Client, PatchType
-from kube.errors import AlreadyExists, ApiError, Invalid, KubeError, NotFound
+from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
 from kube.events import NOTE_LIMIT, Reference
+from kube.parallel import Failure, each
 from kube.patches import merge_diff
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from kube.store import Store
 
 JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, "jobsets")
-
-PARALLEL_WRITES = 50
-"""Requests in flight for one JobSet; the client's own rate limit stands behind it."""
 
 ROOM_FOR_COUNT = 24
 """Bytes of a note that are kept for "and N more"."""
@@ -65,6 +63,7 @@ class Caches:
     services: Store[Service]
     claims: Store[Claim]
     pods: Store[Pod] | None = None
+    priority_classes: Store[PriorityClass] | None = None
 
 
 class ForeignObjectError(KubeError):
@@ -78,17 +77,6 @@ class ForeignObjectError(KubeError):
 
 class PartialFailure(ExceptionGroup[Exception]):
     """Some writes of a plan failed; the others were done."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A write that failed: what it was about, and why."""
-
-    what: str
-    error: Exception
-
-    def __str__(self) -> str:
-        return self.what + (self.error.message if isinstance(self.error, ApiError) else str(self.error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,32 +302,3 @@ def note_of(errors: Sequence[str]) -> str:
             return f"{note}\nand {len(errors) - number} more"
         note = f"{note}\n{error}"
     return note
-
-
-async def each(
-    items: Sequence[T],
-    act: Callable[[T], Awaitable[None]],
-    what: Callable[[T], str] = lambda _: "",
-    *,
-    until: Callable[[], bool] = lambda: False,
-) -> list[Failure]:
-    """Act on every item, at most `PARALLEL_WRITES` at a time; the failures, in the order of the items.
-
-    Once `until` is true no further item is begun.
-    """
-    queue = enumerate(items)
-    failures: dict[int, Failure] = {}
-
-    async def worker() -> None:
-        for number, item in queue:
-            if until():
-                return
-            try:
-                await act(item)
-            except (KubeError, TimeoutError) as error:
-                failures[number] = Failure(what(item), error)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(PARALLEL_WRITES, len(items))):
-            group.create_task(worker())
-    return [failures[number] for number in sorted(failures)]

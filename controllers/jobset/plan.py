@@ -8,7 +8,7 @@ from functools import partial
 
 from api import keys
 from api.batch import ServiceSpec
-from api.children import build_job, build_service, build_volume_claim
+from api.children import build_job, build_service, build_volume_claim, with_priority
 from api.features import FeatureGates
 from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
 from api.meta import JSON
@@ -247,7 +247,7 @@ class _Planner:
         if attempt is None and self.gates["RestartJob"]:
             restarts = next((c.job_restarts for c in self.counts if c.name == group.replicated_job.name), ())
             attempt = restarts[index] if index < len(restarts) else 0
-        return build_job(
+        job = build_job(
             self.js,
             group,
             group.slot(self.js.metadata.name, index),
@@ -255,6 +255,7 @@ class _Planner:
             job_restart_attempt=attempt,
             execution_attempt=self.draft.status.execution_attempts if self.gates["ExecutionAttemptsTracking"] else None,
         )
+        return job if self.observed.priorities is None else with_priority(job, self.observed.priorities)
 
     def _suspend(self) -> None:
         """Suspend what runs. That is stored first, so that the resume is counted however far the suspension came."""

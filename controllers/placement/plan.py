@@ -1,0 +1,73 @@
+"""Decides what to do about the pods of one exclusive Job: a pure function (behaviour section 5.17, defects 7.1 1, 2).
+
+Followers that wait go where their leader is. Followers that are elsewhere are marked and deleted; their Job makes them
+anew. Nothing is done about followers while the leader's domain is not known.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from api.exclusive import Domain, NoDomain
+from api.topology import Follower, Leader, PlacedPod
+
+PATIENCE = 5.0
+"""Seconds that a leader may wait for a node before people are told."""
+
+TELL_EVERY = 60.0
+"""Seconds between two tellings of one JobSet while the wait goes on: they count up one Event."""
+
+REASON = "ExclusivePlacementPending"
+
+NodeLabel = Callable[[str], str | None]
+"""Value of the topology label of a node; None when it has none, or is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lift:
+    """Let a waiting follower be scheduled, in this domain and no other."""
+
+    pod: Follower
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Mark a misplaced follower with DisruptionTarget and delete it."""
+
+    name: str
+    uid: str
+
+
+def lifts(domain: Domain | NoDomain, waiting: list[Follower]) -> list[Lift]:
+    """What to do about followers that have our gate."""
+    if isinstance(domain, NoDomain):
+        return []
+    return [Lift(pod, domain.value) for pod in sorted(waiting, key=lambda pod: pod.name)]
+
+
+def evictions(domain: Domain, topology: str, pods: list[PlacedPod], label: NodeLabel) -> list[Evict]:
+    """The followers, of all pods of a Job, that are or will be in another domain than their leader."""
+    wrong = [pod for pod in pods if pod.follows and _misplaced(pod, domain, topology, label)]
+    return [Evict(pod.metadata.name, pod.metadata.uid) for pod in wrong]
+
+
+def _misplaced(pod: PlacedPod, domain: Domain, topology: str, label: NodeLabel) -> bool:
+    if pod.spec.node_name:
+        here = label(pod.spec.node_name)
+        return here is not None and here != domain.value
+    if pod.gated:
+        return False
+    wanted = pod.spec.node_selector.get(topology)
+    return wanted != domain.value and (wanted is not None or not pod.finds_leader_by_itself(topology))
+
+
+def pending_note(leaders: list[Leader]) -> str:
+    """What to tell about a JobSet with leaders that wait: the one that has waited longest, in the scheduler's words."""
+    first = min(leaders, key=lambda leader: (leader.since or leader.created, leader.name))
+    others = len(leaders) - 1
+    more = f" ({others} more of its Jobs {'waits' if others == 1 else 'wait'} likewise)" if others else ""
+    since = first.since or first.created
+    return (
+        f"leader pod {first.name} of Job {first.job} has waited since {since} for a domain of its own"
+        f" ({first.topology}){more}: {first.reason or 'the scheduler has not said why'}"
+    )

@@ -1,0 +1,94 @@
+"""What exclusive placement reads: leader pods, followers that wait, and the nodes' topology labels.
+
+Of pods only those that count are kept, of followers and nodes only the metadata is asked for, and of a node's labels
+only those by which somebody is placed: some hundred bytes each.
+"""
+
+import asyncio
+
+from api import keys
+from api.topology import Follower, Leader, LeaderPod, Node, PartialNode, PartialPod, follower, leader, node_keeping
+from kube.client import Client
+from kube.informer import Informer
+from kube.resources import NODES, PODS
+from kube.store import ChangeKind
+
+BY_JOB = "job"
+"""Index of pods by the UID of the Job that controls them."""
+
+BY_SET = "set"
+"""Index of leaders by the UID of their JobSet."""
+
+BY_NODE = "node"
+"""Index of leaders by the node that they are bound to."""
+
+COMMON_KEYS = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "topology.kubernetes.io/zone",
+        "cloud.google.com/gke-nodepool",
+        "eks.amazonaws.com/nodegroup",
+    }
+)
+"""Keys that are kept from the start; for another one the nodes are listed anew when its first leader appears."""
+
+
+class PlacementWatches:
+    """Synced on every replica: the webhooks of all of them read it, and a new leader of the manager starts warm."""
+
+    def __init__(self, client: Client) -> None:
+        self._asked = COMMON_KEYS
+        self.leaders: Informer[Leader] = Informer(
+            client,
+            PODS,
+            LeaderPod,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
+            indexes={BY_JOB: _job, BY_SET: _set, BY_NODE: _node},
+            label_selector=f"{keys.JOBSET_NAME},{keys.COMPLETION_INDEX}=0",
+            transform=leader,
+        )
+        self.followers: Informer[Follower] = Informer(
+            client,
+            PODS,
+            PartialPod,  # type: ignore[arg-type]
+            indexes={BY_JOB: _job},
+            label_selector=f"{keys.JOBSET_NAME},{keys.AWAITS_LEADER}",
+            transform=follower,
+            metadata_only=True,
+        )
+        self.nodes: Informer[Node] = Informer(
+            client,
+            NODES,
+            PartialNode,  # type: ignore[arg-type]
+            transform=node_keeping(lambda: self._asked),
+            metadata_only=True,
+        )
+        self.leaders.on_event(self._ask)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in (self.leaders, self.followers, self.nodes):
+                group.create_task(informer.run())
+
+    async def wait_synced(self, timeout: float) -> None:
+        """Wait until every first list is complete; raises with the name of the one that is not after `timeout` s."""
+        for informer in (self.leaders, self.followers, self.nodes):
+            await informer.wait_synced(timeout)
+
+    def _ask(self, _kind: ChangeKind, _old: Leader | None, new: Leader | None) -> None:
+        """Keep the node label that a leader is placed by."""
+        if new is not None and new.topology not in self._asked:
+            self._asked |= {new.topology}
+            self.nodes.relist()
+
+
+def _job(pod: Leader | Follower) -> list[str]:
+    return [pod.job_uid] if pod.job_uid else []
+
+
+def _set(pod: Leader) -> list[str]:
+    return [pod.jobset_uid] if pod.jobset_uid else []
+
+
+def _node(pod: Leader) -> list[str]:
+    return [pod.node] if pod.node else []

@@ -1,0 +1,53 @@
+"""Many writes side by side: one that is refused does not hold up the others, and none is begun without bound."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kube.errors import ApiError, KubeError
+
+T = TypeVar("T")
+
+PARALLEL_WRITES = 50
+"""Requests in flight for one piece of work; the client's own rate limit stands behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A write that failed: what it was about, and why."""
+
+    what: str
+    error: Exception
+
+    def __str__(self) -> str:
+        return self.what + (self.error.message if isinstance(self.error, ApiError) else str(self.error))
+
+
+async def each(
+    items: Sequence[T],
+    act: Callable[[T], Awaitable[None]],
+    what: Callable[[T], str] = lambda _: "",
+    *,
+    until: Callable[[], bool] = lambda: False,
+) -> list[Failure]:
+    """Act on every item, at most `PARALLEL_WRITES` at a time; the failures, in the order of the items.
+
+    Once `until` is true no further item is begun.
+    """
+    queue = enumerate(items)
+    failures: dict[int, Failure] = {}
+
+    async def worker() -> None:
+        for number, item in queue:
+            if until():
+                return
+            try:
+                await act(item)
+            except (KubeError, TimeoutError) as error:
+                failures[number] = Failure(what(item), error)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(PARALLEL_WRITES, len(items))):
+            group.create_task(worker())
+    return [failures[number] for number in sorted(failures)]

@@ -5,7 +5,7 @@ store knows an object. Nothing is written through these records.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import msgspec
 
@@ -72,7 +72,6 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     namespace: str
     name: str
-    uid: str
     resource_version: str
     job: str
     job_uid: str
@@ -99,9 +98,16 @@ class Leader(_Record, frozen=True, kw_only=True, gc=False):
     reason: str
     since: str
 
+    @property
+    def uid(self) -> str:
+        """Leaders are told apart by their names, which are made at random; nothing is written to them."""
+        return self.name
+
 
 class Follower(_Record, frozen=True, kw_only=True, gc=False):
     """A follower that has our scheduling gate."""
+
+    uid: str
 
 
 def leader(pod: LeaderPod) -> Leader | None:
@@ -114,7 +120,7 @@ def leader(pod: LeaderPod) -> Leader | None:
     return Leader(
         **_whose(meta, topology),
         attempt=int(attempt) if attempt.isascii() and attempt.isdigit() and len(attempt) < len("2147483647") else 0,
-        created=meta.creation_timestamp or "",
+        created=_intern(meta.creation_timestamp or ""),
         node=pod.spec.node_name,
         live=meta.deletion_timestamp is None and pod.status.phase not in {"Succeeded", "Failed"},
         reason=reason,
@@ -127,7 +133,7 @@ def follower(pod: PartialPod) -> Follower | None:
     meta, topology = pod.metadata, pod.metadata.topology
     if topology is None or meta.deletion_timestamp is not None:
         return None
-    return Follower(**_whose(meta, topology))
+    return Follower(**_whose(meta, topology), uid=meta.uid)
 
 
 def _whose(meta: _Meta, topology: str) -> dict[str, str]:
@@ -135,7 +141,6 @@ def _whose(meta: _Meta, topology: str) -> dict[str, str]:
     return {
         "namespace": _intern(meta.namespace),
         "name": meta.name,
-        "uid": meta.uid,
         "resource_version": meta.resource_version,
         "job": "" if owner is None else _intern(owner.name),
         "job_uid": "" if owner is None else _intern(owner.uid),
@@ -149,14 +154,14 @@ def _unscheduled(conditions: tuple[Condition, ...]) -> tuple[str, str]:
     """The scheduler's reason and since when, of a pod for which it has found no node."""
     for condition in conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
-            return _intern(condition.message[:LONGEST_REASON] or condition.reason), condition.last_transition_time
+            return _intern(condition.message[:LONGEST_REASON] or condition.reason), _intern(
+                condition.last_transition_time
+            )
     return "", ""
 
 
 class _NodeMeta(Base, frozen=True, kw_only=True):
-    namespace: str = ""
     name: str = ""
-    uid: str = ""
     resource_version: str = ""
     labels: dict[str, str] = {}
 
@@ -168,34 +173,42 @@ class PartialNode(Base, frozen=True, kw_only=True):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A node with the labels that were asked for; `asked` are their keys, those included that it does not carry."""
+    """A node with the labels that were asked for: `values` in the order of `asked`, None where it has none."""
 
     name: str
-    uid: str
     resource_version: str
-    labels: Mapping[str, str]
-    asked: frozenset[str]
+    asked: tuple[str, ...]
+    values: tuple[str | None, ...]
 
     @property
     def namespace(self) -> str:
         return ""
 
     @property
+    def uid(self) -> str:
+        """Nodes are known by their names here; nothing is written that a UID would have to guard."""
+        return self.name
+
+    @property
     def metadata(self) -> "Node":
         return self
 
+    def label(self, key: str) -> str | None:
+        """The value of a label; None if the node does not carry it, or it was not asked for."""
+        return self.values[self.asked.index(key)] if key in self.asked else None
 
-def node_keeping(asked: Callable[[], frozenset[str]]) -> Callable[[PartialNode], Node]:
+
+def node_keeping(asked: Callable[[], tuple[str, ...]]) -> Callable[[PartialNode], Node]:
     """A transform that keeps, of a node's labels, those with the keys that are asked for at that moment."""
 
     def kept(node: PartialNode) -> Node:
         meta, wanted = node.metadata, asked()
+        values = [meta.labels.get(key) for key in wanted]
         return Node(
-            name=meta.name,
-            uid=meta.uid,
+            name=_intern(meta.name),
             resource_version=meta.resource_version,
-            labels={key: _intern(meta.labels[key]) for key in wanted if key in meta.labels},
             asked=wanted,
+            values=tuple(None if value is None else _intern(value) for value in values),
         )
 
     return kept

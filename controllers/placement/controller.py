@@ -8,7 +8,6 @@ and when nodes change their domain.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -30,7 +29,7 @@ from controllers.placement.plan import (
     lifts,
     pending_note,
 )
-from controllers.placement.watches import BY_JOB, BY_NODE, BY_SET, PlacementWatches
+from controllers.placement.watches import BY_JOB, PlacementWatches
 from kube.client import METADATA, Client, ListMeta, PatchType
 from kube.clock import now, rfc3339
 from kube.controller import Result
@@ -47,8 +46,8 @@ log = logging.getLogger(__name__)
 NAME = "placement"
 """Label value of this controller in metrics."""
 
-LABELS_PAUSE = 0.2
-"""Seconds until another look while the nodes are listed anew."""
+NODE_PAUSE = 0.5
+"""Seconds until another look for the node of a leader, which is seen by another watch, or for its label."""
 
 RELABEL_PAUSE = 5.0
 """Seconds between a node's change of domain and the look for misplaced pods: a whole rack is renamed node by node."""
@@ -114,25 +113,17 @@ class PlacementReconciler:
             self._due.pop(_request_of(old), None)
 
     def _node_changed(self, queue: WorkQueue[JobRequest], old: Node | None, new: Node | None) -> None:
-        """A node that is new may be one that a leader runs on; one that has changed its domain, anybody's."""
-        if new is None:
+        """When a node changes its domain, pods in its old or its new one may be misplaced."""
+        if old is None or new is None:
             return
-        if old is None:
-            for leader in self._watches.leaders.store.by_index(BY_NODE, new.name):
-                queue.add(request_of_pod(leader))
-            return
-        changed = {key for key in old.asked & new.asked if old.labels.get(key) != new.labels.get(key)}
+        changed = {key for key in {*old.asked} & {*new.asked} if old.label(key) != new.label(key)}
         for leader in self._watches.leaders.store.list() if changed else ():
             topology = leader.topology
-            domains = {old.labels.get(topology), new.labels.get(topology)}
-            if topology in changed and (leader.node == new.name or self._domain_label(leader) in domains):
+            here = self._map.label(topology, leader.node)
+            if topology in changed and (leader.node == new.name or here in {old.label(topology), new.label(topology)}):
                 request = request_of_pod(leader)
                 self._due[request] = asyncio.get_running_loop().time() + RELABEL_PAUSE
                 queue.add(request)
-
-    def _domain_label(self, leader: Leader) -> str | None:
-        """The domain of a leader that is bound; None if it is not, or its node has none (any more)."""
-        return self._label(leader.topology)(leader.node) if leader.node else None
 
     async def reconcile(self, request: JobRequest) -> Result:
         leader = self._map.leader(request.namespace, request.uid)
@@ -141,7 +132,8 @@ class PlacementReconciler:
             return Result()
         domain = self._map.find(request.namespace, request.uid, leader.topology)
         if isinstance(domain, NoDomain):
-            return Result(LABELS_PAUSE if self._map.reading_labels(leader) else self._tell(leader, domain))
+            pause = self._tell(leader, domain)
+            return Result(min(NODE_PAUSE, pause) if leader.node else pause)
         _raise(await each(lifts(domain, waiting), self._lift))
         return await self._repair(request, domain, leader.topology)
 
@@ -154,7 +146,7 @@ class PlacementReconciler:
         if wait > 0:
             return Result(wait)
         pods = await self._pods(request)
-        wrong = evictions(domain, topology, pods, self._label(topology))
+        wrong = evictions(domain, topology, pods, partial(self._map.label, topology))
         if wrong:
             log.info(
                 "%s: %d followers are not in %s=%s, with their leader", request, len(wrong), topology, domain.value
@@ -163,15 +155,6 @@ class PlacementReconciler:
         if self._due.get(request) == due:
             del self._due[request]
         return Result()
-
-    def _label(self, topology: str) -> Callable[[str], str | None]:
-        nodes = self._watches.nodes.store
-
-        def label(name: str) -> str | None:
-            node = nodes.get("", name)
-            return None if node is None else node.labels.get(topology)
-
-        return label
 
     async def _pods(self, request: JobRequest) -> list[PlacedPod]:
         """All pods of a Job, page by page."""
@@ -231,9 +214,8 @@ class PlacementReconciler:
             return TELL_EVERY - (clock - last)
         self._told = {uid: told for uid, told in self._told.items() if clock - told < TELL_EVERY}
         self._told[leader.jobset_uid] = clock
-        unscheduled = [
-            pod for pod in self._watches.leaders.store.by_index(BY_SET, leader.jobset_uid) if pod.live and not pod.node
-        ]
+        leaders = self._watches.leaders.store.list(leader.namespace)
+        unscheduled = [pod for pod in leaders if pod.jobset_uid == leader.jobset_uid and pod.live and not pod.node]
         jobset = Reference(
             api_version=keys.API_VERSION,
             kind=keys.KIND,

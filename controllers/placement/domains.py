@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from api.exclusive import Domain, NoDomain, valid_leader
 from api.topology import Leader, Node
-from controllers.placement.watches import BY_JOB, BY_NODE, PlacementWatches
+from controllers.placement.watches import BY_JOB, PlacementWatches
 from kube.store import ChangeKind, Store
 
 AT_ONCE = 2
@@ -45,14 +45,20 @@ class Map:
             return NoDomain(f"{where}, which does not exist", leader.name)
         if self.reading_labels(leader):
             return NoDomain(f"{where}, whose labels are being read", leader.name)
-        if topology not in node.labels:
+        value = node.label(topology)
+        if value is None:
             return NoDomain(f"{where}, which has no label {topology}", leader.name)
-        return Domain(node.labels[topology], leader.name, leader.node)
+        return Domain(value, leader.name, leader.node)
 
     def reading_labels(self, leader: Leader) -> bool:
         """Whether the node of a leader is known, and the label that the leader is placed by is not yet."""
         node = self.nodes.get("", leader.node)
         return node is not None and leader.topology not in node.asked
+
+    def label(self, topology: str, node: str) -> str | None:
+        """The topology label of a node; None if it has none or there is no such node."""
+        found = self.nodes.get("", node)
+        return None if found is None else found.label(topology)
 
 
 class Domains:
@@ -97,13 +103,10 @@ class Domains:
             del self._given_up[next(iter(self._given_up))]
 
     def _leader_changed(self, _kind: ChangeKind, _old: Leader | None, new: Leader | None) -> None:
-        if new is not None:
-            self._wake(new.job_uid)
+        changed = None if new is None else self._waiting.get(new.job_uid)
+        if changed is not None:
+            changed.set()
 
-    def _node_changed(self, _kind: ChangeKind, _old: Node | None, new: Node | None) -> None:
-        for leader in self._map.leaders.by_index(BY_NODE, new.name) if new is not None and self._waiting else ():
-            self._wake(leader.job_uid)
-
-    def _wake(self, job_uid: str) -> None:
-        if (changed := self._waiting.get(job_uid)) is not None:
+    def _node_changed(self, _kind: ChangeKind, _old: Node | None, _new: Node | None) -> None:
+        for changed in self._waiting.values():
             changed.set()

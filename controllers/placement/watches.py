@@ -16,19 +16,11 @@ from kube.store import ChangeKind
 BY_JOB = "job"
 """Index of pods by the UID of the Job that controls them."""
 
-BY_SET = "set"
-"""Index of leaders by the UID of their JobSet."""
-
-BY_NODE = "node"
-"""Index of leaders by the node that they are bound to."""
-
-COMMON_KEYS = frozenset(
-    {
-        "kubernetes.io/hostname",
-        "topology.kubernetes.io/zone",
-        "cloud.google.com/gke-nodepool",
-        "eks.amazonaws.com/nodegroup",
-    }
+COMMON_KEYS = (
+    "kubernetes.io/hostname",
+    "topology.kubernetes.io/zone",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
 )
 """Keys that are kept from the start; for another one the nodes are listed anew when its first leader appears."""
 
@@ -37,12 +29,12 @@ class PlacementWatches:
     """Synced on every replica: the webhooks of all of them read it, and a new leader of the manager starts warm."""
 
     def __init__(self, client: Client) -> None:
-        self._asked = COMMON_KEYS
+        self._asked: tuple[str, ...] = COMMON_KEYS
         self.leaders: Informer[Leader] = Informer(
             client,
             PODS,
             LeaderPod,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
-            indexes={BY_JOB: _job, BY_SET: _set, BY_NODE: _node},
+            indexes={BY_JOB: _job},
             label_selector=f"{keys.JOBSET_NAME},{keys.COMPLETION_INDEX}=0",
             transform=leader,
         )
@@ -78,17 +70,9 @@ class PlacementWatches:
     def _ask(self, _kind: ChangeKind, _old: Leader | None, new: Leader | None) -> None:
         """Keep the node label that a leader is placed by."""
         if new is not None and new.topology not in self._asked:
-            self._asked |= {new.topology}
+            self._asked += (new.topology,)
             self.nodes.relist()
 
 
 def _job(pod: Leader | Follower) -> list[str]:
     return [pod.job_uid] if pod.job_uid else []
-
-
-def _set(pod: Leader) -> list[str]:
-    return [pod.jobset_uid] if pod.jobset_uid else []
-
-
-def _node(pod: Leader) -> list[str]:
-    return [pod.node] if pod.node else []

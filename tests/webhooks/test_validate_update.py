@@ -308,6 +308,16 @@ def test_annotations_that_come_later_are_held_to_the_rules_of_placement():
     assert errors(new, again) == []
 
 
+def test_strategies_that_were_stored_mixed_may_stay_so_and_may_not_be_mixed_later():
+    strategy = {"alpha.jobset.sigs.k8s.io/node-selector": "true"}
+    old = stored(jobset(suspend=True))
+    old["spec"]["replicatedJobs"][0]["template"]["metadata"] = {"annotations": strategy}
+    mixed = {**old, "metadata": {**old["metadata"], "annotations": EXCLUSIVE}}
+    assert [error.rule.id for error in engine(DEFAULT).update(old, mixed).errors] == ["exclusive-mixed-strategies"]
+    assert errors(mixed, changed(mixed, "suspend", to=False)) == []
+    assert errors(mixed, old) == []
+
+
 def test_warnings_are_given_for_what_is_new_and_not_when_a_queue_suspends():
     old = stored(jobset(rjob("a"), rjob("b"), network={"enableDNSHostnames": False}, suspend=True))
     warned = changed(old, "coordinator", to={"replicatedJob": "a"})

@@ -15,6 +15,8 @@ EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
 RULES = "spec.failurePolicy.rules"
 JOB = "spec.replicatedJobs[0].template.spec"
+NO_EFFECT = "no effect without exclusive-topology beside it"
+MIXED = "the strategies do not mix: another level asks for exclusive placement by rack, which is by affinity"
 
 
 def rules(*items: JSON) -> JSON:
@@ -129,21 +131,25 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
         jobset(coordinator={"replicatedJob": "workers"}, network={"enableDNSHostnames": False}),
         ["spec.network.enableDNSHostnames: false: the coordinator's address leads nowhere"],
     ),
-    "strategies on different levels": (
-        annotated(jobset(), js={EXCLUSIVE: "rack"}, job={STRATEGY: "true"}),
-        [f"spec.replicatedJobs[0].template.metadata.annotations[{STRATEGY}]: no effect without exclusive-topology beside it"],
+    "a strategy for which nobody gives a topology": (
+        annotated(jobset(), js={STRATEGY: "true"}, job={STRATEGY: "true"}, pod={STRATEGY: "true"}),
+        [
+            f"metadata.annotations[{STRATEGY}]: {NO_EFFECT}",
+            f"spec.replicatedJobs[0].template.metadata.annotations[{STRATEGY}]: {NO_EFFECT}",
+            f"{JOB}.template.metadata.annotations[{STRATEGY}]: {NO_EFFECT}",
+        ],
     ),
-    "strategy on the JobSet, topology on the Job template": (
-        annotated(jobset(), js={STRATEGY: "true"}, job={EXCLUSIVE: "rack"}),
-        [f"metadata.annotations[{STRATEGY}]: no effect without exclusive-topology beside it"],
+    "a strategy once more, on the Job template": (
+        annotated(jobset(), js={EXCLUSIVE: "rack", STRATEGY: "true"}, job={STRATEGY: "true"}),
+        [f"spec.replicatedJobs[0].template.metadata.annotations[{STRATEGY}]: {NO_EFFECT}"],
+    ),
+    "a strategy once more, on the JobSet": (
+        annotated(jobset(), js={STRATEGY: "true"}, job={EXCLUSIVE: "rack", STRATEGY: "true"}),
+        [f"metadata.annotations[{STRATEGY}]: {NO_EFFECT}"],
     ),
     "topology on the pod template": (
         annotated(jobset(), pod={EXCLUSIVE: "rack"}),
         [f"{JOB}.template.metadata.annotations[{EXCLUSIVE}]: better on the Job template"],
-    ),
-    "topology on the JobSet, strategy on the pods: the strategy leaves the pods alone": (
-        annotated(jobset(rjob(job={"completionMode": "NonIndexed"})), js={EXCLUSIVE: "rack"}, pod={STRATEGY: "true"}),
-        [f"{JOB}.template.metadata.annotations[{STRATEGY}]: no effect without exclusive-topology beside it"],
     ),
     "topology on the pods of a JobSet that has one": (
         annotated(jobset(), js={EXCLUSIVE: "rack"}, pod={EXCLUSIVE: "zone"}),
@@ -191,6 +197,36 @@ REFUSED: dict[str, tuple[JSON, str, str]] = {
         annotated(jobset(), pod={EXCLUSIVE: "rack", STRATEGY: "true"}),
         f"{JOB}.template.metadata.annotations[{STRATEGY}]",
         "on the pod template the node-selector strategy does not work",
+    ),
+    "topology on the JobSet, strategy on the Job template": (
+        annotated(jobset(), js={EXCLUSIVE: "rack"}, job={STRATEGY: "true"}),
+        f"spec.replicatedJobs[0].template.metadata.annotations[{STRATEGY}]",
+        MIXED,
+    ),
+    "topology on the JobSet, strategy on the pods, which would then be left alone": (
+        annotated(jobset(rjob(job={"completionMode": "NonIndexed"})), js={EXCLUSIVE: "rack"}, pod={STRATEGY: ""}),
+        f"{JOB}.template.metadata.annotations[{STRATEGY}]",
+        MIXED,
+    ),
+    "topology on the Job template, strategy on the JobSet": (
+        annotated(jobset(rjob(), rjob("b")), js={STRATEGY: "true"}, job={EXCLUSIVE: "rack"}),
+        f"metadata.annotations[{STRATEGY}]",
+        MIXED,
+    ),
+    "topology on the Job template, strategy on the pods": (
+        annotated(jobset(), job={EXCLUSIVE: "rack"}, pod={STRATEGY: "true"}),
+        f"{JOB}.template.metadata.annotations[{STRATEGY}]",
+        MIXED,
+    ),
+    "topology on the pods, strategy on the JobSet": (
+        annotated(jobset(), js={STRATEGY: "true"}, pod={EXCLUSIVE: "rack"}),
+        f"metadata.annotations[{STRATEGY}]",
+        MIXED,
+    ),
+    "topology on the pods, strategy on the Job template": (
+        annotated(jobset(), job={STRATEGY: "true"}, pod={EXCLUSIVE: "rack"}),
+        f"spec.replicatedJobs[0].template.metadata.annotations[{STRATEGY}]",
+        MIXED,
     ),
     "a topology that is no label key": (
         annotated(jobset(), js={EXCLUSIVE: "my rack"}),

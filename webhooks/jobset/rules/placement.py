@@ -53,6 +53,13 @@ LEVELS = Rule(
     source="behaviour 1.5, 7.1 item 31",
     severity=Severity.WARNING,
 )
+MIXED = Rule(
+    id="exclusive-mixed-strategies",
+    type=ErrorType.INVALID,
+    message="the strategies do not mix: another level asks for exclusive placement by {topology}, which is by affinity",
+    fix="put both annotations on one level to have the node-selector strategy, or remove this one to go by affinity",
+    source="behaviour 1.5, 7.1 item 31",
+)
 ON_PODS = Rule(
     id="exclusive-on-pod-template",
     type=ErrorType.INVALID,
@@ -69,35 +76,51 @@ def levels(subject: Subject) -> Iterator[FieldError]:
     if EXCLUSIVE_TOPOLOGY in annotations:
         yield from _topology_key(_META, annotations)
     elif NODE_SELECTOR_STRATEGY in annotations:
-        yield LEVELS.at(_META.at(NODE_SELECTOR_STRATEGY))
+        topologies = (_by_affinity(subject, entry) for entry in subject.entries)
+        yield _alone(_META, annotations, next((key for key in topologies if key is not None), None))
 
 
 def exclusive(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """What comes of all three levels for one ReplicatedJob."""
-    on_job, on_pod = entry.template.metadata.annotations, entry.job.template.metadata.annotations
-    job_path, pod_path = entry.path.at("template").at(*_META.parts), entry.pod_path.at(*_META.parts)
-    by_controller = placement_annotations(subject.js, entry.rjob)
+    on_job = entry.template.metadata.annotations
+    job_path = entry.path.at("template").at(*_META.parts)
+    topology = _by_affinity(subject, entry)
     if EXCLUSIVE_TOPOLOGY in on_job:
         yield from _topology_key(job_path, on_job)
     elif NODE_SELECTOR_STRATEGY in on_job:
-        yield LEVELS.at(job_path.at(NODE_SELECTOR_STRATEGY))
-    if NODE_SELECTOR_STRATEGY in by_controller:
+        yield _alone(job_path, on_job, topology)
+    if NODE_SELECTOR_STRATEGY in placement_annotations(subject.js, entry.rjob):
         yield from _selector_length(subject, entry)
     else:
-        yield from _on_pods(pod_path, on_pod, by_controller)
-        topology = by_controller.get(EXCLUSIVE_TOPOLOGY, on_pod.get(EXCLUSIVE_TOPOLOGY))
-        indexed = entry.job.completion_mode == "Indexed"
+        yield from _on_pods(subject, entry, topology)
+        on_pod, indexed = entry.job.template.metadata.annotations, entry.job.completion_mode == "Indexed"
         if topology is not None and not indexed and NODE_SELECTOR_STRATEGY not in on_pod:
             path = entry.job_path.at("completionMode")
             yield NON_INDEXED.at(path, entry.job.completion_mode, topology=topology, key=EXCLUSIVE_TOPOLOGY)
 
 
-def _on_pods(path: Path, on_pod: dict[str, str], by_controller: dict[str, str]) -> Iterator[FieldError]:
+def _by_affinity(subject: Subject, entry: Entry) -> str | None:
+    """The topology by which pods of a ReplicatedJob would be placed without the node-selector strategy, if any."""
+    by_controller = placement_annotations(subject.js, entry.rjob)
+    if NODE_SELECTOR_STRATEGY in by_controller:
+        return None
+    return {**entry.job.template.metadata.annotations, **by_controller}.get(EXCLUSIVE_TOPOLOGY)
+
+
+def _alone(path: Path, annotations: dict[str, str], topology: str | None) -> FieldError:
+    """The finding about a node-selector annotation with no topology beside it, where another level has one or not."""
+    at = path.at(NODE_SELECTOR_STRATEGY)
+    return LEVELS.at(at) if topology is None else MIXED.at(at, annotations[NODE_SELECTOR_STRATEGY], topology=topology)
+
+
+def _on_pods(subject: Subject, entry: Entry, topology: str | None) -> Iterator[FieldError]:
+    """What is set on the pod template of a ReplicatedJob without the node-selector strategy."""
+    on_pod, path = entry.job.template.metadata.annotations, entry.pod_path.at(*_META.parts)
     if EXCLUSIVE_TOPOLOGY in on_pod and NODE_SELECTOR_STRATEGY in on_pod:
         yield POD_TEMPLATE.at(path.at(NODE_SELECTOR_STRATEGY), on_pod[NODE_SELECTOR_STRATEGY])
     elif NODE_SELECTOR_STRATEGY in on_pod:
-        yield LEVELS.at(path.at(NODE_SELECTOR_STRATEGY))
-    elif EXCLUSIVE_TOPOLOGY in on_pod and EXCLUSIVE_TOPOLOGY not in by_controller:
+        yield _alone(path, on_pod, topology)
+    elif EXCLUSIVE_TOPOLOGY in on_pod and EXCLUSIVE_TOPOLOGY not in placement_annotations(subject.js, entry.rjob):
         yield from _topology_key(path, on_pod)
         yield ON_PODS.at(path.at(EXCLUSIVE_TOPOLOGY))
 

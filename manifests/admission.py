@@ -1,12 +1,23 @@
-"""The webhook configurations (heads of behaviour sections 2 and 3).
+"""The webhook configurations (heads of behaviour sections 2, 3 and 4).
 
-Only the JobSet webhooks are registered: those of pods belong to exclusive placement and would, with nobody to answer
-them, keep every JobSet's pods from being created.
+Pods are judged here, by match conditions, before anybody is called: an ordinary pod, and a pod of a JobSet that has the
+right priority label already, reach no webhook. A condition must never fail: that would refuse the pod.
 """
 
 import base64
+import copy
+from collections.abc import Sequence
 
-from api.keys import GROUP, VERSION
+from api.keys import (
+    COMPLETION_INDEX,
+    EXCLUSIVE_TOPOLOGY,
+    GROUP,
+    JOBSET_NAME,
+    NODE_SELECTOR_STRATEGY,
+    PLACEMENT_GATE,
+    PRIORITY,
+    VERSION,
+)
 from manifests.naming import (
     MUTATING_CONFIGURATION,
     NAMESPACE,
@@ -18,13 +29,116 @@ from manifests.naming import (
 
 MUTATE_PATH = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
+MUTATE_POD_PATH = "/mutate--v1-pod"
+VALIDATE_POD_PATH = "/validate--v1-pod"
 TIMEOUT_SECONDS = 10
+LABEL_TIMEOUT_SECONDS = 2
+"""For a label without which the pod runs all the same."""
 
-NOT_IN_DELETION = {"name": "not-in-deletion", "expression": "!has(object.metadata.deletionTimestamp)"}
+_JOBSETS = {
+    "apiGroups": [GROUP],
+    "apiVersions": [VERSION],
+    "operations": ["CREATE", "UPDATE"],
+    "resources": ["jobsets"],
+    "scope": "Namespaced",
+}
+_PODS = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "operations": ["CREATE"],
+    "resources": ["pods"],
+    "scope": "Namespaced",
+}
+_POD_SELECTORS: Object = {
+    "objectSelector": {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]},
+    # What the cluster and we ourselves need to run never waits for us.
+    "namespaceSelector": {
+        "matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", NAMESPACE]}
+        ]
+    },
+}
+
+
+def _condition(name: str, expression: str) -> Object:
+    return {"name": name, "expression": expression}
+
+
+def _annotated(key: str) -> str:
+    """CEL: whether the pod has an annotation."""
+    return f"has(object.metadata.annotations) && '{key}' in object.metadata.annotations"
+
+
+NOT_IN_DELETION = _condition("not-in-deletion", "!has(object.metadata.deletionTimestamp)")
 """Removing a finalizer is an update: a manager that is down must not keep a JobSet from being deleted."""
 
+OF_A_JOBSET = _condition("of-a-jobset", _annotated(JOBSET_NAME))
+BY_AFFINITY = _condition("not-by-node-selector", f"!({_annotated(NODE_SELECTOR_STRATEGY)})")
+EXCLUSIVE = _condition("exclusive", _annotated(EXCLUSIVE_TOPOLOGY))
+NOT_EXCLUSIVE = _condition("not-exclusive", f"!({_annotated(EXCLUSIVE_TOPOLOGY)})")
+WRONG_PRIORITY = _condition(
+    "priority-label-missing-or-wrong",
+    "has(object.spec.priority) && !("
+    f"has(object.metadata.labels) && '{PRIORITY}' in object.metadata.labels"
+    f" && object.metadata.labels['{PRIORITY}'] == string(object.spec.priority))",
+)
+FOLLOWER = _condition(
+    "follower", f"!({_annotated(COMPLETION_INDEX)} && object.metadata.annotations['{COMPLETION_INDEX}'] == '0')"
+)
+WITHOUT_DOMAIN = _condition(
+    "without-domain",
+    f"!({_annotated(EXCLUSIVE_TOPOLOGY)} && has(object.spec.nodeSelector)"
+    f" && object.metadata.annotations['{EXCLUSIVE_TOPOLOGY}'] in object.spec.nodeSelector)",
+)
+NOT_GATED = _condition(
+    "not-gated",
+    f"!(has(object.spec.schedulingGates) && object.spec.schedulingGates.exists(gate, gate.name == '{PLACEMENT_GATE}'))",
+)
 
-def _webhook(name: str, path: str, url_base: str | None, ca_bundle: bytes | None) -> Object:
+
+def _webhook(name: str, path: str, rule: Object, conditions: Sequence[Object], **more: object) -> Object:
+    """A webhook of ours; where it is to be found besides `path` is left to `_reached`."""
+    return {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"path": path},
+        "failurePolicy": "Fail",
+        "matchConditions": list(conditions),
+        "rules": [rule],
+        "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT_SECONDS,
+        **more,
+    }
+
+
+MUTATING = (
+    _webhook("mjobset.kb.io", MUTATE_PATH, _JOBSETS, [NOT_IN_DELETION]),
+    _webhook("mpod.kb.io", MUTATE_POD_PATH, _PODS, [OF_A_JOBSET, BY_AFFINITY, EXCLUSIVE], **_POD_SELECTORS),
+    _webhook(
+        "mpodlabel.kb.io",
+        MUTATE_POD_PATH,
+        _PODS,
+        [OF_A_JOBSET, BY_AFFINITY, NOT_EXCLUSIVE, WRONG_PRIORITY],
+        failurePolicy="Ignore",
+        timeoutSeconds=LABEL_TIMEOUT_SECONDS,
+        **_POD_SELECTORS,
+    ),
+)
+VALIDATING = (
+    _webhook("vjobset.kb.io", VALIDATE_PATH, _JOBSETS, [NOT_IN_DELETION]),
+    _webhook(
+        "vpod.kb.io",
+        VALIDATE_POD_PATH,
+        _PODS,
+        [OF_A_JOBSET, BY_AFFINITY, EXCLUSIVE, FOLLOWER, WITHOUT_DOMAIN, NOT_GATED],
+        **_POD_SELECTORS,
+    ),
+)
+
+
+def _reached(webhook: Object, url_base: str | None, ca_bundle: bytes | None) -> Object:
+    """The webhook with the whole of its client configuration."""
+    path = webhook["clientConfig"]["path"]
     client: Object
     if url_base is None:
         client = {"service": {"name": WEBHOOK_SERVICE, "namespace": NAMESPACE, "path": path, "port": 443}}
@@ -32,24 +146,7 @@ def _webhook(name: str, path: str, url_base: str | None, ca_bundle: bytes | None
         client = {"url": url_base.rstrip("/") + path}
     if ca_bundle is not None:
         client["caBundle"] = base64.b64encode(ca_bundle).decode()
-    return {
-        "name": name,
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": client,
-        "failurePolicy": "Fail",
-        "matchConditions": [NOT_IN_DELETION],
-        "rules": [
-            {
-                "apiGroups": [GROUP],
-                "apiVersions": [VERSION],
-                "operations": ["CREATE", "UPDATE"],
-                "resources": ["jobsets"],
-                "scope": "Namespaced",
-            }
-        ],
-        "sideEffects": "None",
-        "timeoutSeconds": TIMEOUT_SECONDS,
-    }
+    return copy.deepcopy({**webhook, "clientConfig": client})
 
 
 def webhook_configurations(*, url_base: str | None = None, ca_bundle: bytes | None = None) -> list[Object]:
@@ -59,10 +156,11 @@ def webhook_configurations(*, url_base: str | None = None, ca_bundle: bytes | No
     `ca_bundle` is the PEM of the CA that signed the serving certificate; None leaves it to the manager, who then owns
     the field, so that applying again takes nothing away.
     """
-    mutating = _webhook("mjobset.kb.io", MUTATE_PATH, url_base, ca_bundle)
-    validating = _webhook("vjobset.kb.io", VALIDATE_PATH, url_base, ca_bundle)
+    mutating, validating = (
+        [_reached(webhook, url_base, ca_bundle) for webhook in webhooks] for webhooks in (MUTATING, VALIDATING)
+    )
     api = "admissionregistration.k8s.io/v1"
     return [
-        obj(api, "MutatingWebhookConfiguration", MUTATING_CONFIGURATION, namespace=None, webhooks=[mutating]),
-        obj(api, "ValidatingWebhookConfiguration", VALIDATING_CONFIGURATION, namespace=None, webhooks=[validating]),
+        obj(api, "MutatingWebhookConfiguration", MUTATING_CONFIGURATION, namespace=None, webhooks=mutating),
+        obj(api, "ValidatingWebhookConfiguration", VALIDATING_CONFIGURATION, namespace=None, webhooks=validating),
     ]

@@ -156,32 +156,77 @@ def test_nothing_that_is_written_at_run_time_is_rendered():
     assert "caBundle" not in str(OBJECTS)
 
 
+JOBSETS = {
+    "apiGroups": ["jobset.x-k8s.io"],
+    "apiVersions": ["v1alpha2"],
+    "operations": ["CREATE", "UPDATE"],
+    "resources": ["jobsets"],
+    "scope": "Namespaced",
+}
+PODS = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "operations": ["CREATE"],
+    "resources": ["pods"],
+    "scope": "Namespaced",
+}
+OURS = {"matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}]}
+ELSEWHERE = {
+    "matchExpressions": [
+        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "jobset-system"]}
+    ]
+}
+
+
+def hooks():
+    """All webhooks by name; match conditions, which only an API server can judge, by name alone."""
+    found = {w["name"]: w for c in webhook_configurations() for w in c["webhooks"]}
+    return {
+        name: {**hook, "matchConditions": [c["name"] for c in hook["matchConditions"]]} for name, hook in found.items()
+    }
+
+
+def test_each_configuration_has_its_webhooks_in_order():
+    mutating, validating = webhook_configurations()
+    assert (mutating["kind"], [w["name"] for w in mutating["webhooks"]]) == (
+        "MutatingWebhookConfiguration",
+        ["mjobset.kb.io", "mpod.kb.io", "mpodlabel.kb.io"],
+    )
+    assert (validating["kind"], [w["name"] for w in validating["webhooks"]]) == (
+        "ValidatingWebhookConfiguration",
+        ["vjobset.kb.io", "vpod.kb.io"],
+    )
+
+
 @pytest.mark.parametrize(
-    ("index", "name", "path"),
-    [(0, "mjobset.kb.io", "/mutate-jobset-x-k8s-io-v1alpha2-jobset"),
-     (1, "vjobset.kb.io", "/validate-jobset-x-k8s-io-v1alpha2-jobset")],
+    ("name", "path", "rule", "conditions", "more"),
+    [
+        ("mjobset.kb.io", "/mutate-jobset-x-k8s-io-v1alpha2-jobset", JOBSETS, ["not-in-deletion"], {}),
+        ("vjobset.kb.io", "/validate-jobset-x-k8s-io-v1alpha2-jobset", JOBSETS, ["not-in-deletion"], {}),
+        ("mpod.kb.io", "/mutate--v1-pod", PODS,
+         ["of-a-jobset", "not-by-node-selector", "exclusive"],
+         {"objectSelector": OURS, "namespaceSelector": ELSEWHERE}),
+        ("mpodlabel.kb.io", "/mutate--v1-pod", PODS,
+         ["of-a-jobset", "not-by-node-selector", "not-exclusive", "priority-label-missing-or-wrong"],
+         {"objectSelector": OURS, "namespaceSelector": ELSEWHERE, "failurePolicy": "Ignore", "timeoutSeconds": 2}),
+        ("vpod.kb.io", "/validate--v1-pod", PODS,
+         ["of-a-jobset", "not-by-node-selector", "exclusive", "follower", "without-domain", "not-gated"],
+         {"objectSelector": OURS, "namespaceSelector": ELSEWHERE}),
+    ],
 )  # fmt: skip
-def test_webhook(index, name, path):
-    (webhook,) = webhook_configurations()[index]["webhooks"]
-    assert webhook == {
+def test_webhook(name, path, rule, conditions, more):
+    assert hooks()[name] == {
         "name": name,
         "admissionReviewVersions": ["v1"],
-        "matchConditions": [{"name": "not-in-deletion", "expression": "!has(object.metadata.deletionTimestamp)"}],
+        "matchConditions": conditions,
         "clientConfig": {
             "service": {"name": "jobset-webhook-service", "namespace": "jobset-system", "path": path, "port": 443}
         },
         "failurePolicy": "Fail",
-        "rules": [
-            {
-                "apiGroups": ["jobset.x-k8s.io"],
-                "apiVersions": ["v1alpha2"],
-                "operations": ["CREATE", "UPDATE"],
-                "resources": ["jobsets"],
-                "scope": "Namespaced",
-            }
-        ],
+        "rules": [rule],
         "sideEffects": "None",
         "timeoutSeconds": 10,
+        **more,
     }
 
 
@@ -190,7 +235,10 @@ def test_webhooks_of_a_manager_outside_the_cluster():
     clients = [w["clientConfig"] for c in configurations for w in c["webhooks"]]
     assert [c["url"] for c in clients] == [
         "https://127.0.0.1:9443/mutate-jobset-x-k8s-io-v1alpha2-jobset",
+        "https://127.0.0.1:9443/mutate--v1-pod",
+        "https://127.0.0.1:9443/mutate--v1-pod",
         "https://127.0.0.1:9443/validate-jobset-x-k8s-io-v1alpha2-jobset",
+        "https://127.0.0.1:9443/validate--v1-pod",
     ]
     assert {base64.b64decode(c["caBundle"]) for c in clients} == {b"-----BEGIN"}
     assert not any("service" in c for c in clients)

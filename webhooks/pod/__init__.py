@@ -1,0 +1,1 @@
+"""Admission of pods of JobSets: priority label, exclusive placement."""

@@ -1,0 +1,93 @@
+"""The two admission handlers of pods, ready for `webhooks.router.create_app`.
+
+Which pods they are called for is said in the webhook configurations; they leave alone what they should not have been
+called for. Refusing is for what cannot work: a follower that only has to wait is gated.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from api.exclusive import Domain, NoDomain, TermForm
+from webhooks.offload import compute
+from webhooks.pod.mutate import mutations
+from webhooks.pod.subject import Pod, UnreadablePodError, read
+from webhooks.pod.validate import impossible, refusal, stranded
+from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied
+
+MUTATE_PATH = "/mutate--v1-pod"
+VALIDATE_PATH = "/validate--v1-pod"
+
+
+class Domains(Protocol):
+    """Where the leaders of exclusive Jobs are. `job_uid` is that of the pods' controlling owner."""
+
+    def find(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
+        """What is known now."""
+
+    async def settle(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
+        """What is known now or, after a wait that is bounded well below the webhook's timeout, soon."""
+
+
+def pod_handlers(domains: Domains, form: Callable[[], TermForm]) -> Mapping[str, Handler]:
+    """Handlers by URL path. `form` is asked for each leader: how this API server is to be told of anti-affinity."""
+    admission = _Admission(domains, form)
+    return {MUTATE_PATH: admission.mutate, VALIDATE_PATH: admission.validate}
+
+
+class _RefusedError(Exception):
+    """The pod cannot be created; `response` says why."""
+
+    def __init__(self, response: AdmissionResponse) -> None:
+        super().__init__(response.code)
+        self.response = response
+
+
+@dataclass(frozen=True, slots=True)
+class _Admission:
+    domains: Domains
+    form: Callable[[], TermForm]
+
+    async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Label, terms, node selector or gate of behaviour section 4.1; refuses what no waiting would mend."""
+        if request.operation != "CREATE":
+            return AdmissionResponse()
+        try:
+            pod = await _possible(request)
+        except _RefusedError as refused:
+            return refused.response
+        answer = None
+        if pod.follows:
+            answer = await self.domains.settle(_namespace(request, pod), pod.job_uid, pod.topology or "")
+        operations = await compute(mutations, request.object or {}, self.form(), answer)
+        return AdmissionResponse(patch=tuple(operations))
+
+    async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Refuse a follower that would be scheduled anywhere (4.2)."""
+        if request.operation != "CREATE":
+            return AdmissionResponse()
+        try:
+            pod = await _possible(request)
+        except _RefusedError as refused:
+            return refused.response
+        if not stranded(pod):
+            return AdmissionResponse()
+        answer = self.domains.find(_namespace(request, pod), pod.job_uid, pod.topology or "")
+        return denied(403, "Forbidden", refusal(pod, answer))
+
+
+async def _possible(request: AdmissionRequest) -> Pod:
+    """The pod of the request, if it can be read and placed."""
+    if request.object is None:
+        raise _RefusedError(denied(400, "BadRequest", "request.object is missing from a review of CREATE"))
+    try:
+        pod = await compute(read, request.object)
+    except UnreadablePodError as error:
+        raise _RefusedError(denied(400, "BadRequest", str(error))) from None
+    if text := impossible(pod):
+        raise _RefusedError(denied(403, "Forbidden", text))
+    return pod
+
+
+def _namespace(request: AdmissionRequest, pod: Pod) -> str:
+    return pod.metadata.namespace or request.namespace

@@ -1,0 +1,91 @@
+"""A pod as its webhooks read it, which is in few places. Pure.
+
+The API server has normally decoded the pod before; where it has not, what cannot be read is told, never guessed.
+"""
+
+import msgspec
+
+from api import exclusive, keys
+from api.jsontree import without_nulls
+from api.meta import JSON, Base, ObjectMeta
+from webhooks.jobset.subject import GENERATED_SUFFIX, Named
+
+
+class Terms(Base, frozen=True, kw_only=True):
+    """core/v1 PodAffinity or PodAntiAffinity: the terms that must hold."""
+
+    required: tuple[JSON, ...] = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=())
+
+
+class Affinity(Base, frozen=True, kw_only=True):
+    """core/v1 Affinity between pods."""
+
+    pod_affinity: Terms = Terms()
+    pod_anti_affinity: Terms = Terms()
+
+
+class PodSpec(Base, frozen=True, kw_only=True):
+    """core/v1 PodSpec as far as placement goes. `priority` is resolved by the API server."""
+
+    priority: int | None = None
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    scheduling_gates: tuple[Named, ...] = ()
+    affinity: Affinity = Affinity()
+
+
+class Pod(Base, frozen=True, kw_only=True):
+    """A pod that is about to be stored."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+
+    @property
+    def name(self) -> str:
+        """The name it has, or one as it will have."""
+        meta = self.metadata
+        return meta.name or f"{meta.generate_name}{GENERATED_SUFFIX}"
+
+    @property
+    def ours(self) -> bool:
+        """Whether it belongs to a JobSet and has not the node-selector strategy, which needs nothing of pods."""
+        annotations = self.metadata.annotations
+        return keys.JOBSET_NAME in annotations and keys.NODE_SELECTOR_STRATEGY not in annotations
+
+    @property
+    def topology(self) -> str | None:
+        """As `api.exclusive.topology_of`."""
+        return exclusive.topology_of(self.metadata.annotations)
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is the pod of an exclusive Job that looks for a domain."""
+        return self.topology is not None and exclusive.leads(self.metadata.annotations)
+
+    @property
+    def follows(self) -> bool:
+        """Whether it goes to the domain that another pod has found."""
+        return self.topology is not None and not exclusive.leads(self.metadata.annotations)
+
+    @property
+    def gated(self) -> bool:
+        """Whether it waits for the controller to say where it goes."""
+        return any(gate.name == keys.PLACEMENT_GATE for gate in self.spec.scheduling_gates)
+
+    @property
+    def job_uid(self) -> str:
+        """UID of its controlling owner; empty when nobody controls it."""
+        owner = self.metadata.controller()
+        return "" if owner is None else owner.uid
+
+
+class UnreadablePodError(ValueError):
+    """The object has not the shape of a pod; the text says where, and quotes nothing of it."""
+
+
+def read(pod: JSON) -> Pod:
+    """The pod. Raises `UnreadablePodError`."""
+    try:
+        return msgspec.convert(without_nulls(pod), Pod)
+    except msgspec.ValidationError as error:
+        raise UnreadablePodError(f"the object is not a pod: {error}") from None

@@ -1,0 +1,70 @@
+"""Why a pod of an exclusive Job cannot be created, in words (behaviour sections 4.2 and 4.3). Pure.
+
+Sentences that clients of the Go JobSet may look for stand first, each where the Go JobSet says it; what they leave open
+follows: which pod, which leader, why, and the way out.
+"""
+
+from api import keys
+from api.exclusive import Domain, NoDomain
+from webhooks.pod.subject import Pod
+
+_INDEXED = (
+    "create the JobSet anew with completionMode: Indexed and completions for this ReplicatedJob, or without the"
+    f" annotation {keys.EXCLUSIVE_TOPOLOGY}"
+)
+_MADE_BY_HAND = (
+    "the Job of a JobSet gives it to its pods: take the annotation"
+    f" {keys.EXCLUSIVE_TOPOLOGY} off pods that you make yourself"
+)
+_TRANSIENT = "this is an expected, transient error"
+
+
+def impossible(pod: Pod) -> str | None:
+    """Why waiting will not help this pod of an exclusive Job; None for every other pod."""
+    if pod.topology is None:
+        return None
+    if keys.JOB_KEY not in pod.metadata.labels:
+        return f"pod missing label: {keys.JOB_KEY}: nobody can say which Job pod {pod.name} belongs to; {_MADE_BY_HAND}"
+    if pod.leads:
+        return None
+    if keys.COMPLETION_INDEX not in pod.metadata.annotations:
+        return (
+            f"pod {pod.name} has no completion index: its Job is not Indexed, none of its pods leads, and exclusive"
+            f" placement by {pod.topology} never has a domain to give; {_INDEXED}"
+        )
+    if not pod.job_uid:
+        return (
+            f"follower pod has no owner reference: nobody can say which Job pod {pod.name} belongs to; {_MADE_BY_HAND}"
+        )
+    return None
+
+
+def stranded(pod: Pod) -> bool:
+    """Whether a pod would be scheduled anywhere: a follower that has neither a domain nor the gate."""
+    return pod.follows and not pod.gated and pod.topology not in pod.spec.node_selector
+
+
+def refusal(pod: Pod, answer: Domain | NoDomain) -> str:
+    """What to say of a stranded pod."""
+    missing = "follower pod node selector not set"
+    if pod.spec.node_selector:
+        missing = f"follower pod node selector for topology domain not found. missing selector: {pod.topology}"
+    way_out = (
+        "the Job controller tries again; should it go on, see whether another webhook takes away the node selector or"
+        f" the scheduling gate {keys.PLACEMENT_GATE}, or the pod template sets nodeName"
+    )
+    return f"{missing}: pod {pod.name} {_why(pod, answer)}; {way_out}"
+
+
+def _why(pod: Pod, answer: Domain | NoDomain) -> str:
+    if isinstance(answer, Domain):
+        return (
+            f"belongs on {pod.topology}={answer.value}, where its leader pod {answer.leader} is (node {answer.node}),"
+            " and nothing holds it there"
+        )
+    if answer.leader:
+        return f"has to wait: {answer.why}"
+    labels = pod.metadata.labels
+    name = (keys.JOBSET_NAME, keys.REPLICATED_JOB_NAME, keys.JOB_INDEX)
+    base = "-".join([*(labels.get(key, "?") for key in name), "0"])
+    return f"has to wait: {answer.why}: expected 1 leader pod ({base}), but got 0. {_TRANSIENT}"

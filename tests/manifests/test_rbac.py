@@ -25,6 +25,7 @@ TABLE = {
     ("jobset-manager-role", "", "pods", ""): "delete get list patch update watch",
     ("jobset-manager-role", "", "pods/status", ""): "patch update",
     ("jobset-manager-role", "", "nodes", ""): READ,
+    ("jobset-manager-role", "scheduling.k8s.io", "priorityclasses", ""): READ,
     ("jobset-manager-role", "", "events", ""): "create patch update",
     ("jobset-manager-role", "events.k8s.io", "events", ""): "create patch update",
     ("jobset-manager-role", "admissionregistration.k8s.io", MUTATING, ""): READ,

@@ -42,14 +42,14 @@ _JOBSETS = {
     "resources": ["jobsets"],
     "scope": "Namespaced",
 }
-_PODS = {
+PODS = {
     "apiGroups": [""],
     "apiVersions": ["v1"],
     "operations": ["CREATE"],
     "resources": ["pods"],
     "scope": "Namespaced",
 }
-_POD_SELECTORS: Object = {
+POD_SELECTORS: Object = {
     "objectSelector": {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]},
     # What the cluster and we ourselves need to run never waits for us.
     "namespaceSelector": {
@@ -113,15 +113,15 @@ def _webhook(name: str, path: str, rule: Object, conditions: Sequence[Object], *
 
 MUTATING = (
     _webhook("mjobset.kb.io", MUTATE_PATH, _JOBSETS, [NOT_IN_DELETION]),
-    _webhook("mpod.kb.io", MUTATE_POD_PATH, _PODS, [OF_A_JOBSET, BY_AFFINITY, EXCLUSIVE], **_POD_SELECTORS),
+    _webhook("mpod.kb.io", MUTATE_POD_PATH, PODS, [OF_A_JOBSET, BY_AFFINITY, EXCLUSIVE], **POD_SELECTORS),
     _webhook(
         "mpodlabel.kb.io",
         MUTATE_POD_PATH,
-        _PODS,
+        PODS,
         [OF_A_JOBSET, BY_AFFINITY, NOT_EXCLUSIVE, WRONG_PRIORITY],
         failurePolicy="Ignore",
         timeoutSeconds=LABEL_TIMEOUT_SECONDS,
-        **_POD_SELECTORS,
+        **POD_SELECTORS,
     ),
 )
 VALIDATING = (
@@ -129,9 +129,9 @@ VALIDATING = (
     _webhook(
         "vpod.kb.io",
         VALIDATE_POD_PATH,
-        _PODS,
+        PODS,
         [OF_A_JOBSET, BY_AFFINITY, EXCLUSIVE, FOLLOWER, WITHOUT_DOMAIN, NOT_GATED],
-        **_POD_SELECTORS,
+        **POD_SELECTORS,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""The command line: `jobset manager`, `validate`, `render`, `cluster`, `demo`, `version`.
+"""The command line: `jobset manager`, `validate`, `render`, `explain`, `cluster`, `demo`, `version`.
 
 Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage; for `validate` and `render` see
 app/check/cli.py. The manager takes the Go manager's flags, in both of Go's spellings (`-flag` and `--flag`), so
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from api.features import FeatureGateError, FeatureGates, parse_feature_gates
 from app import demo, version
 from app.check.cli import add_render, add_validate
+from app.explain.cli import add_explain
 from app.logs import LogSettingsError
 from app.logs import configure as configure_logs
 from app.logs import parse as parse_log_flags
@@ -62,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_manager(commands)
     add_validate(commands)
     add_render(commands)
+    add_explain(commands)
     add_cluster_parser(commands)
     show = commands.add_parser("demo", help="run a JobSet on a local control plane, through failure and restart")
     show.add_argument("--keep", action="store_true", help="leave cluster and manager running, and say how to use them")

@@ -1,0 +1,52 @@
+"""The facts about one JobSet, sorted for the causes to look at. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from app.explain.finding import Found, seconds_since
+from app.explain.seen import Facts, SeenPod
+from app.explain.survey import Survey, survey
+from controllers.jobset.buckets import Child
+
+STALE = 5.0
+"""Seconds, on top of its duration, after which a lease that was not renewed tells of a manager that does not run: the
+clocks of two machines differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`of` is None where the Jobs are not known. Pods are by the UID of their Job; `leaders` are with index 0."""
+
+    facts: Facts
+    of: Survey | None
+    leaders: dict[str, SeenPod] = field(default_factory=dict)
+    others: dict[str, list[SeenPod]] = field(default_factory=dict)
+
+    @property
+    def manager_silent(self) -> bool:
+        """Whether no manager holds the lease, as far as is known."""
+        lease = self.facts.lease
+        if lease is None:
+            return False
+        age = seconds_since(lease.spec.renew_time or "", self.facts.now)
+        return not lease.spec.holder_identity or age is None or age > (lease.spec.lease_duration_seconds or 0) + STALE
+
+    def pods_of(self, child: Child) -> list[SeenPod]:
+        """What is known of a Job's pods, its leader first."""
+        uid = child.job.metadata.uid
+        return [*([self.leaders[uid]] if uid in self.leaders else []), *self.others.get(uid, ())]
+
+
+Cause = Callable[[Case, frozenset[str]], list[Found]]
+"""Says what it knows about the Jobs that no cause before it has explained (their names), or about the set."""
+
+
+def case(facts: Facts) -> Case:
+    """Sort the facts. Of several pods with index 0 the newest that lives is the leader, or the newest."""
+    found = Case(facts, None if facts.jobs is None else survey(facts.jobset, facts.jobs))
+    for pod in sorted(facts.pods or (), key=lambda pod: (pod.live, pod.metadata.creation_timestamp or "", pod.name)):
+        if pod.leads:
+            found.leaders[pod.job_uid] = pod
+        elif pod.live:
+            found.others.setdefault(pod.job_uid, []).append(pod)
+    return found

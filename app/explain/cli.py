@@ -1,0 +1,57 @@
+"""`jobset explain`: why a JobSet waits, or how it ended. Reads a cluster as who runs it; changes nothing.
+
+Exit codes: 0 explained, 1 there is no such JobSet, 2 wrong usage, or the cluster does not answer or lets nothing be
+read.
+"""
+
+import argparse
+import sys
+
+from app.check.cli import _as_command as as_command
+
+EXAMPLES = """examples:
+  %(prog)s train                          in the namespace of the context
+  %(prog)s train -n team-a
+  %(prog)s train -o json | jq -r '.. | .wayOut? // empty'
+  watch jobset explain train              until it runs
+
+It says, from the JobSet down to the pod, what waits for what, since when, in whose words, and what to do about it.
+It reads the JobSet, its Jobs, its pods that are not ready, Warnings, the manager's lease, and, where a leader pod waits
+for a domain of its own, nodes and the leader pods of other JobSets. What you may not read is said and left out.
+
+exit codes:
+  0  explained
+  1  there is no JobSet of that name
+  2  not explained: wrong usage, a cluster that does not answer, no right to read the JobSet"""
+
+
+def add_explain(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register `explain`."""
+    parser = commands.add_parser(
+        "explain",
+        help="say why a JobSet waits, or how it ended",
+        description="Say why a JobSet waits, or how it ended, in plain words.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("name", metavar="NAME", help="name of the JobSet")
+    add("-n", "--namespace", default="", metavar="NAME", help="default: that of the context, else default")
+    add("-o", "--output", choices=("text", "json", "yaml"), default="text", help="default: text")
+    add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
+    add("--context", default="", metavar="NAME", help="default: the current one")
+    parser.set_defaults(handler=as_command(_explain))
+
+
+def _explain(parsed: argparse.Namespace) -> int:
+    from app.explain import run  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = run.Options(
+        name=parsed.name,
+        namespace=parsed.namespace,
+        output=parsed.output,
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+    )
+    return run.run(options, sys.stdout, sys.stderr)

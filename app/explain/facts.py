@@ -1,0 +1,247 @@
+"""Reads from a cluster what is needed to explain one JobSet: as who runs it, page by page, and no more than matters.
+
+A set may have 10,000 Jobs and 100,000 pods: pods are asked for only while Jobs are not ready, and then the leaders,
+those that pend, and those of a few Jobs. What may not be read is noted and left out. Writes and decides nothing.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from api import keys
+from api.batch import Job, Owned
+from api.exclusive import topology_of
+from api.meta import Base, Identity
+from app.explain.seen import Facts, Holder, SeenEvent, SeenJobSet, SeenLease, SeenPod
+from app.explain.survey import Survey, survey
+from app.settings import LeaderElectionSettings
+from kube.client import METADATA_LIST, Client
+from kube.errors import Forbidden, NotFound
+from kube.resources import EVENTS, JOBS, LEASES, NODES, PODS, Resource
+from manifests import NAMESPACE
+
+LEASE = LeaderElectionSettings().resource_name
+JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, "jobsets")
+TIMEOUT = 15.0
+"""Seconds for one question."""
+LOOKED_AT = 3
+"""Jobs, of many that are in the same state, that are asked about one by one."""
+PAGE = 500
+MOST_PAGES = 20
+"""Pages of what belongs to others: pods of other JobSets, events of other Jobs."""
+
+
+class _PartialPod(Base, frozen=True, kw_only=True):
+    metadata: Identity
+
+
+class _NodeMeta(Base, frozen=True, kw_only=True):
+    name: str = ""
+    labels: dict[str, str] = {}
+
+
+class _PartialNode(Base, frozen=True, kw_only=True):
+    metadata: _NodeMeta
+
+
+async def gather(client: Client, namespace: str, name: str, now: datetime) -> Facts:
+    """What there is to know. Raises what reading the JobSet itself raises, and whatever is not a lack of rights."""
+    js = await client.get(JOBSETS, name, namespace=namespace, type=SeenJobSet, timeout=TIMEOUT)
+    if js.status.terminal_state or not js.is_ours:
+        return Facts(now=now, jobset=js)
+    return await _Look(client, js).facts(now)
+
+
+class _Look:
+    """One look at one JobSet."""
+
+    def __init__(self, client: Client, js: SeenJobSet) -> None:
+        self._client = client
+        self._js = js
+        self._namespace = js.metadata.namespace
+        self._of_set = f"{keys.JOBSET_NAME}={js.metadata.name}"
+        self._unseen: list[str] = []
+
+    async def facts(self, now: datetime) -> Facts:
+        jobs = await self._jobs()
+        known: dict[str, Any] = {"now": now, "jobset": self._js, "jobs": jobs}
+        known["warnings"] = await self._events(f"regarding.kind={keys.KIND},regarding.name={self._js.metadata.name}")
+        if jobs is not None:
+            known |= await self._about(survey(self._js, jobs))
+        return Facts(**known, unseen=tuple(self._unseen))
+
+    async def _about(self, of: Survey) -> dict[str, Any]:
+        """What matters about Jobs that are not settled."""
+        known: dict[str, Any] = {}
+        if not of.waiting or self._js.suspended:
+            return known
+        known["lease"] = await self._lease()
+        known["foreign"] = await self._foreign(of)
+        if any(child.job.status.active == 0 for child in of.unready):
+            fields = "regarding.kind=Job"
+            known["job_warnings"] = await self._events(fields, {child.name for child in of.unready})
+        if not of.unready:
+            return known
+        topologies = {key for child in of.unready if (key := topology_of(child.job.metadata.annotations)) is not None}
+        pods = await self._pods(of)
+        gated = await self._gated() if topologies else {}
+        known |= {"pods": pods, "gated": gated}
+        leaders = [pod for pod in pods or () if pod.topology in topologies and pod.leads]
+        if any(pod.unscheduled or pod.job_uid in gated for pod in leaders):
+            known["nodes"] = await self._nodes(topologies)
+        if any(pod.unscheduled for pod in leaders):
+            known["holders"] = await self._holders()
+        return known
+
+    async def _jobs(self) -> tuple[Job, ...] | None:
+        uid = self._js.metadata.uid
+        try:
+            jobs = self._all(JOBS, Job, label_selector=self._of_set)
+            return tuple([job async for job in jobs if (owner := job.metadata.controller()) and owner.uid == uid])
+        except Forbidden:
+            self._skip(f"Jobs and pods: you may not list jobs in namespace {self._namespace}")
+            return None
+
+    async def _foreign(self, of: Survey) -> Mapping[str, str]:
+        """Of the first missing Jobs, who has their names."""
+        foreign: dict[str, str] = {}
+        old = {child.name for child in of.previous}
+        free = [slot.name for slot in of.missing if slot.replicated_job.name not in of.stages and slot.name not in old]
+        try:
+            for name in free[:LOOKED_AT]:
+                try:
+                    job = await self._client.get(JOBS, name, namespace=self._namespace, type=Owned, timeout=TIMEOUT)
+                except NotFound:
+                    continue
+                owner = job.metadata.controller()
+                if owner is None or owner.uid != self._js.metadata.uid:
+                    foreign[name] = job.metadata.whose
+        except Forbidden:
+            self._skip(f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}")
+        return foreign
+
+    async def _events(self, fields: str, names: set[str] | None = None) -> tuple[SeenEvent, ...]:
+        """Warnings, newest first; only those about `names`, if given."""
+        found: list[SeenEvent] = []
+        try:
+            async for event in self._some(EVENTS, SeenEvent, "events", field_selector=f"{fields},type=Warning"):
+                found += [event] if names is None or event.regarding.name in names else []
+        except Forbidden:
+            self._skip(f"events: you may not list events.events.k8s.io in namespace {self._namespace}")
+        return tuple(sorted(found, key=lambda event: event.last, reverse=True))
+
+    async def _pods(self, of: Survey) -> tuple[SeenPod, ...] | None:
+        """Leaders and pending pods of the unready Jobs; of a few of which those tell nothing, unready pods that run."""
+        uids = {child.job.metadata.uid for child in of.unready}
+        leads, awaits = f"{keys.COMPLETION_INDEX}=0", keys.AWAITS_LEADER
+        pending = f"{self._of_set},{keys.COMPLETION_INDEX}!=0,!{awaits}"
+        try:
+            leaders = self._all(PODS, SeenPod, label_selector=f"{self._of_set},{leads}")
+            pods = [pod async for pod in leaders if pod.job_uid in uids]
+            page = await self._client.list(
+                PODS,
+                type=SeenPod,
+                namespace=self._namespace,
+                label_selector=pending,
+                field_selector="status.phase=Pending",
+                limit=PAGE,
+                timeout=TIMEOUT,
+            )
+            pods += [pod for pod in page.items or () if pod.job_uid in uids]
+            if page.metadata.continue_token:
+                self._skip(f"pending pods beyond the first {PAGE}")
+            told = {pod.job_uid for pod in pods if pod.unscheduled or pod.trouble or pod.gated}
+            silent = [uid for child in of.unready if (uid := child.job.metadata.uid) not in told]
+            for uid in silent[:LOOKED_AT]:
+                pods += [pod async for pod in self._running(uid) if not pod.ready and not pod.leads]
+        except Forbidden:
+            self._skip(f"pods: you may not list pods in namespace {self._namespace}")
+            return None
+        return tuple(pods)
+
+    def _running(self, job_uid: str) -> AsyncIterator[SeenPod]:
+        selector = f"{keys.JOB_UID}={job_uid}"
+        return self._some(PODS, SeenPod, "pods", label_selector=selector, field_selector="status.phase=Running")
+
+    async def _gated(self) -> Mapping[str, int]:
+        """How many pods of each Job await their leader."""
+        gated: Counter[str] = Counter()
+        selector = f"{self._of_set},{keys.AWAITS_LEADER}"
+        try:
+            async for pod in self._all(PODS, _PartialPod, label_selector=selector, accept=METADATA_LIST):
+                owner = pod.metadata.controller()
+                gated["" if owner is None else owner.uid] += 1
+        except Forbidden:
+            pass  # noted by whoever read the leaders
+        return gated
+
+    async def _nodes(self, topologies: set[str]) -> Mapping[str, Mapping[str, str]] | None:
+        nodes: dict[str, Mapping[str, str]] = {}
+        pages = self._client.pages(NODES, type=_PartialNode, accept=METADATA_LIST, limit=PAGE, timeout=TIMEOUT)
+        try:
+            async for node in pages:
+                meta = node.metadata
+                nodes[meta.name] = {key: meta.labels[key] for key in topologies if key in meta.labels}
+        except Forbidden:
+            what = ", ".join(sorted(topologies))
+            self._skip(f"nodes: you may not list nodes, so which values of {what} there are is not known")
+            return None
+        return nodes
+
+    async def _holders(self) -> tuple[Holder, ...] | None:
+        """The Jobs of all JobSets whose pod with index 0 is on a node."""
+        holders: list[Holder] = []
+        selector = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0"
+        fields = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+        try:
+            async for pod in self._some(
+                PODS, SeenPod, "pods of other JobSets", everywhere=True, label_selector=selector, field_selector=fields
+            ):
+                owner = pod.metadata.controller()
+                holders.append(
+                    Holder(
+                        namespace=pod.metadata.namespace,
+                        job=pod.name if owner is None else owner.name,
+                        job_uid=pod.job_uid,
+                        priority=pod.spec.priority or 0,
+                        node=pod.spec.node_name,
+                        exclusive=pod.topology is not None,
+                        ending=pod.metadata.deletion_timestamp is not None,
+                    )
+                )
+        except Forbidden:
+            self._skip("pods of other namespaces: you may not list them, so whose Jobs are in the way is not known")
+            return None
+        return tuple(holders)
+
+    async def _lease(self) -> SeenLease | None:
+        try:
+            return await self._client.get(LEASES, LEASE, namespace=NAMESPACE, type=SeenLease, timeout=TIMEOUT)
+        except NotFound:
+            return SeenLease()
+        except Forbidden:
+            self._skip(f"the manager: you may not get leases in namespace {NAMESPACE}")
+            return None
+
+    def _all(self, resource: Resource, kind: Any, **options: Any) -> AsyncIterator[Any]:
+        options = {"namespace": self._namespace, "limit": PAGE, "timeout": TIMEOUT, **options}
+        return self._client.pages(resource, type=kind, **options)
+
+    async def _some(
+        self, resource: Resource, kind: Any, what: str, *, everywhere: bool = False, **options: Any
+    ) -> AsyncIterator[Any]:
+        """The first `MOST_PAGES` pages of what may be any number."""
+        if everywhere:
+            options["namespace"] = None
+        number = 0
+        async for item in self._all(resource, kind, **options):
+            if number == PAGE * MOST_PAGES:
+                self._skip(f"{what} beyond the first {number}")
+                return
+            number += 1
+            yield item
+
+    def _skip(self, text: str) -> None:
+        if text not in self._unseen:
+            self._unseen.append(text)

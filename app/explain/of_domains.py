@@ -1,0 +1,162 @@
+"""Who holds the domains that a leader waits for. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from api.exclusive import topology_of
+from app.explain.case import Case
+from app.explain.finding import Finding, Level, counted, listed
+from app.explain.seen import Holder, SeenPod
+
+GUIDE = "docs/concepts/exclusive-placement.md"
+_WORDS = {"kubernetes.io/hostname": "node"}
+_VOWELS = "aeiou"
+
+
+def noun(topology: str) -> str:
+    """What one domain is called: the last part of the label's key."""
+    return _WORDS.get(topology) or topology.rpartition("/")[2]
+
+
+def article(word: str) -> str:
+    return "an" if word[:1].lower() in _VOWELS else "a"
+
+
+@dataclass(slots=True)
+class _Class:
+    """Domains that are in the way for the same reason."""
+
+    domains: list[str] = field(default_factory=list)
+    holders: dict[str, Holder] = field(default_factory=dict)
+
+    def add(self, domain: str, holders: Iterable[Holder]) -> None:
+        self.domains.append(domain)
+        self.holders |= {f"{holder.namespace}/{holder.job}/{holder.job_uid}": holder for holder in holders}
+
+    @property
+    def named(self) -> str:
+        return listed(sorted(holder.named for holder in self.holders.values()))
+
+    @property
+    def priorities(self) -> str:
+        return ", ".join(map(str, sorted({holder.priority for holder in self.holders.values()})))
+
+
+def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...]:
+    """Of a leader that has no node: how many domains there are and who has them."""
+    nodes, word = case.facts.nodes, noun(topology)
+    if nodes is None:
+        return ()
+    values = {name: labels[topology] for name, labels in nodes.items() if topology in labels}
+    if not values:
+        return (_no_domains(topology, word, len(nodes)),)
+    findings = _too_few(case, topology, word, len(set(values.values())))
+    if case.facts.holders is None:
+        what = f"there are {counted(len(set(values.values())), word)}; who holds them is not known"
+        return (*findings, Finding(level=Level.NOTE, cause="domains", what=what))
+    return (*findings, *_classes(leader, values, case.facts.holders, word))
+
+
+def _no_domains(topology: str, word: str, nodes: int) -> Finding:
+    return Finding(
+        level=Level.FAULT,
+        cause="no-domains",
+        what=f"there is no {word}: none of {counted(nodes, 'node')} has the label {topology}",
+        way_out=f"kubectl label node NODE {topology}=VALUE, or correct the annotation exclusive-topology; see {GUIDE}",
+    )
+
+
+def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Finding, ...]:
+    """A set that wants more domains than there are never runs whole."""
+    jobs = case.facts.jobs or ()
+    wanted = sum(1 for job in jobs if topology_of(job.metadata.annotations) == topology and job.finished is None)
+    if wanted <= domains:
+        return ()
+    return (
+        Finding(
+            level=Level.FAULT,
+            cause="too-few-domains",
+            what=f"this JobSet has {wanted} exclusive Jobs, the cluster has {counted(domains, word)}: they never run"
+            " all at once",
+            way_out=f"add nodes in new {word}s, or lower replicas in a new JobSet",
+        ),
+    )
+
+
+def _classes(leader: SeenPod, values: Mapping[str, str], holders: Iterable[Holder], word: str) -> tuple[Finding, ...]:
+    held: dict[str, list[Holder]] = {value: [] for value in sorted(set(values.values()))}
+    for holder in holders:
+        if holder.node in values and holder.job_uid != leader.job_uid:
+            held[values[holder.node]].append(holder)
+    mine = leader.spec.priority or 0
+    equal, higher, lower, free = _Class(), _Class(), _Class(), _Class()
+    for domain, there in held.items():
+        same = [holder for holder in there if holder.priority == mine]
+        above = [holder for holder in there if holder.priority > mine]
+        if same:
+            equal.add(domain, same)
+        elif above:
+            higher.add(domain, above)
+        else:
+            (lower if there else free).add(domain, there)
+    of = f"of {len(held)} {word}s" if len(held) > 1 else f"of 1 {word}"
+    told = (_equal(equal, of, mine, word), _higher(higher, of), _lower(lower, of, leader), _free(free, of))
+    return tuple(finding for finding in told if finding is not None)
+
+
+def _equal(found: _Class, of: str, mine: int, word: str) -> Finding | None:
+    if not found.domains:
+        return None
+    return Finding(
+        level=Level.WAITS,
+        cause="equal-priority",
+        what=f"{len(found.domains)} {of} {_hold(found)} Jobs of equal priority ({mine}): {found.named}",
+        way_out=f"wait until one ends, add a {word}, or give this JobSet a higher priority ({GUIDE})",
+    )
+
+
+def _higher(found: _Class, of: str) -> Finding | None:
+    if not found.domains:
+        return None
+    return Finding(
+        level=Level.WAITS,
+        cause="higher-priority",
+        what=f"{len(found.domains)} {of} {_hold(found)} Jobs of higher priority ({found.priorities}), which leave no"
+        f" room and are not preempted: {found.named}",
+        way_out="wait until one ends",
+    )
+
+
+def _lower(found: _Class, of: str, leader: SeenPod) -> Finding | None:
+    if not found.domains:
+        return None
+    what = f"{len(found.domains)} {of} {_hold(found)} Jobs of lower priority ({found.priorities}): {found.named}"
+    if leader.spec.preemption_policy == "Never":
+        way_out = (
+            "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"
+        )
+        return Finding(level=Level.WAITS, cause="lower-priority", what=what, way_out=way_out)
+    nominated = leader.status.nominated_node_name
+    if nominated:
+        way_out = f"nothing to do: the scheduler makes room on node {nominated}, pods there are ending"
+    else:
+        way_out = (
+            "the scheduler preempts them if their nodes fit otherwise; its reason above says what else is in the way"
+        )
+    return Finding(level=Level.WAITS, cause="lower-priority", what=what, way_out=way_out)
+
+
+def _free(found: _Class, of: str) -> Finding | None:
+    if not found.domains:
+        return None
+    return Finding(
+        level=Level.WAITS,
+        cause="free",
+        what=f"{len(found.domains)} {of} {_hold(found)} no leader of another Job ({listed(found.domains)}): there it is"
+        " something else, such as room, taints, cordons or pods of JobSets that are not exclusive",
+        way_out="the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE",
+    )
+
+
+def _hold(found: _Class) -> str:
+    return "holds" if len(found.domains) == 1 else "hold"

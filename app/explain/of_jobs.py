@@ -1,0 +1,138 @@
+"""Causes that are about Jobs: those that are not there, may not start yet, or have no pods. Pure."""
+
+from app.explain.case import Case
+from app.explain.finding import Finding, Found, Level, Story, counted, grouped, listed
+from controllers.jobset.buckets import Child
+
+
+def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
+    """ReplicatedJobs that wait for others (dependsOn, startupPolicy InOrder)."""
+    found: list[Found] = []
+    if case.of is None:
+        return found
+    for name, why in case.of.stages.items():
+        missing = [slot.name for slot in case.of.missing if slot.replicated_job.name == name]
+        halted = [child.name for child in case.of.halted if child.replicated_job == name]
+        jobs = left & {*missing, *halted}
+        if jobs:
+            what = f"ReplicatedJob {name} ({counted(len(jobs), 'Job')}): waits for {why}"
+            way_out = "see below why those wait; spec.replicatedJobs[].dependsOn or spec.startupPolicy sets the order"
+            found.append(Found(Finding(level=Level.WAITS, cause="later-stage", what=what, way_out=way_out), jobs))
+    return found
+
+
+def failed(case: Case, left: frozenset[str]) -> list[Found]:
+    """Failed Jobs of a set that has not decided about them yet."""
+    return grouped(_failure(child) for child in case.of.failed if child.name in left) if case.of else []
+
+
+def _failure(child: Child) -> Story:
+    failure = child.job.failure
+    said = f"{failure.reason}: {failure.message}" if failure else "it says no reason"
+    finding = Finding(
+        level=Level.FAULT,
+        cause="job-failed",
+        what=f"Job {child.name}: failed, and the failure policy has not acted on it yet: {said}",
+        way_out="the manager decides by spec.failurePolicy; if it does not, see the Warnings of the JobSet",
+        since=failure.last_transition_time if failure else "",
+    )
+    return Story(child.name, said, lambda: finding)
+
+
+def missing(case: Case, left: frozenset[str]) -> list[Found]:
+    """Jobs that do not exist: their name is taken, they were refused, or they are about to be created."""
+    names = [slot.name for slot in case.of.missing if slot.name in left] if case.of else []
+    taken = [name for name in names if name in case.facts.foreign]
+    found = [
+        Found(
+            Finding(
+                level=Level.FAULT,
+                cause="name-taken",
+                what=f"Job {name}: cannot be created, a Job of that name belongs to {case.facts.foreign[name]}",
+                way_out="delete or rename that one, or rename the JobSet",
+            ),
+            frozenset({name}),
+        )
+        for name in taken
+    ]
+    return found + _absent(case, [name for name in names if name not in case.facts.foreign])
+
+
+def _absent(case: Case, names: list[str]) -> list[Found]:
+    if not names:
+        return []
+    refused = next((event for event in case.facts.warnings if event.reason == "JobCreationFailed"), None)
+    because: tuple[Finding, ...] = ()
+    level, way_out = Level.WAITS, "look again in a moment"
+    if refused is not None:
+        level, way_out = Level.FAULT, "mend what the message names: the manager tries again by itself"
+        because = (Finding(level=Level.FAULT, cause="refused", what=refused.note, since=refused.last),)
+    elif case.manager_silent:
+        way_out = "start a manager"
+    what = f"{counted(len(names), 'Job')} {'does' if len(names) == 1 else 'do'} not exist (yet): {listed(names)}"
+    return [Found(Finding(level=level, cause="missing", what=what, because=because, way_out=way_out), frozenset(names))]
+
+
+def halted(case: Case, left: frozenset[str]) -> list[Found]:
+    """Jobs that are still suspended although the set is not."""
+    return grouped(_halt(child) for child in case.of.halted if child.name in left) if case.of else []
+
+
+def _halt(child: Child) -> Story:
+    ending = child.job.status.active
+    why = f": {counted(ending, 'pod')} of the time before have to end first" if ending else ""
+    finding = Finding(
+        level=Level.WAITS,
+        cause="halted",
+        what=f"Job {child.name}: is still suspended{why}",
+        way_out="the manager resumes it by itself; a Job that another controller suspends needs that one",
+    )
+    return Story(child.name, bool(ending), lambda: finding)
+
+
+def going(case: Case, left: frozenset[str]) -> list[Found]:
+    """Jobs that somebody deletes; the manager makes new ones when they are gone."""
+    names = [child.name for child in case.of.unready if child.name in left and child.deleting] if case.of else []
+    if not names:
+        return []
+    what = f"{counted(len(names), 'Job')} {'is' if len(names) == 1 else 'are'} being deleted: {listed(names)}"
+    way_out = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
+    return [Found(Finding(level=Level.WAITS, cause="job-deleted", what=what, way_out=way_out), frozenset(names))]
+
+
+def podless(case: Case, left: frozenset[str]) -> list[Found]:
+    """Jobs that exist, run, and have no pods: admission has refused them, or nobody makes them."""
+    if case.of is None or case.facts.pods is None:
+        return []
+    empty = [
+        child
+        for child in case.of.unready
+        if child.name in left and not (child.job.status.active or case.pods_of(child) or _gated(case, child))
+    ]
+    return grouped(_empty(case, child) for child in empty)
+
+
+def _gated(case: Case, child: Child) -> int:
+    return case.facts.gated.get(child.job.metadata.uid, 0)
+
+
+def _empty(case: Case, child: Child) -> Story:
+    uid = child.job.metadata.uid
+    said = next((event for event in case.facts.job_warnings if event.regarding.uid == uid), None)
+    if said is None:
+        finding = Finding(
+            level=Level.WAITS,
+            cause="no-pods",
+            what=f"Job {child.name}: has no pods (yet), and no Warning says why",
+            way_out="look again in a moment; if it stays so, does kube-controller-manager run?",
+            since=child.job.metadata.creation_timestamp or "",
+        )
+        return Story(child.name, None, lambda: finding)
+    finding = Finding(
+        level=Level.FAULT,
+        cause="pods-refused",
+        what=f"Job {child.name}: has no pods: {said.reason}: {said.note}",
+        way_out="mend what the message names (quota, policy, webhook, service account): the Job controller tries again",
+        since=said.last,
+    )
+    return Story(child.name, said.note.replace(child.name, ""), lambda: finding)

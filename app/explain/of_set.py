@@ -1,0 +1,206 @@
+"""Causes that are about the JobSet as a whole. Pure."""
+
+from api import keys
+from api.jobset import FailedAttempt
+from api.meta import find
+from app.explain.case import Case
+from app.explain.finding import Finding, Found, Level, counted, listed, seconds_since
+
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+"""Label by which Kueue takes a JobSet into a queue."""
+
+FRESH = 3600.0
+"""Seconds for which a Warning is news. A series that goes on is written every half hour."""
+
+ELSEWHERE = {"ExclusivePlacementPending", "JobCreationFailed"}
+"""Reasons of Warnings that other causes tell of from what is, not from what was."""
+_DECISIONS = ("FailurePolicyAction", "FailurePolicy_")
+_MOST_WARNINGS = 3
+FOREGROUND = "foregroundDeletion"
+
+
+def finished(case: Case, _left: frozenset[str]) -> list[Found]:
+    """Completed or Failed: why, by which Job, and after which attempts."""
+    status = case.facts.jobset.status
+    if not status.terminal_state:
+        return []
+    condition = find(status.conditions, status.terminal_state)
+    since = condition.last_transition_time if condition else ""
+    said = f"{condition.reason}: {condition.message}" if condition else status.terminal_state
+    if status.terminal_state == keys.COMPLETED:
+        return [
+            Found(Finding(level=Level.FINE, cause="completed", what=said, since=since), state="completed", ends=True)
+        ]
+    history = tuple(_attempt(failed) for failed in reversed(status.attempt_history))
+    fault = Finding(
+        level=Level.FAULT,
+        cause="failed",
+        what=said,
+        because=history,
+        way_out="mend what failed, delete the JobSet and create it anew; spec.failurePolicy.maxRestarts allows retries",
+        since=since,
+    )
+    return [Found(fault, state="failed", ends=True)]
+
+
+def _attempt(failed: FailedAttempt) -> Finding:
+    pod = f", pod {failed.pod}" if failed.pod else ""
+    node = f" on node {failed.node}" if failed.node else ""
+    code = "" if failed.exit_code is None else f", exit code {failed.exit_code}"
+    what = f"attempt {failed.attempt}: Job {failed.failed_job}{pod}{node}{code}: {failed.message or failed.reason}"
+    return Finding(level=Level.NOTE, cause="attempt", what=what, since=failed.time)
+
+
+def deleted(case: Case, _left: frozenset[str]) -> list[Found]:
+    """It is on its way out; what holds it."""
+    meta = case.facts.jobset.metadata
+    if meta.deletion_timestamp is None:
+        return []
+    others = [name for name in meta.finalizers if name != FOREGROUND]
+    because = []
+    if FOREGROUND in meta.finalizers:
+        jobs = case.facts.jobs
+        how_many = "its Jobs" if jobs is None else counted(len(jobs), "Job")
+        names = f" ({listed([job.metadata.name for job in jobs])})" if jobs else ""
+        because.append(
+            Finding(
+                level=Level.WAITS,
+                cause="foreground-deletion",
+                what=f"{how_many}{names} and their pods have to go first",
+                way_out="wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force",
+            )
+        )
+    because += [
+        Finding(
+            level=Level.WAITS,
+            cause="finalizer",
+            what=f"finalizer {name} holds it: whoever set it has to remove it",
+            way_out="look at the controller that the finalizer is named after",
+        )
+        for name in others
+    ]
+    what = "it is being deleted"
+    found = Finding(
+        level=Level.WAITS, cause="deleted", what=what, because=tuple(because), since=meta.deletion_timestamp
+    )
+    return [Found(found, state="is being deleted", ends=True)]
+
+
+def managed_elsewhere(case: Case, _left: frozenset[str]) -> list[Found]:
+    """Another controller does everything about it."""
+    js = case.facts.jobset
+    if js.is_ours:
+        return []
+    found = Finding(
+        level=Level.NOTE,
+        cause="managed-by",
+        what=f"spec.managedBy is {js.spec.managed_by}: that controller creates its Jobs, this one leaves it alone",
+        way_out="ask that controller; for kueue.x-k8s.io/multikueue the Jobs run in a worker cluster",
+    )
+    return [Found(found, state="is managed by another controller", ends=True)]
+
+
+def suspended(case: Case, _left: frozenset[str]) -> list[Found]:
+    """The user, or a queue, wants no pods."""
+    js = case.facts.jobset
+    if not js.suspended:
+        return []
+    queue = js.metadata.labels.get(QUEUE_NAME)
+    condition = find(js.status.conditions, keys.SUSPENDED)
+    ending = [job for job in case.facts.jobs or () if job.status.active > 0]
+    because: tuple[Finding, ...] = ()
+    if ending:
+        names = listed([job.metadata.name for job in ending])
+        what = (
+            f"{counted(len(ending), 'Job')} still {'has' if len(ending) == 1 else 'have'} pods that are ending: {names}"
+        )
+        because = (Finding(level=Level.NOTE, cause="ending", what=what),)
+    where = f"{js.metadata.name} -n {js.metadata.namespace}"
+    by_hand = f'kubectl patch jobset {where} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
+    by_queue = (
+        f"Kueue resumes it when queue {queue} admits it: kubectl get workloads -n {js.metadata.namespace} says when"
+    )
+    found = Finding(
+        level=Level.WAITS,
+        cause="suspended",
+        what="spec.suspend is true: its Jobs run no pods" + (f"; it is in the Kueue queue {queue}" if queue else ""),
+        because=because,
+        way_out=by_queue if queue else by_hand,
+        since=condition.last_transition_time if condition and condition.status == "True" else "",
+    )
+    return [Found(found, state="is suspended", ends=True)]
+
+
+def unlisted(case: Case, _left: frozenset[str]) -> list[Found]:
+    """The Jobs may not be read: what the status says about them."""
+    if case.of is not None:
+        return []
+    status, replicas = case.facts.jobset.status, {r.name: r.replicas for r in case.facts.jobset.spec.replicated_jobs}
+    of = {count.name: count for count in status.replicated_jobs_status}
+    found = []
+    for name, total in replicas.items():
+        count = of.get(name)
+        settled = 0 if count is None else count.ready + count.succeeded
+        numbers = (
+            "" if count is None else f"; {count.active} active, {count.failed} failed, {count.suspended} suspended"
+        )
+        what = f"ReplicatedJob {name}: {settled} of {counted(total, 'Job')} ready or done, says the status{numbers}"
+        level = Level.WAITS if settled < total else Level.FINE
+        found.append(Found(Finding(level=level, cause="status", what=what)))
+    return found
+
+
+def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
+    """Nothing is created, restarted or placed while no manager runs."""
+    if not case.manager_silent or not left:
+        return []
+    lease = case.facts.lease
+    renewed = (lease.spec.renew_time if lease else None) or ""
+    what = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
+    found = Finding(
+        level=Level.FAULT,
+        cause="no-manager",
+        what=f"{what} in namespace jobset-system: Jobs are neither created nor restarted nor placed",
+        way_out="kubectl get pods -n jobset-system; one that runs without --leader-elect or in another namespace is not"
+        " seen here",
+        since=renewed,
+    )
+    return [Found(found)]
+
+
+def restarting(case: Case, left: frozenset[str]) -> list[Found]:
+    """Jobs of an earlier attempt have to go before those of this one come."""
+    if case.of is None or not case.of.previous:
+        return []
+    js, old = case.facts.jobset, case.of.previous
+    policy, last = js.spec.failure_policy, js.status.last_restart
+    blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
+    names = [child.name for child in old]
+    blocked = {slot.name for slot in case.of.missing} if blocking else set(names)
+    limit = f" of at most {policy.max_restarts}" if policy is not None else ""
+    counts = f"{js.status.restarts_count_towards_max}{limit}"
+    wait = "none is created before all of those are gone (BlockingRecreate)" if blocking else "each has to go first"
+    going = [child for child in old if child.deleting]
+    way_out = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
+    found = Finding(
+        level=Level.WAITS,
+        cause="restarting",
+        what=f"it restarts ({counts} restarts counted): {counted(len(old), 'Job')} of an earlier attempt still"
+        f" {'exists' if len(old) == 1 else 'exist'}, {len(going)} in deletion ({listed(names)}); {wait}",
+        way_out=way_out if going else "the manager deletes them",
+        since=last.start_time if last else "",
+    )
+    return [Found(found, frozenset(blocked) & left, state="restarts")]
+
+
+def warned(case: Case, _left: frozenset[str]) -> list[Found]:
+    """What the controller has warned of lately and no cause before has told."""
+    told: dict[str, Finding] = {}
+    for event in case.facts.warnings:
+        age = seconds_since(event.last, case.facts.now)
+        decision = any(mark in event.reason for mark in _DECISIONS)
+        if event.reason in ELSEWHERE or decision or age is None or age > FRESH:
+            continue
+        text = f"Warning {event.reason}: {event.note}"
+        told.setdefault(event.reason, Finding(level=Level.NOTE, cause="warning", what=text, since=event.last))
+    return [Found(finding) for finding in list(told.values())[:_MOST_WARNINGS]]

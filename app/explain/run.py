@@ -1,0 +1,124 @@
+"""One run of `jobset explain`: connect, read, decide, write. The only place that knows all of them."""
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TextIO
+
+import msgspec
+import yaml
+
+from api.meta import Base, Identity
+from api.suggest import MAX_CANDIDATES, did_you_mean
+from app.check.findings import printable
+from app.explain import show
+from app.explain.facts import JOBSETS, TIMEOUT, gather
+from app.explain.reasons import Explanation, explain
+from app.version import user_agent
+from kube.client import METADATA_LIST, Client
+from kube.clock import now as wall_clock
+from kube.config import load
+from kube.errors import ApiError, KubeError, NotFound
+from kube.transport import HttpTransport
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to explain and how to say it. Empty: the context's namespace, the usual kubeconfig, its current context."""
+
+    name: str
+    namespace: str = ""
+    output: str = "text"
+    kubeconfig: str = ""
+    context: str = ""
+
+
+class NoJobSetError(Exception):
+    """There is no JobSet of that name; the text says which there are."""
+
+
+class _Named(Base, frozen=True, kw_only=True):
+    metadata: Identity
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write the explanation to `out` or the problem to `err`; gives the exit code."""
+    now = wall_clock()
+    wrong = next((name for name in (options.name, options.namespace) if name and not _NAME.fullmatch(name)), None)
+    if wrong is not None or not options.name:
+        err.write(
+            f"jobset explain: {printable(repr(wrong or ''))} is no name: lower case letters, digits, - and . only\n"
+        )
+        return 2
+    try:
+        explanation = asyncio.run(_explained(options, now))
+    except NoJobSetError as error:
+        err.write(f"jobset explain: {printable(str(error))}\n")
+        return 1
+    except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
+        err.write(f"jobset explain: {printable(_reason(error))}\n")
+        return 2
+    _write(explanation, options.output, now, out)
+    return 0
+
+
+def _write(explanation: Explanation, output: str, now: datetime, out: TextIO) -> None:
+    if output == "text":
+        out.writelines(f"{printable(line)}\n" for line in show.text(explanation, now))
+    elif output == "json":
+        json.dump(show.json_form(explanation, now), out, indent=2)
+        out.write("\n")
+    else:
+        yaml.safe_dump(show.json_form(explanation, now), out, sort_keys=False, allow_unicode=True, width=2**31 - 1)
+
+
+async def _explained(options: Options, now: datetime) -> Explanation:
+    credentials = await load(options.kubeconfig or None, options.context or None)
+    namespace = options.namespace or credentials.namespace or "default"
+    transport = HttpTransport(credentials, user_agent=user_agent())
+    try:
+        client = Client(transport)
+        try:
+            return explain(await gather(client, namespace, options.name, now))
+        except NotFound as error:
+            raise NoJobSetError(await _not_found(client, namespace, options.name, error)) from error
+    finally:
+        await transport.close()
+
+
+async def _not_found(client: Client, namespace: str, name: str, error: NotFound) -> str:
+    """What is missing: the JobSet, or all JobSets."""
+    if error.details.kind == "":
+        return f"the cluster does not serve JobSets ({JOBSETS}): apply manifests/install.yaml first"
+    text = f"there is no JobSet {name} in namespace {namespace}"
+    try:
+        here = await _names(client, namespace=namespace)
+        elsewhere = await _names(client, field_selector=f"metadata.name={name}")
+    except (KubeError, TimeoutError):
+        return text
+    if elsewhere:
+        return f"{text}, but in {elsewhere[0].metadata.namespace}: use -n {elsewhere[0].metadata.namespace}"
+    suggestion = did_you_mean(name, [found.metadata.name for found in here])
+    return f"{text}; {suggestion}" if suggestion else f"{text}: there is none at all"
+
+
+async def _names(client: Client, **options: str) -> Sequence[_Named]:
+    page = await client.list(
+        JOBSETS, type=_Named, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=TIMEOUT, **options
+    )
+    return page.items or ()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"the API server did not answer within {TIMEOUT:g} s"
+    if isinstance(error, msgspec.MsgspecError):
+        return f"an object of the cluster cannot be read: {error}"
+    if isinstance(error, ApiError) and error.code == 403:
+        return f"{error}; ask for the right to get jobsets.jobset.x-k8s.io"
+    return str(error)

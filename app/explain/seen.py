@@ -1,0 +1,236 @@
+"""What is read of a cluster in order to explain a JobSet: records of the fields that matter. Pure; writes nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from api import keys
+from api.batch import Job
+from api.jobset import JobSet
+from api.meta import Base, Condition, Identity, ObjectMeta, find
+
+_STARTING = {"", "ContainerCreating", "PodInitializing"}
+"""Reasons of a waiting container that tell of no trouble."""
+
+
+class SeenMeta(ObjectMeta, frozen=True, kw_only=True):
+    """Metadata and what holds a deletion up."""
+
+    finalizers: tuple[str, ...] = ()
+
+
+class SeenJobSet(JobSet, frozen=True, kw_only=True):
+    """A JobSet with its finalizers."""
+
+    metadata: SeenMeta
+
+
+class _PodLabels(Base, frozen=True, kw_only=True):
+    jobset: str = msgspec.field(name=keys.JOBSET_NAME, default="")
+    job_key: str = msgspec.field(name=keys.JOB_KEY, default="")
+
+
+class _PodAnnotations(Base, frozen=True, kw_only=True):
+    index: str | None = msgspec.field(name=keys.COMPLETION_INDEX, default=None)
+    topology: str | None = msgspec.field(name=keys.EXCLUSIVE_TOPOLOGY, default=None)
+    node_selector: str | None = msgspec.field(name=keys.NODE_SELECTOR_STRATEGY, default=None)
+
+
+class _PodMeta(Identity, frozen=True, kw_only=True):
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: _PodLabels = _PodLabels()
+    annotations: _PodAnnotations = _PodAnnotations()
+
+
+class _Gate(Base, frozen=True, kw_only=True):
+    name: str = ""
+
+
+class _PodSpec(Base, frozen=True, kw_only=True):
+    node_name: str = ""
+    priority: int | None = None
+    preemption_policy: str = ""
+    scheduling_gates: tuple[_Gate, ...] = ()
+
+
+class _Waiting(Base, frozen=True, kw_only=True):
+    reason: str = ""
+    message: str = ""
+
+
+class _Ended(Base, frozen=True, kw_only=True):
+    exit_code: int = 0
+    reason: str = ""
+
+
+class _State(Base, frozen=True, kw_only=True):
+    waiting: _Waiting | None = None
+    terminated: _Ended | None = None
+
+
+class _Container(Base, frozen=True, kw_only=True):
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: _State = _State()
+    last_state: _State = _State()
+
+    @property
+    def trouble(self) -> str:
+        """What keeps it from running, in words; empty while nothing does."""
+        waiting, ended = self.state.waiting, self.last_state.terminated
+        if waiting is None or waiting.reason in _STARTING:
+            return ""
+        last = "" if ended is None else f", it ended with exit code {ended.exit_code} ({ended.reason or 'no reason'})"
+        times = f", restarted {self.restart_count} times" if self.restart_count else ""
+        detail = f": {waiting.message}" if waiting.message else ""
+        return f"container {self.name}: {waiting.reason}{times}{last}{detail}"
+
+
+class _PodStatus(Base, frozen=True, kw_only=True):
+    phase: str = ""
+    nominated_node_name: str = ""
+    conditions: tuple[Condition, ...] = ()
+    init_container_statuses: tuple[_Container, ...] = ()
+    container_statuses: tuple[_Container, ...] = ()
+
+
+class SeenPod(Base, frozen=True, kw_only=True):
+    """A pod of some JobSet: whose, where, and what keeps it."""
+
+    metadata: _PodMeta
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def job_uid(self) -> str:
+        owner = self.metadata.controller()
+        return "" if owner is None else owner.uid
+
+    @property
+    def leads(self) -> bool:
+        return self.metadata.annotations.index == "0"
+
+    @property
+    def topology(self) -> str | None:
+        """The topology key by which it is placed alone, by affinity; None for all others."""
+        ours = self.metadata.annotations
+        return None if ours.node_selector is not None else ours.topology
+
+    @property
+    def live(self) -> bool:
+        """Neither ended nor on its way out."""
+        return self.metadata.deletion_timestamp is None and self.status.phase not in {"Succeeded", "Failed"}
+
+    @property
+    def gated(self) -> bool:
+        """Whether it is held back by any scheduling gate."""
+        return bool(self.spec.scheduling_gates) and not self.spec.node_name
+
+    @property
+    def unscheduled(self) -> Condition | None:
+        """What the scheduler said when it found no node; None for gated pods, too."""
+        if self.spec.node_name or self.gated:
+            return None
+        scheduled = find(self.status.conditions, "PodScheduled")
+        return scheduled if scheduled is not None and scheduled.status == "False" else None
+
+    @property
+    def ready(self) -> bool:
+        ready = find(self.status.conditions, "Ready")
+        return ready is not None and ready.status == "True"
+
+    @property
+    def trouble(self) -> str:
+        """What keeps the first of its containers that is kept, init containers first; empty while nothing does."""
+        containers = (*self.status.init_container_statuses, *self.status.container_statuses)
+        return next((container.trouble for container in containers if container.trouble), "")
+
+
+class _Regarding(Base, frozen=True, kw_only=True):
+    name: str = ""
+    uid: str = ""
+
+
+class _Series(Base, frozen=True, kw_only=True):
+    last_observed_time: str = ""
+
+
+class SeenEvent(Base, frozen=True, kw_only=True):
+    """events.k8s.io/v1 Event. Older components fill in the deprecated time only."""
+
+    reason: str = ""
+    note: str = ""
+    regarding: _Regarding = _Regarding()
+    event_time: str | None = None
+    series: _Series | None = None
+    deprecated_last_timestamp: str | None = None
+
+    @property
+    def last(self) -> str:
+        """When it happened last, as RFC 3339; empty if nobody said."""
+        seen = self.series.last_observed_time if self.series else ""
+        return seen or self.event_time or self.deprecated_last_timestamp or ""
+
+
+class _LeaseSpec(Base, frozen=True, kw_only=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: str | None = None
+
+
+class SeenLease(Base, frozen=True, kw_only=True):
+    """The lease of the manager; one without a holder has been given back, or never taken."""
+
+    spec: _LeaseSpec = _LeaseSpec()
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A Job that is on some node with its first pod. `exclusive`: it looked for a domain of its own."""
+
+    namespace: str
+    job: str
+    job_uid: str
+    priority: int
+    node: str
+    exclusive: bool
+    ending: bool
+
+    @property
+    def named(self) -> str:
+        marks = [mark for mark, holds in (("ending", self.ending), ("not exclusive", not self.exclusive)) if holds]
+        return f"{self.namespace}/{self.job}" + (f" ({', '.join(marks)})" if marks else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All that was read. None: not known; what that is for, and why, stands in `unseen`.
+
+    - `jobs`: those that the JobSet owns. `foreign`: names that its missing Jobs should have, and whose they are.
+    - `warnings`: about the JobSet. `job_warnings`: about its Jobs. Newest first.
+    - `pods`: of Jobs that are not ready: those with completion index 0, and others that pend or are not ready.
+    - `gated`: pods that await their leader, by the UID of their Job.
+    - `nodes`: the topology labels of every node, by its name. `holders`: Jobs of all JobSets that are on nodes.
+    - `lease`: the manager's; without holder where there is none.
+    """
+
+    now: datetime
+    jobset: SeenJobSet
+    jobs: tuple[Job, ...] | None = None
+    foreign: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[SeenEvent, ...] = ()
+    job_warnings: tuple[SeenEvent, ...] = ()
+    pods: tuple[SeenPod, ...] | None = None
+    gated: Mapping[str, int] = field(default_factory=dict)
+    nodes: Mapping[str, Mapping[str, str]] | None = None
+    holders: tuple[Holder, ...] | None = None
+    lease: SeenLease | None = None
+    unseen: tuple[str, ...] = ()

@@ -1,0 +1,83 @@
+"""How an explanation is written for people and for programs. Pure.
+
+The JSON form is an interface: members are added, never renamed.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from app.explain.finding import Finding, seconds_since
+from app.explain.reasons import Explanation
+
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def text(explanation: Explanation, now: datetime) -> Iterator[str]:
+    """Lines without their ends."""
+    root = explanation.root
+    yield f"{root.what}{_since(root.since, now)}"
+    yield from _below(root, "", root.since, now)
+    for what in explanation.unseen:
+        yield f"not looked at: {what}"
+
+
+def _below(finding: Finding, indent: str, told: str, now: datetime) -> Iterator[str]:
+    """What stands under a finding; a moment that was told above is not repeated."""
+    for number, under in enumerate(finding.because):
+        last = number == len(finding.because) - 1
+        since = "" if under.since == told else _since(under.since, now)
+        deeper = indent + ("  " if last else "│ ")
+        yield f"{indent}{'└' if last else '├'} {_one_line(under.what)}{since}"
+        yield from _below(under, deeper, under.since or told, now)
+        if under.way_out:
+            yield f"{deeper}way out: {under.way_out}"
+
+
+def _one_line(words: str) -> str:
+    return " ".join(words.split())
+
+
+def _since(moment: str, now: datetime) -> str:
+    """` (since 14:05:03Z, 12 min)`, with the date where it was another day."""
+    seconds = seconds_since(moment, now)
+    if seconds is None:
+        return ""
+    when = datetime.fromisoformat(moment).astimezone(UTC)
+    form = "%H:%M:%SZ" if when.date() == now.astimezone(UTC).date() else "%Y-%m-%d %H:%M:%SZ"
+    return f" (since {when.strftime(form)}, {age(seconds)})"
+
+
+def age(seconds: float) -> str:
+    """The two largest units at most: `12 min`, `1 h 5 min`; never negative, as clocks differ."""
+    left = max(int(seconds), 0)
+    parts = []
+    for size, unit in _UNITS:
+        number, left = divmod(left, size)
+        if number:
+            parts.append(f"{number} {unit}")
+    whole = " ".join(parts[:2]) if len(parts) > 1 and parts[0].endswith((" d", " h")) else " ".join(parts[:1])
+    return whole or "0 s"
+
+
+def json_form(explanation: Explanation, now: datetime) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "namespace": explanation.namespace,
+        "name": explanation.name,
+        "state": explanation.state,
+        "time": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        **_json(explanation.root),
+        "notLookedAt": list(explanation.unseen),
+    }
+
+
+def _json(finding: Finding) -> dict[str, Any]:
+    return {
+        "level": finding.level.value,
+        "cause": finding.cause,
+        "what": finding.what,
+        "since": finding.since,
+        "wayOut": finding.way_out,
+        "because": [_json(under) for under in finding.because],
+    }

@@ -1,0 +1,105 @@
+"""Which Jobs of a JobSet are where they should be, and which wait for an earlier stage. Pure.
+
+Sorted by the same code as the controller sorts by, so that both mean the same by "ready" and by "may start".
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from api.batch import Job
+from api.features import FeatureGates
+from api.jobset import JobSet, ReplicatedJobStatus
+from api.placement import Placement, Slot, placement
+from controllers.jobset import counters
+from controllers.jobset.buckets import Buckets, Child, bucket
+from controllers.jobset.policies.startup import Stages, in_order
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The Jobs of the current attempt, each tuple by global index.
+
+    - `total`: Jobs that the spec asks for. `settled`: of those, the ready and the completed ones.
+    - `missing`: neither exist nor have completed. `halted`: suspended though the set is not. `unready`: run, not ready.
+    - `failed`; `previous`: Jobs of an earlier attempt that still exist.
+    - `stages`: why a ReplicatedJob may not start yet, by its name: `driver to be ready (0 of 1)`.
+    """
+
+    total: int
+    settled: int
+    missing: tuple[Slot, ...]
+    halted: tuple[Child, ...]
+    unready: tuple[Child, ...]
+    failed: tuple[Child, ...]
+    previous: tuple[Child, ...]
+    stages: Mapping[str, str]
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Names of all Jobs that are not settled."""
+        children = (*self.halted, *self.unready, *self.failed)
+        return (*(slot.name for slot in self.missing), *(child.name for child in children))
+
+
+def survey(js: JobSet, jobs: Iterable[Job]) -> Survey:
+    """Sort the Jobs that `js` owns. The manager's feature gates show in what it wrote."""
+    gates = FeatureGates({"RestartJob": any(of.job_restarts for of in js.status.replicated_jobs_status)})
+    placed = placement(js)
+    buckets = bucket(js, jobs, placed, gates)
+    counts = counters.count(js, buckets, gates)
+    active = [child for child in buckets.active if child.job.spec.suspend or not counters.job_ready(child.job)]
+    halted = tuple(child for child in active if child.job.spec.suspend and not js.suspended)
+    missing = _missing(js, placed, buckets)
+    return Survey(
+        total=placed.global_replicas,
+        settled=placed.global_replicas - len(missing) - len(active) - len(buckets.failed),
+        missing=missing,
+        halted=halted,
+        unready=tuple(child for child in active if not child.job.spec.suspend),
+        failed=buckets.failed,
+        previous=buckets.previous,
+        stages=_stages(js, counts, buckets),
+    )
+
+
+def _missing(js: JobSet, placed: Placement, buckets: Buckets) -> tuple[Slot, ...]:
+    """Jobs of an earlier attempt are in the way of those that are missing: they count as missing here."""
+    old = {child.name for child in buckets.previous}
+    there = {name: buckets.present[name] | buckets.completed[name] for name in buckets.present}
+    return tuple(
+        slot
+        for group in placed.groups
+        for slot in group.slots(js.metadata.name)
+        if slot.job_index not in there[group.replicated_job.name] or slot.name in old
+    )
+
+
+def _stages(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], buckets: Buckets) -> dict[str, str]:
+    stages = Stages(js, counts, buckets)
+    of = {count.name: count for count in counts}
+    replicas = {rjob.name: rjob.replicas for rjob in js.spec.replicated_jobs}
+
+    def reached(name: str, status: str) -> str:
+        count = of[name]
+        done = count.succeeded if status == "Complete" else count.ready + count.succeeded + count.failed
+        return f"{name} to be {status.lower()} ({done} of {replicas[name]})"
+
+    out: dict[str, str] = {}
+    first = ""
+    for rjob in js.spec.replicated_jobs:
+        if first:
+            out[rjob.name] = reached(first, "Ready")
+        elif not stages.dependencies_met(rjob):
+            unmet = [
+                reached(dep.name, dep.status)
+                for dep in rjob.depends_on or ()
+                if dep.name in of and not _met(stages, of[dep.name], dep.status, replicas[dep.name])
+            ]
+            out[rjob.name] = " and ".join(unmet)
+        if in_order(js) and not first and not stages.started(rjob.name):
+            first = rjob.name
+    return out
+
+
+def _met(stages: Stages, count: ReplicatedJobStatus, status: str, replicas: int) -> bool:
+    return count.succeeded == replicas if status == "Complete" else stages.started(count.name)

@@ -1,0 +1,124 @@
+"""Jobs and pods of a JobSet as JSON, as its controllers would have made them, for `jobset explain` to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from api import keys
+from api.names import job_key
+from tests.support.jobsets import rjob
+
+JSON = dict[str, Any]
+RACK = "rack"
+MOMENT = datetime(2026, 11, 21, 14, 5, 3, tzinfo=UTC)
+"""Since when things wait."""
+
+
+def at(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def exclusive(name: str = "workers", **fields: Any) -> JSON:
+    """A ReplicatedJob each Job of which wants a rack of its own."""
+    body = rjob(name, **fields)
+    body["template"].setdefault("metadata", {})["annotations"] = {keys.EXCLUSIVE_TOPOLOGY: RACK}
+    return body
+
+
+def owner(obj: JSON) -> JSON:
+    """A controller reference to a stored object."""
+    meta = obj["metadata"]
+    return {
+        "apiVersion": obj["apiVersion"],
+        "kind": obj["kind"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+    }
+
+
+def job_of(js: JSON, index: int, rjob_name: str = "workers", *, attempt: int = 0, **spec: Any) -> JSON:
+    """A Job of a stored JobSet, as it is posted."""
+    meta = js["metadata"]
+    template = next(r for r in js["spec"]["replicatedJobs"] if r["name"] == rjob_name)["template"]
+    name = f"{meta['name']}-{rjob_name}-{index}"
+    labels = {
+        keys.JOBSET_NAME: meta["name"],
+        keys.REPLICATED_JOB_NAME: rjob_name,
+        keys.JOB_INDEX: str(index),
+        keys.RESTART_ATTEMPT: str(attempt),
+        keys.JOB_KEY: job_key(meta["namespace"], name),
+    }
+    annotations = {**((template.get("metadata") or {}).get("annotations") or {}), keys.JOBSET_NAME: meta["name"]}
+    pod = {**template["spec"]["template"], "metadata": {"labels": labels, "annotations": annotations}}
+    pod["spec"] = {"restartPolicy": "Never", **pod["spec"]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "namespace": meta["namespace"],
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [owner(js)],
+        },
+        "spec": {**template["spec"], "completionMode": "Indexed", **spec, "template": pod},
+    }
+
+
+def pod_of(
+    job: JSON,
+    index: int = 0,
+    *,
+    node: str = "",
+    unscheduled: str = "",
+    phase: str = "",
+    containers: list[JSON] | None = None,
+    gates: tuple[str, ...] = (),
+    labels: JSON | None = None,
+    **spec: Any,
+) -> JSON:
+    """A pod of a stored Job. `unscheduled`: what the scheduler said about it at `MOMENT`."""
+    template = job["spec"]["template"]
+    meta = template["metadata"]
+    conditions = []
+    if unscheduled:
+        said = {"status": "False", "reason": "Unschedulable", "message": unscheduled, "lastTransitionTime": at(MOMENT)}
+        conditions.append({"type": "PodScheduled", **said})
+    status = {"phase": phase or ("Running" if node else "Pending"), "conditions": conditions}
+    if node and not containers:
+        conditions.append({"type": "Ready", "status": "True", "lastTransitionTime": at(MOMENT)})
+    more = {"nodeName": node} if node else {}
+    more |= {"schedulingGates": [{"name": name} for name in gates]} if gates else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{job['metadata']['name']}-{index}",
+            "namespace": job["metadata"]["namespace"],
+            "labels": {
+                **meta["labels"],
+                keys.JOB_UID: job["metadata"]["uid"],
+                keys.COMPLETION_INDEX: str(index),
+                **(labels or {}),
+            },
+            "annotations": {**meta["annotations"], keys.COMPLETION_INDEX: str(index)},
+            "ownerReferences": [owner(job)],
+        },
+        "spec": {"containers": template["spec"]["containers"], **more, **spec},
+        "status": status | ({"containerStatuses": containers} if containers else {}),
+    }
+
+
+def leader_of(job: JSON, **pod: Any) -> JSON:
+    """The pod with index 0."""
+    return pod_of(job, 0, **pod)
+
+
+def walk(finding: JSON) -> Iterator[JSON]:
+    """A finding of the JSON form and all below it."""
+    yield finding
+    for under in finding["because"]:
+        yield from walk(under)

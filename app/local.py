@@ -22,7 +22,7 @@ import yaml
 
 from app.settings import API_VERSION, KIND
 from devcluster.cluster import Cluster
-from manifests import NAMESPACE, SERVICE_ACCOUNT, install_objects
+from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission, install_objects
 
 START_SECONDS = 60
 STOP_SECONDS = 15
@@ -72,9 +72,9 @@ def kubectl(
     return done
 
 
-def install(cluster: Cluster, *, webhook_port: int | None) -> None:
+def install(cluster: Cluster, *, webhook_port: int | None, pods: PodAdmission = "webhooks") -> None:
     """Install what manifests/ holds; webhooks point to a port of this machine, or are left out (None)."""
-    objects = install_objects(webhook_url=f"https://127.0.0.1:{webhook_port or 1}")
+    objects = install_objects(webhook_url=f"https://127.0.0.1:{webhook_port or 1}", pods=pods)
     if webhook_port is None:
         objects = [body for body in objects if not body["kind"].endswith("WebhookConfiguration")]
     listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})

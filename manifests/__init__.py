@@ -9,14 +9,17 @@ from manifests.access import rbac_objects
 from manifests.admission import webhook_configurations
 from manifests.definition import crd
 from manifests.naming import IMAGE, NAMESPACE, SERVICE_ACCOUNT
-from manifests.workload import install_objects
+from manifests.policies import pod_policies
+from manifests.workload import PodAdmission, install_objects
 
 __all__ = [
     "IMAGE",
     "NAMESPACE",
     "SERVICE_ACCOUNT",
+    "PodAdmission",
     "crd",
     "install_objects",
+    "pod_policies",
     "rbac_objects",
     "webhook_configurations",
 ]

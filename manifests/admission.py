@@ -149,15 +149,18 @@ def _reached(webhook: Object, url_base: str | None, ca_bundle: bytes | None) -> 
     return copy.deepcopy({**webhook, "clientConfig": client})
 
 
-def webhook_configurations(*, url_base: str | None = None, ca_bundle: bytes | None = None) -> list[Object]:
-    """The mutating and the validating configuration.
+def webhook_configurations(
+    *, url_base: str | None = None, ca_bundle: bytes | None = None, pods: bool = True
+) -> list[Object]:
+    """The mutating and the validating configuration, with or without the webhooks of `pods`.
 
     `url_base` (`https://127.0.0.1:9443`) is for a manager that runs outside the cluster; None points at the Service.
     `ca_bundle` is the PEM of the CA that signed the serving certificate; None leaves it to the manager, who then owns
     the field, so that applying again takes nothing away.
     """
     mutating, validating = (
-        [_reached(webhook, url_base, ca_bundle) for webhook in webhooks] for webhooks in (MUTATING, VALIDATING)
+        [_reached(webhook, url_base, ca_bundle) for webhook in webhooks if pods or webhook["rules"] != [PODS]]
+        for webhooks in (MUTATING, VALIDATING)
     )
     api = "admissionregistration.k8s.io/v1"
     return [

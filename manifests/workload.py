@@ -4,6 +4,8 @@ The pod fits the `restricted` Pod Security Standard and the namespace enforces i
 (the Secret's data, the webhooks' caBundle) are never rendered, so that no installer fights the manager for them.
 """
 
+from typing import Literal
+
 from manifests.access import rbac_objects
 from manifests.admission import webhook_configurations
 from manifests.definition import crd
@@ -21,6 +23,7 @@ from manifests.naming import (
     Object,
     obj,
 )
+from manifests.policies import pod_policies
 
 _CERT_DIR = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 - fixed by the configuration's default
 _CONFIGURATION = f"""\
@@ -133,14 +136,28 @@ def webhook_service() -> Object:
     )
 
 
-def install_objects(*, webhook_url: str | None = None, ca_bundle: bytes | None = None) -> list[Object]:
+PodAdmission = Literal["webhooks", "policies", "policies-without-manager"]
+"""Who admits pods of JobSets: the manager, or the API server, in either variant of `pod_policies`."""
+
+
+def pod_admission(pods: PodAdmission, *, url_base: str | None = None, ca_bundle: bytes | None = None) -> list[Object]:
+    """The webhook configurations (see there), with the policies in front that stand in for the webhooks of pods."""
+    webhooks = webhook_configurations(url_base=url_base, ca_bundle=ca_bundle, pods=pods == "webhooks")
+    if pods == "webhooks":
+        return webhooks
+    return [*pod_policies("gate" if pods == "policies" else "affinity"), *webhooks]
+
+
+def install_objects(
+    *, webhook_url: str | None = None, ca_bundle: bytes | None = None, pods: PodAdmission = "webhooks"
+) -> list[Object]:
     """All that is installed, in the order in which it can be applied.
 
     With `webhook_url` (see `webhook_configurations`) the manager runs outside the cluster: Deployment, its ConfigMap
-    and both Services are left out; namespace, Secret, service account, RBAC, CRD and webhooks stay.
+    and both Services are left out; namespace, Secret, service account, RBAC, CRD, webhooks and policies stay.
     """
-    webhooks = webhook_configurations(url_base=webhook_url, ca_bundle=ca_bundle)
     workload = [*manager_objects(), webhook_service()]
     if webhook_url is not None:
         workload = [o for o in workload if o["kind"] == "Secret"]
-    return [namespace(), crd(), *rbac_objects(), *workload, *webhooks]
+    admission = pod_admission(pods, url_base=webhook_url, ca_bundle=ca_bundle)
+    return [namespace(), crd(), *rbac_objects(), *workload, *admission]

@@ -1,0 +1,213 @@
+"""Admission policies: what the pod webhooks do for exclusive placement, done inside the API server.
+
+Pods of JobSets then start while no replica of the manager answers. A policy sees nothing but the pod and cannot know
+where a leader is: every follower gets the gate, which the controller lifts, or, in the variant that needs no manager,
+an affinity to its leader. Terms and keys come from `api/`, so that policies and webhooks say the same.
+Needs MutatingAdmissionPolicy of admissionregistration.k8s.io/v1 (Kubernetes 1.36).
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from api import keys
+from api.exclusive import TermForm, affinity_term, anti_affinity_term
+from api.meta import JSON
+from manifests.admission import (
+    BY_AFFINITY,
+    EXCLUSIVE,
+    FOLLOWER,
+    NOT_GATED,
+    OF_A_JOBSET,
+    POD_SELECTORS,
+    PODS,
+    WITHOUT_DOMAIN,
+    WRONG_PRIORITY,
+)
+from manifests.naming import Object, obj
+
+Followers = Literal["gate", "affinity"]
+"""What a follower gets: our scheduling gate, or a required affinity to its leader."""
+
+_API = "admissionregistration.k8s.io/v1"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class _Cel:
+    """A CEL expression where a value would be."""
+
+    text: str
+
+
+def _literal(value: Any) -> str:
+    """JSON as a CEL literal. Values of maps are declared dynamic: CEL compiles no map of mixed types."""
+    match value:
+        case _Cel(text):
+            return text
+        case str():
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        case Mapping():
+            return "{" + ", ".join(f"{_literal(k)}: dyn({_literal(v)})" for k, v in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(_literal(item) for item in value) + "]"
+    raise TypeError(f"{type(value).__name__} cannot be written as a CEL literal here")
+
+
+_LEADER = {"name": "leader", "expression": f"!({FOLLOWER['expression']})"}
+_NOT_BOUND = {"name": "not-bound", "expression": "!has(object.spec.nodeName) || object.spec.nodeName == ''"}
+"""The API has no gates for a pod that is bound already."""
+
+_TOPOLOGY: Any = _Cel("variables.topology")
+_JOB_KEY: Any = _Cel("variables.jobKey")
+_PRIORITY: Any = _Cel("variables.priority")
+_VARIABLES = {
+    "topology": f"object.metadata.annotations['{keys.EXCLUSIVE_TOPOLOGY}']",
+    "jobKey": f"object.metadata.?labels['{keys.JOB_KEY}'].orValue('')",
+    "priority": "has(object.spec.priority) ? string(object.spec.priority) : ''",
+    "gathering": f"object.spec.?affinity.?podAffinity.?{_REQUIRED}.orValue([])",
+    "spreading": f"object.spec.?affinity.?podAntiAffinity.?{_REQUIRED}.orValue([])",
+}
+
+
+def _named(expressions: Mapping[str, str]) -> list[Object]:
+    return [{"name": name, "expression": expression} for name, expression in expressions.items()]
+
+
+def _variables(*names: str, **terms: JSON) -> list[Object]:
+    """Those of the variables above, and terms, which may be made of them."""
+    return _named({name: _VARIABLES[name] for name in names} | {name: _literal(term) for name, term in terms.items()})
+
+
+def _policy(kind: str, name: str, conditions: list[Object], **spec: Any) -> Object:
+    """A policy about new pods with our label for which all the conditions hold."""
+    matched = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [PODS], **POD_SELECTORS},
+        "matchConditions": [OF_A_JOBSET, BY_AFFINITY, *conditions],
+    }
+    return obj(_API, kind, name, namespace=None, spec=copy.deepcopy(matched | spec))
+
+
+def _mutating(name: str, conditions: list[Object], mutation: Object, **more: Any) -> list[Object]:
+    """A policy and its binding. It looks again when a webhook has changed the pod after it."""
+    kind = "MutatingAdmissionPolicy"
+    policy = _policy(kind, name, conditions, reinvocationPolicy="IfNeeded", **more, mutations=[mutation])
+    return [policy, obj(_API, f"{kind}Binding", name, namespace=None, spec={"policyName": name})]
+
+
+def _applied(expression: str) -> Object:
+    return {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+
+
+def _patched(*operations: str) -> Object:
+    """A JSON patch of the lists of operations that the expressions yield, one after the other."""
+    return {"patchType": "JSONPatch", "jsonPatch": {"expression": " +\n".join(f"({each})" for each in operations)}}
+
+
+def _add(path: tuple[str, ...], value: str, *, unless: str) -> str:
+    return f"{unless} ? [] : [JSONPatch{{op: 'add', path: '/{'/'.join(path)}', value: {value}}}]"
+
+
+def _parent(path: tuple[str, ...], empty: str) -> str:
+    """Make an object ("{}") or a list ("[]") where it is missing."""
+    return _add(path, empty, unless=f"object.{'.?'.join(path)}.hasValue()")
+
+
+def _appended(kind: str, term: str, *, unless: str) -> tuple[str, ...]:
+    """Put a term at the end of the required ones, making the list and its parents where they are missing."""
+    affinity = ("spec", "affinity")
+    terms = (*affinity, kind, _REQUIRED)
+    parents = _parent(affinity, "{}"), _parent((*affinity, kind), "{}"), _parent(terms, "[]")
+    return (*parents, _add((*terms, "-"), f"variables.{term}", unless=unless))
+
+
+def _priority() -> list[Object]:
+    """The label by which leaders tell whose domains are not to be shared."""
+    labels = f"{{'{keys.PRIORITY}': string(object.spec.priority)}}"
+    label = _applied(f"Object{{metadata: Object.metadata{{labels: {labels}}}}}")
+    return _mutating("jobset-pod-priority", [WRONG_PRIORITY], label)
+
+
+def _leader() -> list[Object]:
+    """The two terms by which a leader finds a domain that its Job has for itself."""
+    own = affinity_term(_TOPOLOGY, _JOB_KEY)
+    others = {form: anti_affinity_term(_TOPOLOGY, _JOB_KEY, _PRIORITY, form) for form in TermForm}
+    variables = _variables(
+        *("topology", "jobKey", "priority", "gathering", "spreading"),
+        own=own,
+        others=others[TermForm.LABEL_KEYS],
+        othersInFull=others[TermForm.EXPRESSIONS],
+    )
+    kept_apart = "variables.spreading.exists(term, term in [variables.others, variables.othersInFull])"
+    _, *spread = _appended("podAntiAffinity", "others", unless=kept_apart)
+    gather = _appended("podAffinity", "own", unless="variables.own in variables.gathering")
+    return _mutating("jobset-pod-leader", [EXCLUSIVE, _LEADER], _patched(*gather, *spread), variables=variables)
+
+
+def _gated_followers() -> list[Object]:
+    """The gate, and the label by which the controller finds the pods that have it."""
+    metadata = f"Object.metadata{{labels: {{'{keys.AWAITS_LEADER}': 'true'}}}}"
+    spec = f"Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: '{keys.PLACEMENT_GATE}'}}]}}"
+    gate = _applied(f"Object{{metadata: {metadata}, spec: {spec}}}")
+    return _mutating("jobset-pod-follower", [EXCLUSIVE, FOLLOWER, _NOT_BOUND], gate)
+
+
+def _following_followers() -> list[Object]:
+    """A term that holds a follower back until its leader is bound, and then leads it to the leader's domain."""
+    selector = [
+        {"key": keys.JOB_KEY, "operator": "In", "values": [_JOB_KEY]},
+        {"key": keys.COMPLETION_INDEX, "operator": "In", "values": ["0"]},
+    ]
+    leader = {"labelSelector": {"matchExpressions": selector}, "topologyKey": _TOPOLOGY}
+    variables = _variables("topology", "jobKey", "gathering", leader=leader)
+    follow = _appended("podAffinity", "leader", unless="variables.leader in variables.gathering")
+    return _mutating("jobset-pod-follower", [EXCLUSIVE, FOLLOWER], _patched(*follow), variables=variables)
+
+
+_INDEXED = (
+    "the pod has no completion index: its Job is not Indexed, so that none of its pods leads and exclusive placement"
+    " has no domain to give; create the JobSet anew with completionMode: Indexed and completions for this"
+    f" ReplicatedJob, or without the annotation {keys.EXCLUSIVE_TOPOLOGY}"
+)
+_MADE_BY_HAND = (
+    f"the Job of a JobSet gives it to its pods: take the annotation {keys.EXCLUSIVE_TOPOLOGY} off pods that you make"
+    " yourself"
+)
+_STRANDED = (
+    "follower pod node selector not set, and the pod has no scheduling gate by which it could wait for it: see whether"
+    f" a webhook takes away the gate {keys.PLACEMENT_GATE}, or the pod template sets nodeName"
+)
+
+
+def _checks(followers: Followers) -> list[Object]:
+    """The last resort: a pod that cannot be placed is refused, with the reason and the way out."""
+    checks = {
+        f"'{keys.JOB_KEY}' in object.metadata.labels": f"pod missing label: {keys.JOB_KEY}: {_MADE_BY_HAND}",
+        f"'{keys.COMPLETION_INDEX}' in object.metadata.annotations": _INDEXED,
+        "!variables.follower || variables.owned": f"follower pod has no owner reference: {_MADE_BY_HAND}",
+    }
+    variables = {
+        "follower": FOLLOWER["expression"],
+        "owned": "object.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false))",
+    }
+    if followers == "gate":
+        checks["!variables.follower || !variables.withoutDomain || !variables.notGated"] = _STRANDED
+        variables |= {"withoutDomain": WITHOUT_DOMAIN["expression"], "notGated": NOT_GATED["expression"]}
+    kind, name = "ValidatingAdmissionPolicy", "jobset-pod-checks"
+    spec = {
+        "variables": _named(variables),
+        "validations": [{"expression": e, "message": text, "reason": "Forbidden"} for e, text in checks.items()],
+    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    return [_policy(kind, name, [EXCLUSIVE], **spec), obj(_API, f"{kind}Binding", name, namespace=None, spec=binding)]
+
+
+def pod_policies(followers: Followers = "gate") -> list[Object]:
+    """The policies and their bindings, in the place of the webhooks of pods.
+
+    With "gate" a follower waits for the manager, as with the webhooks; with "affinity" for nobody but its leader.
+    """
+    following = _gated_followers() if followers == "gate" else _following_followers()
+    return [*_priority(), *_leader(), *following, *_checks(followers)]

@@ -1,0 +1,129 @@
+"""Pods of JobSets at the real API server: one table (tests/support/exclusive_pods.py) for webhooks and policies."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import pytest
+
+from api.exclusive import NoDomain, TermForm
+from devcluster.assets import Sources
+from devcluster.cluster import running
+from devcluster.spec import ClusterSpec
+from manifests import webhook_configurations
+from manifests.policies import pod_policies
+from tests.support.cluster import kubectl, wait_for
+from tests.support.cluster import request as send
+from tests.support.exclusive_pods import NAMESPACES, PRIORITY_CLASSES, ROWS, Row, Shown, agrees, shown, without_manager
+from tests.support.tls import context_with, material
+from webhooks.pod.handlers import pod_handlers
+from webhooks.router import create_app
+from webhooks.server import Server, bind
+
+PROBES = (
+    "leader, wrong label",
+    "follower, wrong label",
+    "not exclusive, wrong label",
+    "follower bound by its template",
+)
+"""Each needs another policy or webhook."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """Objects to install and what is expected of a row while they are in force."""
+
+    objects: list[dict[str, Any]]
+    expected: Callable[[Row], Shown] = attrgetter("shown")
+
+
+class NoLeaderYet:
+    def find(self, namespace, job_uid, topology):
+        return NoDomain("there is no leader pod yet")
+
+    async def settle(self, namespace, job_uid, topology):
+        return self.find(namespace, job_uid, topology)
+
+
+@contextlib.contextmanager
+def webhooks(form):
+    """The handlers of pods, served beside the test; the objects by which the API server finds them."""
+    listener = bind(("127.0.0.1", 0), "webhooks")
+    certificate = material()
+    ready: concurrent.futures.Future = concurrent.futures.Future()
+
+    async def serve():
+        server = Server(create_app(pod_handlers(NoLeaderYet(), lambda: form)), listener, context_with(certificate))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(server.run())
+            await server.started.wait()
+            ready.set_result((asyncio.get_running_loop(), server))
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    loop, server = ready.result(timeout=30)
+    try:
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        yield Mode(webhook_configurations(url_base=url, ca_bundle=certificate.authorities))
+    finally:
+        loop.call_soon_threadsafe(server.stop)
+        thread.join(30)
+
+
+MODES = {
+    "webhooks": lambda: webhooks(TermForm.LABEL_KEYS),
+    "webhooks, terms written out": lambda: webhooks(TermForm.EXPRESSIONS),
+    "policies": lambda: contextlib.nullcontext(Mode(pod_policies())),
+    "policies without manager": lambda: contextlib.nullcontext(Mode(pod_policies("affinity"), without_manager)),
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, binaries):
+    """An API server of its own: what is installed here concerns the pods of every namespace."""
+    spec = ClusterSpec(name="policies", profile="api")
+    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("policies")) as cluster:
+        for name in NAMESPACES:
+            send(cluster, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        for name, value in PRIORITY_CLASSES.items():
+            body = {"metadata": {"name": name}, "value": value}
+            status, answer = send(cluster, "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+            assert status == 201, answer
+        yield cluster
+
+
+def row_named(name):
+    (row,) = (row for row in ROWS if row.name == name)
+    return row
+
+
+@pytest.fixture(scope="module", params=MODES)
+def mode(server, request):
+    """One way of admission in force, for the tests of it and no longer."""
+    probes = [row_named(name) for name in PROBES]
+    untouched = [shown(server, probe) for probe in probes]
+    with MODES[request.param]() as mode:
+        listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": mode.objects})
+        kubectl(server, "apply", "--server-side", "-f", "-", stdin=listing)
+        try:
+            # What is installed takes a moment to reach the admission chain. Whether it does right is for the tests.
+            pairs = list(zip(probes, untouched, strict=True))
+            wait_for(lambda: all(shown(server, probe) != was for probe, was in pairs), what=f"{request.param} in force")
+            yield mode
+        finally:
+            kubectl(server, "delete", "-f", "-", stdin=listing)
+            wait_for(lambda: [shown(server, probe) for probe in probes] == untouched, what=f"{request.param} gone")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+def test_a_pod_is_stored_as_the_table_says(server, mode, row):
+    seen, expected = shown(server, row), mode.expected(row)
+    assert agrees(seen, expected), f"expected {expected}\nbut saw {seen}"

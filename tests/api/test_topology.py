@@ -1,0 +1,239 @@
+"""What is kept of pods and nodes, and how little."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api import keys
+from api.topology import (
+    LONGEST_REASON,
+    LeaderPod,
+    PartialNode,
+    PartialPod,
+    follower,
+    leader,
+    node_keeping,
+)
+from controllers.placement.watches import BY_JOB, COMMON_KEYS, PlacementWatches
+from kube.client import Client
+from kube.store import Store
+from tests.support.memory_api import MemoryApi
+from tests.support.placement import RACK, moment, node_of, placed, pod_json, read_leader
+
+UNSCHEDULED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/20 nodes are available",
+    "lastTransitionTime": moment(7),
+}
+
+
+def annotated(index: int | None = 0, drop: str = "", **added: str) -> dict:
+    pod = pod_json(index=index)
+    pod["metadata"]["annotations"] |= added
+    pod["metadata"]["annotations"].pop(drop, None)
+    return pod
+
+
+class TestLeader:
+    def test_what_is_kept(self):
+        pod = pod_json(spec={"nodeName": "n1"}, status={"phase": "Running"})
+        pod["metadata"]["labels"][keys.RESTART_ATTEMPT] = "12"
+        kept = read_leader(pod)
+        assert (kept.namespace, kept.name, kept.resource_version) == ("ns", "js-w-0-0-abcde", "1")
+        assert (kept.job, kept.job_uid, kept.jobset, kept.jobset_uid) == ("js-w-0", "uid-js-w-0", "js", "uid-js")
+        assert (kept.topology, kept.attempt, kept.node, kept.live, kept.created) == (RACK, 12, "n1", True, moment())
+        assert (kept.reason, kept.since) == ("", "")
+
+    @pytest.mark.parametrize(
+        "pod",
+        [
+            annotated(1),
+            annotated(None),
+            annotated(drop=keys.EXCLUSIVE_TOPOLOGY),
+            annotated(drop=keys.JOBSET_NAME),
+            annotated(**{keys.NODE_SELECTOR_STRATEGY: ""}),
+        ],
+        ids=["follower", "no index", "ordinary", "not of a JobSet", "node-selector strategy"],
+    )
+    def test_every_other_pod_is_dropped(self, pod):
+        assert read_leader(pod) is None
+
+    @given(
+        st.sampled_from(["", "Pending", "Running", "Succeeded", "Failed", "Unknown"]),
+        st.booleans(),
+    )
+    def test_it_lives_until_it_has_ended_or_is_asked_to(self, phase, deleted):
+        meta = {"deletionTimestamp": moment(9)} if deleted else {}
+        kept = read_leader(pod_json(meta=meta, status={"phase": phase}))
+        assert kept.live is (phase not in {"Succeeded", "Failed"} and not deleted)
+
+    def test_the_scheduler_s_words(self):
+        kept = read_leader(pod_json(status={"phase": "Pending", "conditions": [UNSCHEDULED]}))
+        assert (kept.reason, kept.since) == ("0/20 nodes are available", moment(7))
+
+    def test_the_reason_where_there_are_no_words(self):
+        kept = read_leader(pod_json(status={"conditions": [{**UNSCHEDULED, "message": ""}]}))
+        assert kept.reason == "Unschedulable"
+
+    def test_no_words_of_a_pod_that_is_scheduled(self):
+        kept = read_leader(pod_json(status={"conditions": [{**UNSCHEDULED, "status": "True"}]}))
+        assert (kept.reason, kept.since) == ("", "")
+
+    def test_a_long_story_is_cut(self):
+        kept = read_leader(pod_json(status={"conditions": [{**UNSCHEDULED, "message": "x" * 30000}]}))
+        assert len(kept.reason) == LONGEST_REASON
+
+    @pytest.mark.parametrize(
+        ("text", "attempt"),
+        [("0", 0), ("3", 3), ("999999999", 999999999), ("", 0), ("x", 0), ("-1", 0), ("٣", 0), ("9" * 4000, 0)],
+    )
+    def test_an_attempt_that_is_none_is_the_first(self, text, attempt):
+        pod = pod_json()
+        pod["metadata"]["labels"][keys.RESTART_ATTEMPT] = text
+        assert read_leader(pod).attempt == attempt
+
+    def test_a_pod_that_nobody_controls_belongs_to_no_job(self):
+        owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
+        kept = read_leader(pod_json(meta={"ownerReferences": [owner]}))
+        assert (kept.job, kept.job_uid) == ("", "")
+
+
+class TestFollower:
+    def read(self, pod: dict):
+        return follower(msgspec.convert({"metadata": pod["metadata"]}, PartialPod))
+
+    def test_what_is_kept(self):
+        kept = self.read(pod_json(index=3))
+        assert (kept.namespace, kept.name, kept.uid) == ("ns", "js-w-0-3-abcde", "uid-js-w-0-3")
+        assert (kept.job, kept.job_uid, kept.topology) == ("js-w-0", "uid-js-w-0", RACK)
+
+    def test_one_on_its_way_out_is_dropped(self):
+        assert self.read(pod_json(index=3, meta={"deletionTimestamp": moment()})) is None
+
+    @pytest.mark.parametrize(
+        "pod", [annotated(1, keys.EXCLUSIVE_TOPOLOGY), annotated(1, **{keys.NODE_SELECTOR_STRATEGY: "x"})]
+    )
+    def test_a_pod_that_is_not_ours_to_place_is_dropped(self, pod):
+        assert self.read(pod) is None
+
+
+class TestPlacedPod:
+    @pytest.mark.parametrize(
+        ("pod", "follows"),
+        [
+            (pod_json(index=1), True),
+            (pod_json(index=None), True),
+            (pod_json(index=0), False),
+            (pod_json(index=1, status={"phase": "Running"}), True),
+            (pod_json(index=1, status={"phase": "Failed"}), False),
+            (pod_json(index=1, status={"phase": "Succeeded"}), False),
+            (pod_json(index=1, meta={"deletionTimestamp": moment()}), False),
+            (annotated(1, keys.EXCLUSIVE_TOPOLOGY), False),
+            (annotated(1, **{keys.NODE_SELECTOR_STRATEGY: "true"}), False),
+        ],
+    )
+    def test_who_follows(self, pod, follows):
+        assert placed(pod).follows is follows
+
+    def test_only_our_gate_is_looked_at(self):
+        assert placed(pod_json(spec={"schedulingGates": [{"name": "other"}, {"name": keys.PLACEMENT_GATE}]})).gated
+        assert not placed(pod_json(spec={"schedulingGates": [{"name": "other"}]})).gated
+
+
+class TestNode:
+    def test_the_labels_that_are_asked_for(self):
+        node = node_of("n", asked=("zone", RACK), rack="r1", other="x")
+        assert [node.label(key) for key in ("zone", RACK, "other")] == [None, "r1", None]
+        assert (node.metadata.name, node.metadata.namespace, node.resource_version) == ("n", "", "1")
+
+    def test_a_key_that_comes_later_is_kept_from_then_on(self):
+        asked = ["zone"]
+        keep = node_keeping(lambda: tuple(asked))
+        node = msgspec.convert({"metadata": {"name": "n", "labels": {"rack": "r", "zone": "z"}}}, PartialNode)
+        before = keep(node)
+        asked.append(RACK)
+        assert (before.label(RACK), before.asked) == (None, ("zone",))
+        assert keep(node).label(RACK) == "r"
+
+
+# Memory: what a cached object costs, its share of the store and of the index included.
+
+MANY = 3000
+
+
+def leader_json(number: int, *, bound: bool) -> bytes:
+    """Leaders that wait do so for one of a few reasons; those that are bound have names of nodes of their own."""
+    job = f"the-longest-name-that-still-leaves-room-for-its-pods-wo-{number:05d}"
+    assert len(f"{job}-0") == 63, "a label's value, which the API has the names of such pods fit into"
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": moment(number)}
+    waits = {
+        **UNSCHEDULED,
+        "message": f"0/5000 nodes are available: {number % 20} did not match: " + "y" * 900,
+        "lastTransitionTime": moment(number),
+    }
+    node = {"nodeName": f"gke-cluster-with-a-long-name-pool-{number:05d}-0a1b2c3d"} if bound else {}
+    pod = pod_json(
+        job,
+        spec={**node, "containers": [{"name": "main", "image": "x" * 200}]},
+        status={"phase": "Pending", "conditions": [scheduled if bound else waits]},
+    )
+    meta = pod["metadata"]
+    meta["uid"] = f"{number:08d}-aaaa-4222-8333-444444444444"
+    meta["resourceVersion"] = str(10**9 + number)
+    meta["creationTimestamp"] = moment(number)
+    meta["ownerReferences"][0]["uid"] = f"{number:08d}-1111-4222-8333-444444444444"
+    meta["labels"] |= {f"label-{n}": "v" * 60 for n in range(30)}
+    return msgspec.json.encode(pod)
+
+
+def node_json(number: int) -> bytes:
+    """As GKE labels nodes: some 40 labels, five of them topologies."""
+    name = f"gke-cluster-with-a-long-name-pool-{number:05d}-0a1b2c3d"
+    labels = {f"cloud.google.com/label-{n}": "v" * 40 for n in range(36)}
+    labels |= {
+        "kubernetes.io/hostname": name,
+        "topology.kubernetes.io/zone": "europe-west4-a",
+        "cloud.google.com/gke-nodepool": f"a-node-pool-with-a-long-name-{number // 16}",
+        RACK: f"rack-{number // 10}",
+    }
+    return msgspec.json.encode({"metadata": {"name": name, "resourceVersion": str(10**9 + number), "labels": labels}})
+
+
+def bytes_per_object(store: Store, lines: list[bytes], read) -> float:
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        store.begin()
+        for line in lines:
+            store.apply(read(line))
+        store.commit(1)
+        gc.collect()
+        return (tracemalloc.get_traced_memory()[0] - before) / len(lines)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("bound", [True, False], ids=["bound", "waiting"])
+async def test_a_cached_leader_costs_at_most_a_kibibyte(bound):
+    store = PlacementWatches(Client(MemoryApi())).leaders.store
+    lines, decoder = [leader_json(number, bound=bound) for number in range(MANY)], msgspec.json.Decoder(LeaderPod)
+    assert bytes_per_object(store, lines, lambda line: leader(decoder.decode(line))) <= 1024
+    assert len(store) == MANY
+    assert len(store.by_index(BY_JOB, "00000007-1111-4222-8333-444444444444")) == 1
+
+
+async def test_a_cached_node_costs_at_most_a_kibibyte():
+    store = PlacementWatches(Client(MemoryApi())).nodes.store
+    lines, decoder = [node_json(number) for number in range(MANY)], msgspec.json.Decoder(PartialNode)
+    keep = node_keeping(lambda: (*COMMON_KEYS, RACK))
+    assert bytes_per_object(store, lines, lambda line: keep(decoder.decode(line))) <= 1024
+    assert store.list()[7].label(RACK) == "rack-0"

@@ -171,8 +171,7 @@ MANY = 3000
 
 def leader_json(number: int, *, bound: bool) -> bytes:
     """Leaders that wait do so for one of a few reasons; those that are bound have names of nodes of their own."""
-    job = f"the-longest-name-that-still-leaves-room-for-its-pods-wo-{number:05d}"
-    assert len(f"{job}-0") == 63, "a label's value, which the API has the names of such pods fit into"
+    job = f"some-rather-long-name-of-a-training-workers-{number}"
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": moment(number)}
     waits = {
         **UNSCHEDULED,

@@ -4,13 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app.explain.finding import Found, seconds_since
-from app.explain.seen import Facts, SeenPod
+from app.explain.seen import Facts, SeenEvent, SeenPod
 from app.explain.survey import Survey, survey
 from controllers.jobset.buckets import Child
 
 STALE = 5.0
 """Seconds, on top of its duration, after which a lease that was not renewed tells of a manager that does not run: the
 clocks of two machines differ."""
+
+FRESH = 3600.0
+"""Seconds for which a Warning is news. A series that goes on is written every half hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,12 @@ class Case:
             return False
         age = seconds_since(lease.spec.renew_time or "", self.facts.now)
         return not lease.spec.holder_identity or age is None or age > (lease.spec.lease_duration_seconds or 0) + STALE
+
+    @property
+    def news(self) -> list[SeenEvent]:
+        """Warnings about the JobSet that are not old, newest first."""
+        ages = ((event, seconds_since(event.last, self.facts.now)) for event in self.facts.warnings)
+        return [event for event, age in ages if age is not None and age <= FRESH]
 
     def pods_of(self, child: Child) -> list[SeenPod]:
         """What is known of a Job's pods, its leader first."""

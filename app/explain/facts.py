@@ -14,7 +14,7 @@ from api.batch import Job, Owned
 from api.exclusive import topology_of
 from api.meta import Base, Identity
 from app.explain.seen import Facts, Holder, SeenEvent, SeenJobSet, SeenLease, SeenPod
-from app.explain.survey import Survey, survey
+from app.explain.survey import Survey, lacking, survey
 from app.settings import LeaderElectionSettings
 from kube.client import METADATA_LIST, Client
 from kube.errors import Forbidden, NotFound
@@ -74,11 +74,11 @@ class _Look:
     async def _about(self, of: Survey) -> dict[str, Any]:
         """What matters about Jobs that are not settled."""
         known: dict[str, Any] = {}
-        if not of.waiting or self._js.suspended:
+        if not of.waiting or self._js.suspended or self._js.metadata.deletion_timestamp is not None:
             return known
         known["lease"] = await self._lease()
         known["foreign"] = await self._foreign(of)
-        if any(child.job.status.active == 0 for child in of.unready):
+        if any(lacking(child.job) for child in of.unready):
             fields = "regarding.kind=Job"
             known["job_warnings"] = await self._events(fields, {child.name for child in of.unready})
         if not of.unready:
@@ -139,30 +139,31 @@ class _Look:
         try:
             leaders = self._all(PODS, SeenPod, label_selector=f"{self._of_set},{leads}")
             pods = [pod async for pod in leaders if pod.job_uid in uids]
-            page = await self._client.list(
-                PODS,
-                type=SeenPod,
-                namespace=self._namespace,
-                label_selector=pending,
-                field_selector="status.phase=Pending",
-                limit=PAGE,
-                timeout=TIMEOUT,
-            )
-            pods += [pod for pod in page.items or () if pod.job_uid in uids]
-            if page.metadata.continue_token:
-                self._skip(f"pending pods beyond the first {PAGE}")
+            pods += [pod for pod in await self._page("Pending", pending) if pod.job_uid in uids]
             told = {pod.job_uid for pod in pods if pod.unscheduled or pod.trouble or pod.gated}
             silent = [uid for child in of.unready if (uid := child.job.metadata.uid) not in told]
             for uid in silent[:LOOKED_AT]:
-                pods += [pod async for pod in self._running(uid) if not pod.ready and not pod.leads]
+                running = await self._page("Running", f"{keys.JOB_UID}={uid}")
+                pods += [pod for pod in running if not pod.ready and not pod.leads]
         except Forbidden:
             self._skip(f"pods: you may not list pods in namespace {self._namespace}")
             return None
         return tuple(pods)
 
-    def _running(self, job_uid: str) -> AsyncIterator[SeenPod]:
-        selector = f"{keys.JOB_UID}={job_uid}"
-        return self._some(PODS, SeenPod, "pods", label_selector=selector, field_selector="status.phase=Running")
+    async def _page(self, phase: str, selector: str) -> list[SeenPod]:
+        """The first pods of a phase: enough to tell of, however many there are."""
+        page = await self._client.list(
+            PODS,
+            type=SeenPod,
+            namespace=self._namespace,
+            label_selector=selector,
+            field_selector=f"status.phase={phase}",
+            limit=PAGE,
+            timeout=TIMEOUT,
+        )
+        if page.metadata.continue_token:
+            self._skip(f"{phase.lower()} pods beyond the first {PAGE}")
+        return page.items or []
 
     async def _gated(self) -> Mapping[str, int]:
         """How many pods of each Job await their leader."""

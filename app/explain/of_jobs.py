@@ -2,6 +2,9 @@
 
 from app.explain.case import Case
 from app.explain.finding import Finding, Found, Level, Story, counted, grouped, listed
+from app.explain.of_set import REFUSED
+from app.explain.seen import SeenEvent
+from app.explain.survey import lacking, wanted
 from controllers.jobset.buckets import Child
 
 
@@ -61,12 +64,12 @@ def missing(case: Case, left: frozenset[str]) -> list[Found]:
 def _absent(case: Case, names: list[str]) -> list[Found]:
     if not names:
         return []
-    refused = next((event for event in case.facts.warnings if event.reason == "JobCreationFailed"), None)
+    refused = next((event for event in case.news if event.reason == REFUSED), None)
     because: tuple[Finding, ...] = ()
     level, way_out = Level.WAITS, "look again in a moment"
     if refused is not None:
         level, way_out = Level.FAULT, "mend what the message names: the manager tries again by itself"
-        because = (Finding(level=Level.FAULT, cause="refused", what=refused.note, since=refused.last),)
+        because = (Finding(level=Level.FAULT, cause="refused", what=refused.note, since=refused.first),)
     elif case.manager_silent:
         way_out = "start a manager"
     what = f"{counted(len(names), 'Job')} {'does' if len(names) == 1 else 'do'} not exist (yet): {listed(names)}"
@@ -101,38 +104,32 @@ def going(case: Case, left: frozenset[str]) -> list[Found]:
 
 
 def podless(case: Case, left: frozenset[str]) -> list[Found]:
-    """Jobs that exist, run, and have no pods: admission has refused them, or nobody makes them."""
-    if case.of is None or case.facts.pods is None:
-        return []
-    empty = [
-        child
-        for child in case.of.unready
-        if child.name in left and not (child.job.status.active or case.pods_of(child) or _gated(case, child))
-    ]
-    return grouped(_empty(case, child) for child in empty)
+    """Jobs that run and lack pods: admission has refused them, or nobody makes them."""
+    said = {event.regarding.uid: event for event in reversed(case.facts.job_warnings) if event.reason == "FailedCreate"}
+    stories = []
+    for child in case.of.unready if case.of else ():
+        event = said.get(child.job.metadata.uid)
+        if child.name in left and lacking(child.job) and (event or not child.job.status.active):
+            stories.append(_podless(child, event))
+    return grouped(stories)
 
 
-def _gated(case: Case, child: Child) -> int:
-    return case.facts.gated.get(child.job.metadata.uid, 0)
-
-
-def _empty(case: Case, child: Child) -> Story:
-    uid = child.job.metadata.uid
-    said = next((event for event in case.facts.job_warnings if event.regarding.uid == uid), None)
+def _podless(child: Child, said: SeenEvent | None) -> Story:
+    job = child.job
     if said is None:
         finding = Finding(
             level=Level.WAITS,
             cause="no-pods",
             what=f"Job {child.name}: has no pods (yet), and no Warning says why",
             way_out="look again in a moment; if it stays so, does kube-controller-manager run?",
-            since=child.job.metadata.creation_timestamp or "",
+            since=job.metadata.creation_timestamp or "",
         )
         return Story(child.name, None, lambda: finding)
     finding = Finding(
         level=Level.FAULT,
         cause="pods-refused",
-        what=f"Job {child.name}: has no pods: {said.reason}: {said.note}",
+        what=f"Job {child.name}: lacks {lacking(job)} of {counted(wanted(job), 'pod')}: {said.reason}: {said.note}",
         way_out="mend what the message names (quota, policy, webhook, service account): the Job controller tries again",
-        since=said.last,
+        since=said.first,
     )
     return Story(child.name, said.note.replace(child.name, ""), lambda: finding)

@@ -10,6 +10,7 @@ from app.explain.case import Case
 from app.explain.finding import Finding, Found, Level, Story, counted, grouped
 from app.explain.of_domains import article, in_the_way, noun
 from app.explain.seen import SeenPod
+from app.explain.survey import wanted
 from controllers.jobset.buckets import Child
 
 
@@ -185,9 +186,7 @@ def unready(case: Case, left: frozenset[str]) -> list[Found]:
 def _unready_story(case: Case, child: Child) -> Story:
     pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
     starting = [pod for pod in pods if pod.status.phase == "Pending"]
-    job = child.job
-    wanted = min(job.spec.parallelism or 1, job.spec.completions or job.spec.parallelism or 1)
-    counts = f"{job.status.ready or 0} of {counted(wanted, 'pod')} ready"
+    counts = f"{child.job.status.ready or 0} of {counted(wanted(child.job), 'pod')} ready"
     what, way_out = f"Job {child.name}: {counts}", ""
     if starting:
         node = (

@@ -4,16 +4,14 @@ from api import keys
 from api.jobset import FailedAttempt
 from api.meta import find
 from app.explain.case import Case
-from app.explain.finding import Finding, Found, Level, counted, listed, seconds_since
+from app.explain.finding import Finding, Found, Level, counted, listed
+from controllers.placement.plan import REASON as PENDING
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label by which Kueue takes a JobSet into a queue."""
 
-FRESH = 3600.0
-"""Seconds for which a Warning is news. A series that goes on is written every half hour."""
-
-ELSEWHERE = {"ExclusivePlacementPending", "JobCreationFailed"}
-"""Reasons of Warnings that other causes tell of from what is, not from what was."""
+REFUSED = "JobCreationFailed"
+"""Reason of the Warning that Jobs could not be created."""
 _DECISIONS = ("FailurePolicyAction", "FailurePolicy_")
 _MOST_WARNINGS = 3
 FOREGROUND = "foregroundDeletion"
@@ -194,13 +192,12 @@ def restarting(case: Case, left: frozenset[str]) -> list[Found]:
 
 
 def warned(case: Case, _left: frozenset[str]) -> list[Found]:
-    """What the controller has warned of lately and no cause before has told."""
+    """What the controller has warned of lately and no cause before has told from what is."""
+    elsewhere = {REFUSED} if case.facts.pods is None else {REFUSED, PENDING}
     told: dict[str, Finding] = {}
-    for event in case.facts.warnings:
-        age = seconds_since(event.last, case.facts.now)
-        decision = any(mark in event.reason for mark in _DECISIONS)
-        if event.reason in ELSEWHERE or decision or age is None or age > FRESH:
+    for event in case.news:
+        if event.reason in elsewhere or any(mark in event.reason for mark in _DECISIONS):
             continue
-        text = f"Warning {event.reason}: {event.note}"
-        told.setdefault(event.reason, Finding(level=Level.NOTE, cause="warning", what=text, since=event.last))
+        text = f"Warning {event.reason}, last at {event.last}: {event.note}"
+        told.setdefault(event.reason, Finding(level=Level.NOTE, cause="warning", what=text))
     return [Found(finding) for finding in list(told.values())[:_MOST_WARNINGS]]

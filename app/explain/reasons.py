@@ -27,9 +27,9 @@ CAUSES: tuple[Cause, ...] = (
     of_jobs.going,
     of_pods.leader_waits,
     of_pods.leader_nowhere,
-    of_pods.followers_wait,
     of_jobs.podless,
     of_pods.held,
+    of_pods.followers_wait,
     of_pods.unscheduled,
     of_pods.broken,
     of_pods.unready,
@@ -39,7 +39,10 @@ CAUSES: tuple[Cause, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a JobSet is where it is. `state` is a word or two; `root` says it of the whole set."""
+    """Why a JobSet is where it is. `state` is a word or two; `root` says it of the whole set.
+
+    Its level is the worst there is below it, its `since` the earliest of what holds the set up.
+    """
 
     namespace: str
     name: str
@@ -53,7 +56,8 @@ def explain(facts: Facts) -> Explanation:
     looked_at = case(facts)
     found = _found(looked_at)
     meta = facts.jobset.metadata
-    level = _worst(finding.finding.level for finding in found)
+    tree = [below for one in found for below in _walk(one.finding)]
+    level = max((below.level for below in tree), key=list(Level).index, default=Level.FINE)
     state = next((one.state for one in found if one.state), "runs" if level in {Level.FINE, Level.NOTE} else "waits")
     ended = any(one.ends for one in found)
     counts = "" if ended or looked_at.of is None else f", {_counts(looked_at)}"
@@ -62,7 +66,7 @@ def explain(facts: Facts) -> Explanation:
         cause=state.replace(" ", "-"),
         what=f"JobSet {meta.namespace}/{meta.name}: {state}{counts}",
         because=tuple(one.finding for one in found),
-        since=min((since for one in found for since in _sinces(one.finding)), default=""),
+        since=min((below.since for below in tree if below.since and below.level is not Level.NOTE), default=""),
     )
     return Explanation(meta.namespace, meta.name, state, root, facts.unseen)
 
@@ -84,14 +88,7 @@ def _counts(looked_at: Case) -> str:
     return f"{of.settled} of {counted(of.total, 'Job')} ready or done" if of else ""
 
 
-def _worst(levels: Iterator[Level]) -> Level:
-    order = list(Level)
-    return max(levels, key=order.index, default=Level.FINE)
-
-
-def _sinces(finding: Finding) -> Iterator[str]:
-    """When what holds it up began, in the whole tree: not what is only worth knowing."""
-    if finding.since and finding.level is not Level.NOTE:
-        yield finding.since
+def _walk(finding: Finding) -> Iterator[Finding]:
+    yield finding
     for below in finding.because:
-        yield from _sinces(below)
+        yield from _walk(below)

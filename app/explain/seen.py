@@ -171,7 +171,13 @@ class SeenEvent(Base, frozen=True, kw_only=True):
     regarding: _Regarding = _Regarding()
     event_time: str | None = None
     series: _Series | None = None
+    deprecated_first_timestamp: str | None = None
     deprecated_last_timestamp: str | None = None
+
+    @property
+    def first(self) -> str:
+        """When it happened first, as RFC 3339; empty if nobody said."""
+        return self.event_time or self.deprecated_first_timestamp or ""
 
     @property
     def last(self) -> str:

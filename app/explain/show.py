@@ -10,7 +10,9 @@ from typing import Any
 from app.explain.finding import Finding, seconds_since
 from app.explain.reasons import Explanation
 
-_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_UNITS = ((86400, "d", 3600), (3600, "h", 60), (60, "min", 1), (1, "s", 1))
+"""Seconds, name, seconds of the next smaller unit."""
+_NEXT = {"d": "h", "h": "min"}
 
 
 def text(explanation: Explanation, now: datetime) -> Iterator[str]:
@@ -49,15 +51,12 @@ def _since(moment: str, now: datetime) -> str:
 
 
 def age(seconds: float) -> str:
-    """The two largest units at most: `12 min`, `1 h 5 min`; never negative, as clocks differ."""
-    left = max(int(seconds), 0)
-    parts = []
-    for size, unit in _UNITS:
-        number, left = divmod(left, size)
-        if number:
-            parts.append(f"{number} {unit}")
-    whole = " ".join(parts[:2]) if len(parts) > 1 and parts[0].endswith((" d", " h")) else " ".join(parts[:1])
-    return whole or "0 s"
+    """`12 min`, `1 h 5 min`, `2 d 3 h`; never negative, as clocks differ."""
+    whole = max(int(seconds), 0)
+    size, unit, smaller = next((step for step in _UNITS if whole >= step[0]), _UNITS[-1])
+    number, left = divmod(whole, size)
+    rest = left // smaller if unit in {"d", "h"} else 0
+    return f"{number} {unit} {rest} {_NEXT[unit]}" if rest else f"{number} {unit}"
 
 
 def json_form(explanation: Explanation, now: datetime) -> dict[str, Any]:

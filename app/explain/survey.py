@@ -41,6 +41,18 @@ class Survey:
         return (*(slot.name for slot in self.missing), *(child.name for child in children))
 
 
+def wanted(job: Job) -> int:
+    """Pods that a Job has at once while it runs."""
+    spec = job.spec
+    parallelism = 1 if spec.parallelism is None else spec.parallelism
+    return parallelism if spec.completions is None else min(parallelism, spec.completions)
+
+
+def lacking(job: Job) -> int:
+    """Pods that a Job should have and that nobody has made."""
+    return max(wanted(job) - job.status.active - job.status.succeeded, 0)
+
+
 def survey(js: JobSet, jobs: Iterable[Job]) -> Survey:
     """Sort the Jobs that `js` owns. The manager's feature gates show in what it wrote."""
     gates = FeatureGates({"RestartJob": any(of.job_restarts for of in js.status.replicated_jobs_status)})

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from api import keys
+from api.batch import Job
 from api.names import job_key
+from app.explain import show
+from app.explain.reasons import explain
+from app.explain.seen import Facts, SeenEvent, SeenJobSet, SeenLease, SeenPod
 from tests.support.jobsets import rjob
 
 JSON = dict[str, Any]
 RACK = "rack"
 MOMENT = datetime(2026, 11, 21, 14, 5, 3, tzinfo=UTC)
 """Since when things wait."""
+
+NOW = MOMENT + timedelta(minutes=12)
+"""When it is explained."""
 
 
 def at(moment: datetime) -> str:
@@ -122,3 +131,51 @@ def walk(finding: JSON) -> Iterator[JSON]:
     yield finding
     for under in finding["because"]:
         yield from walk(under)
+
+
+def made(obj: JSON, uid: str = "", **status: Any) -> JSON:
+    """The object as the API server would give it back: with a uid and a status."""
+    meta = {"creationTimestamp": at(MOMENT), **obj["metadata"]}
+    return {
+        **obj,
+        "metadata": {**meta, "uid": uid or f"uid-{meta['name']}"},
+        "status": {**obj.get("status", {}), **status},
+    }
+
+
+def facts(js: JSON, jobs: Iterable[JSON] | None = (), pods: Iterable[JSON] | None = (), **known: Any) -> Facts:
+    """What would have been read. Events in `warnings` and `job_warnings`, and `lease`, are JSON, too."""
+    if (lease := known.pop("lease", None)) is not None:
+        known["lease"] = msgspec.convert(lease, SeenLease)
+    for name in {"warnings", "job_warnings"} & known.keys():
+        known[name] = tuple(msgspec.convert(event, SeenEvent) for event in known[name])
+    return Facts(
+        now=NOW,
+        jobset=msgspec.convert(js, SeenJobSet),
+        jobs=None if jobs is None else tuple(msgspec.convert(job, Job) for job in jobs),
+        pods=None if pods is None else tuple(msgspec.convert(pod, SeenPod) for pod in pods),
+        **known,
+    )
+
+
+def lease(ago: float = 2, holder: str = "somebody") -> JSON:
+    """The manager's lease, renewed so many seconds ago."""
+    renewed = (NOW - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return {"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed}}
+
+
+def event(reason: str, note: str, *, about: str = "", ago: float = 60) -> JSON:
+    """A Warning; `about` is the uid of what it is about."""
+    moment = (NOW - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return {"reason": reason, "note": note, "regarding": {"uid": about}, "eventTime": moment}
+
+
+def told(given: Facts) -> tuple[str, JSON]:
+    """The text of an explanation, and its JSON form."""
+    explanation = explain(given)
+    return "\n".join(show.text(explanation, given.now)), show.json_form(explanation, given.now)
+
+
+def causes(body: JSON) -> list[str]:
+    """The causes of all findings below the root, from top to bottom."""
+    return [finding["cause"] for finding in walk(body)][1:]

@@ -86,15 +86,15 @@ async def _explained(options: Options, now: datetime) -> Explanation:
         try:
             return explain(await gather(client, namespace, options.name, now))
         except NotFound as error:
-            raise NoJobSetError(await _not_found(client, namespace, options.name, error)) from error
+            if not error.details.kind:
+                raise KubeError("the cluster does not serve JobSets: apply manifests/install.yaml first") from error
+            raise NoJobSetError(await _not_found(client, namespace, options.name)) from error
     finally:
         await transport.close()
 
 
-async def _not_found(client: Client, namespace: str, name: str, error: NotFound) -> str:
-    """What is missing: the JobSet, or all JobSets."""
-    if error.details.kind == "":
-        return f"the cluster does not serve JobSets ({JOBSETS}): apply manifests/install.yaml first"
+async def _not_found(client: Client, namespace: str, name: str) -> str:
+    """That there is none, and which may have been meant."""
     text = f"there is no JobSet {name} in namespace {namespace}"
     try:
         here = await _names(client, namespace=namespace)

@@ -1,0 +1,59 @@
+"""A cluster of racks for exclusive placement alone: it is exclusive cluster-wide, so other tests would be in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app import local
+from devcluster.assets import Sources
+from devcluster.cluster import Cluster, running
+from tests.support.manager import ManagerProcess
+from tests.support.racks import SPEC, Nodes, Room, create_classes
+
+
+@pytest.fixture(scope="session")
+def racks_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+    """Everything, with the fake nodes and the priority classes of `tests.support.racks`."""
+    state = tmp_path_factory.mktemp("racks")
+    with running(SPEC, sources=Sources(assets=binaries), state_root=state) as cluster:
+        create_classes(cluster)
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def racks_nodes(racks_cluster: Cluster) -> Nodes:
+    return Nodes(racks_cluster)
+
+
+@pytest.fixture(scope="session")
+def racks_manager(racks_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerProcess]:
+    process = ManagerProcess(racks_cluster, tmp_path_factory.mktemp("racks-manager"))
+    local.install(racks_cluster, webhook_port=process.port)
+    process.start()
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def rooms(racks_cluster: Cluster, racks_manager: ManagerProcess, racks_nodes: Nodes) -> Iterator[Callable[[], Room]]:
+    """Makes namespaces; when the test is over, their pods are gone and the nodes are as before."""
+    racks_manager.start()
+    made: list[Room] = []
+
+    def make() -> Room:
+        made.append(Room(racks_cluster, racks_manager, racks_nodes))
+        return made[-1]
+
+    yield make
+    for room in made:
+        room.close()
+    racks_nodes.mend()
+
+
+@pytest.fixture
+def room(rooms: Callable[[], Room]) -> Room:
+    """A namespace with nothing else in the cluster, and a running manager."""
+    return rooms()

@@ -77,5 +77,13 @@ def anti_affinity_term(topology: str, job_key: str, priority: str | None, form: 
 
 def valid_leader(leaders: Iterable[Leader]) -> Leader | None:
     """Of the leader pods of one Job UID the one that counts: alive, and the newest attempt of those."""
-    alive = [leader for leader in leaders if leader.live]
-    return max(alive, key=lambda leader: (leader.attempt, leader.created, leader.name), default=None)
+    return _newest(leader for leader in leaders if leader.live)
+
+
+def former_leader(leaders: Iterable[Leader]) -> Leader | None:
+    """The leader pod that has succeeded: its Job makes no other, and followers made again stay where it was."""
+    return _newest(leader for leader in leaders if leader.succeeded)
+
+
+def _newest(leaders: Iterable[Leader]) -> Leader | None:
+    return max(leaders, key=lambda leader: (leader.attempt, leader.created, leader.name), default=None)

@@ -4,18 +4,22 @@ What repeats from pod to pod is stored once. Each record doubles as its own meta
 store knows an object. Nothing is written through these records.
 """
 
-import sys
 from collections.abc import Callable
+from functools import lru_cache
 
 import msgspec
 
 from api import keys
 from api.meta import Base, Condition, Identity
 
-LONGEST_REASON = 300
-"""Characters that are kept of the scheduler's reason; it grows with the number of causes, not of nodes."""
+LONGEST_REASON = 160
+"""Characters that are kept of the scheduler's reason; the most frequent causes stand first."""
 
-_intern = sys.intern
+
+@lru_cache(maxsize=4096)
+def _shared(text: str) -> str:
+    """One copy of a text that many pods carry. Not `sys.intern`, which keeps texts for ever on some Pythons."""
+    return text
 
 
 class _Labels(Base, frozen=True, kw_only=True):
@@ -88,7 +92,8 @@ class Leader(_Record, frozen=True, kw_only=True, gc=False):
     """The leader pod of an exclusive Job.
 
     `created` and `since` are RFC 3339: when it was made, and since when the scheduler has found no node (empty: it has
-    not said so); `reason` is what it said. `node` is empty until the pod is bound. `live`: neither ended nor ending.
+    not said so); `reason` is what it said. `node` is empty until the pod is bound. `live`: neither ended nor ending;
+    `succeeded`: ended well, and not deleted.
     """
 
     attempt: int
@@ -97,6 +102,7 @@ class Leader(_Record, frozen=True, kw_only=True, gc=False):
     live: bool
     reason: str
     since: str
+    succeeded: bool = False
 
     @property
     def uid(self) -> str:
@@ -120,9 +126,10 @@ def leader(pod: LeaderPod) -> Leader | None:
     return Leader(
         **_whose(meta, topology),
         attempt=int(attempt) if attempt.isascii() and attempt.isdigit() and len(attempt) < len("2147483647") else 0,
-        created=_intern(meta.creation_timestamp or ""),
+        created=_shared(meta.creation_timestamp or ""),
         node=pod.spec.node_name,
         live=meta.deletion_timestamp is None and pod.status.phase not in {"Succeeded", "Failed"},
+        succeeded=meta.deletion_timestamp is None and pod.status.phase == "Succeeded",
         reason=reason,
         since=since,
     )
@@ -139,14 +146,14 @@ def follower(pod: PartialPod) -> Follower | None:
 def _whose(meta: _Meta, topology: str) -> dict[str, str]:
     owner = meta.controller()
     return {
-        "namespace": _intern(meta.namespace),
+        "namespace": _shared(meta.namespace),
         "name": meta.name,
         "resource_version": meta.resource_version,
-        "job": "" if owner is None else _intern(owner.name),
-        "job_uid": "" if owner is None else _intern(owner.uid),
-        "jobset": _intern(meta.labels.jobset),
-        "jobset_uid": _intern(meta.labels.jobset_uid),
-        "topology": _intern(topology),
+        "job": "" if owner is None else owner.name,
+        "job_uid": "" if owner is None else owner.uid,
+        "jobset": _shared(meta.labels.jobset),
+        "jobset_uid": _shared(meta.labels.jobset_uid),
+        "topology": _shared(topology),
     }
 
 
@@ -154,7 +161,7 @@ def _unscheduled(conditions: tuple[Condition, ...]) -> tuple[str, str]:
     """The scheduler's reason and since when, of a pod for which it has found no node."""
     for condition in conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
-            return _intern(condition.message[:LONGEST_REASON] or condition.reason), _intern(
+            return _shared(condition.message[:LONGEST_REASON] or condition.reason), _shared(
                 condition.last_transition_time
             )
     return "", ""
@@ -203,15 +210,20 @@ def node_keeping(asked: Callable[[], tuple[str, ...]]) -> Callable[[PartialNode]
 
     def kept(node: PartialNode) -> Node:
         meta, wanted = node.metadata, asked()
-        values = [meta.labels.get(key) for key in wanted]
         return Node(
-            name=_intern(meta.name),
+            name=meta.name,
             resource_version=meta.resource_version,
             asked=wanted,
-            values=tuple(None if value is None else _intern(value) for value in values),
+            values=tuple(_label(meta, key) for key in wanted),
         )
 
     return kept
+
+
+def _label(meta: _NodeMeta, key: str) -> str | None:
+    """One copy of each value; most nodes carry their own name as a label."""
+    value = meta.labels.get(key)
+    return meta.name if value == meta.name else value and _shared(value)
 
 
 class _SchedulingGate(Base, frozen=True, kw_only=True):

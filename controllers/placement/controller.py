@@ -8,9 +8,8 @@ and when nodes change their domain.
 import asyncio
 import contextlib
 import logging
-from datetime import datetime
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,22 +18,13 @@ from api.batch import Job
 from api.exclusive import Domain, NoDomain, topology_of
 from api.topology import Follower, Leader, Node, PlacedPod
 from controllers.placement.domains import Map
-from controllers.placement.plan import (
-    PATIENCE,
-    REASON,
-    TELL_EVERY,
-    Evict,
-    Lift,
-    evictions,
-    lifts,
-    pending_note,
-)
+from controllers.placement.plan import Evict, Lift, evictions, lifts
+from controllers.placement.telling import Recorder, Teller
 from controllers.placement.watches import BY_JOB, PlacementWatches
 from kube.client import METADATA, Client, ListMeta, PatchType
 from kube.clock import now, rfc3339
 from kube.controller import Result
 from kube.errors import NotFound
-from kube.events import Reference
 from kube.informer import Informer
 from kube.parallel import Failure, each
 from kube.resources import PODS
@@ -53,6 +43,11 @@ RELABEL_PAUSE = 5.0
 """Seconds between a node's change of domain and the look for misplaced pods: a whole rack is renamed node by node."""
 
 
+LAST_LOOK = 150.0
+"""Seconds after which a Job that has lost its leader is looked at once more: a replica whose watch is dead notices it
+by then, and may have sent followers after the leader that was."""
+
+
 class JobRequest(NamedTuple):
     """Which Job's pods to look at. The UID tells it from another Job of the name."""
 
@@ -62,12 +57,6 @@ class JobRequest(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.job}"
-
-
-class Recorder(Protocol):
-    """Where events go; never waits."""
-
-    def record(self, regarding: Reference, event_type: str, reason: str, note: str, /) -> None: ...
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -82,17 +71,18 @@ class PlacementReconciler:
         self._client = client
         self._watches = watches
         self._jobs = jobs
-        self._recorder = recorder
+        self._teller = Teller(watches.leaders.store, recorder)
         self._map = Map(watches.leaders.store, watches.nodes.store)
-        self._due: dict[JobRequest, float] = {}
-        self._told: dict[str, float] = {}
+        self._looks: dict[JobRequest, tuple[float, ...]] = {}
+        self._relabelled: set[tuple[str, str | None]] = set()
 
     def feed(self, queue: WorkQueue[JobRequest]) -> None:
         """From now on, put the Job of every change into the queue; Jobs that run already may have misplaced pods."""
         leaders, nodes = self._watches.leaders, self._watches.nodes
+        clock = asyncio.get_running_loop().time()
         for job in self._jobs.store.list():
-            if job.status.active > 1 and topology_of(job.metadata.annotations) is not None:
-                self._due[_request_of(job)] = 0.0
+            if job.status.active > 1 and topology_of(job.spec.template.metadata.annotations) is not None:
+                self._looks[_request_of(job)] = (clock,)
         leaders.enqueue(queue, lambda pod: [request_of_pod(pod)])
         self._watches.followers.enqueue(queue, lambda pod: [request_of_pod(pod)])
         leaders.on_event(self._leader_changed)
@@ -101,60 +91,90 @@ class PlacementReconciler:
 
     def _leader_changed(self, _kind: ChangeKind, old: Leader | None, new: Leader | None) -> None:
         """A leader that goes may have led its followers to where the next one is not."""
-        if old is None or not old.node or (new is not None and (new.live or not old.live)):
+        if old is None or not old.node or not old.live or (new is not None and (new.live or new.succeeded)):
             return
-        job = self._jobs.store.get(old.namespace, old.job)
-        if job is not None and job.metadata.uid == old.job_uid and job.metadata.deletion_timestamp is None:
-            self._due[_request_of(job)] = 0.0
+        job = self._job(request_of_pod(old))
+        if job is not None and job.metadata.deletion_timestamp is None:
+            clock = asyncio.get_running_loop().time()
+            # All pods of a suspended Job go, and nobody is led before it is resumed.
+            self._looks[_request_of(job)] = (clock,) if job.spec.suspend else (clock, clock + LAST_LOOK)
 
     def _job_changed(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
         """What is gone need not be remembered."""
         if kind is ChangeKind.DELETED and old is not None:
-            self._due.pop(_request_of(old), None)
+            self._looks.pop(_request_of(old), None)
+            self._teller.led(old.metadata.uid)
+
+    def _job(self, request: JobRequest) -> Job | None:
+        job = self._jobs.store.get(request.namespace, request.job)
+        return job if job is not None and job.metadata.uid == request.uid else None
 
     def _node_changed(self, queue: WorkQueue[JobRequest], old: Node | None, new: Node | None) -> None:
-        """When a node changes its domain, pods in its old or its new one may be misplaced."""
+        """When nodes change their domains, pods in the old and the new ones may be misplaced."""
         if old is None or new is None:
             return
         changed = {key for key in {*old.asked} & {*new.asked} if old.label(key) != new.label(key)}
-        for leader in self._watches.leaders.store.list() if changed else ():
-            topology = leader.topology
-            here = self._map.label(topology, leader.node)
-            if topology in changed and (leader.node == new.name or here in {old.label(topology), new.label(topology)}):
-                request = request_of_pod(leader)
-                self._due[request] = asyncio.get_running_loop().time() + RELABEL_PAUSE
+        if changed and not self._relabelled:
+            asyncio.get_running_loop().call_later(RELABEL_PAUSE, self._look_where_relabelled, queue)
+        self._relabelled |= {(key, node.label(key)) for key in changed for node in (old, new)}
+
+    def _look_where_relabelled(self, queue: WorkQueue[JobRequest]) -> None:
+        clock = asyncio.get_running_loop().time()
+        for leader in self._watches.leaders.store.list():
+            here = leader.topology, self._map.label(leader.topology, leader.node)
+            request = request_of_pod(leader)
+            if leader.node and here in self._relabelled and self._job(request) is not None:
+                self._looks[request] = (clock,)
                 queue.add(request)
+        self._relabelled = set()
 
     async def reconcile(self, request: JobRequest) -> Result:
         leader = self._map.leader(request.namespace, request.uid)
         waiting = self._watches.followers.store.by_index(BY_JOB, request.uid)
+        if leader is None and waiting:
+            return Result(self._teller.leaderless(waiting))
+        self._teller.led(request.uid)
         if leader is None:
             return Result()
         domain = self._map.find(request.namespace, request.uid, leader.topology)
         if isinstance(domain, NoDomain):
-            pause = self._tell(leader, domain)
-            return Result(min(NODE_PAUSE, pause) if leader.node else pause)
-        _raise(await each(lifts(domain, waiting), self._lift))
-        return await self._repair(request, domain, leader.topology)
+            return Result(self._lack(leader, domain))
+        failures = await each(lifts(domain, waiting), self._lift)
+        again = await self._repair(request, domain, leader.topology, failures)
+        if failures:
+            raise ExceptionGroup("pods could not be written", [failure.error for failure in failures])
+        return Result(again)
 
-    async def _repair(self, request: JobRequest, domain: Domain, topology: str) -> Result:
-        """Look for misplaced followers, where there is cause to."""
-        due = self._due.get(request)
-        if due is None:
-            return Result()
-        wait = due - asyncio.get_running_loop().time()
-        if wait > 0:
-            return Result(wait)
-        pods = await self._pods(request)
-        wrong = evictions(domain, topology, pods, partial(self._map.label, topology))
-        if wrong:
-            log.info(
-                "%s: %d followers are not in %s=%s, with their leader", request, len(wrong), topology, domain.value
-            )
-        _raise(await each(wrong, partial(self._evict, request.namespace)))
-        if self._due.get(request) == due:
-            del self._due[request]
-        return Result()
+    def _lack(self, leader: Leader, domain: NoDomain) -> float:
+        """Seconds until another look at a leader that has no domain."""
+        if not leader.node:
+            return self._teller.unscheduled(leader)
+        if self._map.reading_labels(leader) or self._watches.nodes.store.get("", leader.node) is None:
+            return NODE_PAUSE
+        return self._teller.nowhere(leader, domain)
+
+    async def _repair(
+        self, request: JobRequest, domain: Domain, topology: str, failures: list[Failure]
+    ) -> float | None:
+        """Look for misplaced followers, where there is cause to; gives the seconds until the next such look."""
+        clock = asyncio.get_running_loop().time()
+        if any(look <= clock for look in self._looks.get(request, ())):
+            pods = await self._pods(request)
+            wrong = evictions(domain, topology, pods, partial(self._map.label, topology))
+            if wrong:
+                log.info(
+                    "%s: %d followers are not in %s %s with their leader", request, len(wrong), topology, domain.value
+                )
+            failed = await each(wrong, partial(self._evict, request.namespace))
+            failures += failed
+            if failed:
+                return None
+        rest = tuple(look for look in self._looks.get(request, ()) if look > clock)
+        if not rest:
+            self._looks.pop(request, None)
+            return None
+        self._looks[request] = rest
+        return rest[0] - clock
 
     async def _pods(self, request: JobRequest) -> list[PlacedPod]:
         """All pods of a Job, page by page."""
@@ -203,30 +223,6 @@ class PlacementReconciler:
             )
             await self._client.delete(PODS, pod.name, namespace=namespace, uid=pod.uid, propagation_policy="Background")
 
-    def _tell(self, leader: Leader, lack: NoDomain) -> float:
-        """Record, once in a while for each JobSet, why its leaders wait; gives the seconds until the next look."""
-        clock = asyncio.get_running_loop().time()
-        waited = (now() - datetime.fromisoformat(leader.created)).total_seconds()
-        if waited < PATIENCE:
-            return PATIENCE - waited
-        last = self._told.get(leader.jobset_uid)
-        if last is not None and clock - last < TELL_EVERY:
-            return TELL_EVERY - (clock - last)
-        self._told = {uid: told for uid, told in self._told.items() if clock - told < TELL_EVERY}
-        self._told[leader.jobset_uid] = clock
-        leaders = self._watches.leaders.store.list(leader.namespace)
-        unscheduled = [pod for pod in leaders if pod.jobset_uid == leader.jobset_uid and pod.live and not pod.node]
-        jobset = Reference(
-            api_version=keys.API_VERSION,
-            kind=keys.KIND,
-            namespace=leader.namespace,
-            name=leader.jobset,
-            uid=leader.jobset_uid,
-        )
-        note = pending_note(unscheduled) if unscheduled else f"Job {leader.job} has no domain: {lack.why}"
-        self._recorder.record(jobset, "Warning", REASON, note)
-        return TELL_EVERY
-
 
 def _request_of(job: Job) -> JobRequest:
     return JobRequest(job.metadata.namespace, job.metadata.name, job.metadata.uid)
@@ -235,8 +231,3 @@ def _request_of(job: Job) -> JobRequest:
 def request_of_pod(pod: Leader | Follower) -> JobRequest:
     """The Job of a pod."""
     return JobRequest(pod.namespace, pod.job, pod.job_uid)
-
-
-def _raise(failures: list[Failure]) -> None:
-    if failures:
-        raise ExceptionGroup("pods could not be written", [failure.error for failure in failures])

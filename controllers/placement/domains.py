@@ -5,9 +5,9 @@ waited for at once, and for one leader only once: what is not known by then is l
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from api.exclusive import Domain, NoDomain, valid_leader
+from api.exclusive import Domain, NoDomain, former_leader, valid_leader
 from api.topology import Leader, Node
 from controllers.placement.watches import BY_JOB, PlacementWatches
 from kube.store import ChangeKind, Store
@@ -27,9 +27,10 @@ class Map:
     nodes: Store[Node]
 
     def leader(self, namespace: str, job_uid: str) -> Leader | None:
-        """The valid leader of a Job."""
-        found = self.leaders.by_index(BY_JOB, job_uid) if job_uid else []
-        return valid_leader(pod for pod in found if pod.namespace == namespace)
+        """The valid leader of a Job; when that pod has succeeded, the one that was."""
+        indexed = self.leaders.by_index(BY_JOB, job_uid) if job_uid else []
+        found = [pod for pod in indexed if pod.namespace == namespace]
+        return valid_leader(found) or former_leader(found)
 
     def find(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
         """The domain of a Job, or why there is none."""
@@ -61,13 +62,31 @@ class Map:
         return None if found is None else found.label(topology)
 
 
+@dataclass(slots=True)
+class _Wait:
+    """What the admissions of one Job's followers wait for, until `deadline` (loop seconds)."""
+
+    deadline: float
+    sharers: int = 0
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self) -> None:
+        """Something has changed."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def news(self) -> None:
+        """Wait for the next `tell`."""
+        await self._changed.wait()
+
+
 class Domains:
     """`Map` for webhooks, with patience in seconds."""
 
     def __init__(self, watches: PlacementWatches, patience: float) -> None:
         self._map = Map(watches.leaders.store, watches.nodes.store)
         self._patience = patience
-        self._waiting: dict[str, asyncio.Event] = {}
+        self._waiting: dict[str, _Wait] = {}
         self._given_up: dict[str, None] = {}
         watches.leaders.on_event(self._leader_changed)
         watches.nodes.on_event(self._node_changed)
@@ -77,24 +96,28 @@ class Domains:
         return self._map.find(namespace, job_uid, topology)
 
     async def settle(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
-        """What is known now or, if there is room to wait, soon."""
+        """What is known now or, if there is room to wait, soon. The followers of a Job share one wait."""
         answer = self.find(namespace, job_uid, topology)
         if isinstance(answer, Domain) or not job_uid or job_uid in self._given_up or self._patience <= 0:
             return answer
-        if job_uid not in self._waiting and len(self._waiting) >= AT_ONCE:
-            return answer
-        changed = self._waiting.setdefault(job_uid, asyncio.Event())
+        wait = self._waiting.get(job_uid)
+        if wait is None:
+            if len(self._waiting) >= AT_ONCE:
+                return answer
+            wait = self._waiting[job_uid] = _Wait(asyncio.get_running_loop().time() + self._patience)
+        wait.sharers += 1
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout_at(wait.deadline):
                 while isinstance(answer := self.find(namespace, job_uid, topology), NoDomain):
-                    changed.clear()
-                    await changed.wait()
+                    await wait.news()
         except TimeoutError:
-            self._give_up(job_uid)
+            answer = self.find(namespace, job_uid, topology)
+            if isinstance(answer, NoDomain):
+                self._give_up(job_uid)
         finally:
-            if self._waiting.get(job_uid) is changed:
+            wait.sharers -= 1
+            if not wait.sharers:
                 del self._waiting[job_uid]
-                changed.set()
         return answer
 
     def _give_up(self, job_uid: str) -> None:
@@ -103,10 +126,10 @@ class Domains:
             del self._given_up[next(iter(self._given_up))]
 
     def _leader_changed(self, _kind: ChangeKind, _old: Leader | None, new: Leader | None) -> None:
-        changed = None if new is None else self._waiting.get(new.job_uid)
-        if changed is not None:
-            changed.set()
+        wait = None if new is None else self._waiting.get(new.job_uid)
+        if wait is not None:
+            wait.tell()
 
     def _node_changed(self, _kind: ChangeKind, _old: Node | None, _new: Node | None) -> None:
-        for changed in self._waiting.values():
-            changed.set()
+        for wait in self._waiting.values():
+            wait.tell()

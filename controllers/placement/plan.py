@@ -11,7 +11,7 @@ from api.exclusive import Domain, NoDomain
 from api.topology import Follower, Leader, PlacedPod
 
 PATIENCE = 5.0
-"""Seconds that a leader may wait for a node before people are told."""
+"""Seconds that a Job may wait for its domain before people are told."""
 
 TELL_EVERY = 60.0
 """Seconds between two tellings of one JobSet while the wait goes on: they count up one Event."""

@@ -24,12 +24,19 @@ COMMON_KEYS = (
 )
 """Keys that are kept from the start; for another one the nodes are listed anew when its first leader appears."""
 
+MOST_KEYS = 16
+"""Other keys that are kept at a time: anybody who may create JobSets can make them up."""
+
+RELIST_PAUSE = 5.0
+"""Seconds between two lists of the nodes for new keys."""
+
 
 class PlacementWatches:
     """Synced on every replica: the webhooks of all of them read it, and a new leader of the manager starts warm."""
 
     def __init__(self, client: Client) -> None:
         self._asked: tuple[str, ...] = COMMON_KEYS
+        self._news = asyncio.Event()
         self.leaders: Informer[Leader] = Informer(
             client,
             PODS,
@@ -61,6 +68,15 @@ class PlacementWatches:
         async with asyncio.TaskGroup() as group:
             for informer in (self.leaders, self.followers, self.nodes):
                 group.create_task(informer.run())
+            group.create_task(self._relist())
+
+    async def _relist(self) -> None:
+        """List the nodes for new keys, with pauses in which a list can be completed."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            self.nodes.relist()
+            await asyncio.sleep(RELIST_PAUSE)
 
     async def wait_synced(self, timeout: float) -> None:
         """Wait until every first list is complete; raises with the name of the one that is not after `timeout` s."""
@@ -68,10 +84,12 @@ class PlacementWatches:
             await informer.wait_synced(timeout)
 
     def _ask(self, _kind: ChangeKind, _old: Leader | None, new: Leader | None) -> None:
-        """Keep the node label that a leader is placed by."""
-        if new is not None and new.topology not in self._asked:
-            self._asked += (new.topology,)
-            self.nodes.relist()
+        """Keep the node label that a leader is placed by, and forget one that has been asked for long ago."""
+        if new is None or new.topology in self._asked:
+            return
+        others = self._asked[len(COMMON_KEYS) :]
+        self._asked = (*COMMON_KEYS, *others[-(MOST_KEYS - 1) :], new.topology)
+        self._news.set()
 
 
 def _job(pod: Leader | Follower) -> list[str]:

@@ -300,6 +300,8 @@ class TestContractOfChildren:
                 ).hexdigest(),
                 "coordinator": "js-slice-0-0.js",
             }
+            # Of a pod's own there is one more label, and no annotation: the priority, as with the Go JobSet.
+            assert labels.pop(f"{PREFIX}priority", "0") == "0"
             for found in (labels, annotations):
                 assert {k.removeprefix(PREFIX): v for k, v in found.items() if k.startswith(PREFIX)} == wanted
             assert annotations["alpha.jobset.sigs.k8s.io/exclusive-topology"] == "rack"

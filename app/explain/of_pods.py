@@ -5,6 +5,7 @@ from functools import partial
 
 from api import keys
 from api.exclusive import topology_of
+from api.meta import Condition
 from api.names import namespaced_job
 from app.explain.case import Case
 from app.explain.finding import Finding, Found, Level, Story, counted, grouped
@@ -27,12 +28,11 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
     topology, said = leader.topology or "", leader.unscheduled
     gated = _gated(case, child)
     behind = f"; {counted(gated, 'follower')} wait{'s' if gated == 1 else ''} for it" if gated else ""
-    reason = (said.message or said.reason) if said else ""
     word = noun(topology)
     pod = Finding(
         level=Level.WAITS,
         cause="leader-unscheduled",
-        what=f"leader pod {leader.name}: not scheduled: {reason}{behind}",
+        what=f"leader pod {leader.name}: not scheduled: {_said(said)}{behind}",
         because=in_the_way(case, leader, topology),
         since=said.last_transition_time if said else "",
     )
@@ -147,7 +147,7 @@ def _unscheduled(child: Child, pods: list[SeenPod]) -> Finding:
     return Finding(
         level=Level.WAITS,
         cause="unscheduled",
-        what=f"Job {child.name}: {_pods(pods)} not scheduled: {(said.message or said.reason) if said else ''}",
+        what=f"Job {child.name}: {_pods(pods)} not scheduled: {_said(said)}",
         way_out=way_out,
         since=said.last_transition_time if said else "",
     )
@@ -218,6 +218,11 @@ def _led(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod
 
 def _gated(case: Case, child: Child) -> int:
     return case.facts.gated.get(child.job.metadata.uid, 0)
+
+
+def _said(condition: Condition | None) -> str:
+    """The scheduler's own words, as a part of a sentence."""
+    return "" if condition is None else (condition.message or condition.reason).rstrip(". ")
 
 
 def _pods(pods: list[SeenPod]) -> str:

@@ -5,13 +5,15 @@ from api.jobset import FailedAttempt
 from api.meta import find
 from app.explain.case import Case
 from app.explain.finding import Finding, Found, Level, counted, listed
-from controllers.placement.plan import REASON as PENDING
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label by which Kueue takes a JobSet into a queue."""
 
 REFUSED = "JobCreationFailed"
 """Reason of the Warning that Jobs could not be created."""
+
+PENDING = "ExclusivePlacementPending"
+"""Reason of the Warning about a leader that waits."""
 _DECISIONS = ("FailurePolicyAction", "FailurePolicy_")
 _MOST_WARNINGS = 3
 FOREGROUND = "foregroundDeletion"

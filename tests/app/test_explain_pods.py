@@ -26,7 +26,7 @@ from tests.support.explained import (
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
-FULL = "0/20 nodes are available: 20 node(s) didn't match pod anti-affinity rules."
+FULL = "0/20 nodes are available: 20 node(s) didn't match pod anti-affinity rules"
 RACKS = {f"node-{number}": {RACK: f"rack-{number // 2}"} for number in range(4)}
 """Two racks of two nodes."""
 
@@ -48,7 +48,7 @@ def waiting(*holders: Holder, priority: int = 0, jobs: int = 1, nodes: Any = RAC
     """The explanation of a set whose leaders wait."""
     js = a_set(exclusive(replicas=jobs, parallelism=3, completions=3))
     all_jobs = [started(js, index) for index in range(jobs)]
-    leaders = [made(leader_of(job, unscheduled=FULL, priority=priority, **pod)) for job in all_jobs]
+    leaders = [made(leader_of(job, unscheduled=f"{FULL}.", priority=priority, **pod)) for job in all_jobs]
     gated = {job["metadata"]["uid"]: 2 for job in all_jobs}
     return told(facts(js, all_jobs, leaders, gated=gated, nodes=nodes, holders=holders, lease=lease()))
 
@@ -243,7 +243,7 @@ def test_pods_of_an_ordinary_job_that_find_no_node():
     pods = [made(pod_of(job, index, unscheduled="0/3 nodes are available: 3 Insufficient cpu.")) for index in (1, 2)]
     text, body = told(facts(js, [job], pods, lease=lease()))
     assert causes(body) == ["unscheduled"]
-    assert "pod train-workers-0-1 and 1 more are not scheduled: 0/3 nodes are available: 3 Insufficient cpu." in text
+    assert "pod train-workers-0-1 and 1 more are not scheduled: 0/3 nodes are available: 3 Insufficient cpu\n" in text
 
 
 def test_the_node_selector_strategy_names_the_label_that_nodes_need():

@@ -34,7 +34,7 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 MERGE = "application/merge-patch+json"
-NO_NODE = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules."
+NO_NODE = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules"
 READS = {
     "jobsets": ("jobset.x-k8s.io", ["get", "list"]),
     "jobs": ("batch", ["get", "list"]),
@@ -85,6 +85,7 @@ class World:
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self.cluster, self.namespace = cluster, namespace
+        self.left: list[str] = []
 
     def jobset(self, body: JSON) -> JSON:
         body["metadata"]["namespace"] = self.namespace
@@ -112,8 +113,9 @@ class World:
         }
         post(self.cluster, EVENTS.format(self.namespace), event)
 
-    def user(self, name: str, *, without: str = "", nodes: bool = False, everywhere: bool = False) -> Path:
+    def user(self, prefix: str, *, without: str = "", nodes: bool = False, everywhere: bool = False) -> Path:
         """A kubeconfig of somebody who may read this namespace, but for one resource; and, if told, more."""
+        name = f"{prefix}-{self.namespace}"
         rules = [
             {"apiGroups": [group], "resources": [resource], "verbs": verbs}
             for resource, (group, verbs) in READS.items()
@@ -127,6 +129,7 @@ class World:
         more = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}] if nodes else []
         more += [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}] if everywhere else []
         if more:
+            self.left = [f"{RBAC}/clusterroles/{name}", f"{RBAC}/clusterrolebindings/{name}"]
             post(self.cluster, f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": more})
             ref = {**ref, "kind": "ClusterRole"}
             post(
@@ -138,8 +141,11 @@ class World:
 
 
 @pytest.fixture
-def world(cluster: Cluster, namespace: str) -> World:
-    return World(cluster, namespace)
+def world(cluster: Cluster, namespace: str) -> Iterator[World]:
+    made = World(cluster, namespace)
+    yield made
+    for path in made.left:
+        request(cluster, "DELETE", path)
 
 
 @pytest.fixture

@@ -1,0 +1,180 @@
+"""How much `jobset explain` reads: bounded, whatever the cluster holds. The real thing is in tests/integration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from api import keys
+from app.explain.facts import LOOKED_AT, MOST_PAGES, PAGE, gather
+from app.explain.reasons import explain
+from app.explain.seen import Facts
+from kube.client import Client
+from kube.errors import NotFound
+from kube.transport import Request, Response
+from tests.support.explained import NOW, RACK, exclusive, facts, job_of, leader_of, made, pod_of, told
+from tests.support.jobsets import jobset, rjob, stored
+
+JSON = dict[str, Any]
+pytestmark = pytest.mark.looptime
+
+
+class Cluster:
+    """Answers by path and query, in pages; `endless` names collections of which there is always another page."""
+
+    def __init__(self, *objects: JSON, endless: tuple[str, ...] = ()) -> None:
+        self._objects = objects
+        self._endless = endless
+        self.asked: list[Request] = []
+
+    async def send(self, request: Request) -> Response:
+        self.asked.append(request)
+        query = dict(request.query)
+        plural = request.path.rpartition("/")[2]
+        if request.verb == "get":
+            found = [body for body in self._objects if body["metadata"]["name"] == plural]
+            return _answer(found[0]) if found else Response(404, {}, b'{"kind":"Status","details":{"kind":"x"}}')
+        items = [body for body in self._objects if f"{body['kind'].lower()}s" == plural and _chosen(body, query)]
+        first = int(query.get("continue") or 0)
+        endless = plural in self._endless and ("namespaces" not in request.path or plural != "pods")
+        more = endless or len(items) > first + PAGE
+        page = items[:1] * PAGE if endless else items[first : first + PAGE]
+        return _answer({"metadata": {"continue": str(first + PAGE) if more else ""}, "items": page})
+
+    async def close(self) -> None:
+        """Nothing."""
+
+
+def _answer(body: JSON) -> Response:
+    return Response(200, {}, msgspec.json.encode(body))
+
+
+def _chosen(body: JSON, query: dict[str, str]) -> bool:
+    """Whether the selectors that matter here choose it."""
+    labels, phase = body["metadata"].get("labels", {}), body.get("status", {}).get("phase", "")
+    fields = query.get("fieldSelector", "")
+    if "status.phase=" in fields.split(",")[0] and phase != fields.partition("=")[2]:
+        return False
+    return all(_matches(labels, term) for term in query.get("labelSelector", "").split(",") if term)
+
+
+def _matches(labels: JSON, term: str) -> bool:
+    if term.startswith("!"):
+        return term[1:] not in labels
+    key, unequal, value = term.partition("!=")
+    if unequal:
+        return labels.get(key) != value
+    key, equal, value = term.partition("=")
+    return labels.get(key) == value if equal else key in labels
+
+
+async def read(cluster: Cluster) -> Facts:
+    return await gather(Client(cluster), "default", "train", NOW)
+
+
+def a_set(*rjobs: JSON, **status: Any) -> JSON:
+    return made(stored(jobset(*rjobs)), **status)
+
+
+async def test_a_set_that_runs_costs_three_calls():
+    js = a_set(rjob(replicas=2))
+    jobs = [made(job_of(js, index), active=1, ready=1) for index in range(2)]
+    cluster = Cluster(js, *jobs)
+    assert explain(await read(cluster)).state == "runs"
+    assert len(cluster.asked) == 3
+
+
+async def test_a_set_that_has_ended_costs_one_call():
+    cluster = Cluster(a_set(terminalState="Completed"))
+    await read(cluster)
+    assert len(cluster.asked) == 1
+
+
+async def test_jobs_and_leaders_of_a_large_set_are_read_page_by_page():
+    js = a_set(exclusive(replicas=1200))
+    jobs = [made(job_of(js, index), active=1) for index in range(1200)]
+    leaders = [made(leader_of(job, unscheduled="no")) for job in jobs]
+    node = {"kind": "Node", "metadata": {"name": "n", "labels": {RACK: "a", "secret": "b"}}}
+    cluster = Cluster(js, *jobs, *leaders, node)
+    found = await read(cluster)
+    assert (len(found.jobs or ()), len(found.pods or ()), found.nodes) == (1200, 1200, {"n": {RACK: "a"}})
+    assert all(dict(request.query)["limit"] == str(PAGE) for request in cluster.asked if request.verb == "list")
+    assert len(cluster.asked) <= 18
+    text = explain(found)
+    assert len(text.root.because) <= 4, "told once, counted for the others"
+
+
+async def test_pending_pods_are_enough_by_the_first_page():
+    js = a_set(rjob(parallelism=1500, completions=1500))
+    job = made(job_of(js, 0), active=1500)
+    pods = [made(pod_of(job, index, unscheduled="no")) for index in range(1500)]
+    found = await read(Cluster(js, job, *pods))
+    assert len(found.pods or ()) <= PAGE + 1
+    assert "pending pods beyond the first 500" in found.unseen
+
+
+async def test_what_others_have_is_read_up_to_a_limit():
+    js = a_set(exclusive())
+    job = made(job_of(js, 0), active=1)
+    leader = made(leader_of(job, unscheduled="no"))
+    cluster = Cluster(js, job, leader, endless=("pods",))
+    found = await read(cluster)
+    assert len(found.holders or ()) == PAGE * MOST_PAGES
+    assert f"pods of other JobSets beyond the first {PAGE * MOST_PAGES}" in found.unseen
+    assert len(cluster.asked) < MOST_PAGES + 15
+
+
+async def test_gated_followers_are_counted_by_their_metadata():
+    js = a_set(exclusive(parallelism=3, completions=3))
+    job = made(job_of(js, 0), active=3)
+    leader = made(leader_of(job, unscheduled="no"))
+    waits = {"gates": (keys.PLACEMENT_GATE,), "labels": {keys.AWAITS_LEADER: "true"}}
+    followers = [made(pod_of(job, index, **waits)) for index in (1, 2)]
+    cluster = Cluster(js, job, leader, *followers)
+    found = await read(cluster)
+    assert found.gated == {job["metadata"]["uid"]: 2}
+    (asked,) = [r for r in cluster.asked if dict(r.query).get("labelSelector", "").endswith(f",{keys.AWAITS_LEADER}")]
+    assert "PartialObjectMetadataList" in asked.accept
+    assert [pod.name for pod in found.pods or ()] == [leader["metadata"]["name"]]
+
+
+async def test_of_many_silent_jobs_a_few_are_looked_into():
+    js = a_set(rjob(replicas=9))
+    jobs = [made(job_of(js, index), active=1) for index in range(9)]
+    running = {"name": "main", "ready": False, "state": {"running": {}}}
+    pods = [made(pod_of(job, 1, node="n", containers=[running])) for job in jobs]
+    cluster = Cluster(js, *jobs, *pods)
+    found = await read(cluster)
+    assert len(found.pods or ()) == LOOKED_AT
+
+
+async def test_names_of_missing_jobs_are_looked_up_for_a_few():
+    js = a_set(rjob(replicas=9))
+    taken = {**job_of(js, 1), "metadata": {"name": "train-workers-1", "namespace": "default"}}
+    cluster = Cluster(js, taken)
+    found = await read(cluster)
+    assert found.foreign == {"train-workers-1": "nobody"}
+    assert sum(r.verb == "get" and "/jobs/" in r.path for r in cluster.asked) == LOOKED_AT
+
+
+async def test_jobs_of_an_earlier_jobset_of_the_name_are_not_its_own():
+    js = a_set(rjob())
+    other = made(stored(jobset(rjob())), uid="another")
+    found = await read(Cluster(js, made(job_of(other, 0), active=1, ready=1)))
+    assert found.jobs == ()
+
+
+async def test_no_such_jobset():
+    with pytest.raises(NotFound):
+        await read(Cluster())
+
+
+def test_ten_thousand_waiting_jobs_are_explained_at_once():
+    js = a_set(exclusive(replicas=10_000))
+    jobs = [made(job_of(js, index), active=1) for index in range(10_000)]
+    leaders = [made(leader_of(job, unscheduled="no")) for job in jobs]
+    text, _ = told(facts(js, jobs, leaders, nodes={f"n{number}": {RACK: f"r{number}"} for number in range(5000)}))
+    assert "9999 more Jobs" in text
+    assert len(text) < 2000

@@ -28,20 +28,29 @@ from webhooks.pod.handlers import pod_handlers
 from webhooks.router import create_app
 from webhooks.server import Server, bind
 
-PROBES = (
-    "leader, wrong label",
-    "follower, wrong label",
-    "not exclusive, wrong label",
-    "follower bound by its template",
-)
-"""Each needs another policy or webhook."""
+
+def stored(name, shows):
+    return name, lambda seen: isinstance(seen, Shown) and bool(shows(seen))
 
 
-@dataclass(frozen=True)
+def refused(name):
+    return name, lambda seen: isinstance(seen, str)
+
+
+LED = stored("leader", lambda seen: seen.spread)
+HELD = stored("follower", lambda seen: seen.gates or seen.gather)
+LABELLED = stored("not exclusive, wrong label", lambda seen: seen.priority == "0")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Mode:
-    """Objects to install and what is expected of a row while they are in force."""
+    """Objects to install, and what is expected of a row while they are in force.
+
+    `probes`: for each policy or webhook a row by name, and what is seen of it only where that one is in force.
+    """
 
     objects: list[dict[str, Any]]
+    probes: tuple[tuple[str, Callable[[Shown | str], bool]], ...]
     expected: Callable[[Row], Shown] = attrgetter("shown")
 
 
@@ -72,17 +81,33 @@ def webhooks(form):
     loop, server = ready.result(timeout=30)
     try:
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
-        yield Mode(webhook_configurations(url_base=url, ca_bundle=certificate.authorities))
+        yield Mode(
+            objects=webhook_configurations(url_base=url, ca_bundle=certificate.authorities),
+            probes=(LED, HELD, LABELLED, refused("follower bound by its template")),
+        )
     finally:
         loop.call_soon_threadsafe(server.stop)
         thread.join(30)
 
 
+@contextlib.contextmanager
+def policies(followers, **more):
+    yield Mode(objects=pod_policies(followers), probes=(LED, HELD, LABELLED, refused("no completion index")), **more)
+
+
+@contextlib.contextmanager
+def both():
+    """As it is for a moment while a cluster changes over."""
+    with webhooks(TermForm.EXPRESSIONS) as before, policies("gate") as after:
+        yield Mode(objects=[*before.objects, *after.objects], probes=(*before.probes, *after.probes))
+
+
 MODES = {
     "webhooks": lambda: webhooks(TermForm.LABEL_KEYS),
     "webhooks, terms written out": lambda: webhooks(TermForm.EXPRESSIONS),
-    "policies": lambda: contextlib.nullcontext(Mode(pod_policies())),
-    "policies without manager": lambda: contextlib.nullcontext(Mode(pod_policies("affinity"), without_manager)),
+    "policies": lambda: policies("gate"),
+    "both at once": both,
+    "policies without manager": lambda: policies("affinity", expected=without_manager),
 }
 
 
@@ -100,27 +125,24 @@ def server(tmp_path_factory, binaries):
         yield cluster
 
 
-def row_named(name):
-    (row,) = (row for row in ROWS if row.name == name)
-    return row
+BY_NAME = {row.name: row for row in ROWS}
 
 
 @pytest.fixture(scope="module", params=MODES)
 def mode(server, request):
     """One way of admission in force, for the tests of it and no longer."""
-    probes = [row_named(name) for name in PROBES]
-    untouched = [shown(server, probe) for probe in probes]
     with MODES[request.param]() as mode:
+        probes = [(BY_NAME[name], holds) for name, holds in mode.probes]
+        untouched = [shown(server, row) for row, _ in probes]
         listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": mode.objects})
         kubectl(server, "apply", "--server-side", "-f", "-", stdin=listing)
         try:
             # What is installed takes a moment to reach the admission chain. Whether it does right is for the tests.
-            pairs = list(zip(probes, untouched, strict=True))
-            wait_for(lambda: all(shown(server, probe) != was for probe, was in pairs), what=f"{request.param} in force")
+            wait_for(lambda: all(holds(shown(server, row)) for row, holds in probes), what=f"{request.param} in force")
             yield mode
         finally:
             kubectl(server, "delete", "-f", "-", stdin=listing)
-            wait_for(lambda: [shown(server, probe) for probe in probes] == untouched, what=f"{request.param} gone")
+            wait_for(lambda: [shown(server, row) for row, _ in probes] == untouched, what=f"{request.param} gone")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])

@@ -13,7 +13,7 @@ EXAMPLES = """examples:
   %(prog)s train                          in the namespace of the context
   %(prog)s train -n team-a
   %(prog)s train -o json | jq -r '.. | .wayOut? // empty'
-  watch jobset explain train              until it runs
+  watch %(prog)s train                    until it runs
 
 It says, from the JobSet down to the pod, what waits for what, since when, in whose words, and what to do about it.
 It reads the JobSet, its Jobs, its pods that are not ready, Warnings, the manager's lease, and, where a leader pod waits

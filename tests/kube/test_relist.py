@@ -282,7 +282,7 @@ class TestRelist:
             bench.informer.relist()
             await pause(60)
             assert bench.sizes() == {"a": 1, "b": 2}
-            assert rule.hits < 20, "it is not asked in a tight loop"
+            assert rule.hits < 60, "not in a tight loop: ten tries at most, of a few requests each"
             rule.times = 0
             await pause(60)
             assert bench.sizes() == {"a": 10, "b": 20}

@@ -22,7 +22,17 @@ from manifests import webhook_configurations
 from manifests.policies import pod_policies
 from tests.support.cluster import kubectl, wait_for
 from tests.support.cluster import request as send
-from tests.support.exclusive_pods import NAMESPACES, PRIORITY_CLASSES, ROWS, Row, Shown, agrees, shown, without_manager
+from tests.support.exclusive_pods import (
+    BY_NAME,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    ROWS,
+    Row,
+    Shown,
+    agrees,
+    shown,
+    without_manager,
+)
 from tests.support.tls import context_with, material
 from webhooks.pod.handlers import pod_handlers
 from webhooks.router import create_app
@@ -123,9 +133,6 @@ def server(tmp_path_factory, binaries):
             status, answer = send(cluster, "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
             assert status == 201, answer
         yield cluster
-
-
-BY_NAME = {row.name: row for row in ROWS}
 
 
 @pytest.fixture(scope="module", params=MODES)

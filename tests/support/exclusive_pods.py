@@ -268,6 +268,9 @@ ROWS = (
 )
 
 
+BY_NAME = {row.name: row for row in ROWS}
+
+
 def without_manager(row: Row) -> Shown:
     """What the variant of the policies that needs no manager makes of it: a follower follows, and is not gated."""
     shown = row.shown

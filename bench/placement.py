@@ -1,0 +1,296 @@
+"""`python -m bench.placement`: what exclusive placement costs beside plain pods, on a whole local control plane.
+
+Every variant runs in turn, and all of them again for each repetition, so that what else the machine does hits all
+alike; each with a fresh manager and a namespace of its own. Figures are medians with their range.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from api import keys
+from app import local
+from bench.placement_run import JSON, TOPOLOGY, Bench, BenchmarkError, Size, run
+from devcluster.assets import Sources, locate
+from devcluster.cluster import Cluster, running
+from devcluster.errors import DevclusterError
+from devcluster.spec import ClusterSpec, FakeNodes
+from manifests import install_objects
+from manifests.policies import pod_policies
+
+EFFECT_SECONDS = 60
+"""Until a policy that was made or deleted shows at the API server; it takes a few seconds."""
+
+CLEAR_SECONDS = 180
+"""Until a namespace and all that is in it has gone."""
+
+IDLE_SECONDS = 1.0
+"""Rest of a new manager before its memory is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A way to place the same JobSet. Without `policies` the webhooks of pods do it, where it is exclusive."""
+
+    name: str
+    exclusive: bool = True
+    policies: Literal["", "gate", "affinity"] = ""
+
+
+PLAIN = Variant("plain", exclusive=False)
+VARIANTS = {
+    v.name: v
+    for v in (PLAIN, Variant("webhook"), Variant("policies", policies="gate"), Variant("affinity", policies="affinity"))
+}
+USUAL = "plain,webhook,policies"
+
+
+def main() -> int:
+    options = _options()
+    try:
+        runs = measure(options.size, options.variants, repeat=options.repeat, wait_seconds=options.wait_seconds)
+    except (BenchmarkError, DevclusterError, local.LocalError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    results = {"machine": _machine(), "size": asdict(options.size), "runs": runs}
+    if options.output == "json":
+        print(json.dumps(results, indent=2))
+    else:
+        show(results)
+    refused = sum(phase["pod_creates_refused"] for one in runs for phase in one.values() if isinstance(phase, dict))
+    return 1 if refused else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.placement", description=__doc__)
+    usual = Size()
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    parser.add_argument("--racks", type=_positive, default=usual.racks, help="topology domains (default %(default)s)")
+    parser.add_argument("--nodes", type=_positive, default=usual.nodes, help="nodes of each rack (default %(default)s)")
+    parser.add_argument("--jobs", type=_positive, default=usual.jobs, help="Jobs of the JobSet (default %(default)s)")
+    parser.add_argument("--pods", type=_positive, default=usual.pods, help="pods of each Job (default %(default)s)")
+    parser.add_argument("--repeat", type=_positive, default=3, help="runs of each variant (default %(default)s)")
+    parser.add_argument(
+        "--variants", type=_variants, default=USUAL, help=f"some of {','.join(VARIANTS)} (default %(default)s)"
+    )
+    parser.add_argument(
+        "--wait-seconds",
+        type=float,
+        default=30.0,
+        help="with fewer racks than Jobs: how long to count the requests of waiting Jobs (default %(default)s)",
+    )
+    options = parser.parse_args()
+    options.size = Size(options.racks, options.nodes, options.jobs, options.pods)
+    if options.pods < 2:
+        parser.error("--pods: a Job of one pod has no followers, so there is nothing to measure; give 2 or more")
+    if options.pods > 2 * options.nodes:
+        parser.error(f"--pods: two pods fill a node, so {options.nodes} nodes hold no more than {2 * options.nodes}")
+    return options
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def _variants(text: str) -> list[Variant]:
+    """The variants of a comma-separated list."""
+    names = text.split(",")
+    if unknown := [name for name in names if name not in VARIANTS]:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: not among {', '.join(VARIANTS)}")
+    return [VARIANTS[name] for name in names]
+
+
+def measure(size: Size, variants: list[Variant], *, repeat: int, wait_seconds: float) -> list[JSON]:
+    """All runs, in the order in which they happened."""
+    nodes = FakeNodes(count=size.racks * size.nodes, label_every={TOPOLOGY: size.nodes})
+    spec = ClusterSpec(name="bench-placement", nodes=nodes)
+    runs = []
+    with tempfile.TemporaryDirectory(prefix="jobset-bench-") as scratch:
+        folder = Path(scratch)
+        _say(f"starting a control plane with {nodes.count} fake nodes")
+        with running(spec, sources=Sources(assets=locate(Sources())), state_root=folder / "cluster") as cluster:
+            for number in range(repeat * len(variants)):
+                variant = variants[number % len(variants)]
+                _say(f"run {number + 1} of {repeat * len(variants)}: {variant.name}")
+                with prepared(cluster, folder / f"run-{number}", variant, size) as bench:
+                    runs.append({"variant": variant.name, **run(bench, wait_seconds)})
+    return runs
+
+
+@contextlib.contextmanager
+def prepared(cluster: Cluster, folder: Path, variant: Variant, size: Size) -> Iterator[Bench]:
+    """A fresh manager, the variant installed, a namespace; the namespace is empty and gone afterwards."""
+    port = local.free_port()
+    install(cluster, variant, port)
+    namespace = folder.name
+    local.kubectl(cluster, "create", "namespace", namespace)
+    manager = local.start(cluster, folder, webhook_port=port)
+    try:
+        time.sleep(IDLE_SECONDS)
+        yield Bench(cluster, manager.process.pid, size, variant.exclusive, namespace)
+        local.kubectl(cluster, "delete", "namespace", namespace, "--wait=false")
+        _wait(lambda: not _exists(cluster, f"/api/v1/namespaces/{namespace}"), CLEAR_SECONDS, "the namespace to go")
+    finally:
+        local.stop(manager)
+
+
+def install(cluster: Cluster, variant: Variant, port: int) -> None:
+    """What the variant needs, and nothing of the one before."""
+    webhooks = [o for o in install_objects(webhook_url=f"https://127.0.0.1:{port}") if "webhooks" in o]
+    _delete(cluster, [*webhooks, *pod_policies("gate")])
+    _wait(lambda: _policies_work(cluster) is False, EFFECT_SECONDS, "the policies of the run before to go")
+    local.install(cluster, webhook_port=port)
+    if variant.policies:
+        _apply(cluster, pod_policies(variant.policies))
+        _apply(cluster, [_without_pods(o) for o in webhooks])
+        _wait(lambda: _policies_work(cluster) is True, EFFECT_SECONDS, "the policies to work")
+
+
+def _without_pods(configuration: JSON) -> JSON:
+    """The webhook configuration with those of JobSets alone."""
+    kept = [w for w in configuration["webhooks"] if all("pods" not in rule["resources"] for rule in w["rules"])]
+    return {**configuration, "webhooks": kept}
+
+
+def _apply(cluster: Cluster, objects: list[JSON]) -> None:
+    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    local.kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
+
+
+def _delete(cluster: Cluster, objects: list[JSON]) -> None:
+    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    local.kubectl(cluster, "delete", "--ignore-not-found", "-f", "-", stdin=listing)
+
+
+def _exists(cluster: Cluster, path: str) -> bool:
+    with cluster.connect() as connection:
+        return connection.request("GET", path)[0] != 404
+
+
+def _policies_work(cluster: Cluster) -> bool | None:
+    """Whether the API server changes leaders and followers by itself; None while it does so to some, or not yet."""
+    changed = []
+    for index in ("0", "1"):
+        meta = {
+            "name": "probe",
+            "labels": {keys.JOBSET_NAME: "probe", keys.JOB_KEY: "probe"},
+            "annotations": {
+                keys.JOBSET_NAME: "probe",
+                keys.EXCLUSIVE_TOPOLOGY: TOPOLOGY,
+                keys.COMPLETION_INDEX: index,
+            },
+            "ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": "probe", "uid": "probe", "controller": True}
+            ],
+        }
+        pod = {"metadata": meta, "spec": {"containers": [{"name": "main", "image": "train"}]}}
+        with cluster.connect() as connection:
+            status, answer = connection.request("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod)
+        if status != 201:
+            return None
+        changed.append("affinity" in answer["spec"] or "schedulingGates" in answer["spec"])
+    return changed[0] if len(set(changed)) == 1 else None
+
+
+def _wait(reached: Callable[[], bool], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not reached():
+        if time.monotonic() > deadline:
+            raise BenchmarkError(f"waited {seconds:g} s in vain for {what}")
+        time.sleep(0.2)
+
+
+def _say(text: str) -> None:
+    """Progress, beside the result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _machine() -> JSON:
+    return {
+        "cores": os.cpu_count(),
+        "load_average": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def show(results: JSON) -> None:
+    """One table for each phase; each figure is the median of the runs."""
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    size, machine = Size(**results["size"]), results["machine"]
+    where = f"{machine['system']}, {machine['cores']} cores, load {machine['load_average']:.2f} at the end"
+    console.print(f"Python {machine['python']} on {where}", highlight=False)
+    what = f"{size.jobs} Jobs of {size.pods} pods on {size.racks} racks of {size.nodes} nodes"
+    for phase in ("start", "restart", "waiting"):
+        rows = phase_rows(results["runs"], phase)
+        if rows:
+            table = Table(*rows[0], title=f"{phase}: {what}", title_justify="left")
+            for row in rows:
+                table.add_row(*row.values())
+            console.print(table)
+
+
+def phase_rows(runs: list[JSON], phase: str) -> list[dict[str, str]]:
+    """Column -> text for each variant that has had this phase, in the order of the first runs."""
+    of: dict[str, list[JSON]] = {}
+    for one in runs:
+        if phase in one:
+            of.setdefault(one["variant"], []).append(one)
+    plain = _median(of.get(PLAIN.name, []), phase, "seconds")
+    return [_row(name, phase, found, plain) for name, found in of.items()]
+
+
+def _row(name: str, phase: str, runs: list[JSON], plain: float | None) -> dict[str, str]:
+    """One line of a table."""
+    row = {"variant": name, "runs": str(len(runs))}
+    seconds = [one[phase]["seconds"] for one in runs if "seconds" in one[phase]]
+    if seconds:
+        row["all run (s)"] = f"{statistics.median(seconds):.1f} ({min(seconds):.1f}-{max(seconds):.1f})"
+        row["x plain"] = f"{statistics.median(seconds) / plain:.2f}" if plain else "-"
+        row["half run (s)"] = f"{_median(runs, phase, 'half_seconds'):.1f}"
+    columns = {
+        "refused": "pod_creates_refused",
+        "created": "pods_created",
+        "patched": "pods_patched_by_manager",
+        "webhook calls": "pod_webhook_calls",
+        "waited there (s)": "pod_webhook_seconds",
+        "requests": "requests",
+        "CPU (s)": "manager_cpu_seconds",
+    }
+    for column, key in columns.items():
+        row[column] = f"{_median(runs, phase, key):.{1 if key.endswith('seconds') else 0}f}"
+    row["RSS (MiB)"] = f"{_median(runs, 'idle_rss_mib'):.0f} -> {_median(runs, 'peak_rss_mib'):.0f}"
+    return row
+
+
+def _median(runs: list[JSON], *path: str) -> float | None:
+    """Median of a figure of the runs; None without runs."""
+    found = []
+    for one in runs:
+        value: Any = one
+        for key in path:
+            value = value.get(key) if value is not None else None
+        if value is not None:
+            found.append(value)
+    return statistics.median(found) if found else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""The placement benchmark: what it counts, what it calls wrong, what it prints; and one whole run, as small as can be."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import placement, placement_run
+from bench.placement_run import Size
+from devcluster.audit import Call
+from manifests import SERVICE_ACCOUNT, install_objects
+
+ROOT = Path(__file__).parents[2]
+MANAGER = f"system:serviceaccount:jobset-system:{SERVICE_ACCOUNT}"
+JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
+
+
+def call(user: str, verb: str = "create", resource: str = "pods", code: int = 201, *, dry_run: bool = False) -> Call:
+    return Call(verb, resource, "ns", "name", user, "agent", code, dry_run)
+
+
+def bench(*args: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bench.placement", *args]
+    return subprocess.run(  # noqa: S603 - a module of ours
+        command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def test_refused_creations_are_counted_apart_and_patches_are_the_managers():
+    phase = placement_run.counts(
+        iter(
+            [
+                call(JOB_CONTROLLER),
+                call(JOB_CONTROLLER, code=403),
+                call(JOB_CONTROLLER, "patch", code=200),
+                call(MANAGER, "patch", code=200),
+                call(MANAGER, "patch", "pods/status", code=200),
+            ]
+        )
+    )
+    assert (phase["pods_created"], phase["pod_creates_refused"], phase["pods_patched_by_manager"]) == (1, 1, 1)
+    assert phase["requests_by_client"] == {"job-controller": 3, "jobset-controller-manager": 2}
+    assert phase["requests"] == 5
+
+
+def test_what_the_benchmark_asks_itself_is_not_counted():
+    own = [call("kubernetes-admin", "list", code=200), call(JOB_CONTROLLER, dry_run=True)]
+    assert placement_run.counts(iter(own))["requests"] == 0
+
+
+def test_a_job_on_two_racks_and_two_jobs_on_one_are_both_told():
+    assert placement_run.misplaced([("a", "rack-0"), ("a", "rack-0"), ("b", "rack-1")]) == []
+    told = placement_run.misplaced([("a", "rack-0"), ("a", "rack-1"), ("b", "rack-1")])
+    assert told == ["Job a is on rack-0, rack-1", "rack-1 holds a, b"]
+
+
+@pytest.mark.parametrize(
+    ("size", "exclusive", "running"),
+    [(Size(60, 10, 40, 10), True, 400), (Size(30, 10, 40, 10), True, 300), (Size(30, 10, 40, 10), False, 400)],
+)
+def test_exclusive_jobs_without_a_rack_are_not_waited_for(size, exclusive, running):
+    assert size.running(exclusive=exclusive) == running
+
+
+def run(variant: str, seconds: float, **more: object) -> dict[str, object]:
+    counts = dict.fromkeys(
+        ("pods_created", "pod_creates_refused", "pods_patched_by_manager", "pod_webhook_calls", "requests"), 4
+    )
+    times = {"seconds": seconds, "half_seconds": 1.0, "manager_cpu_seconds": 0.5, "pod_webhook_seconds": 0.0}
+    return {"variant": variant, "idle_rss_mib": 130.0, "peak_rss_mib": 140.0, "start": {**counts, **times}, **more}
+
+
+def test_a_row_has_the_median_its_range_and_its_ratio_to_plain_pods():
+    runs = [run("plain", 4.0), run("webhook", 3.0), run("plain", 2.0), run("webhook", 9.0), run("webhook", 6.0)]
+    plain, webhook = placement.phase_rows(runs, "start")
+    assert (plain["variant"], plain["runs"], plain["all run (s)"], plain["x plain"]) == (
+        "plain",
+        "2",
+        "3.0 (2.0-4.0)",
+        "1.00",
+    )
+    assert (webhook["runs"], webhook["all run (s)"], webhook["x plain"]) == ("3", "6.0 (3.0-9.0)", "2.00")
+    assert placement.phase_rows(runs, "waiting") == []
+
+
+def test_without_plain_runs_there_is_no_ratio():
+    (row,) = placement.phase_rows([run("webhook", 3.0)], "start")
+    assert row["x plain"] == "-"
+
+
+def test_with_policies_only_the_webhooks_of_jobsets_stay():
+    configurations = [o for o in install_objects(webhook_url="https://127.0.0.1:1") if "webhooks" in o]
+    kept = [w["name"] for o in configurations for w in placement._without_pods(o)["webhooks"]]
+    assert sorted(kept) == ["mjobset.kb.io", "vjobset.kb.io"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--pods", "1"], "no followers"),
+        (["--pods", "21"], "no more than 20"),
+        (["--jobs", "0"], "less than 1"),
+        (["--variants", "plain,magic"], "magic: not among plain, webhook, policies, affinity"),
+    ],
+)
+def test_sizes_that_cannot_be_measured_are_refused_before_anything_starts(arguments, said):
+    done = bench(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "control plane" not in done.stderr
+
+
+def test_help_says_what_the_flags_do():
+    done = bench("--help")
+    assert done.returncode == 0
+    assert all(flag in done.stdout for flag in ("--racks", "--repeat", "--variants", "--wait-seconds", "--output"))
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_whole_run(binaries):
+    size = ["--racks", "2", "--nodes", "2", "--jobs", "3", "--pods", "3", "--wait-seconds", "1"]
+    done = bench("-o", "json", "--repeat", "1", *size, timeout=380)
+    assert done.returncode == 0, done.stderr
+    assert "run 3 of 3: policies" in done.stderr
+    results = json.loads(done.stdout)
+    assert [one["variant"] for one in results["runs"]] == ["plain", "webhook", "policies"]
+    for one in results["runs"]:
+        for phase in ("start", "restart"):
+            assert one[phase]["seconds"] >= one[phase]["half_seconds"] > 0
+            assert one[phase]["pod_creates_refused"] == 0
+    plain, webhook, policies = results["runs"]
+    assert plain["start"]["pod_webhook_calls"] == policies["start"]["pod_webhook_calls"] == 0
+    assert webhook["start"]["pod_webhook_calls"] + webhook["waiting"]["pod_webhook_calls"] == 9
+    assert policies["start"]["pods_patched_by_manager"] == 4, "the followers of the two Jobs that have a rack"
+    assert "waiting" not in plain
+    assert plain["start"]["pods_created"] == 9
+    for exclusive in (webhook, policies):
+        assert exclusive["start"]["pods_created"] + exclusive["waiting"]["pods_created"] == 9, "once each"

@@ -5,6 +5,7 @@ template that do not change are shared with the JobSet, not copied: bodies are t
 """
 
 from api import keys
+from api.exclusive import priority_label
 from api.jobset import JobSet, ReplicatedJob, VolumeClaimPolicy
 from api.meta import JSON
 from api.names import coordinator_endpoint, job_key, namespaced_job, subdomain, volume_claim_name
@@ -112,7 +113,7 @@ def with_priority(job: JSON, priorities: Priorities) -> JSON:
     meta, priority = template["metadata"], priorities.of(template["spec"])
     if priority is None or keys.NODE_SELECTOR_STRATEGY in meta["annotations"]:
         return job
-    labels = {**meta["labels"], keys.PRIORITY: str(priority)}
+    labels = {**meta["labels"], keys.PRIORITY: priority_label(priority)}
     return {**job, "spec": {**job["spec"], "template": {**template, "metadata": {**meta, "labels": labels}}}}
 
 

@@ -33,10 +33,14 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class NoDomain:
-    """Why a Job's domain is not known: a sentence without a full stop. `leader` is empty when there is none."""
+    """Why a Job's domain is not known: a sentence without a full stop.
+
+    `leader` is empty when there is none, and `node` until it is bound.
+    """
 
     why: str
     leader: str = ""
+    node: str = ""
 
 
 def topology_of(annotations: Mapping[str, str]) -> str | None:
@@ -49,6 +53,11 @@ def topology_of(annotations: Mapping[str, str]) -> str | None:
 def leads(annotations: Mapping[str, str]) -> bool:
     """Whether a pod with these annotations is its Job's leader."""
     return annotations.get(keys.COMPLETION_INDEX) == "0"
+
+
+def priority_label(priority: int) -> str:
+    """The value of the priority label: decimal; of a negative one `minus7`, since no label value begins with a dash."""
+    return str(priority) if priority >= 0 else f"minus{-priority}"
 
 
 def affinity_term(topology: str, job_key: str) -> JSON:

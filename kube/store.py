@@ -128,6 +128,37 @@ def version_of(obj: Object) -> int:
     return int(obj.metadata.resource_version or 0)
 
 
+class _Index(Generic[T]):
+    """Objects by a value. Most values have one object, which is kept without a dictionary of its own (200 bytes)."""
+
+    def __init__(self) -> None:
+        self._one: dict[str, tuple[Key, T]] = {}
+        self._many: dict[str, dict[Key, T]] = {}
+
+    def get(self, value: str) -> Objects[T]:
+        if value in self._one:
+            return [self._one[value][1]]
+        return list(self._many.get(value, {}).values())
+
+    def add(self, value: str, key: Key, obj: T) -> None:
+        many = self._many.get(value)
+        if many is not None:
+            many[key] = obj
+        elif value in self._one and self._one[value][0] != key:
+            self._many[value] = dict([self._one.pop(value), (key, obj)])
+        else:
+            self._one[value] = key, obj
+
+    def remove(self, value: str, key: Key) -> None:
+        many = self._many.get(value)
+        if many is not None:
+            many.pop(key, None)
+            if not many:
+                del self._many[value]
+        elif value in self._one and self._one[value][0] == key:
+            del self._one[value]
+
+
 class Store(Generic[T]):
     """Objects by key and by named indexes. Not safe for threads; every method is synchronous."""
 
@@ -135,7 +166,7 @@ class Store(Generic[T]):
         self, indexes: Mapping[str, IndexFunction] | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._functions = dict(indexes or {})
-        self._indexes: dict[str, dict[str, dict[Key, T]]] = {name: {} for name in self._functions}
+        self._indexes: dict[str, _Index[T]] = {name: _Index() for name in self._functions}
         self._objects: dict[Key, T] = {}
         self._pins: dict[Key, _Pin[T]] = {}
         self._due: list[tuple[int, Key]] = []
@@ -158,7 +189,7 @@ class Store(Generic[T]):
 
     def by_index(self, index: str, key: str) -> Objects[T]:
         """Objects for which the index function gave `key`, in no promised order."""
-        return list(self._indexes[index].get(key, {}).values())
+        return self._indexes[index].get(key)
 
     # What this process wrote
 
@@ -279,7 +310,7 @@ class Store(Generic[T]):
         fresh, self._next = self._next, None
         before, self._objects = self._objects, {}
         self.unreadable = fresh.unreadable
-        self._indexes = {name: {} for name in self._functions}
+        self._indexes = {name: _Index() for name in self._functions}
         pins, self._pins, self._due = self._pins, {}, []
         self.seen = version
         for key, obj in fresh.objects.items():
@@ -287,7 +318,9 @@ class Store(Generic[T]):
         for key, pin in pins.items():
             _restore(before, key, pin.watched)
             watched = fresh.objects.get(key)
-            newer = pin.version > version if pin.written is not None else _uid(watched) == pin.uid
+            # A list that does not show what we deleted may be older than its creation.
+            deleted = watched is None or watched.metadata.uid == pin.uid
+            newer = pin.version > version if pin.written is not None else deleted
             if newer and pin.expires > self._clock():
                 pin.watched = watched
                 self._pins[key] = pin
@@ -303,16 +336,10 @@ class Store(Generic[T]):
         for name, function in self._functions.items():
             index = self._indexes[name]
             for value in () if old is None else function(old):
-                bucket = index.get(value, {})
-                bucket.pop(key, None)
-                if not bucket:
-                    index.pop(value, None)
-            for value in () if obj is None else function(obj):
-                index.setdefault(value, {})[key] = obj  # type: ignore[assignment]  # obj is not None here
-
-
-def _uid(obj: Object | None) -> str | None:
-    return None if obj is None else obj.metadata.uid
+                index.remove(value, key)
+            if obj is not None:
+                for value in function(obj):
+                    index.add(value, key, obj)
 
 
 def _restore(objects: dict[Key, T], key: Key, watched: T | None) -> None:

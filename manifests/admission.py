@@ -76,11 +76,14 @@ OF_A_JOBSET = _condition("of-a-jobset", _annotated(JOBSET_NAME))
 BY_AFFINITY = _condition("not-by-node-selector", f"!({_annotated(NODE_SELECTOR_STRATEGY)})")
 EXCLUSIVE = _condition("exclusive", _annotated(EXCLUSIVE_TOPOLOGY))
 NOT_EXCLUSIVE = _condition("not-exclusive", f"!({_annotated(EXCLUSIVE_TOPOLOGY)})")
+PRIORITY_TEXT = "(object.spec.priority < 0 ? 'minus' + string(-object.spec.priority) : string(object.spec.priority))"
+"""CEL: `api.exclusive.priority_label`."""
+
 WRONG_PRIORITY = _condition(
     "priority-label-missing-or-wrong",
     "has(object.spec.priority) && !("
     f"has(object.metadata.labels) && '{PRIORITY}' in object.metadata.labels"
-    f" && object.metadata.labels['{PRIORITY}'] == string(object.spec.priority))",
+    f" && object.metadata.labels['{PRIORITY}'] == {PRIORITY_TEXT})",
 )
 FOLLOWER = _condition(
     "follower", f"!({_annotated(COMPLETION_INDEX)} && object.metadata.annotations['{COMPLETION_INDEX}'] == '0')"

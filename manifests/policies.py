@@ -22,6 +22,7 @@ from manifests.admission import (
     OF_A_JOBSET,
     POD_SELECTORS,
     PODS,
+    PRIORITY_TEXT,
     WITHOUT_DOMAIN,
     WRONG_PRIORITY,
 )
@@ -65,7 +66,7 @@ _PRIORITY: Any = _Cel("variables.priority")
 _VARIABLES = {
     "topology": f"object.metadata.annotations['{keys.EXCLUSIVE_TOPOLOGY}']",
     "jobKey": f"object.metadata.?labels['{keys.JOB_KEY}'].orValue('')",
-    "priority": "has(object.spec.priority) ? string(object.spec.priority) : ''",
+    "priority": f"has(object.spec.priority) ? {PRIORITY_TEXT} : ''",
     "gathering": f"object.spec.?affinity.?podAffinity.?{_REQUIRED}.orValue([])",
     "spreading": f"object.spec.?affinity.?podAntiAffinity.?{_REQUIRED}.orValue([])",
 }
@@ -125,7 +126,7 @@ def _appended(kind: str, term: str, *, unless: str) -> tuple[str, ...]:
 
 def _priority() -> list[Object]:
     """The label by which leaders tell whose domains are not to be shared."""
-    labels = f"{{'{keys.PRIORITY}': string(object.spec.priority)}}"
+    labels = f"{{'{keys.PRIORITY}': {PRIORITY_TEXT}}}"
     label = _applied(f"Object{{metadata: Object.metadata{{labels: {labels}}}}}")
     return _mutating("jobset-pod-priority", [WRONG_PRIORITY], label)
 

@@ -43,12 +43,12 @@ class Map:
         where = f"its leader pod {leader.name} runs on node {leader.node}"
         node = self.nodes.get("", leader.node)
         if node is None:
-            return NoDomain(f"{where}, which does not exist", leader.name)
+            return NoDomain(f"{where}, which does not exist", leader.name, leader.node)
         if self.reading_labels(leader):
-            return NoDomain(f"{where}, whose labels are being read", leader.name)
+            return NoDomain(f"{where}, whose labels are being read", leader.name, leader.node)
         value = node.label(topology)
         if value is None:
-            return NoDomain(f"{where}, which has no label {topology}", leader.name)
+            return NoDomain(f"{where}, which has no label {topology}", leader.name, leader.node)
         return Domain(value, leader.name, leader.node)
 
     def reading_labels(self, leader: Leader) -> bool:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kube.store import OVERLAY_TTL, ChangeKind, Store, Unreadable, UnreadableMeta
@@ -272,6 +272,7 @@ class World:
         assert indexed == {o.metadata.name for o in self.store.list()}
 
 
+@example([("foreign_put", 0), ("delete", 0), ("answer", 0), ("relist", 2), ("deliver", 0)])
 @settings(max_examples=500, deadline=None)
 @given(OPS)
 def test_own_writes_are_never_unseen_and_in_the_end_the_cache_is_the_server(ops: Any) -> None:

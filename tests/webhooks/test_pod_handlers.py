@@ -136,7 +136,10 @@ async def test_a_follower_of_nobody_is_refused(path: str, owners: list[JSON]):
 async def test_a_follower_with_neither_domain_nor_gate_is_refused_with_leader_reason_and_way_out():
     domains = Played(UNSCHEDULED)
     text = await refused(VALIDATE_PATH, follower(), domains)
-    assert text.startswith("follower pod node selector not set: pod train-workers-0-1-xxxxx has to wait: ")
+    assert text.startswith(
+        "leader pod not yet scheduled, not creating follower pod. this is an expected, transient error: pod "
+        "train-workers-0-1-xxxxx has to wait: "
+    )
     assert UNSCHEDULED.why in text
     assert "the Job controller tries again" in text
     assert keys.PLACEMENT_GATE in text

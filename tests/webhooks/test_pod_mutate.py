@@ -137,9 +137,9 @@ def test_a_pod_without_labels_gets_them():
     pod = with_priority(pod_of(jobset()), -5)
     for empty in ({}, None):
         pod["metadata"]["labels"] = empty
-        assert after(pod)["metadata"]["labels"] == {keys.PRIORITY: "-5"}
+        assert after(pod)["metadata"]["labels"] == {keys.PRIORITY: "minus5"}
     del pod["metadata"]["labels"]
-    assert after(pod)["metadata"]["labels"] == {keys.PRIORITY: "-5"}
+    assert after(pod)["metadata"]["labels"] == {keys.PRIORITY: "minus5"}
 
 
 def test_an_ordinary_pod_of_a_jobset_gets_the_label_alone():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from api import keys
-from api.exclusive import Domain, NoDomain, TermForm, affinity_term, anti_affinity_term
+from api.exclusive import Domain, NoDomain, TermForm, affinity_term, anti_affinity_term, priority_label
 from api.field import SPEC, Path
 from api.jsontree import dig, set_in
 from api.meta import JSON
@@ -61,7 +61,7 @@ def mutations(pod: JSON, form: TermForm, answer: Domain | NoDomain | None) -> li
         return []
     draft = _Draft(pod)
     if subject.spec.priority is not None:
-        draft.put(_LABELS.at(keys.PRIORITY), str(subject.spec.priority))
+        draft.put(_LABELS.at(keys.PRIORITY), priority_label(subject.spec.priority))
     if subject.topology is not None:
         if subject.leads:
             _lead(draft, subject, subject.topology, form)

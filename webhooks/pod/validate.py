@@ -47,7 +47,9 @@ def stranded(pod: Pod) -> bool:
 def refusal(pod: Pod, answer: Domain | NoDomain) -> str:
     """What to say of a stranded pod."""
     missing = "follower pod node selector not set"
-    if pod.spec.node_selector:
+    if isinstance(answer, NoDomain) and answer.leader and not answer.node:
+        missing = f"leader pod not yet scheduled, not creating follower pod. {_TRANSIENT}"
+    elif pod.spec.node_selector:
         missing = f"follower pod node selector for topology domain not found. missing selector: {pod.topology}"
     way_out = (
         "the Job controller tries again; should it go on, see whether another webhook takes away the node selector or"

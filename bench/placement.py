@@ -233,18 +233,21 @@ def _machine() -> JSON:
 
 def show(results: JSON) -> None:
     """One table for each phase; each figure is the median of the runs."""
-    console = Console(width=None if sys.stdout.isatty() else 150)
+    console = Console(width=None if sys.stdout.isatty() else 140)
     size, machine = Size(**results["size"]), results["machine"]
     where = f"{machine['system']}, {machine['cores']} cores, load {machine['load_average']:.2f} at the end"
     console.print(f"Python {machine['python']} on {where}", highlight=False)
     what = f"{size.jobs} Jobs of {size.pods} pods on {size.racks} racks of {size.nodes} nodes"
     for phase in ("start", "restart", "waiting"):
         rows = phase_rows(results["runs"], phase)
-        if rows:
-            table = Table(*rows[0], title=f"{phase}: {what}", title_justify="left")
-            for row in rows:
-                table.add_row(*row.values())
-            console.print(table)
+        if not rows:
+            continue
+        table = Table(title=f"{phase}: {what}", title_justify="left", box=None, pad_edge=False)
+        for column in rows[0]:
+            table.add_column(column, justify="left" if column == "variant" else "right", no_wrap=True)
+        for row in rows:
+            table.add_row(*row.values())
+        console.print("", table)
 
 
 def phase_rows(runs: list[JSON], phase: str) -> list[dict[str, str]]:
@@ -269,8 +272,8 @@ def _row(name: str, phase: str, runs: list[JSON], plain: float | None) -> dict[s
         "refused": "pod_creates_refused",
         "created": "pods_created",
         "patched": "pods_patched_by_manager",
-        "webhook calls": "pod_webhook_calls",
-        "waited there (s)": "pod_webhook_seconds",
+        "webhooks": "pod_webhook_calls",
+        "therein (s)": "pod_webhook_seconds",
         "requests": "requests",
         "CPU (s)": "manager_cpu_seconds",
     }

@@ -13,7 +13,9 @@ import pytest
 from api import keys
 from api.batch import Job
 from controllers.placement import controller as module
+from controllers.placement import telling
 from controllers.placement.controller import (
+    LAST_LOOK,
     NODE_PAUSE,
     RELABEL_PAUSE,
     JobRequest,
@@ -166,6 +168,10 @@ class Bench:
             if outcome.requeue_after is not None:
                 self.queue.add_after(request, outcome.requeue_after)
 
+    def remembered(self) -> dict[JobRequest, Any]:
+        """Jobs whose pods will be read, and when."""
+        return self.reconciler._looks
+
     def deleted(self) -> list[str]:
         return [name for verb, name, _ in self.api.writes if verb == "delete"]
 
@@ -173,20 +179,18 @@ class Bench:
         return [name.removesuffix("/status") for _, name, _ in self.api.writes if name.endswith("/status")]
 
 
-def job_of(job: str = JOB, *, active: int = 3, uid: str = "", **annotations: str) -> Job:
-    meta = {
-        "name": job,
-        "namespace": "ns",
-        "uid": uid or f"uid-{job}",
-        "annotations": annotations or {keys.JOBSET_NAME: "js", keys.EXCLUSIVE_TOPOLOGY: RACK},
-    }
-    return msgspec.convert({"metadata": meta, "status": {"active": active}}, Job)
+def job_of(job: str = JOB, *, active: int = 3, uid: str = "", suspend: bool = False, **annotations: str) -> Job:
+    meta = {"name": job, "namespace": "ns", "uid": uid or f"uid-{job}"}
+    pods = {"annotations": annotations or {keys.JOBSET_NAME: "js", keys.EXCLUSIVE_TOPOLOGY: RACK}}
+    spec = {"suspend": suspend, "template": {"metadata": pods}}
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": {"active": active}}, Job)
 
 
 @pytest.fixture
 async def bench(monkeypatch) -> Bench:
     """The clock on the wall goes with the loop's, which begins at 0 with each test."""
-    monkeypatch.setattr(module, "now", lambda: EPOCH + timedelta(seconds=asyncio.get_running_loop().time()))
+    for part in (module, telling):
+        monkeypatch.setattr(part, "now", lambda: EPOCH + timedelta(seconds=asyncio.get_running_loop().time()))
     return Bench()
 
 
@@ -293,8 +297,25 @@ class TestLifting:
     async def test_a_node_without_the_label_brings_nobody_anywhere(self, bench):
         bench.add_waiting(1)
         show(bench.watches.leaders, leader_of(node="bare"))
-        assert await bench.reconcile() == NODE_PAUSE
+        assert await bench.reconcile() == TELL_EVERY, "that will not mend itself in a moment"
         assert bench.api.writes == []
+        bench.add_job()
+        bench.feed()
+        show(bench.watches.nodes, node_of("bare", rack="r5"))
+        await asyncio.sleep(RELABEL_PAUSE + 0.1)
+        await bench.until_idle()
+        assert bench.pod(1)["spec"]["nodeSelector"][RACK] == "r5", "but somebody may mend it"
+
+    async def test_followers_that_are_made_again_go_where_a_leader_that_has_succeeded_was(self, bench):
+        """Index 0 is done, and its Job makes no other leader."""
+        bench.feed()
+        bench.add_job()
+        show(bench.watches.leaders, BOUND)
+        show(bench.watches.leaders, leader_of(node="n1", live=False, succeeded=True))
+        bench.add_waiting(1)
+        await bench.until_idle()
+        assert bench.pod(1)["spec"]["nodeSelector"][RACK] == "r1"
+        assert bench.api.lists == []
 
     async def test_changes_bring_the_job_up(self, bench):
         bench.feed()
@@ -356,7 +377,7 @@ class TestRepair:
     async def test_not_for_other_jobs(self, bench, active, annotations):
         bench.add_job(active=active, **annotations)
         bench.feed()
-        assert bench.reconciler._due == {}
+        assert bench.remembered() == {}
 
     async def test_misplaced_followers_are_marked_and_deleted(self, bench):
         bench.add_job()
@@ -418,7 +439,7 @@ class TestRepair:
         bench.transport.inject(Answer(404), verb="patch")
         await bench.until_idle()
         assert bench.deleted() == []
-        assert bench.reconciler._due == {}
+        assert bench.remembered() == {}
 
     async def test_a_refusal_brings_the_next_look(self, bench):
         bench.add_job()
@@ -480,6 +501,41 @@ class TestRepair:
         show(bench.watches.leaders, NEXT)
         await bench.until_idle()
         assert bench.api.lists == [REQUEST.uid], "once"
+        await asyncio.sleep(LAST_LOOK - 1)
+        await bench.until_idle()
+        assert bench.api.lists == [REQUEST.uid]
+        bench.add_pod(2, spec={"nodeSelector": {RACK: "r1"}})
+        await asyncio.sleep(2)
+        await bench.until_idle()
+        assert bench.api.lists == [REQUEST.uid] * 2, "and when every replica must have noticed"
+        assert bench.deleted()[1:] == [f"{JOB}-2-abcde"]
+        await asyncio.sleep(3 * LAST_LOOK)
+        await bench.until_idle()
+        assert len(bench.api.lists) == 2
+        assert bench.remembered() == {}
+
+    async def test_a_job_that_is_suspended_is_looked_at_once(self, bench):
+        """All its pods go; nobody is led before it is resumed."""
+        bench.feed()
+        bench.add_job()
+        show(bench.watches.leaders, BOUND)
+        show(bench.jobs, job_of(suspend=True))
+        hide(bench.watches.leaders, BOUND)
+        show(bench.jobs, job_of())
+        show(bench.watches.leaders, NEXT)
+        await bench.until_idle()
+        await asyncio.sleep(2 * LAST_LOOK)
+        await bench.until_idle()
+        assert bench.api.lists == [REQUEST.uid]
+
+    async def test_a_leader_that_has_succeeded_is_no_loss(self, bench):
+        bench.feed()
+        bench.add_job()
+        show(bench.watches.leaders, BOUND)
+        done = leader_of(node="n1", live=False, succeeded=True)
+        show(bench.watches.leaders, done)
+        hide(bench.watches.leaders, done)
+        assert bench.remembered() == {}
 
     async def test_a_leader_that_never_led_has_misplaced_nobody(self, bench):
         bench.feed()
@@ -505,14 +561,14 @@ class TestRepair:
             show(bench.jobs, job_of(uid="uid-another"))
         show(bench.watches.leaders, BOUND)
         hide(bench.watches.leaders, BOUND)
-        assert bench.reconciler._due == {}
+        assert bench.remembered() == {}
 
     async def test_what_is_remembered_goes_with_the_job(self, bench):
         bench.add_job()
         bench.feed()
-        assert bench.reconciler._due
+        assert bench.remembered()
         hide(bench.jobs, job_of())
-        assert bench.reconciler._due == {}
+        assert bench.remembered() == {}
 
     async def test_another_cause_during_a_look_brings_another_look(self, bench):
         bench.add_job()
@@ -550,32 +606,35 @@ class TestNodes:
         bench.add_pod(1, spec={"nodeName": "n1"})
         bench.add_pod(2, spec={"nodeName": "n3"})
         show(bench.watches.nodes, node_of(node, **labels))
+        await asyncio.sleep(RELABEL_PAUSE - 0.1)
         await bench.until_idle()
         assert bench.api.lists == [], "a whole rack is renamed node by node"
-        assert await bench.reconcile() == pytest.approx(RELABEL_PAUSE, abs=0.1)
-        await asyncio.sleep(RELABEL_PAUSE + 0.1)
-        assert await bench.reconcile() is None
+        await asyncio.sleep(0.2)
+        await bench.until_idle()
         assert bench.api.lists == [REQUEST.uid]
-        other = {"n1": f"{JOB}-2-abcde", "n3": f"{JOB}-2-abcde"}[node]
-        assert bench.deleted() == [other]
+        assert bench.deleted() == [f"{JOB}-2-abcde"]
 
-    async def test_a_rack_that_is_renamed_costs_nobody_a_pod(self, bench):
+    @pytest.mark.parametrize("pace", [0.1, 0.8])
+    async def test_a_rack_that_is_renamed_costs_nobody_a_pod(self, bench, pace):
+        """However long it takes: what counts is the time since the last node."""
         show(bench.watches.nodes, node_of("n3", rack="r1"))
         await self.ready(bench)
         bench.add_pod(1, spec={"nodeName": "n3"})
-        for node in ("n1", "n3"):
+        show(bench.watches.nodes, *(node_of(f"other-{number}", rack="r1") for number in range(4)))
+        for node in ("n1", *(f"other-{number}" for number in range(4)), "n3"):
             show(bench.watches.nodes, node_of(node, rack="new"))
-            await asyncio.sleep(RELABEL_PAUSE / 2)
+            await asyncio.sleep(RELABEL_PAUSE * pace)
             await bench.until_idle()
         await asyncio.sleep(RELABEL_PAUSE + 1)
-        await bench.reconcile()
-        assert (len(bench.api.lists), bench.deleted()) == (1, [])
+        await bench.until_idle()
+        assert bench.api.lists
+        assert bench.deleted() == []
 
     async def test_a_node_that_joins_the_domain_is_looked_at_too(self, bench):
         await self.ready(bench)
         show(bench.watches.nodes, node_of("n2", rack="r1"))
         await asyncio.sleep(RELABEL_PAUSE + 1)
-        await bench.reconcile()
+        await bench.until_idle()
         assert bench.api.lists == [REQUEST.uid]
 
     @pytest.mark.parametrize(
@@ -591,14 +650,26 @@ class TestNodes:
     async def test_what_concerns_nobody_is_left(self, bench, node):
         await self.ready(bench)
         show(bench.watches.nodes, node)
-        await bench.until_idle()
-        assert bench.reconciler._due == {}
+        await asyncio.sleep(RELABEL_PAUSE + 1)
+        assert bench.queue.depth() == {}
+        assert bench.remembered() == {}
 
     async def test_a_node_that_is_gone_is_its_pods_end_and_not_our_matter(self, bench):
         await self.ready(bench)
         hide(bench.watches.nodes, node_of("n1", rack="r1"))
+        await asyncio.sleep(RELABEL_PAUSE + 1)
+        assert bench.queue.depth() == {}
+        assert bench.remembered() == {}
+
+    async def test_many_nodes_are_one_look(self, bench):
+        await self.ready(bench)
+        many = [node_of(f"many-{number}", rack="r1") for number in range(300)]
+        show(bench.watches.nodes, *many)
+        show(bench.watches.nodes, *(node_of(node.name, rack="r9") for node in many))
+        await asyncio.sleep(RELABEL_PAUSE + 1)
         await bench.until_idle()
-        assert bench.reconciler._due == {}
+        assert bench.api.lists == [REQUEST.uid]
+        assert bench.remembered() == {}
 
     async def test_nothing_is_remembered_of_leaders_that_have_ended_or_lost_their_job(self, bench):
         bench.feed()
@@ -608,7 +679,7 @@ class TestNodes:
         await asyncio.sleep(RELABEL_PAUSE + 1)
         for request in (REQUEST, request_of_pod(leader_of("gone"))):
             await bench.reconciler.reconcile(request)
-        assert bench.reconciler._due == {}
+        assert bench.remembered() == {}
 
 
 class TestTelling:
@@ -680,6 +751,57 @@ class TestTelling:
         [(*_, note)] = bench.events
         assert "js-w-0-0-abcde runs on node bare, which has no label rack" in note
 
+    async def test_a_node_that_is_only_seen_later_is_nothing_to_tell(self, bench):
+        """An autoscaler has made it for the leader a moment ago."""
+        await asyncio.sleep(10 * PATIENCE)
+        show(bench.watches.leaders, leader_of(node="late"))
+        assert await bench.reconcile() == NODE_PAUSE
+        show(bench.watches.nodes, node_of("late", asked=("zone",), rack="r5"))
+        assert await bench.reconcile() == NODE_PAUSE
+        assert bench.events == []
+
+    @pytest.mark.parametrize(("pods", "words"), [(1, "a pod waits"), (3, "3 pods wait")])
+    async def test_followers_that_have_no_leader_are_told_of(self, bench, pods, words):
+        bench.add_waiting(*range(1, pods + 1))
+        assert await bench.reconcile() == PATIENCE
+        assert bench.events == [], "the Job controller may be making one"
+        await asyncio.sleep(PATIENCE)
+        assert await bench.reconcile() == TELL_EVERY
+        await asyncio.sleep(1)
+        assert await bench.reconcile() == TELL_EVERY - 1
+        [(regarding, kind, reason, note)] = bench.events
+        assert (regarding.name, kind, reason) == ("js", "Warning", REASON)
+        assert note.startswith(f"{words} for the leader pod of Job {JOB}, which has none")
+
+    async def test_each_lack_of_a_leader_gets_a_moment(self, bench):
+        bench.feed()
+        bench.add_waiting(1)
+        await bench.until_idle()
+        show(bench.watches.leaders, BOUND)
+        await bench.until_idle()
+        await asyncio.sleep(10 * PATIENCE)
+        hide(bench.watches.leaders, BOUND)
+        bench.add_waiting(2)
+        await bench.until_idle()
+        assert bench.events == []
+        hide(bench.watches.followers, follower_of(index=2))
+        await bench.until_idle()
+        bench.add_waiting(3)
+        await asyncio.sleep(10 * PATIENCE)
+        await bench.until_idle()
+        assert bench.events == []
+        assert list(bench.reconciler._teller._orphans) == [REQUEST.uid]
+
+    async def test_nothing_is_remembered_of_jobs_that_waited_for_a_leader(self, bench):
+        bench.feed()
+        bench.add_job()
+        bench.add_waiting(1)
+        await bench.until_idle()
+        hide(bench.watches.followers, follower_of(index=1))
+        hide(bench.jobs, job_of())
+        await bench.until_idle()
+        assert bench.reconciler._teller._orphans == {}
+
     async def test_jobsets_of_which_nothing_is_told_any_more_are_forgotten(self, bench):
         await asyncio.sleep(PATIENCE)
         for number in range(200):
@@ -688,7 +810,7 @@ class TestTelling:
             await bench.reconcile()
             await asyncio.sleep(1)
         assert len(bench.events) == 200
-        assert len(bench.reconciler._told) <= TELL_EVERY + 1
+        assert len(bench.reconciler._teller._told) <= TELL_EVERY + 1
 
 
 async def test_results_are_what_the_queue_expects(bench):

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from api import keys
-from api.exclusive import TermForm, affinity_term, anti_affinity_term, leads, topology_of, valid_leader
+from api.exclusive import (
+    TermForm,
+    affinity_term,
+    anti_affinity_term,
+    former_leader,
+    leads,
+    priority_label,
+    topology_of,
+    valid_leader,
+)
 from tests.support.placement import leader_of, moment
 
 EXCLUSIVE = {keys.JOBSET_NAME: "js", keys.EXCLUSIVE_TOPOLOGY: "rack"}
@@ -114,3 +125,23 @@ def test_the_newest_live_leader_counts_whatever_the_order(found, shuffle):
         assert chosen.created == max(pod.created for pod in alive if pod.attempt == chosen.attempt)
     shuffle.shuffle(found)
     assert valid_leader(iter(found)) == chosen, "the cache promises no order"
+
+
+@given(leaders)
+def test_a_former_leader_is_one_that_has_succeeded(found):
+    ended = [leader_of(name=pod.name, created=pod.created, succeeded=not pod.live, live=False) for pod in found]
+    chosen = former_leader(ended)
+    assert (chosen is None) == (not any(pod.succeeded for pod in ended))
+    if chosen is not None:
+        assert chosen.succeeded
+        assert chosen.created == max(pod.created for pod in ended if pod.succeeded)
+    assert valid_leader(ended) is None
+
+
+@given(st.integers(-(2**31), 2**31 - 1))
+def test_every_priority_has_a_label_of_its_own_that_the_api_takes(priority):
+    value = priority_label(priority)
+    assert re.fullmatch(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?", value)
+    assert len(value) <= 63
+    assert int(value.replace("minus", "-")) == priority
+    assert value == str(priority) or priority < 0, "as the Go JobSet writes it, wherever that can be stored"

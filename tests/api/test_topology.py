@@ -75,6 +75,7 @@ class TestLeader:
         meta = {"deletionTimestamp": moment(9)} if deleted else {}
         kept = read_leader(pod_json(meta=meta, status={"phase": phase}))
         assert kept.live is (phase not in {"Succeeded", "Failed"} and not deleted)
+        assert kept.succeeded is (phase == "Succeeded" and not deleted)
 
     def test_the_scheduler_s_words(self):
         kept = read_leader(pod_json(status={"phase": "Pending", "conditions": [UNSCHEDULED]}))

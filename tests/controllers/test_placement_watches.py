@@ -1,0 +1,190 @@
+"""Which labels of nodes are kept, and how often that lists the nodes anew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from api import keys
+from api.batch import Job
+from api.exclusive import Domain, NoDomain
+from controllers.placement.controller import JobRequest, PlacementReconciler
+from controllers.placement.domains import Map
+from controllers.placement.watches import COMMON_KEYS, MOST_KEYS, RELIST_PAUSE, PlacementWatches
+from kube.client import METADATA, Client
+from kube.informer import Informer
+from kube.resources import JOBS
+from tests.support.memory_api import MemoryApi
+from tests.support.placement import list_empty, pod_json
+from tests.support.virtual import run
+
+ENOUGH = 3 * RELIST_PAUSE
+
+
+class Cluster:
+    """An API server in memory with one node that has every label, and the watches of it."""
+
+    def __init__(self) -> None:
+        self.api = MemoryApi()
+        self.client = Client(self.api)
+        self.watches = PlacementWatches(self.client)
+        self.where = Map(self.watches.leaders.store, self.watches.nodes.store)
+        labels = {f"key-{number}": f"value-{number}" for number in range(200)} | dict.fromkeys(COMMON_KEYS, "common")
+        self.api.put("nodes", "n", "", metadata={"name": "n", "namespace": "", "labels": labels})
+
+    def lead(self, key: str, job: str, **more: Any) -> None:
+        """A leader that is placed by this key, on the node."""
+        pod = pod_json(job, spec={"nodeName": "n"}, **more)
+        pod["metadata"]["annotations"][keys.EXCLUSIVE_TOPOLOGY] = key
+        self.api.put("pods", pod["metadata"].pop("name"), **pod)
+
+    def lists(self) -> int:
+        """How often the nodes were asked for in full."""
+        asked = [request for request in self.api.requests if request.path.endswith("/nodes")]
+        return len([request for request in asked if "sendInitialEvents" in dict(request.query)])
+
+
+def play(scene: Callable[[Cluster], Awaitable[None]]) -> None:
+    async def body() -> None:
+        cluster = Cluster()
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(cluster.watches.run())
+            await cluster.watches.wait_synced(20)
+            await scene(cluster)
+            assert not task.done()
+            task.cancel()
+
+    run(body)
+
+
+def test_nodes_and_followers_are_asked_for_by_metadata_leaders_in_full():
+    async def scene(cluster: Cluster) -> None:
+        forms = {
+            (request.path.rsplit("/", 1)[1], dict(request.query).get("labelSelector", "")): request.accept
+            for request in cluster.api.requests
+        }
+        assert forms == {
+            ("nodes", ""): METADATA,
+            ("pods", f"{keys.JOBSET_NAME},{keys.AWAITS_LEADER}"): METADATA,
+            ("pods", f"{keys.JOBSET_NAME},{keys.COMPLETION_INDEX}=0"): "application/json",
+        }
+
+    play(scene)
+
+
+@pytest.mark.parametrize("key", COMMON_KEYS)
+def test_common_keys_need_no_other_list(key):
+    async def scene(cluster: Cluster) -> None:
+        assert cluster.where.label(key, "n") == "common"
+        cluster.lead(key, "j")
+        await asyncio.sleep(ENOUGH)
+        assert cluster.where.find("ns", "uid-j", key) == Domain("common", "j-0-abcde", "n")
+        assert cluster.lists() == 1
+
+    play(scene)
+
+
+def test_a_new_key_takes_one_list_however_many_leaders_have_it():
+    async def scene(cluster: Cluster) -> None:
+        assert cluster.where.label("key-7", "n") is None
+        for number in range(30):
+            cluster.lead("key-7", f"j{number}")
+        await asyncio.sleep(0.5)
+        assert cluster.where.find("ns", "uid-j0", "key-7") == Domain("value-7", "j0-0-abcde", "n")
+        for number in range(30, 60):
+            cluster.lead("key-7", f"j{number}")
+        await asyncio.sleep(ENOUGH)
+        assert cluster.lists() == 2
+
+    play(scene)
+
+
+def test_leaders_that_were_there_before_need_no_second_list():
+    async def body() -> None:
+        cluster = Cluster()
+        cluster.lead("key-7", "j")
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(cluster.watches.run())
+            await cluster.watches.wait_synced(20)
+            await asyncio.sleep(ENOUGH)
+            assert cluster.where.label("key-7", "n") == "value-7"
+            assert cluster.lists() <= 2
+            task.cancel()
+
+    run(body)
+
+
+def test_until_the_labels_are_read_the_answer_says_so():
+    async def scene(cluster: Cluster) -> None:
+        answers: list[Domain | NoDomain] = []
+        cluster.watches.leaders.on_event(lambda *_: answers.append(cluster.where.find("ns", "uid-j", "key-7")))
+        cluster.lead("key-7", "j")
+        await asyncio.sleep(1)
+        assert isinstance(answers[0], NoDomain)
+        assert answers[0].why.endswith("whose labels are being read")
+
+    play(scene)
+
+
+def test_keys_that_people_make_up_are_bounded_in_number_and_in_lists():
+    async def scene(cluster: Cluster) -> None:
+        began = asyncio.get_running_loop().time()
+        for number in range(100):
+            cluster.lead(f"key-{number}", f"j{number}")
+            await asyncio.sleep(0.3)
+        await asyncio.sleep(ENOUGH)
+        passed = asyncio.get_running_loop().time() - began
+        [node] = cluster.watches.nodes.store.list()
+        assert len(node.asked) <= len(COMMON_KEYS) + MOST_KEYS
+        assert node.label(COMMON_KEYS[0]) == "common"
+        assert cluster.lists() <= 2 + passed / RELIST_PAUSE
+        assert cluster.where.label("key-99", "n") == "value-99", "the latest is known"
+
+    play(scene)
+
+
+def test_keys_in_use_outlast_those_whose_leaders_are_gone():
+    async def scene(cluster: Cluster) -> None:
+        cluster.lead("key-0", "stays")
+        await asyncio.sleep(ENOUGH)
+        for number in range(1, 100):
+            cluster.lead(f"key-{number}", f"j{number}")
+            await asyncio.sleep(0.1)
+            cluster.api.drop("pods", f"j{number}-0-abcde")
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(ENOUGH)
+        assert cluster.where.find("ns", "uid-stays", "key-0") == Domain("value-0", "stays-0-abcde", "n")
+
+    play(scene)
+
+
+class Silent:
+    """Where events go that nobody looks at."""
+
+    def record(self, *_: object) -> None:
+        """Not looked at here."""
+
+
+def test_a_key_that_was_pushed_out_is_asked_for_again():
+    """Its leader does not change any more, and a follower is made again."""
+
+    async def scene(cluster: Cluster) -> None:
+        cluster.lead("key-0", "victim")
+        await asyncio.sleep(ENOUGH)
+        for number in range(1, 40):
+            cluster.lead(f"key-{number}", f"j{number}")
+        await asyncio.sleep(ENOUGH)
+        jobs = Informer(cluster.client, JOBS, Job)
+        list_empty(jobs)
+        reconciler = PlacementReconciler(cluster.client, cluster.watches, jobs, Silent())
+        answers = []
+        for _ in range(10):
+            await reconciler.reconcile(JobRequest("ns", "victim", "uid-victim"))
+            answers.append(cluster.where.find("ns", "uid-victim", "key-0"))
+            await asyncio.sleep(RELIST_PAUSE)
+        assert Domain("value-0", "victim-0-abcde", "n") in answers
+
+    play(scene)

@@ -17,11 +17,11 @@ from devcluster.spec import ClusterSpec, FakeNodes
 from manifests import pod_policies
 from tests.support import cluster as support
 from tests.support.cluster import drop_namespace, kubectl, new_namespace, request, wait_for
-from tests.support.exclusive_pods import BY_NAME, shown
+from tests.support.exclusive_pods import BY_NAME, Shown, shown
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.pods import exclusive
 
-RACKS, NODES_A_RACK, PODS = 4, 3, 5
+JOBS, RACKS, NODES_A_RACK, PODS = 4, 6, 3, 5
 SELECTOR = "jobset.sigs.k8s.io/jobset-name"
 
 
@@ -45,12 +45,19 @@ def install(cluster, followers):
     listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": pod_policies(followers)})
     kubectl(cluster, "apply", "--server-side", "-f", "-", stdin=listing)
     gated = followers == "gate"
-    for name, holds in (
-        ("leader", lambda pod: pod.spread),
-        ("not exclusive, wrong label", lambda pod: pod.priority == "0"),
-        ("follower", lambda pod: bool(pod.gates) == gated and bool(pod.gather) != gated),
-    ):
-        wait_for(lambda name=name, holds=holds: holds(shown(cluster, BY_NAME[name])), what=f"{followers}: {name}")
+    wait_for_row(cluster, "leader", lambda pod: pod.spread)
+    wait_for_row(cluster, "not exclusive, wrong label", lambda pod: pod.priority == "0")
+    wait_for_row(cluster, "follower", lambda pod: bool(pod.gates) == gated and bool(pod.gather) != gated)
+
+
+def wait_for_row(cluster, name, holds):
+    """Until a pod of the table is stored so; it may be refused while one policy is new and another is not yet."""
+
+    def probe():
+        seen = shown(cluster, BY_NAME[name])
+        return isinstance(seen, Shown) and holds(seen)
+
+    wait_for(probe, what=name)
 
 
 def start_jobs(cluster, namespace, js):
@@ -78,16 +85,16 @@ def racks_of_jobs(cluster, pods):
 
 def test_each_job_runs_alone_on_one_rack(cluster, namespace):
     install(cluster, "affinity")
-    workers = rjob(replicas=RACKS, parallelism=PODS, completions=PODS)
+    workers = rjob(replicas=JOBS, parallelism=PODS, completions=PODS)
     start_jobs(cluster, namespace, exclusive(workers))
 
     def running_pods():
         pods = support.pods(cluster, namespace, SELECTOR)
-        return pods if [p["status"]["phase"] for p in pods] == ["Running"] * RACKS * PODS else []
+        return pods if [p["status"]["phase"] for p in pods] == ["Running"] * JOBS * PODS else []
 
     racks = racks_of_jobs(cluster, wait_for(running_pods, what="every pod to run"))
     assert all(len(of_job) == 1 for of_job in racks.values()), racks
-    assert len(set.union(*racks.values())) == len(racks) == RACKS
+    assert len(set.union(*racks.values())) == len(racks) == JOBS
 
 
 def test_with_the_gate_leaders_start_and_followers_wait_for_a_manager(cluster, namespace):

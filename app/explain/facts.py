@@ -29,7 +29,9 @@ LOOKED_AT = 3
 """Jobs, of many that are in the same state, that are asked about one by one."""
 PAGE = 500
 MOST_PAGES = 20
-"""Pages of what belongs to others: pods of other JobSets, events of other Jobs."""
+"""Pages of what belongs to others: leaders of other JobSets, events of other Jobs."""
+FEW_PAGES = 4
+"""Pages of what is asked for on suspicion."""
 
 
 class _PartialPod(Base, frozen=True, kw_only=True):
@@ -90,8 +92,9 @@ class _Look:
         leaders = [pod for pod in pods or () if pod.topology in topologies and pod.leads]
         if any(pod.unscheduled or pod.job_uid in gated for pod in leaders):
             known["nodes"] = await self._nodes(topologies)
-        if any(pod.unscheduled for pod in leaders):
-            known["holders"] = await self._holders()
+        waiting = [pod for pod in leaders if pod.unscheduled]
+        if waiting:
+            known["holders"] = await self._holders(waiting, known["nodes"])
         return known
 
     async def _jobs(self) -> tuple[Job, ...] | None:
@@ -190,31 +193,41 @@ class _Look:
             return None
         return nodes
 
-    async def _holders(self) -> tuple[Holder, ...] | None:
-        """The Jobs of all JobSets whose pod with index 0 is on a node."""
-        holders: list[Holder] = []
-        selector = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0"
-        fields = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+    async def _holders(
+        self, waiting: list[SeenPod], nodes: Mapping[str, Mapping[str, str]] | None
+    ) -> tuple[Holder, ...] | None:
+        """The Jobs of all JobSets whose pod with index 0 is on a node.
+
+        Where that leaves domains open, also those that have another pod there, of the priority of a leader that waits:
+        pods of Jobs that are not exclusive, or have lost their leader, keep it out just the same.
+        """
+        first = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0"
         try:
-            async for pod in self._some(
-                PODS, SeenPod, "pods of other JobSets", everywhere=True, label_selector=selector, field_selector=fields
-            ):
-                owner = pod.metadata.controller()
-                holders.append(
-                    Holder(
-                        namespace=pod.metadata.namespace,
-                        job=pod.name if owner is None else owner.name,
-                        job_uid=pod.job_uid,
-                        priority=pod.spec.priority or 0,
-                        node=pod.spec.node_name,
-                        exclusive=pod.topology is not None,
-                        ending=pod.metadata.deletion_timestamp is not None,
-                    )
-                )
+            holders = [_holder(pod) async for pod in self._placed(first, MOST_PAGES)]
+            wanted = {pod.spec.priority or 0 for pod in waiting}
+            spots = {spot for node in nodes or () for spot in _spots(node, nodes, wanted)}
+            spots -= {spot for holder in holders for spot in _spots(holder.node, nodes, {holder.priority})}
+            if spots:
+                others = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}!=0{_of_priority(waiting)}"
+                async for pod in self._placed(others, FEW_PAGES):
+                    holder = _holder(pod)
+                    here = spots & _spots(holder.node, nodes, {holder.priority})
+                    holders += [holder] if here else []
+                    spots -= here
+                    if not spots:
+                        break
         except Forbidden:
             self._skip("pods of other namespaces: you may not list them, so whose Jobs are in the way is not known")
             return None
         return tuple(holders)
+
+    def _placed(self, selector: str, pages: int) -> AsyncIterator[SeenPod]:
+        """Pods on nodes, in all namespaces."""
+        fields = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+        what = "pods of other JobSets"
+        return self._some(
+            PODS, SeenPod, what, pages=pages, namespace=None, label_selector=selector, field_selector=fields
+        )
 
     async def _lease(self) -> SeenLease | None:
         try:
@@ -230,14 +243,12 @@ class _Look:
         return self._client.pages(resource, type=kind, **options)
 
     async def _some(
-        self, resource: Resource, kind: Any, what: str, *, everywhere: bool = False, **options: Any
+        self, resource: Resource, kind: Any, what: str, *, pages: int = MOST_PAGES, **options: Any
     ) -> AsyncIterator[Any]:
-        """The first `MOST_PAGES` pages of what may be any number."""
-        if everywhere:
-            options["namespace"] = None
+        """The first pages of what may be any number."""
         number = 0
         async for item in self._all(resource, kind, **options):
-            if number == PAGE * MOST_PAGES:
+            if number == PAGE * pages:
                 self._skip(f"{what} beyond the first {number}")
                 return
             number += 1
@@ -246,3 +257,27 @@ class _Look:
     def _skip(self, text: str) -> None:
         if text not in self._unseen:
             self._unseen.append(text)
+
+
+def _holder(pod: SeenPod) -> Holder:
+    owner = pod.metadata.controller()
+    return Holder(
+        namespace=pod.metadata.namespace,
+        job=pod.name if owner is None else owner.name,
+        job_uid=pod.job_uid,
+        priority=pod.spec.priority or 0,
+        node=pod.spec.node_name,
+        exclusive=pod.topology is not None,
+        ending=pod.metadata.deletion_timestamp is not None,
+    )
+
+
+def _of_priority(waiting: list[SeenPod]) -> str:
+    """The part of a selector that chooses pods of their priorities; a leader without the label keeps from all."""
+    labels = {pod.metadata.labels.priority for pod in waiting}
+    return "" if "" in labels else f",{keys.PRIORITY} in ({','.join(sorted(labels))})"
+
+
+def _spots(node: str, nodes: Mapping[str, Mapping[str, str]] | None, priorities: set[int]) -> set[tuple[str, str, int]]:
+    """The domains that a node is in, each with these priorities."""
+    return {(key, value, priority) for key, value in (nodes or {}).get(node, {}).items() for priority in priorities}

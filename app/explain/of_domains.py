@@ -152,8 +152,8 @@ def _free(found: _Class, of: str) -> Finding | None:
     return Finding(
         level=Level.WAITS,
         cause="free",
-        what=f"{len(found.domains)} {of} {_hold(found)} no leader of another Job ({listed(found.domains)}): there it is"
-        " something else, such as room, taints, cordons or pods of JobSets that are not exclusive",
+        what=f"{len(found.domains)} {of} {_hold(found)} no other Job ({listed(found.domains)}): there it is something"
+        " else, such as room, taints or cordons",
         way_out="the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE",
     )
 

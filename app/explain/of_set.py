@@ -14,7 +14,8 @@ REFUSED = "JobCreationFailed"
 
 PENDING = "ExclusivePlacementPending"
 """Reason of the Warning about a leader that waits."""
-_DECISIONS = ("FailurePolicyAction", "FailurePolicy_")
+_DECISION = "FailurePolicy"
+"""Part of the reasons of Warnings that tell of a restart."""
 _MOST_WARNINGS = 3
 FOREGROUND = "foregroundDeletion"
 
@@ -66,7 +67,7 @@ def deleted(case: Case, _left: frozenset[str]) -> list[Found]:
             Finding(
                 level=Level.WAITS,
                 cause="foreground-deletion",
-                what=f"{how_many}{names} and their pods have to go first",
+                what=f"{how_many}{names} and all pods of them have to go first",
                 way_out="wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force",
             )
         )
@@ -79,7 +80,7 @@ def deleted(case: Case, _left: frozenset[str]) -> list[Found]:
         )
         for name in others
     ]
-    what = "it is being deleted"
+    what = "it has been deleted, and stays until nothing holds it any more"
     found = Finding(
         level=Level.WAITS, cause="deleted", what=what, because=tuple(because), since=meta.deletion_timestamp
     )
@@ -195,10 +196,11 @@ def restarting(case: Case, left: frozenset[str]) -> list[Found]:
 
 def warned(case: Case, _left: frozenset[str]) -> list[Found]:
     """What the controller has warned of lately and no cause before has told from what is."""
-    elsewhere = {REFUSED} if case.facts.pods is None else {REFUSED, PENDING}
+    blind = case.of is None or (bool(case.of.unready) and case.facts.pods is None)
+    elsewhere = {REFUSED} if blind else {REFUSED, PENDING}
     told: dict[str, Finding] = {}
     for event in case.news:
-        if event.reason in elsewhere or any(mark in event.reason for mark in _DECISIONS):
+        if event.reason in elsewhere or _DECISION in event.reason:
             continue
         text = f"Warning {event.reason}, last at {event.last}: {event.note}"
         told.setdefault(event.reason, Finding(level=Level.NOTE, cause="warning", what=text))

@@ -29,7 +29,7 @@ class SeenJobSet(JobSet, frozen=True, kw_only=True):
 
 class _PodLabels(Base, frozen=True, kw_only=True):
     jobset: str = msgspec.field(name=keys.JOBSET_NAME, default="")
-    job_key: str = msgspec.field(name=keys.JOB_KEY, default="")
+    priority: str = msgspec.field(name=keys.PRIORITY, default="")
 
 
 class _PodAnnotations(Base, frozen=True, kw_only=True):
@@ -200,7 +200,7 @@ class SeenLease(Base, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A Job that is on some node with its first pod. `exclusive`: it looked for a domain of its own."""
+    """A Job that is on some node with a pod. `exclusive`: it looked for a domain of its own."""
 
     namespace: str
     job: str

@@ -74,7 +74,7 @@ def test_a_set_that_is_being_deleted_tells_what_holds_it():
     text, body = told(facts(js, [running(js, 0)], None))
     assert body["state"] == "is being deleted"
     assert causes(body) == ["deleted", "foreground-deletion", "finalizer"]
-    assert "1 Job (train-workers-0) and their pods have to go first" in text
+    assert "1 Job (train-workers-0) and all pods of them have to go first" in text
     assert "finalizer example.com/keep holds it" in text
 
 
@@ -236,11 +236,18 @@ def test_warnings_are_told_of_a_set_that_runs_and_hold_nothing_up():
     warnings = [
         event("HeadlessServiceCreationFailed", "Service train exists already"),
         event("RestartJobSetFailurePolicyAction", "decided"),
+        event("DefaultFailurePolicy", "decided"),
         event("HeadlessServiceCreationFailed", "the same before", ago=300),
     ]
     text, body = told(facts(js, [running(js, 0)], warnings=warnings))
     assert (body["state"], causes(body)) == ("runs", ["warning"])
     assert "Service train exists already" in text
+
+
+def test_a_wait_that_is_over_is_not_told():
+    js = a_set()
+    warnings = [event("ExclusivePlacementPending", "leader pod x waits")]
+    assert causes(told(facts(js, [running(js, 0)], None, warnings=warnings))[1]) == []
 
 
 def test_jobs_that_may_not_be_read():

@@ -14,7 +14,7 @@ from app.explain.seen import Facts
 from kube.client import Client
 from kube.errors import NotFound
 from kube.transport import Request, Response
-from tests.support.explained import NOW, RACK, exclusive, facts, job_of, leader_of, made, pod_of, told
+from tests.support.explained import NOW, RACK, causes, exclusive, facts, job_of, leader_of, made, pod_of, told
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -63,6 +63,9 @@ def _chosen(body: JSON, query: dict[str, str]) -> bool:
 def _matches(labels: JSON, term: str) -> bool:
     if term.startswith("!"):
         return term[1:] not in labels
+    key, among, value = term.partition(" in ")
+    if among:
+        return labels.get(key) == value.strip("()")
     key, unequal, value = term.partition("!=")
     if unequal:
         return labels.get(key) != value
@@ -124,6 +127,26 @@ async def test_what_others_have_is_read_up_to_a_limit():
     assert len(found.holders or ()) == PAGE * MOST_PAGES
     assert f"pods of other JobSets beyond the first {PAGE * MOST_PAGES}" in found.unseen
     assert len(cluster.asked) < MOST_PAGES + 15
+
+
+@pytest.mark.parametrize("label", ["", "0"])
+async def test_other_pods_are_looked_for_where_no_first_pod_is(label: str):
+    js, plain = a_set(exclusive()), made(stored(jobset(rjob(), name="plain")))
+    racks = [
+        {"kind": "Node", "metadata": {"name": f"n{number}", "labels": {RACK: f"r{number}"}}} for number in range(2)
+    ]
+    job, other = made(job_of(js, 0), active=1), made(job_of(plain, 0), active=3)
+    more = {"labels": {keys.PRIORITY: label}} if label else {}
+    leader = made(leader_of(job, unscheduled="no", **more))
+    pods = [made(pod_of(other, index, node=f"n{min(index, 1)}", **more)) for index in range(3)]
+    cluster = Cluster(js, job, leader, *racks, *pods)
+    found = await read(cluster)
+    # the fake takes no notice of fields: the leader, which is on no node, is among them
+    there = [(holder.job, holder.node) for holder in found.holders or () if holder.node]
+    assert there == [("plain-workers-0", "n0"), ("plain-workers-0", "n1")], "one for each rack"
+    _, body = told(found)
+    assert causes(body)[-1] == "equal-priority"
+    assert "2 of 2 racks hold Jobs of equal priority (0): default/plain-workers-0 (not exclusive)" in told(found)[0]
 
 
 async def test_gated_followers_are_counted_by_their_metadata():

@@ -89,7 +89,7 @@ def test_higher_lower_and_free_racks_are_told_apart():
         in text
     )
     assert "1 of 4 racks holds Jobs of lower priority (5): default/low (ending, not exclusive)" in text
-    assert "1 of 4 racks holds no leader of another Job (rack-3)" in text
+    assert "1 of 4 racks holds no other Job (rack-3)" in text
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,11 @@ import io
 import json
 from typing import Any
 
+import pytest
+
 from app.explain.run import Options, run
 from devcluster import audit
+from devcluster.cluster import Cluster
 from tests.support.cluster import kubectl, wait_for
 from tests.support.explained import RACK, causes
 from tests.support.jobs import Sets, group, manifest
@@ -15,6 +18,16 @@ from tests.support.manager import ManagerProcess
 
 JSON = dict[str, Any]
 EXCLUSIVE = {"metadata": {"annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": RACK}}}
+
+
+@pytest.fixture(autouse=True)
+def free_racks(full_cluster: Cluster) -> None:
+    """No pod of another test holds a rack any more."""
+    wait_for(
+        lambda: not kubectl(full_cluster, "get", "pods", "-A", "-o", "name", "-l", "jobset.sigs.k8s.io/job-key"),
+        timeout=60,
+        what="racks that nobody holds",
+    )
 
 
 def exclusive(replicas: int, pods_per_job: int = 3) -> JSON:
@@ -68,6 +81,15 @@ def test_who_holds_the_racks_that_a_set_waits_for(sets: Sets):
     sets.wait_ready(2)
     assert explain(sets).startswith(f"JobSet {sets.namespace}/js: runs, 2 of 2 Jobs ready or done\n")
     assert "is suspended" in explain(sets, "first").splitlines()[0]
+
+
+def test_pods_of_a_set_that_is_not_exclusive_hold_racks_too(sets: Sets):
+    sets.apply(manifest(group(pods_per_job=20), name="plain"))
+    sets.wait_ready(1, name="plain")
+    nodes = {pod["spec"]["nodeName"] for pod in sets.pods(name="plain")}
+    assert len(nodes) > 10, "on more nodes than one rack has"
+    sets.apply(manifest(exclusive(1)))
+    told(sets, f"2 of 2 racks hold Jobs of equal priority (0): {sets.namespace}/plain-workers-0 (not exclusive)\n")
 
 
 def test_more_jobs_than_racks(sets: Sets):

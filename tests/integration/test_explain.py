@@ -228,7 +228,7 @@ def test_forty_jobs_cost_a_dozen_calls(world: World, racks: list[str]):
         ("list", "jobs"): 1,
         ("list", "events"): 1,
         ("get", "leases"): 1,
-        ("list", "pods"): 4,
+        ("list", "pods"): 5,
         ("list", "nodes"): 1,
     }
 

@@ -180,6 +180,17 @@ class Room(Sets):
         for pod in self.pods(name):
             finish_pod(self.cluster, self.namespace, pod["metadata"]["name"])
 
+    def fail(self, pod: JSON) -> None:
+        finish_pod(self.cluster, self.namespace, pod["metadata"]["name"], 1)
+
+    def flavor(self, flavor: str, name: str = "js") -> None:
+        """Give the pods of a suspended JobSet to another flavor, as a queue does."""
+        js = self.get(name)
+        assert js is not None
+        for rjob in js["spec"]["replicatedJobs"]:
+            rjob["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"flavor": flavor}
+        self.patch({"replicatedJobs": js["spec"]["replicatedJobs"]}, name)
+
     def all_pods(self) -> list[JSON]:
         """Every pod that there is, ended and ending ones as well."""
         items: list[JSON] = request(self.cluster, "GET", self.url("pods"))[1]["items"]

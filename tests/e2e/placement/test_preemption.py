@@ -22,7 +22,6 @@ from tests.support.racks import (
     pending_because,
     pod_spec,
     uids,
-    worker,
 )
 
 EVERYWHERE = RACKS * PER_RACK
@@ -231,17 +230,3 @@ class TestBesideOtherPods:
         job = request(room.cluster, "GET", room.url("jobs", "js-w-0", "/apis/batch/v1"))[1]
         assert job["spec"]["template"]["metadata"]["labels"][keys.PRIORITY] == str(CLASSES["high"])
         assert [label(pod, keys.PRIORITY) for pod in room.pods()] == [str(CLASSES["high"])]
-
-
-def test_a_replicated_job_may_be_exclusive_alone(room: Room) -> None:
-    js = exclusive(topology=None, jobs=2, pods=2, cpu=LITTLE)
-    marked = worker("x", jobs=2, pods=2, cpu=LITTLE, priority="high")
-    marked["template"]["metadata"] = {"annotations": {keys.EXCLUSIVE_TOPOLOGY: "rack"}}
-    js["spec"]["replicatedJobs"].append(marked)
-    room.apply(js)
-    room.until(lambda: len([p for p in room.pods() if p["status"].get("phase") == "Running"]) == 8, "8 pods run")
-    racks = {job: {*found} for job, found in room.racks().items() if job.startswith("js-x-")}
-    assert [len(found) for found in racks.values()] == [1, 1]
-    assert len(set.union(*racks.values())) == 2
-    others = [pod for pod in room.pods() if label(pod, "job-name").startswith("js-w-")]
-    assert all("nodeSelector" not in pod["spec"] and "affinity" not in pod["spec"] for pod in others)

@@ -1,0 +1,157 @@
+"""What still starts while no manager, or none that serves webhooks, runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from api import keys
+from app import local
+from manifests import PodAdmission, pod_policies
+from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
+from tests.support.cluster import request
+from tests.support.manager import LEASE
+from tests.support.racks import (
+    LITTLE,
+    PER_RACK,
+    RACKS,
+    Room,
+    condition,
+    exclusive,
+    gates,
+    index,
+    label,
+    pod_spec,
+    uids,
+)
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+WEBHOOKS = (
+    f"mutatingwebhookconfigurations/{MUTATING_CONFIGURATION}",
+    f"validatingwebhookconfigurations/{VALIDATING_CONFIGURATION}",
+)
+POLICIES = {
+    f"{'mutating' if body['kind'].startswith('Mutating') else 'validating'}admission"
+    f"{'policybindings' if body['kind'].endswith('Binding') else 'policies'}/{body['metadata']['name']}"
+    for body in [*pod_policies("gate"), *pod_policies("affinity")]
+}
+INDEXED = {"completionMode": "Indexed", "backoffLimit": 20}
+"""Of a Job that makes lost pods anew; what a mutating webhook would have set, too."""
+
+
+def admitted(room: Room, completion_index: str) -> dict:
+    """The specification that a pod of an exclusive Job would get now; empty while it would be refused."""
+    marks = {keys.JOBSET_NAME: "probe", keys.JOB_KEY: "0" * 40}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "probe", "uid": "0", "controller": True}
+    own = {keys.EXCLUSIVE_TOPOLOGY: "rack", keys.COMPLETION_INDEX: completion_index}
+    meta = {"name": "probe", "labels": marks, "annotations": marks | own, "ownerReferences": [owner]}
+    status, answer = request(
+        room.cluster, "POST", f"{room.url('pods')}?dryRun=All", {"metadata": meta, "spec": pod_spec()}
+    )
+    return answer["spec"] if status == 201 else {}
+
+
+@pytest.fixture
+def admit(room: Room, tmp_path: Path) -> Iterator[Callable[[PodAdmission], local.Manager]]:
+    """Has pods admitted by policies and no webhooks served at all; gives the manager, which only reconciles."""
+    running: list[local.Manager] = []
+
+    def switch(pods: PodAdmission) -> local.Manager:
+        room.manager.stop()
+        for path in WEBHOOKS:
+            request(room.cluster, "DELETE", f"{ADMISSION}/{path}")
+        local.install(room.cluster, webhook_port=None, pods=pods)
+        gated = pods == "policies"
+        room.until(lambda: "affinity" in admitted(room, "0"), "the policy of leaders")
+        room.until(lambda: ("schedulingGates" if gated else "affinity") in admitted(room, "1"), "that of followers")
+        flags, sections = ("--webhooks=false",), {"leaderElection": LEASE}
+        running.append(local.start(room.cluster, tmp_path, webhook_port=1, flags=flags, sections=sections))
+        return running[-1]
+
+    yield switch
+    for manager in running:
+        local.stop(manager)
+    for path in POLICIES:
+        request(room.cluster, "DELETE", f"{ADMISSION}/{path}")
+    local.install(room.cluster, webhook_port=room.manager.port)
+    room.manager.start()
+    room.until(lambda: _terms(admitted(room, "0")) == [1, 1], "webhooks and no policies")
+
+
+def _terms(spec: dict) -> list[int]:
+    """How many terms of affinity and of anti-affinity a pod has."""
+    affinity = spec.get("affinity", {})
+    kinds = [affinity.get(kind, {}) for kind in ("podAffinity", "podAntiAffinity")]
+    return [len(kind.get("requiredDuringSchedulingIgnoredDuringExecution", [])) for kind in kinds]
+
+
+def test_pods_that_are_not_placed_exclusively_need_no_manager(room: Room) -> None:
+    room.apply(exclusive(topology=None, pods=2, cpu=LITTLE, job={"backoffLimit": 20}))
+    room.until(lambda: [pod["status"].get("phase") for pod in room.pods()] == ["Running"] * 2, "a set that runs")
+    lost = room.pods()[0]
+    room.manager.kill()
+
+    room.delete_pod(lost)
+    room.create("pods", {"metadata": {"name": "alone"}, "spec": pod_spec()})
+    job = {"metadata": {"name": "plain"}, "spec": {"template": {"spec": pod_spec()}}}
+    room.create("jobs", job, group="/apis/batch/v1")
+
+    def running() -> list[tuple[str, str]]:
+        alive = [pod for pod in room.all_pods() if pod["status"].get("phase") == "Running"]
+        return sorted((label(pod, "job-name"), index(pod)) for pod in alive if uids([pod]) != uids([lost]))
+
+    room.until(lambda: running() == [("", ""), ("js-w-0", "0"), ("js-w-0", "1"), ("plain", "")], "all to run")
+
+
+def test_an_exclusive_job_goes_on_where_it_is_as_soon_as_a_manager_is_back(room: Room) -> None:
+    room.apply(exclusive(pods=3, job={"backoffLimit": 20}))
+    (rack,) = room.runs(pods=3).values()
+    kept = room.pods()[1:]
+    leader = room.leaders()[0]
+    room.manager.kill()
+    room.delete_pod(leader)
+    refused = room.until(lambda: [e for e in events(room) if e["reason"] == "FailedCreate"], "a refusal")
+    assert "mpod.kb.io" in refused[0]["note"]
+    room.manager.start()
+    assert room.runs(pods=3) == {"js-w-0": rack}
+    assert uids(room.followers()) == uids(kept)
+
+
+def events(room: Room) -> list[dict]:
+    return request(room.cluster, "GET", room.url("events", group="/apis/events.k8s.io/v1"))[1]["items"]
+
+
+def test_policies_that_gate_need_a_manager_but_no_webhooks(
+    room: Room, admit: Callable[[PodAdmission], local.Manager]
+) -> None:
+    admit("policies")
+    room.apply(exclusive(jobs=RACKS, job=INDEXED))
+    assert len(room.runs(pods=RACKS * PER_RACK)) == RACKS
+    room.apply(exclusive("more", job=INDEXED))
+    room.waits("more")
+    followers = room.until(lambda: len(found := room.followers("more")) == PER_RACK - 1 and found, "its followers")
+    assert [gates(pod) for pod in followers] == [[keys.PLACEMENT_GATE]] * len(followers)
+    room.finish()
+    assert len(room.runs("more", pods=PER_RACK)) == 1
+    assert uids(room.followers("more")) == uids(followers)
+    assert room.refused_pods() == 0
+
+
+def test_policies_without_manager_bring_pods_back_to_their_domain_by_themselves(
+    room: Room, admit: Callable[[PodAdmission], local.Manager]
+) -> None:
+    manager = admit(get_args(PodAdmission)[-1])
+    room.apply(exclusive(jobs=RACKS, pods=3, cpu=LITTLE, job=INDEXED))
+    before = room.runs(pods=RACKS * 3)
+    lost = [pod for pod in room.pods() if label(pod, "job-name") == "js-w-0"][:2]
+    manager.kill()
+    for pod in [*lost, *(pod for pod in room.pods() if label(pod, "job-name") == "js-w-1")]:
+        room.delete_pod(pod)
+    room.until(lambda: not uids(lost) & uids(room.pods()), "the pods to go")
+    assert room.runs(pods=RACKS * 3) == before
+    assert all(not condition(pod, "DisruptionTarget") for pod in room.pods())
+    assert all(gates(pod) == [] for pod in room.pods())
+    assert room.refused_pods() == 0

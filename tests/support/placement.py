@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,8 +10,10 @@ import msgspec
 
 from api import keys
 from api.topology import Follower, Leader, LeaderPod, Node, PartialNode, PlacedPod, leader, node_keeping
+from devcluster.cluster import Cluster
 from kube.informer import Informer
 from kube.watcher import Apply, Delete, Init, InitDone
+from tests.support.cluster import eventually, request
 
 RACK = "rack"
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -126,3 +129,19 @@ def hide(informer: Informer[Any], obj: Any) -> None:
     else:
         obj = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, resource_version=version))
     informer._receive(Delete(obj))
+
+
+def allow_pods(cluster: Cluster, namespace: str) -> None:
+    """Make the service account that pods need, where no controller makes it."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    status, answer = request(cluster, "POST", path, {"metadata": {"name": "default"}})
+    assert status in {201, 409}, answer
+
+
+async def seen(probe: Callable[[], Any], what: str) -> None:
+    """Wait until a cache shows it."""
+
+    async def found() -> Any:
+        return probe()
+
+    await eventually(found, timeout=20, what=what)

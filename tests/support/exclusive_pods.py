@@ -15,7 +15,7 @@ from tests.support.cluster import request
 from tests.support.jobsets import JSON, jobset
 from tests.support.pods import exclusive, pod_of
 
-PRIORITY_CLASSES = {"urgent": 1000000000}
+PRIORITY_CLASSES = {"urgent": 1000000000, "low": -7}
 NAMESPACES = ("default", "kube-system", "jobset-system")
 
 PRIORITY = "jobset.sigs.k8s.io/priority"
@@ -60,7 +60,7 @@ SHORT = {
 """The anti-affinity in its short form, as we write it."""
 
 
-def other_jobs(priority: int = 0) -> JSON:
+def other_jobs(priority: int | str = 0) -> JSON:
     """The anti-affinity of a leader, written out, with its expressions in order."""
     return {
         "labelSelector": {
@@ -138,6 +138,11 @@ ROWS = (
         _with(_LEADER, priorityClassName="system-node-critical"),
         replace(LED, priority="2000001000", spread=(other_jobs(2000001000),)),
     ),
+    Row(
+        "leader, low",
+        _with(_LEADER, priorityClassName="low"),
+        replace(LED, priority="minus7", spread=(other_jobs("minus7"),)),
+    ),
     Row("leader, label in place", _with(_LEADER, labels={PRIORITY: "0"}), LED),
     _led_with("null affinity", None),
     _led_with("empty affinity", {}),
@@ -211,6 +216,7 @@ ROWS = (
         ),
         replace(GATED, gates=("example.com/a", "example.com/b", GATE), node_selector={"disk": "ssd"}),
     ),
+    Row("follower, low", _with(_FOLLOWER, priorityClassName="low"), replace(GATED, priority="minus7")),
     Row("follower, empty list of gates", _with(_FOLLOWER, schedulingGates=[]), GATED),
     Row("follower, gate in place", _with(_FOLLOWER, schedulingGates=[{"name": GATE}]), GATED),
     Row(
@@ -256,6 +262,12 @@ ROWS = (
     Row("not exclusive, without label", _PLAIN, Shown(priority="0")),
     Row("not exclusive, right label", _with(_PLAIN, labels={PRIORITY: "0"}), Shown(priority="0")),
     Row("not exclusive, wrong label", _with(_PLAIN, labels={PRIORITY: "12"}), Shown(priority="0")),
+    Row("not exclusive, low", _with(_PLAIN, priorityClassName="low"), Shown(priority="minus7")),
+    Row(
+        "not exclusive, label of a low class in place",
+        _with(_PLAIN, labels={PRIORITY: "minus7"}, priorityClassName="low"),
+        Shown(priority="minus7"),
+    ),
     Row("not exclusive, urgent", _with(_PLAIN, priorityClassName="urgent"), Shown(priority="1000000000")),
     Row("not exclusive, no completion index", pod_of(jobset(), None), Shown(priority="0")),
     Row("leader in kube-system", _LEADER, UNTOUCHED, "kube-system"),
@@ -274,7 +286,7 @@ BY_NAME = {row.name: row for row in ROWS}
 def without_manager(row: Row) -> Shown:
     """What the variant of the policies that needs no manager makes of it: a follower follows, and is not gated."""
     shown = row.shown
-    if row.name == "follower bound by its template":
+    if row is BY_NAME["follower bound by its template"]:
         return Shown(priority="0", gather=(OWN_LEADER,))
     if shown.awaits is None:
         return shown

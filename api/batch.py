@@ -42,11 +42,12 @@ class JobSpec(Base, frozen=True, kw_only=True):
 
 
 class JobStatus(Base, frozen=True, kw_only=True):
-    """batch/v1 JobStatus. `ready` is None until the Job controller has counted."""
+    """batch/v1 JobStatus. `ready` and `terminating` are None until the Job controller has counted."""
 
     active: int = 0
     ready: int | None = None
     succeeded: int = 0
+    terminating: int | None = None
     start_time: str | None = None
     conditions: tuple[Condition, ...] = ()
 

@@ -18,7 +18,7 @@ from api.batch import Job
 from api.exclusive import Domain, NoDomain, topology_of
 from api.topology import Follower, Leader, Node, PlacedPod
 from controllers.placement.domains import Map
-from controllers.placement.plan import Evict, Lift, evictions, lifts
+from controllers.placement.plan import NODE_PAUSE, Evict, Lift, evictions, lifts
 from controllers.placement.telling import Recorder, Teller
 from controllers.placement.watches import BY_JOB, PlacementWatches
 from kube.client import METADATA, Client, ListMeta, PatchType
@@ -35,9 +35,6 @@ log = logging.getLogger(__name__)
 
 NAME = "placement"
 """Label value of this controller in metrics."""
-
-NODE_PAUSE = 0.5
-"""Seconds until another look for the node of a leader, which is seen by another watch, or for its label."""
 
 RELABEL_PAUSE = 5.0
 """Seconds between a node's change of domain and the look for misplaced pods: a whole rack is renamed node by node."""
@@ -133,12 +130,13 @@ class PlacementReconciler:
         waiting = self._watches.followers.store.by_index(BY_JOB, request.uid)
         if leader is None and waiting:
             return Result(self._teller.leaderless(waiting))
-        self._teller.led(request.uid)
         if leader is None:
+            self._teller.led(request.uid)
             return Result()
         domain = self._map.find(request.namespace, request.uid, leader.topology)
         if isinstance(domain, NoDomain):
             return Result(self._lack(leader, domain))
+        self._teller.led(request.uid)
         failures = await each(lifts(domain, waiting), self._lift)
         again = await self._repair(request, domain, leader.topology, failures)
         if failures:
@@ -149,7 +147,7 @@ class PlacementReconciler:
         """Seconds until another look at a leader that has no domain."""
         if not leader.node:
             return self._teller.unscheduled(leader)
-        if self._map.reading_labels(leader) or self._watches.nodes.store.get("", leader.node) is None:
+        if self._map.reading_labels(leader):
             return NODE_PAUSE
         return self._teller.nowhere(leader, domain)
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from api import keys
 from api.exclusive import NoDomain
 from api.topology import Follower, Leader
-from controllers.placement.plan import PATIENCE, REASON, TELL_EVERY, pending_note
+from controllers.placement.plan import NODE_PAUSE, PATIENCE, REASON, TELL_EVERY, pending_note
 from kube.clock import now
 from kube.events import Reference
 from kube.store import Store
@@ -26,7 +26,7 @@ class Teller:
         self._leaders = leaders
         self._recorder = recorder
         self._told: dict[str, float] = {}
-        self._orphans: dict[str, float] = {}
+        self._lost: dict[str, float] = {}
 
     def unscheduled(self, leader: Leader) -> float:
         """A leader that has no node yet."""
@@ -41,22 +41,30 @@ class Teller:
         return self._tell(leader, pending_note(others))
 
     def nowhere(self, leader: Leader, lack: NoDomain) -> float:
-        """A leader whose node carries no topology label."""
-        return self._wait(leader) or self._tell(leader, f"Job {leader.job} has no domain: {lack.why}")
+        """A leader whose node carries no topology label, or is gone."""
+        if self._patience(leader.job_uid) > 0:
+            return NODE_PAUSE
+        # The node may still come, and nothing would tell.
+        wait = self._wait(leader) or self._tell(leader, f"Job {leader.job} has no domain: {lack.why}")
+        return min(PATIENCE, wait)
 
     def leaderless(self, waiting: list[Follower]) -> float:
         """Followers whose Job has no leader pod, for longer than the Job controller needs to make one."""
-        pod, clock = waiting[0], asyncio.get_running_loop().time()
-        waited = clock - self._orphans.setdefault(pod.job_uid, clock)
-        if waited < PATIENCE:
-            return PATIENCE - waited
+        pod, patience = waiting[0], self._patience(waiting[0].job_uid)
+        if patience > 0:
+            return patience
         pods = "a pod waits" if len(waiting) == 1 else f"{len(waiting)} pods wait"
         lack = f"{pods} for the leader pod of Job {pod.job}, which has none (a pod with completion index 0)"
         return self._wait(pod) or self._tell(pod, lack)
 
     def led(self, job_uid: str) -> None:
-        """A Job has a leader, or nobody waits for one."""
-        self._orphans.pop(job_uid, None)
+        """A Job has a domain, or nobody waits for one."""
+        self._lost.pop(job_uid, None)
+
+    def _patience(self, job_uid: str) -> float:
+        """Seconds that are left to a Job that is between two leaders, or whose leader's node is not known yet."""
+        clock = asyncio.get_running_loop().time()
+        return max(0.0, PATIENCE - (clock - self._lost.setdefault(job_uid, clock)))
 
     def _wait(self, pod: Leader | Follower) -> float:
         """Seconds until the JobSet of a pod may be told again."""

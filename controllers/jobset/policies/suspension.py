@@ -5,6 +5,7 @@ tolerations and gates of an earlier admission do not linger (defect 7.1 #3). Lab
 """
 
 from api import keys
+from api.exclusive import topology_of
 from api.meta import JSON
 from controllers.jobset.actions import PatchJob
 from controllers.jobset.buckets import Child, integer
@@ -23,8 +24,11 @@ def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
 
     `resources`: those of the containers are set, too (gate MutablePodResourcesForSuspendedJobSets). None: not yet. The
     API server accepts another template only after the Job's pods are gone and, if it ever started, after its
-    controller has said that it is suspended; the Job's next change brings it up again.
+    controller has said that it is suspended; the Job's next change brings it up again. A leader of exclusive placement
+    that is made while old pods still end would be held to their domain, and the scheduler would not see them go.
     """
+    if child.job.status.terminating and topology_of(child.job.spec.template.metadata.annotations) is not None:
+        return None
     template = _template_patch(child, wanted["spec"]["template"])
     if resources:
         _add_resources(template, wanted["spec"]["template"]["spec"])

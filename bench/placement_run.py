@@ -39,8 +39,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 EXIT_CODE = "kwok.jobset.dev/exit-code"
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 WEBHOOK_TIMES = "apiserver_admission_webhook_admission_duration_seconds"
-BENCHMARK = "kubernetes-admin"
-"""The user whose requests are the benchmark's own."""
+NOT_COUNTED = {"kubernetes-admin", "kwok"}
+"""Users whose requests are the benchmark's own, or play the kubelets of fake nodes."""
 
 
 class BenchmarkError(Exception):
@@ -187,12 +187,12 @@ def _counted(bench: Bench) -> Iterator[JSON]:
 
 
 def counts(calls: Iterator[audit.Call]) -> JSON:
-    """Requests by client, and those that placement is about. The benchmark's own are left out."""
+    """Requests by client, and those that placement is about; without those of `NOT_COUNTED`."""
     clients: Counter[str] = Counter()
     pods: Counter[str] = Counter()
     for call in calls:
         client = call.user.rpartition(":")[2]
-        if client == BENCHMARK or call.dry_run:
+        if client in NOT_COUNTED or call.dry_run:
             continue
         clients[client] += 1
         if call.resource == "pods" and call.verb == "create":

@@ -47,8 +47,8 @@ def test_refused_creations_are_counted_apart_and_patches_are_the_managers():
     assert phase["requests"] == 5
 
 
-def test_what_the_benchmark_asks_itself_is_not_counted():
-    own = [call("kubernetes-admin", "list", code=200), call(JOB_CONTROLLER, dry_run=True)]
+def test_what_the_benchmark_and_the_fake_nodes_ask_is_not_counted():
+    own = [call("kubernetes-admin", "list"), call("kwok", "patch", "pods/status"), call(JOB_CONTROLLER, dry_run=True)]
     assert placement_run.counts(iter(own))["requests"] == 0
 
 

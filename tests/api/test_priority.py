@@ -1,0 +1,172 @@
+"""Which priority pods will have, and the label that says so in a child Job's pod template.
+
+That the API server resolves it the same way is in tests/integration/test_priorities.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api import keys
+from api.children import build_job, with_priority
+from api.placement import placement
+from api.priority import Priorities, PriorityClass
+from controllers.jobset.actions import Observed
+from tests.support.lives import resume, suspend
+from tests.support.world import World, jobset, rjob
+
+CLASSES = {"high": 1000000, "low": 5, "negative": -1000, "system-node-critical": 2000001000}
+
+
+def priority_class(name: str, value: int, *, default: bool = False) -> PriorityClass:
+    """As the API server sends it."""
+    body = {"metadata": {"name": name, "uid": "u", "resourceVersion": "1"}, "value": value, "description": "d"}
+    return msgspec.convert(body | ({"globalDefault": True} if default else {}), PriorityClass)
+
+
+def priorities(*more: PriorityClass) -> Priorities:
+    return Priorities([*(priority_class(name, value) for name, value in CLASSES.items()), *more])
+
+
+@pytest.mark.parametrize(("name", "value"), CLASSES.items())
+def test_a_class_gives_its_value(name, value):
+    default = priority_class("default", 7, default=True)
+    assert priorities(default).of({"priorityClassName": name}) == value
+
+
+@pytest.mark.parametrize("spec", [{}, {"priorityClassName": ""}, {"priorityClassName": None}])
+def test_without_a_class_it_is_that_of_the_default_or_0(spec):
+    assert priorities().of(spec) == 0
+    assert priorities(priority_class("default", 7, default=True)).of(spec) == 7
+    assert priorities(priority_class("default", -7, default=True)).of(spec) == -7
+
+
+@given(st.lists(st.integers(-1000, 1000), min_size=1, max_size=5))
+def test_of_several_defaults_the_lowest_counts(values):
+    defaults = [priority_class(f"d{number}", value, default=True) for number, value in enumerate(values)]
+    assert priorities(*defaults).of({}) == min(values)
+
+
+def test_a_class_that_does_not_exist_gives_none():
+    assert priorities().of({"priorityClassName": "unknown"}) is None
+
+
+def test_a_value_of_0_is_not_sent_and_is_0():
+    zero = msgspec.convert({"metadata": {"name": "zero"}}, PriorityClass)
+    assert Priorities([zero]).of({"priorityClassName": "zero"}) == 0
+
+
+def job(annotations: dict[str, str] | None = None, **template: Any) -> dict[str, Any]:
+    js = jobset(rjob(pod=template), annotations=annotations)
+    placed = placement(js)
+    group = placed.groups[0]
+    return build_job(js, group, group.slot("js", 0), global_replicas=placed.global_replicas)
+
+
+def label_of(body: dict[str, Any]) -> str | None:
+    return body["spec"]["template"]["metadata"]["labels"].get(keys.PRIORITY)
+
+
+class TestLabel:
+    @pytest.mark.parametrize("annotations", [None, {keys.EXCLUSIVE_TOPOLOGY: "rack"}])
+    @pytest.mark.parametrize(
+        ("pod", "label"),
+        [
+            ({}, "0"),
+            ({"priorityClassName": "high"}, "1000000"),
+            ({"priorityClassName": "negative"}, "minus1000"),
+        ],
+    )
+    def test_it_is_in_the_pod_template_of_every_job(self, annotations, pod, label):
+        template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "m"}], **pod}}
+        assert label_of(with_priority(job(annotations, **template), priorities())) == label
+
+    def test_nothing_else_changes_and_the_job_itself_has_no_such_label(self):
+        before = job()
+        untouched = msgspec.json.encode(before)
+        after = with_priority(before, priorities())
+        assert msgspec.json.encode(before) == untouched
+        assert keys.PRIORITY not in after["metadata"]["labels"]
+        del after["spec"]["template"]["metadata"]["labels"][keys.PRIORITY]
+        assert after == before
+
+    def test_not_for_the_node_selector_strategy(self):
+        by_nodes = {keys.EXCLUSIVE_TOPOLOGY: "rack", keys.NODE_SELECTOR_STRATEGY: "true"}
+        before = job(by_nodes)
+        assert with_priority(before, priorities()) == before
+
+    def test_not_where_the_class_does_not_exist(self):
+        """The API server refuses such pods, so there is nothing to say of them."""
+        template = {"spec": {"priorityClassName": "unknown", "containers": [{"name": "m"}]}}
+        before = job(**template)
+        assert with_priority(before, priorities()) == before
+
+    def test_ours_wins_over_one_that_a_user_has_made_up(self):
+        template = {"metadata": {"labels": {keys.PRIORITY: "7"}}, "spec": {"containers": [{"name": "m"}]}}
+        assert label_of(with_priority(job(**template), priorities())) == "0"
+
+
+class Cluster(World):
+    """A cluster with priority classes, or one (None) of which they are not known."""
+
+    classes: Priorities | None = None
+
+    def observe(self) -> Observed:
+        return dataclasses.replace(super().observe(), priorities=self.classes)
+
+    def labels(self) -> set[str | None]:
+        return {label_of(body) for body in self.jobs.values()}
+
+
+class TestLife:
+    def cluster(self, **spec: Any) -> Cluster:
+        cluster = Cluster(jobset(rjob(replicas=2), **spec))
+        cluster.classes = priorities()
+        return cluster
+
+    def test_jobs_are_made_with_it(self):
+        cluster = self.cluster()
+        cluster.settle()
+        assert cluster.labels() == {"0"}
+
+    def test_not_where_classes_are_not_known(self):
+        cluster = self.cluster()
+        cluster.classes = None
+        cluster.settle()
+        assert cluster.labels() == {None}
+
+    def test_a_resume_brings_it_up_to_date(self):
+        cluster = self.cluster()
+        cluster.settle()
+        cluster.run()
+        suspend(cluster)
+        cluster.classes = priorities(priority_class("default", 7, default=True))
+        resume(cluster)
+        assert cluster.labels() == {"7"}
+        assert not any(body["spec"]["suspend"] for body in cluster.jobs.values())
+
+    def test_a_resume_brings_it_to_jobs_that_had_none(self):
+        """They were made by the Go JobSet, or before there were labels in templates."""
+        cluster = self.cluster(suspend=True)
+        cluster.classes = None
+        cluster.settle()
+        assert cluster.labels() == {None}
+        cluster.classes = priorities()
+        resume(cluster)
+        assert cluster.labels() == {"0"}
+
+    def test_a_running_job_is_left_alone(self):
+        """Its pods have the priority that they were made with, and a template does not change."""
+        cluster = self.cluster()
+        cluster.settle()
+        cluster.run()
+        cluster.classes = priorities(priority_class("default", 7, default=True))
+        plan = cluster.step()
+        assert plan.actions == ()
+        assert cluster.labels() == {"0"}

@@ -62,8 +62,13 @@ def test_a_value_of_0_is_not_sent_and_is_0():
     assert Priorities([zero]).of({"priorityClassName": "zero"}) == 0
 
 
-def job(annotations: dict[str, str] | None = None, **template: Any) -> dict[str, Any]:
-    js = jobset(rjob(pod=template), annotations=annotations)
+def job(
+    annotations: dict[str, str] | None = None, *, labels: dict[str, str] | None = None, **pod: Any
+) -> dict[str, Any]:
+    """A child Job; `pod` is laid over the spec of its pods."""
+    wanted = rjob(pod=pod)
+    wanted["template"]["spec"]["template"]["metadata"] = {"labels": labels or {}}
+    js = jobset(wanted, annotations=annotations)
     placed = placement(js)
     group = placed.groups[0]
     return build_job(js, group, group.slot("js", 0), global_replicas=placed.global_replicas)
@@ -84,8 +89,7 @@ class TestLabel:
         ],
     )
     def test_it_is_in_the_pod_template_of_every_job(self, annotations, pod, label):
-        template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "m"}], **pod}}
-        assert label_of(with_priority(job(annotations, **template), priorities())) == label
+        assert label_of(with_priority(job(annotations, **pod), priorities())) == label
 
     def test_nothing_else_changes_and_the_job_itself_has_no_such_label(self):
         before = job()
@@ -103,13 +107,15 @@ class TestLabel:
 
     def test_not_where_the_class_does_not_exist(self):
         """The API server refuses such pods, so there is nothing to say of them."""
-        template = {"spec": {"priorityClassName": "unknown", "containers": [{"name": "m"}]}}
-        before = job(**template)
+        before = job(priorityClassName="unknown")
         assert with_priority(before, priorities()) == before
 
     def test_ours_wins_over_one_that_a_user_has_made_up(self):
-        template = {"metadata": {"labels": {keys.PRIORITY: "7"}}, "spec": {"containers": [{"name": "m"}]}}
-        assert label_of(with_priority(job(**template), priorities())) == "0"
+        made_up = job(labels={keys.PRIORITY: "7", "team": "x"})
+        assert label_of(made_up) == "7"
+        labelled = with_priority(made_up, priorities())
+        assert label_of(labelled) == "0"
+        assert labelled["spec"]["template"]["metadata"]["labels"]["team"] == "x"
 
 
 class Cluster(World):

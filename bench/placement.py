@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 from rich.console import Console
 from rich.table import Table
@@ -30,8 +30,7 @@ from devcluster.assets import Sources, locate
 from devcluster.cluster import Cluster, running
 from devcluster.errors import DevclusterError
 from devcluster.spec import ClusterSpec, FakeNodes
-from manifests import install_objects
-from manifests.policies import pod_policies
+from manifests.workload import PodAdmission, pod_admission
 
 EFFECT_SECONDS = 60
 """Until a policy that was made or deleted shows at the API server; it takes a few seconds."""
@@ -45,19 +44,16 @@ IDLE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A way to place the same JobSet. Without `policies` the webhooks of pods do it, where it is exclusive."""
+    """The JobSet, exclusive or not, with pods admitted in one of the ways of `manifests`."""
 
     name: str
     exclusive: bool = True
-    policies: Literal["", "gate", "affinity"] = ""
+    pods: PodAdmission = "webhooks"
 
 
 PLAIN = Variant("plain", exclusive=False)
-VARIANTS = {
-    v.name: v
-    for v in (PLAIN, Variant("webhook"), Variant("policies", policies="gate"), Variant("affinity", policies="affinity"))
-}
-USUAL = "plain,webhook,policies"
+VARIANTS = {PLAIN.name: PLAIN, **{pods: Variant(pods, pods=pods) for pods in get_args(PodAdmission)}}
+USUAL = "plain,webhooks,policies"
 
 
 def main() -> int:
@@ -153,30 +149,12 @@ def prepared(cluster: Cluster, folder: Path, variant: Variant, size: Size) -> It
 
 def install(cluster: Cluster, variant: Variant, port: int) -> None:
     """What the variant needs, and nothing of the one before."""
-    webhooks = [o for o in install_objects(webhook_url=f"https://127.0.0.1:{port}") if "webhooks" in o]
-    _delete(cluster, [*webhooks, *pod_policies("gate")])
+    admission = json.dumps({"apiVersion": "v1", "kind": "List", "items": pod_admission("policies")})
+    local.kubectl(cluster, "delete", "--ignore-not-found", "-f", "-", stdin=admission)
     _wait(lambda: _policies_work(cluster) is False, EFFECT_SECONDS, "the policies of the run before to go")
-    local.install(cluster, webhook_port=port)
-    if variant.policies:
-        _apply(cluster, pod_policies(variant.policies))
-        _apply(cluster, [_without_pods(o) for o in webhooks])
+    local.install(cluster, webhook_port=port, pods=variant.pods)
+    if variant.pods != "webhooks":
         _wait(lambda: _policies_work(cluster) is True, EFFECT_SECONDS, "the policies to work")
-
-
-def _without_pods(configuration: JSON) -> JSON:
-    """The webhook configuration with those of JobSets alone."""
-    kept = [w for w in configuration["webhooks"] if all("pods" not in rule["resources"] for rule in w["rules"])]
-    return {**configuration, "webhooks": kept}
-
-
-def _apply(cluster: Cluster, objects: list[JSON]) -> None:
-    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-    local.kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
-
-
-def _delete(cluster: Cluster, objects: list[JSON]) -> None:
-    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-    local.kubectl(cluster, "delete", "--ignore-not-found", "-f", "-", stdin=listing)
 
 
 def _exists(cluster: Cluster, path: str) -> bool:

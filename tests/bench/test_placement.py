@@ -12,7 +12,7 @@ import pytest
 from bench import placement, placement_run
 from bench.placement_run import Size
 from devcluster.audit import Call
-from manifests import SERVICE_ACCOUNT, install_objects
+from manifests import SERVICE_ACCOUNT
 
 ROOT = Path(__file__).parents[2]
 MANAGER = f"system:serviceaccount:jobset-system:{SERVICE_ACCOUNT}"
@@ -92,19 +92,13 @@ def test_without_plain_runs_there_is_no_ratio():
     assert row["x plain"] == "-"
 
 
-def test_with_policies_only_the_webhooks_of_jobsets_stay():
-    configurations = [o for o in install_objects(webhook_url="https://127.0.0.1:1") if "webhooks" in o]
-    kept = [w["name"] for o in configurations for w in placement._without_pods(o)["webhooks"]]
-    assert sorted(kept) == ["mjobset.kb.io", "vjobset.kb.io"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--pods", "1"], "no followers"),
         (["--pods", "21"], "no more than 20"),
         (["--jobs", "0"], "less than 1"),
-        (["--variants", "plain,magic"], "magic: not among plain, webhook, policies, affinity"),
+        (["--variants", "plain,magic"], "magic: not among plain, webhooks, policies, policies-without-manager"),
     ],
 )
 def test_sizes_that_cannot_be_measured_are_refused_before_anything_starts(arguments, said):
@@ -129,7 +123,7 @@ def test_a_whole_run(binaries):
     assert done.returncode == 0, done.stderr
     assert "run 3 of 3: policies" in done.stderr
     results = json.loads(done.stdout)
-    assert [one["variant"] for one in results["runs"]] == ["plain", "webhook", "policies"]
+    assert [one["variant"] for one in results["runs"]] == ["plain", "webhooks", "policies"]
     for one in results["runs"]:
         for phase in ("start", "restart"):
             assert one[phase]["seconds"] >= one[phase]["half_seconds"] > 0

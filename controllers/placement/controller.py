@@ -8,6 +8,7 @@ and when nodes change their domain.
 import asyncio
 import contextlib
 import logging
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -39,6 +40,9 @@ NAME = "placement"
 RELABEL_PAUSE = 5.0
 """Seconds between a node's change of domain and the look for misplaced pods: a whole rack is renamed node by node."""
 
+LONGEST_RELABEL = 30.0
+"""Seconds after which that look is due even if nodes go on changing their domains."""
+
 
 LAST_LOOK = 150.0
 """Seconds after which a Job that has lost its leader is looked at once more: a replica whose watch is dead notices it
@@ -56,6 +60,15 @@ class JobRequest(NamedTuple):
         return f"{self.namespace}/{self.job}"
 
 
+@dataclass(slots=True)
+class _Relabelled:
+    """Domains, as (key, value), that nodes have left or joined since `first` (loop seconds)."""
+
+    domains: set[tuple[str, str | None]] = field(default_factory=set)
+    first: float = 0.0
+    timer: asyncio.TimerHandle | None = None
+
+
 class _Page(msgspec.Struct, frozen=True):
     metadata: ListMeta
     items: tuple[PlacedPod, ...] = ()
@@ -71,7 +84,7 @@ class PlacementReconciler:
         self._teller = Teller(watches.leaders.store, recorder)
         self._map = Map(watches.leaders.store, watches.nodes.store)
         self._looks: dict[JobRequest, tuple[float, ...]] = {}
-        self._relabelled: set[tuple[str, str | None]] = set()
+        self._relabelled = _Relabelled()
 
     def feed(self, queue: WorkQueue[JobRequest]) -> None:
         """From now on, put the Job of every change into the queue; Jobs that run already may have misplaced pods."""
@@ -111,19 +124,26 @@ class PlacementReconciler:
         if old is None or new is None:
             return
         changed = {key for key in {*old.asked} & {*new.asked} if old.label(key) != new.label(key)}
-        if changed and not self._relabelled:
-            asyncio.get_running_loop().call_later(RELABEL_PAUSE, self._look_where_relabelled, queue)
-        self._relabelled |= {(key, node.label(key)) for key in changed for node in (old, new)}
+        if not changed:
+            return
+        loop = asyncio.get_running_loop()
+        if self._relabelled.timer is not None:
+            self._relabelled.timer.cancel()
+        else:
+            self._relabelled.first = loop.time()
+        when = min(loop.time() + RELABEL_PAUSE, self._relabelled.first + LONGEST_RELABEL)
+        self._relabelled.timer = loop.call_at(when, self._look_where_relabelled, queue)
+        self._relabelled.domains |= {(key, node.label(key)) for key in changed for node in (old, new)}
 
     def _look_where_relabelled(self, queue: WorkQueue[JobRequest]) -> None:
         clock = asyncio.get_running_loop().time()
+        domains, self._relabelled = self._relabelled.domains, _Relabelled()
         for leader in self._watches.leaders.store.list():
             here = leader.topology, self._map.label(leader.topology, leader.node)
             request = request_of_pod(leader)
-            if leader.node and here in self._relabelled and self._job(request) is not None:
+            if leader.node and here in domains and self._job(request) is not None:
                 self._looks[request] = (clock,)
                 queue.add(request)
-        self._relabelled = set()
 
     async def reconcile(self, request: JobRequest) -> Result:
         leader = self._map.leader(request.namespace, request.uid)
@@ -148,6 +168,7 @@ class PlacementReconciler:
         if not leader.node:
             return self._teller.unscheduled(leader)
         if self._map.reading_labels(leader):
+            self._watches.ask(leader.topology)
             return NODE_PAUSE
         return self._teller.nowhere(leader, domain)
 

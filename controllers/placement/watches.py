@@ -61,7 +61,7 @@ class PlacementWatches:
             transform=node_keeping(lambda: self._asked),
             metadata_only=True,
         )
-        self.leaders.on_event(self._ask)
+        self.leaders.on_event(self._leader_changed)
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -83,13 +83,20 @@ class PlacementWatches:
         for informer in (self.leaders, self.followers, self.nodes):
             await informer.wait_synced(timeout)
 
-    def _ask(self, _kind: ChangeKind, _old: Leader | None, new: Leader | None) -> None:
-        """Keep the node label that a leader is placed by, and forget one that has been asked for long ago."""
-        if new is None or new.topology in self._asked:
+    def ask(self, topology: str) -> None:
+        """Keep the node label of this key; of too many, one by which nobody is placed is forgotten, or the oldest."""
+        if topology in self._asked:
             return
-        others = self._asked[len(COMMON_KEYS) :]
-        self._asked = (*COMMON_KEYS, *others[-(MOST_KEYS - 1) :], new.topology)
+        others = [*self._asked[len(COMMON_KEYS) :]]
+        if len(others) >= MOST_KEYS:
+            used = {leader.topology for leader in self.leaders.store.list()}
+            others.remove(next((key for key in others if key not in used), others[0]))
+        self._asked = (*COMMON_KEYS, *others, topology)
         self._news.set()
+
+    def _leader_changed(self, _kind: ChangeKind, _old: Leader | None, new: Leader | None) -> None:
+        if new is not None:
+            self.ask(new.topology)
 
 
 def _job(pod: Leader | Follower) -> list[str]:

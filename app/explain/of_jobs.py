@@ -1,5 +1,6 @@
 """Causes that are about Jobs: those that are not there, may not start yet, or have no pods. Pure."""
 
+from api.keys import KIND
 from app.explain.case import Case
 from app.explain.finding import Finding, Found, Level, Story, counted, grouped, listed
 from app.explain.of_set import REFUSED
@@ -46,19 +47,25 @@ def missing(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that do not exist: their name is taken, they were refused, or they are about to be created."""
     names = [slot.name for slot in case.of.missing if slot.name in left] if case.of else []
     taken = [name for name in names if name in case.facts.foreign]
-    found = [
-        Found(
-            Finding(
-                level=Level.FAULT,
-                cause="name-taken",
-                what=f"Job {name}: cannot be created, a Job of that name belongs to {case.facts.foreign[name]}",
-                way_out="delete or rename that one, or rename the JobSet",
-            ),
-            frozenset({name}),
-        )
-        for name in taken
-    ]
+    found = [Found(_taken(case, name), frozenset({name})) for name in taken]
     return found + _absent(case, [name for name in names if name not in case.facts.foreign])
+
+
+def _taken(case: Case, name: str) -> Finding:
+    whose = case.facts.foreign[name]
+    if whose == f"{KIND} {case.facts.jobset.metadata.name}":
+        return Finding(
+            level=Level.WAITS,
+            cause="name-taken",
+            what=f"Job {name}: cannot be created yet, the Job of an earlier JobSet of this name is still there",
+            way_out="wait: it goes with the JobSet that it belongs to",
+        )
+    return Finding(
+        level=Level.FAULT,
+        cause="name-taken",
+        what=f"Job {name}: cannot be created, a Job of that name belongs to {whose}",
+        way_out="delete or rename that one, or rename the JobSet",
+    )
 
 
 def _absent(case: Case, names: list[str]) -> list[Found]:

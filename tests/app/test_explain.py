@@ -145,6 +145,13 @@ def test_a_name_that_is_taken():
     assert "Job train-workers-1: cannot be created, a Job of that name belongs to CronJob nightly" in text
 
 
+def test_a_name_that_an_earlier_jobset_of_the_same_name_still_has():
+    js = a_set()
+    text, body = told(facts(js, [], foreign={"train-workers-0": "JobSet train"}, lease=lease()))
+    assert (body["level"], causes(body)) == ("waits", ["name-taken"])
+    assert "the Job of an earlier JobSet of this name is still there" in text
+
+
 def test_jobs_that_are_refused():
     note = 'job "train-workers-1" creation failed with error: exceeded quota'
     js = a_set(rjob(replicas=9))

@@ -297,7 +297,9 @@ class TestLifting:
     async def test_a_node_without_the_label_brings_nobody_anywhere(self, bench):
         bench.add_waiting(1)
         show(bench.watches.leaders, leader_of(node="bare"))
-        assert await bench.reconcile() == TELL_EVERY, "that will not mend itself in a moment"
+        assert await bench.reconcile() == NODE_PAUSE
+        await asyncio.sleep(PATIENCE)
+        assert await bench.reconcile() == PATIENCE, "it does not mend itself in a moment"
         assert bench.api.writes == []
         bench.add_job()
         bench.feed()
@@ -760,6 +762,17 @@ class TestTelling:
         assert await bench.reconcile() == NODE_PAUSE
         assert bench.events == []
 
+    async def test_a_node_that_does_not_come_is_told_of(self, bench):
+        show(bench.watches.leaders, leader_of(node="gone"))
+        bench.feed()
+        controller = Controller("placement", bench.queue, bench.reconciler.reconcile, workers=1)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(controller.run())
+            await asyncio.sleep(PATIENCE + 2.5 * TELL_EVERY)
+            bench.queue.shutdown()
+        assert len(bench.events) == 3
+        assert "js-w-0-0-abcde runs on node gone, which does not exist" in bench.events[0][-1]
+
     @pytest.mark.parametrize(("pods", "words"), [(1, "a pod waits"), (3, "3 pods wait")])
     async def test_followers_that_have_no_leader_are_told_of(self, bench, pods, words):
         bench.add_waiting(*range(1, pods + 1))
@@ -790,7 +803,7 @@ class TestTelling:
         await asyncio.sleep(10 * PATIENCE)
         await bench.until_idle()
         assert bench.events == []
-        assert list(bench.reconciler._teller._orphans) == [REQUEST.uid]
+        assert list(bench.reconciler._teller._lost) == [REQUEST.uid]
 
     async def test_nothing_is_remembered_of_jobs_that_waited_for_a_leader(self, bench):
         bench.feed()
@@ -800,7 +813,7 @@ class TestTelling:
         hide(bench.watches.followers, follower_of(index=1))
         hide(bench.jobs, job_of())
         await bench.until_idle()
-        assert bench.reconciler._teller._orphans == {}
+        assert bench.reconciler._teller._lost == {}
 
     async def test_jobsets_of_which_nothing_is_told_any_more_are_forgotten(self, bench):
         await asyncio.sleep(PATIENCE)

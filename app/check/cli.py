@@ -50,14 +50,14 @@ def add_validate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add("--server", action="store_true", help="ask the cluster too, as yourself; nothing is changed there")
     add("--kubeconfig", default="", metavar="FILE", help="for --server; default: $KUBECONFIG, ~/.kube/config")
     add("--context", default="", metavar="NAME", help="for --server; default: the current one")
-    parser.set_defaults(handler=_as_command(_validate))
+    parser.set_defaults(handler=as_command(_validate))
 
 
 def add_render(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Register `render`."""
     parser = _command(commands, "render", "print the objects that a JobSet manifest leads to", RENDER_EXAMPLES)
     parser.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml", help="default: yaml")
-    parser.set_defaults(handler=_as_command(_render))
+    parser.set_defaults(handler=as_command(_render))
 
 
 def _command(
@@ -124,7 +124,7 @@ def _render(parsed: argparse.Namespace) -> int:
     return render.run(options, sys.stdout, sys.stderr, color=_colorful(sys.stderr))
 
 
-def _as_command(handler: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+def as_command(handler: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
     """The handler, writing UTF-8 wherever it runs.
 
     A reader that stops reading, such as `head`, ends it without a word; a wrong feature gate with one.

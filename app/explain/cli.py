@@ -7,7 +7,7 @@ read.
 import argparse
 import sys
 
-from app.check.cli import _as_command as as_command
+from app.check.cli import as_command
 
 EXAMPLES = """examples:
   %(prog)s train                          in the namespace of the context

@@ -16,6 +16,7 @@ from controllers.placement import controller as module
 from controllers.placement import telling
 from controllers.placement.controller import (
     LAST_LOOK,
+    LONGEST_RELABEL,
     NODE_PAUSE,
     RELABEL_PAUSE,
     JobRequest,
@@ -662,6 +663,17 @@ class TestNodes:
         await asyncio.sleep(RELABEL_PAUSE + 1)
         assert bench.queue.depth() == {}
         assert bench.remembered() == {}
+
+    async def test_relabelling_without_end_does_not_put_the_look_off_for_ever(self, bench):
+        await self.ready(bench)
+        bench.add_pod(1, spec={"nodeName": "n2"})
+        show(bench.watches.nodes, node_of("n2", rack="r1"))
+        show(bench.watches.nodes, node_of("n2", rack="r2"))
+        for number in range(int(LONGEST_RELABEL)):
+            show(bench.watches.nodes, node_of("busy", rack=f"x{number}"))
+            await asyncio.sleep(1.1)
+            await bench.until_idle()
+        assert bench.deleted() == [f"{JOB}-1-abcde"]
 
     async def test_many_nodes_are_one_look(self, bench):
         await self.ready(bench)

@@ -1,0 +1,67 @@
+"""An index agrees with a scan of the store, whatever happened to the objects."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube.store import Dropped, Store
+from tests.support.kube_objects import Thing, thing
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["apply", "drop", "remove", "overlay", "overlay_deleted", "begin", "commit"]),
+        st.sampled_from("abcd"),
+        st.integers(0, 3),
+    ),
+    max_size=40,
+)
+
+
+def values(obj: Thing) -> list[str]:
+    """Several values for one object: its size, and all below."""
+    return [str(value) for value in range(obj.size + 1)] if obj.size else []
+
+
+def agrees(store: Store[Thing]) -> None:
+    for value in "01234":
+        found = sorted(store.by_index("size", value), key=lambda obj: obj.metadata.name)
+        scanned = sorted((o for o in store.list() if value in values(o)), key=lambda obj: obj.metadata.name)
+        assert found == scanned
+
+
+@given(steps)
+def test_an_index_shows_what_a_scan_shows(script):
+    store: Store[Thing] = Store({"size": values})
+    store.begin()
+    store.commit(1)
+    listing = False
+    for version, (what, name, size) in enumerate(script, start=2):
+        obj = thing(name, version, size=size)
+        if what == "apply":
+            store.apply(obj)
+        elif what == "drop":
+            store.apply(Dropped(obj.metadata))
+        elif what == "remove":
+            store.remove(obj)
+        elif what == "overlay":
+            store.overlay(obj)
+        elif what == "overlay_deleted":
+            store.overlay_deleted("ns", name, f"uid-{name}")
+        elif what == "begin":
+            store.begin()
+            listing = True
+        elif listing:
+            store.commit(version)
+            listing = False
+        agrees(store)
+
+
+def test_what_an_index_gives_may_be_changed_by_the_caller():
+    store: Store[Thing] = Store({"size": values})
+    store.apply(thing("a", 1, size=1))
+    store.apply(thing("b", 2, size=2))
+    for value in "012":
+        store.by_index("size", value).clear()
+    agrees(store)
+    assert len(store.by_index("size", "1")) == 2

@@ -178,7 +178,8 @@ _MADE_BY_HAND = (
 )
 _STRANDED = (
     "follower pod node selector not set, and the pod has no scheduling gate by which it could wait for it: see whether"
-    f" a webhook takes away the gate {keys.PLACEMENT_GATE}, or the pod template sets nodeName"
+    f" the policy jobset-pod-follower is in force, a webhook takes away the gate {keys.PLACEMENT_GATE}, or the pod"
+    " template sets nodeName"
 )
 
 

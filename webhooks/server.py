@@ -45,12 +45,16 @@ def bind(address: Address, purpose: str) -> socket.socket:
     """A listening socket. Raises `BindError` with one line that says where, why, and for what (`purpose`)."""
     host, port = address
     try:
-        return _listen(host, port)
+        listener = _listen(host, port)
     except OSError as error:
         where = f"[{host}]:{port}" if ":" in host else f"{host or '*'}:{port}"
         hint = "another process has it: stop that one or choose another port"
         hint = hint if error.errno == errno.EADDRINUSE else "give an address of this machine and a port you may use"
         raise BindError(f"cannot listen on {where} for {purpose}: {error.strerror} ({hint})") from error
+    # Connections inherit it. asyncio does not set it on sockets made like this one, and an answer, whose head and body
+    # are written apart, would wait 40 ms for an acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -168,6 +168,16 @@ def test_a_host_that_is_not_ours_is_an_error_of_one_line():
         bind(("203.0.113.1", 0), "webhooks")
 
 
+@pytest.mark.parametrize("host", ["", "127.0.0.1"])
+def test_answers_do_not_wait_for_acknowledgements(host):
+    """Head and body are written apart: without it each answer took 40 ms more on asyncio's own loop."""
+    with bind((host, 0), "webhooks") as listener:
+        with socket.create_connection(("127.0.0.1", listener.getsockname()[1])):
+            accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_no_host_is_every_interface():
     with contextlib.closing(bind(("", 0), "webhooks")) as listener:
         port = listener.getsockname()[1]

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from api import keys
+from app.settings import LeaderElectionSettings
 from devcluster import audit
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, FakeNodes
+from manifests import NAMESPACE
 from tests.support.cluster import DELETE_OPTIONS, drop_namespace, finish_pod, new_namespace, request, wait_for
 from tests.support.jobs import MERGE, Sets, group, manifest
 from tests.support.manager import ManagerProcess
@@ -34,6 +36,8 @@ SPEC = ClusterSpec(
 
 CLASSES = {"low": 100, "high": 1000, "patient": 1500, "top": 2000}
 """Priority classes; `patient` has preemptionPolicy Never."""
+
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 
 PATIENCE = 60
 """Seconds within which placements settle on a busy machine."""
@@ -226,6 +230,17 @@ class Room(Sets):
 
     def patch_pod(self, pod: JSON, body: JSON) -> None:
         status, answer = request(self.cluster, "PATCH", self.url("pods", pod["metadata"]["name"]), body, MERGE)
+        assert status == 200, answer
+
+    def patch_job(self, name: str, spec: JSON) -> None:
+        path = self.url("jobs", name, "/apis/batch/v1")
+        status, answer = request(self.cluster, "PATCH", path, {"spec": spec}, MERGE)
+        assert status == 200, answer
+
+    def kill_manager(self) -> None:
+        """End the manager as a crash does, and the lease at once: the next one need not wait until it runs out."""
+        self.manager.kill()
+        status, answer = request(self.cluster, "DELETE", f"{LEASES}/{LeaderElectionSettings().resource_name}")
         assert status == 200, answer
 
     def rack(self, pod: JSON) -> str:

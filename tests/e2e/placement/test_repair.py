@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
+from collections.abc import Callable, Iterable
 
 from api import keys
 from tests.support.cluster import request
 from tests.support.racks import (
-    LITTLE,
+    RACKS,
     Room,
     condition,
     exclusive,
     gates,
-    index,
-    pending_because,
+    label,
     uids,
 )
 
@@ -29,43 +26,26 @@ PATIENT = {
 KEPT = "example.com/kept-to-be-read"
 
 
-def delete(room: Room, pod: dict) -> None:
-    room.delete_pod(pod)
-
-
-def evict(room: Room, pod: dict) -> None:
-    name = pod["metadata"]["name"]
-    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": room.namespace}}
-    status, answer = request(room.cluster, "POST", f"{room.url('pods', name)}/eviction", body)
-    assert status == 201, answer
-
-
-@pytest.mark.parametrize("ended_by", [delete, evict])
-def test_a_leader_that_is_made_anew_comes_back_to_its_followers(
-    room: Room, ended_by: Callable[[Room, dict], None]
-) -> None:
-    room.apply(exclusive(pods=3, job=PATIENT))
-    (rack,) = room.runs(pods=3).values()
-    (leader,), followers = room.leaders(), uids(room.followers())
-    room.nodes.cordon(leader["spec"]["nodeName"])
-    ended_by(room, leader)
-    room.until(lambda: uids(room.leaders()) not in ({*()}, uids([leader])), "a new leader")
-    assert room.runs(pods=3) == {"js-w-0": rack}
-    assert uids(room.followers()) == followers
+def test_a_leader_that_is_made_anew_comes_back_to_its_followers(room: Room) -> None:
+    room.apply(exclusive(jobs=2, pods=3, job=PATIENT))
+    before = room.runs(pods=6)
+    leaders, followers = room.leaders(), room.followers()
+    for leader, end in zip(leaders, (room.delete_pod, evictor(room)), strict=True):
+        room.nodes.cordon(leader["spec"]["nodeName"])
+        end(leader)
+    room.until(lambda: len(room.leaders()) == 2 and not uids(leaders) & uids(room.leaders()), "new leaders")
+    assert room.runs(pods=6) == before
+    assert uids(room.followers()) == uids(followers)
     assert room.status().get("restarts", 0) == 0
 
 
 def test_a_job_whose_leader_has_lost_its_node_gives_followers_no_domain_until_it_is_back(room: Room) -> None:
-    room.apply(exclusive(pods=3, job=PATIENT))
-    (rack,) = room.runs(pods=3).values()
-    (leader,), (stays, goes) = room.leaders(), room.followers()
+    room.apply(exclusive(pods=2, job=PATIENT))
+    (rack,) = room.runs(pods=2).values()
+    (leader,), (stays,) = room.leaders(), room.followers()
     room.nodes.delete(leader["spec"]["nodeName"])
-    evict(room, goes)
-
-    def newcomer() -> dict | None:
-        return next((pod for pod in room.followers() if uids([pod]) != uids([stays])), None)
-
-    made = room.until(lambda: (pod := newcomer()) and uids([pod]) != uids([goes]) and pod, "the follower made anew")
+    room.patch_job("js-w-0", {"completions": 3, "parallelism": 3})
+    made = room.until(lambda: room.followers()[1:], "one more follower")[0]
     assert gates(made) == [keys.PLACEMENT_GATE]
     event = room.until(lambda: room.jobset_events("js", "ExclusivePlacementPending"), "an event")[0]
     assert leader["spec"]["nodeName"] in event["note"]
@@ -77,13 +57,18 @@ def test_a_job_whose_leader_has_lost_its_node_gives_followers_no_domain_until_it
     assert room.refused_pods() == 0
 
 
-def test_followers_are_moved_after_a_leader_whose_node_changes_its_domain(room: Room) -> None:
-    room.apply(exclusive(pods=3, job=PATIENT))
-    (rack,) = room.runs(pods=3).values()
-    (leader,), followers = room.leaders(), room.followers()
-    watched = followers[0]
+def test_only_followers_that_are_elsewhere_than_their_leader_are_moved(room: Room) -> None:
+    """The leader of one Job changes its domain, a follower of another does, and so do pods that are placed by hand."""
+    fixed = place_by_hand(room)
+    room.apply(exclusive(jobs=2, pods=3, job=PATIENT))
+    before = room.runs(pods=6)
+    moved, kept = ([pod for pod in room.pods() if label(pod, "job-name") == job] for job in ("js-w-0", "js-w-1"))
+    watched = moved[1]
     room.patch_pod(watched, {"metadata": {"finalizers": [*watched["metadata"]["finalizers"], KEPT]}})
-    room.nodes.patch(leader["spec"]["nodeName"], labels={"rack": other(rack)})
+    there = other(before.values())
+    room.nodes.patch(moved[0]["spec"]["nodeName"], labels={"rack": there})
+    room.nodes.patch(kept[2]["spec"]["nodeName"], labels={"rack": there})
+    room.nodes.patch(fixed[0]["spec"]["nodeName"], labels={"rack": there})
 
     room.until(lambda: "deletionTimestamp" in now(room, watched)["metadata"], "the follower to be deleted")
     mark = condition(now(room, watched), "DisruptionTarget")
@@ -93,15 +78,30 @@ def test_followers_are_moved_after_a_leader_whose_node_changes_its_domain(room: 
         "Pod violated JobSet exclusive placement policy",
     )
     room.patch_pod(watched, {"metadata": {"finalizers": None}})
-    room.until(lambda: not uids(followers) & uids(room.followers()), "both followers replaced")
-    assert room.runs(pods=3) == {"js-w-0": other(rack)}
-    assert uids(room.leaders()) == uids([leader])
+    lost = uids([*moved[1:], kept[2]])
+    room.until(lambda: not lost & uids(room.followers()), "the three misplaced followers to go")
+    assert room.runs(pods=6) == {"js-w-0": there, "js-w-1": before["js-w-1"]}
+    assert uids(room.pods()) >= uids([moved[0], *kept[:2]])
     assert room.status().get("restarts", 0) == 0
+    assert uids(room.pods("fixed")) == uids(fixed)
 
 
-def other(rack: str) -> str:
+def place_by_hand(room: Room) -> list[dict]:
+    """The pods of a set of the node-selector strategy, on nodes of two racks; its leader is the first."""
+    for rack in ("rack-2", "rack-3"):
+        room.nodes.patch(room.nodes.of(rack)[0], labels={keys.NAMESPACED_JOB: f"{room.namespace}_fixed-w-0"})
+    fixed = exclusive("fixed", pods=4, cpu="10", job=PATIENT)
+    fixed["metadata"]["annotations"][keys.NODE_SELECTOR_STRATEGY] = "true"
+    room.apply(fixed)
+    room.until(lambda: [p["status"].get("phase") for p in room.pods("fixed")] == ["Running"] * 4, "4 running pods")
+    pods = room.pods("fixed")
+    assert {room.rack(pod) for pod in pods} == {"rack-2", "rack-3"}
+    return pods
+
+
+def other(racks: Iterable[str]) -> str:
     """A rack that is free."""
-    return "rack-0" if rack != "rack-0" else "rack-1"
+    return min({f"rack-{i}" for i in range(RACKS)} - {*racks})
 
 
 def now(room: Room, pod: dict) -> dict:
@@ -110,29 +110,15 @@ def now(room: Room, pod: dict) -> dict:
     return found
 
 
-def test_a_follower_whose_node_changes_its_domain_is_the_only_one_moved(room: Room) -> None:
-    room.apply(exclusive(pods=3, job=PATIENT))
-    (rack,) = room.runs(pods=3).values()
-    (leader,), (stays, goes) = room.leaders(), room.followers()
-    room.nodes.patch(goes["spec"]["nodeName"], labels={"rack": other(rack)})
-    room.until(lambda: index_1_and_2(room) and uids([goes]).isdisjoint(uids(room.pods())), "the follower replaced")
-    assert room.runs(pods=3) == {"js-w-0": rack}
-    assert uids([leader, stays]) < uids(room.pods())
-
-
-def index_1_and_2(room: Room) -> bool:
-    return [index(pod) for pod in room.followers()] == ["1", "2"]
-
-
 def test_a_leader_made_anew_while_followers_are_in_two_domains_ends_it(room: Room) -> None:
     room.apply(exclusive(pods=3, job=PATIENT))
     (rack,) = room.runs(pods=3).values()
     (leader,), followers = room.leaders(), room.followers()
     everywhere = [*room.nodes.racks()]
     room.nodes.cordon(*everywhere)
-    evict(room, leader)
+    evictor(room)(leader)
     room.waits()
-    room.nodes.patch(followers[1]["spec"]["nodeName"], labels={"rack": other(rack)})
+    room.nodes.patch(followers[1]["spec"]["nodeName"], labels={"rack": other([rack])})
     room.nodes.cordon(*everywhere, on=False)
 
     def together() -> bool:
@@ -149,11 +135,11 @@ def test_what_moved_while_no_manager_ran_is_repaired_by_the_next(room: Room) -> 
     room.apply(exclusive(pods=3, job=PATIENT))
     (rack,) = room.runs(pods=3).values()
     (leader,), followers = room.leaders(), room.followers()
-    room.manager.kill()
-    room.nodes.patch(leader["spec"]["nodeName"], labels={"rack": other(rack)})
+    room.kill_manager()
+    room.nodes.patch(leader["spec"]["nodeName"], labels={"rack": other([rack])})
     room.manager.start()
     room.until(lambda: not uids(followers) & uids(room.followers()), "both followers replaced")
-    assert room.runs(pods=3) == {"js-w-0": other(rack)}
+    assert room.runs(pods=3) == {"js-w-0": other([rack])}
     assert uids(room.leaders()) == uids([leader])
 
 
@@ -166,34 +152,22 @@ def test_followers_go_after_the_leader_of_the_flavor_that_a_set_was_resumed_with
     room.until(lambda: "deletionTimestamp" in now(room, stale)["metadata"], "the suspended set's leader to end")
 
     room.flavor("flavor-1")
+    assert "deletionTimestamp" in now(room, stale)["metadata"], "the old leader has to end still, or this shows nothing"
     room.patch({"suspend": False})
-    pods = room.until(lambda: len(found := room.pods()) == 3 and found, "the pods of the resumed set")
-    assert room.pod(stale) is not None, "the old leader has to be there still, or this shows nothing"
-    assert all("rack" not in pod["spec"]["nodeSelector"] for pod in pods)
     assert room.runs(pods=3)["js-w-0"] in {"rack-2", "rack-3"}
-    assert uids(room.pods()) == uids(pods)
+    assert all(
+        pod["spec"]["nodeSelector"] == {"flavor": "flavor-1", "rack": room.rack(pod)} for pod in room.followers()
+    )
     assert room.refused_pods() == 0
 
 
-def test_pods_of_the_node_selector_strategy_are_never_moved(room: Room) -> None:
-    """Their nodes are given to them by hand, whatever domain they are in."""
-    mine = {keys.NAMESPACED_JOB: f"{room.namespace}_fixed-w-0"}
-    nodes = [room.nodes.of(rack)[0] for rack in ("rack-0", "rack-0", "rack-1")]
-    for node in {*nodes}:
-        room.nodes.patch(node, labels=mine)
-    fixed = exclusive("fixed", pods=4, cpu=LITTLE, job=PATIENT)
-    fixed["metadata"]["annotations"][keys.NODE_SELECTOR_STRATEGY] = "true"
-    room.apply(fixed)
-    room.until(lambda: [p["status"].get("phase") for p in room.pods("fixed")] == ["Running"] * 4, "4 running pods")
-    before = uids(room.pods("fixed"))
+def evictor(room: Room) -> Callable[[dict], None]:
+    """Evicts a pod as a drain does."""
 
-    leader_node = room.leaders("fixed")[0]["spec"]["nodeName"]
-    room.apply(exclusive(pods=2, cpu=LITTLE, job=PATIENT, nodeSelector={"kubernetes.io/os": "linux"}))
-    (rack,) = room.runs(pods=2).values()
-    followers = room.followers()
-    room.nodes.patch(leader_node, labels={"rack": other(rack)})
-    room.nodes.patch(room.leaders()[0]["spec"]["nodeName"], labels={"rack": other(rack)})
-    room.until(lambda: not uids(followers) & uids(room.followers()), "what is placed by affinity to be moved")
-    assert room.runs(pods=2) == {"js-w-0": other(rack)}
-    assert uids(room.pods("fixed")) == before
-    assert all(not pending_because(pod) for pod in room.pods("fixed"))
+    def evict(pod: dict) -> None:
+        name = pod["metadata"]["name"]
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": room.namespace}}
+        status, answer = request(room.cluster, "POST", f"{room.url('pods', name)}/eviction", body)
+        assert status == 201, answer
+
+    return evict

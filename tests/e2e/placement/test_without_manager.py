@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -88,13 +87,17 @@ def _terms(spec: dict) -> list[int]:
     return [len(kind.get("requiredDuringSchedulingIgnoredDuringExecution", [])) for kind in kinds]
 
 
-def test_pods_that_are_not_placed_exclusively_need_no_manager(room: Room) -> None:
-    room.apply(exclusive(topology=None, pods=2, cpu=LITTLE, job={"backoffLimit": 20}))
-    room.until(lambda: [pod["status"].get("phase") for pod in room.pods()] == ["Running"] * 2, "a set that runs")
-    lost = room.pods()[0]
-    room.manager.kill()
+def test_what_is_not_placed_exclusively_needs_no_manager(room: Room) -> None:
+    """And what is needs one, and goes on where it was as soon as there is one."""
+    room.apply(exclusive("free", topology=None, pods=2, cpu=LITTLE, job={"backoffLimit": 20}))
+    room.apply(exclusive(pods=3, job={"backoffLimit": 20}))
+    (rack,) = room.runs(pods=3).values()
+    room.until(lambda: [pod["status"].get("phase") for pod in room.pods("free")] == ["Running"] * 2, "a set that runs")
+    (leader,), followers, lost = room.leaders(), room.followers(), room.pods("free")[0]
+    room.kill_manager()
 
     room.delete_pod(lost)
+    room.delete_pod(leader)
     room.create("pods", {"metadata": {"name": "alone"}, "spec": pod_spec()})
     job = {"metadata": {"name": "plain"}, "spec": {"template": {"spec": pod_spec()}}}
     room.create("jobs", job, group="/apis/batch/v1")
@@ -103,21 +106,15 @@ def test_pods_that_are_not_placed_exclusively_need_no_manager(room: Room) -> Non
         alive = [pod for pod in room.all_pods() if pod["status"].get("phase") == "Running"]
         return sorted((label(pod, "job-name"), index(pod)) for pod in alive if uids([pod]) != uids([lost]))
 
-    room.until(lambda: running() == [("", ""), ("js-w-0", "0"), ("js-w-0", "1"), ("plain", "")], "all to run")
-
-
-def test_an_exclusive_job_goes_on_where_it_is_as_soon_as_a_manager_is_back(room: Room) -> None:
-    room.apply(exclusive(pods=3, job={"backoffLimit": 20}))
-    (rack,) = room.runs(pods=3).values()
-    kept = room.pods()[1:]
-    leader = room.leaders()[0]
-    room.manager.kill()
-    room.delete_pod(leader)
-    refused = room.until(lambda: [e for e in events(room) if e["reason"] == "FailedCreate"], "a refusal")
+    followers_run = [("js-w-0", "1"), ("js-w-0", "2")]
+    expected = [("", ""), ("free-w-0", "0"), ("free-w-0", "1"), *followers_run, ("plain", "")]
+    room.until(lambda: running() == expected, "what needs no manager")
+    refused = room.until(lambda: [event for event in events(room) if event["reason"] == "FailedCreate"], "a refusal")
     assert "mpod.kb.io" in refused[0]["note"]
+
     room.manager.start()
     assert room.runs(pods=3) == {"js-w-0": rack}
-    assert uids(room.followers()) == uids(kept)
+    assert uids(room.followers()) == uids(followers)
 
 
 def events(room: Room) -> list[dict]:
@@ -143,12 +140,12 @@ def test_policies_that_gate_need_a_manager_but_no_webhooks(
 def test_policies_without_manager_bring_pods_back_to_their_domain_by_themselves(
     room: Room, admit: Callable[[PodAdmission], local.Manager]
 ) -> None:
-    manager = admit(get_args(PodAdmission)[-1])
+    manager = admit("policies-without-manager")
     room.apply(exclusive(jobs=RACKS, pods=3, cpu=LITTLE, job=INDEXED))
     before = room.runs(pods=RACKS * 3)
-    lost = [pod for pod in room.pods() if label(pod, "job-name") == "js-w-0"][:2]
+    lost = [room.leaders()[0], room.followers()[-1]]
     manager.kill()
-    for pod in [*lost, *(pod for pod in room.pods() if label(pod, "job-name") == "js-w-1")]:
+    for pod in lost:
         room.delete_pod(pod)
     room.until(lambda: not uids(lost) & uids(room.pods()), "the pods to go")
     assert room.runs(pods=RACKS * 3) == before

@@ -374,8 +374,9 @@ class TestRepair:
         [
             (3, {keys.JOBSET_NAME: "js"}),
             (3, {keys.JOBSET_NAME: "js", keys.EXCLUSIVE_TOPOLOGY: RACK, keys.NODE_SELECTOR_STRATEGY: "true"}),
+            (1, {}),
         ],
-        ids=["ordinary", "node-selector strategy"],
+        ids=["ordinary", "node-selector strategy", "of one pod, the leader"],
     )
     async def test_not_for_other_jobs(self, bench, active, annotations):
         bench.add_job(active=active, **annotations)
@@ -647,10 +648,12 @@ class TestNodes:
             node_of("n2", rack="r3"),
             node_of("n9", rack="r1"),
             node_of("n1", asked=("zone", RACK), rack="r1", zone="z"),
+            node_of("n4", rack="r1"),
         ],
-        ids=["another label", "another domain", "a new node", "one more label is read"],
+        ids=["another label", "another domain", "a new node", "one more label is read", "the label is read at last"],
     )
     async def test_what_concerns_nobody_is_left(self, bench, node):
+        show(bench.watches.nodes, node_of("n4", asked=("zone",), rack="r1"))
         await self.ready(bench)
         show(bench.watches.nodes, node)
         await asyncio.sleep(RELABEL_PAUSE + 1)

@@ -96,6 +96,8 @@ def _options() -> argparse.Namespace:
         parser.error("--pods: a Job of one pod has no followers, so there is nothing to measure; give 2 or more")
     if options.pods > 2 * options.nodes:
         parser.error(f"--pods: two pods fill a node, so {options.nodes} nodes hold no more than {2 * options.nodes}")
+    if PLAIN in options.variants and options.jobs * options.pods > 2 * options.racks * options.nodes:
+        parser.error("--jobs: two pods fill a node, so not all pods of the plain variant have room")
     return options
 
 

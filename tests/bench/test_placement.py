@@ -98,6 +98,7 @@ def test_without_plain_runs_there_is_no_ratio():
         (["--pods", "1"], "no followers"),
         (["--pods", "21"], "no more than 20"),
         (["--jobs", "0"], "less than 1"),
+        (["--jobs", "121"], "not all pods of the plain variant have room"),
         (["--variants", "plain,magic"], "magic: not among plain, webhooks, policies, policies-without-manager"),
     ],
 )
@@ -118,7 +119,7 @@ def test_help_says_what_the_flags_do():
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_whole_run(binaries):
-    size = ["--racks", "2", "--nodes", "2", "--jobs", "3", "--pods", "3", "--wait-seconds", "1"]
+    size = ["--racks", "2", "--nodes", "3", "--jobs", "3", "--pods", "3", "--wait-seconds", "1"]
     done = bench("-o", "json", "--repeat", "1", *size, timeout=380)
     assert done.returncode == 0, done.stderr
     assert "run 3 of 3: policies" in done.stderr

@@ -43,7 +43,6 @@ RELABEL_PAUSE = 5.0
 LONGEST_RELABEL = 30.0
 """Seconds after which that look is due even if nodes go on changing their domains."""
 
-
 LAST_LOOK = 150.0
 """Seconds after which a Job that has lost its leader is looked at once more: a replica whose watch is dead notices it
 by then, and may have sent followers after the leader that was."""
@@ -178,8 +177,7 @@ class PlacementReconciler:
         """Look for misplaced followers, where there is cause to; gives the seconds until the next such look."""
         clock = asyncio.get_running_loop().time()
         if any(look <= clock for look in self._looks.get(request, ())):
-            pods = await self._pods(request)
-            wrong = evictions(domain, topology, pods, partial(self._map.label, topology))
+            wrong = await self._misplaced(request, domain, topology)
             if wrong:
                 log.info(
                     "%s: %d followers are not in %s %s with their leader", request, len(wrong), topology, domain.value
@@ -195,9 +193,10 @@ class PlacementReconciler:
         self._looks[request] = rest
         return rest[0] - clock
 
-    async def _pods(self, request: JobRequest) -> list[PlacedPod]:
-        """All pods of a Job, page by page."""
-        pods: list[PlacedPod] = []
+    async def _misplaced(self, request: JobRequest, domain: Domain, topology: str) -> list[Evict]:
+        """The misplaced among a Job's pods, which are read page by page."""
+        label = partial(self._map.label, topology)
+        wrong: list[Evict] = []
         token = ""
         while True:
             page = await self._client.list_page(
@@ -207,10 +206,10 @@ class PlacementReconciler:
                 label_selector=f"{keys.JOB_UID}={request.uid}",
                 continue_token=token,
             )
-            pods += [pod for pod in page.items if pod.follows]
+            wrong += evictions(domain, topology, page.items, label)
             token = page.metadata.continue_token
             if not token:
-                return pods
+                return wrong
 
     async def _lift(self, lift: Lift) -> None:
         pod = lift.pod

@@ -4,7 +4,7 @@ Followers that wait go where their leader is. Followers that are elsewhere are m
 anew. Nothing is done about followers while the leader's domain is not known.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from api.exclusive import Domain, NoDomain
@@ -48,8 +48,8 @@ def lifts(domain: Domain | NoDomain, waiting: list[Follower]) -> list[Lift]:
     return [Lift(pod, domain.value) for pod in sorted(waiting, key=lambda pod: pod.name)]
 
 
-def evictions(domain: Domain, topology: str, pods: list[PlacedPod], label: NodeLabel) -> list[Evict]:
-    """The followers, of all pods of a Job, that are or will be in another domain than their leader."""
+def evictions(domain: Domain, topology: str, pods: Iterable[PlacedPod], label: NodeLabel) -> list[Evict]:
+    """Of pods of a Job, the followers that are or will be in another domain than their leader."""
     wrong = [pod for pod in pods if pod.follows and _misplaced(pod, domain, topology, label)]
     return [Evict(pod.metadata.name, pod.metadata.uid) for pod in wrong]
 

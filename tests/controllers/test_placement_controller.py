@@ -435,6 +435,22 @@ class TestRepair:
         assert bench.pod(2)["metadata"]["uid"] == "the-next"
         assert bench.pod(2).get("status", {}) == {}
 
+    async def test_nor_one_that_took_it_after_the_mark(self, bench):
+        bench.add_job()
+        bench.add_pod(2, spec={"nodeName": "n2"})
+        show(bench.watches.leaders, BOUND)
+        bench.feed()
+
+        def replaced(request: Request, _: Response) -> None:
+            if request.path.endswith("/status"):
+                bench.api.drop("pods", f"{JOB}-2-abcde")
+                bench.add_pod(2, meta={"uid": "the-next"}, spec={"nodeName": "n1"})
+
+        bench.transport.after_write = replaced
+        with pytest.raises(ExceptionGroup):
+            await bench.until_idle()
+        assert bench.pod(2)["metadata"]["uid"] == "the-next"
+
     async def test_one_that_is_gone_before_it_is_marked_is_no_failure(self, bench):
         bench.add_job()
         bench.add_pod(2, spec={"nodeName": "n2"})

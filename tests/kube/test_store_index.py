@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,3 +68,24 @@ def test_what_an_index_gives_may_be_changed_by_the_caller():
         store.by_index("size", value).clear()
     agrees(store)
     assert len(store.by_index("size", "1")) == 2
+
+
+def test_values_that_have_no_object_any_more_cost_nothing():
+    store: Store[Thing] = Store({"size": lambda obj: [f"value-{obj.size}"]})
+
+    def pass_by(first: int, last: int) -> None:
+        for number in range(first, last):
+            for name in ("a", "b"):
+                store.apply(thing(name, number, size=number))
+            for name in ("a", "b"):
+                store.remove(thing(name, number, size=number))
+
+    pass_by(0, 100)
+    tracemalloc.start()
+    try:
+        pass_by(100, 3000)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 50_000
+    finally:
+        tracemalloc.stop()
+    assert store.list() == []

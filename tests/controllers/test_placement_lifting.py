@@ -1,0 +1,179 @@
+"""Followers that wait at the gate are brought after their leader, each of them once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from api import keys
+from controllers.placement.controller import RELABEL_PAUSE
+from controllers.placement.plan import NODE_PAUSE, PATIENCE
+from kube.client import METADATA
+from kube.controller import Result, is_terminal
+from kube.errors import Conflict
+from kube.parallel import PARALLEL_WRITES
+from tests.support.faults import Answer
+from tests.support.placement import RACK, follower_of, hide, leader_of, node_of, show
+from tests.support.placement_bench import BOUND, JOB, REQUEST, Bench, clocked
+
+pytestmark = pytest.mark.looptime
+
+
+@pytest.fixture
+async def bench(monkeypatch) -> Bench:
+    return clocked(monkeypatch)
+
+
+class TestLifting:
+    async def test_followers_are_brought_to_their_leader_s_domain(self, bench):
+        bench.add_waiting(1, 2, 3)
+        show(bench.watches.leaders, BOUND)
+        assert await bench.reconcile() is None
+        for index in (1, 2, 3):
+            pod = bench.pod(index)
+            assert pod["spec"]["nodeSelector"] == {"disk": "ssd", RACK: "r1"}, "what else was selected is kept"
+            assert pod["spec"]["schedulingGates"] == [{"name": "other"}], "only our gate is taken"
+            assert keys.AWAITS_LEADER not in pod["metadata"]["labels"]
+            assert keys.JOB_UID in pod["metadata"]["labels"]
+        assert len(bench.api.writes) == 3
+        assert set(bench.api.accepted) == {METADATA}, "pods do not have to be sent back"
+        assert bench.api.lists == []
+
+    async def test_each_of_them_once_however_late_the_watch_is(self, bench):
+        bench.add_waiting(1, 2)
+        show(bench.watches.leaders, BOUND)
+        for _ in range(3):
+            await bench.reconcile()
+        show(bench.watches.followers, follower_of(index=1))  # a change from before the lift
+        await bench.reconcile()
+        assert len(bench.api.writes) == 2
+        hide(bench.watches.followers, follower_of(index=1))
+        bench.add_waiting(3)
+        await bench.reconcile()
+        assert [name for _, name, _ in bench.api.writes[2:]] == [f"{JOB}-3-abcde"]
+
+    async def test_nobody_is_written_to_while_the_leader_waits(self, bench):
+        bench.add_waiting(1)
+        show(bench.watches.leaders, leader_of())
+        await bench.reconcile()
+        assert bench.api.writes == []
+
+    async def test_nor_without_a_leader(self, bench):
+        bench.add_waiting(1)
+        show(bench.watches.leaders, leader_of(node="n1", live=False))
+        await bench.reconcile()
+        assert bench.api.writes == []
+
+    async def test_followers_of_another_job_of_that_name_are_not_touched(self, bench):
+        show(bench.watches.leaders, BOUND)
+        show(bench.watches.followers, follower_of(index=9, job_uid="uid-earlier"))
+        await bench.reconcile()
+        assert bench.api.writes == []
+
+    async def test_a_follower_that_is_gone_is_no_failure(self, bench):
+        show(bench.watches.leaders, BOUND)
+        show(bench.watches.followers, follower_of(index=1))
+        assert await bench.reconcile() is None
+        await bench.reconcile()
+        assert len(bench.api.writes) == 1, "and is not tried again"
+
+    async def test_another_pod_of_that_name_is_not_touched(self, bench):
+        bench.add_waiting(1)
+        show(bench.watches.followers, follower_of(index=1, uid="earlier"))
+        show(bench.watches.leaders, BOUND)
+        with pytest.raises(ExceptionGroup) as failed:
+            await bench.reconcile()
+        assert isinstance(failed.value.exceptions[0], Conflict)
+        assert not is_terminal(failed.value), "the watch will show the new pod"
+        assert bench.pod(1)["spec"]["nodeSelector"] == {"disk": "ssd"}
+
+    async def test_one_that_is_refused_does_not_hold_up_the_others(self, bench):
+        bench.add_waiting(1, 2, 3)
+        show(bench.watches.leaders, BOUND)
+        bench.transport.inject(Answer(422), verb="patch", path=f"{JOB}-2-")
+        with pytest.raises(ExceptionGroup):
+            await bench.reconcile()
+        assert [RACK in bench.pod(index)["spec"]["nodeSelector"] for index in (1, 2, 3)] == [True, False, True]
+        await bench.reconcile()
+        assert RACK in bench.pod(2)["spec"]["nodeSelector"], "it is tried again, and only it"
+        assert len(bench.api.writes) == 3
+
+    async def test_one_that_is_refused_does_not_stop_the_repair(self, bench):
+        bench.add_job()
+        bench.feed()
+        bench.add_waiting(1)
+        bench.add_pod(2, spec={"nodeName": "n2"})
+        show(bench.watches.leaders, BOUND)
+        bench.transport.inject(Answer(422), verb="patch", path=f"{JOB}-1-", times=9)
+        with pytest.raises(ExceptionGroup):
+            await bench.reconcile()
+        assert bench.deleted() == [f"{JOB}-2-abcde"]
+
+    async def test_many_at_a_time_but_not_all(self, bench):
+        bench.add_waiting(*range(1, 301))
+        show(bench.watches.leaders, BOUND)
+        await bench.reconcile()
+        assert len(bench.api.writes) == 300
+        assert 1 < bench.api.most <= PARALLEL_WRITES
+
+    async def test_the_node_may_be_seen_later_than_the_leader(self, bench):
+        bench.add_waiting(1)
+        show(bench.watches.leaders, leader_of(node="late"))
+        assert await bench.reconcile() == NODE_PAUSE
+        show(bench.watches.nodes, node_of("late", rack="r5"))
+        assert await bench.reconcile() is None
+        assert bench.pod(1)["spec"]["nodeSelector"][RACK] == "r5"
+
+    async def test_a_node_without_the_label_brings_nobody_anywhere(self, bench):
+        bench.add_waiting(1)
+        show(bench.watches.leaders, leader_of(node="bare"))
+        assert await bench.reconcile() == NODE_PAUSE
+        await asyncio.sleep(PATIENCE)
+        assert await bench.reconcile() == PATIENCE, "it does not mend itself in a moment"
+        assert bench.api.writes == []
+        bench.add_job()
+        bench.feed()
+        show(bench.watches.nodes, node_of("bare", rack="r5"))
+        await asyncio.sleep(RELABEL_PAUSE + 0.1)
+        await bench.until_idle()
+        assert bench.pod(1)["spec"]["nodeSelector"][RACK] == "r5", "but somebody may mend it"
+
+    async def test_followers_that_are_made_again_go_where_a_leader_that_has_succeeded_was(self, bench):
+        """Index 0 is done, and its Job makes no other leader."""
+        bench.feed()
+        bench.add_job()
+        show(bench.watches.leaders, BOUND)
+        show(bench.watches.leaders, leader_of(node="n1", live=False, succeeded=True))
+        bench.add_waiting(1)
+        await bench.until_idle()
+        assert bench.pod(1)["spec"]["nodeSelector"][RACK] == "r1"
+        assert bench.api.lists == []
+
+    async def test_changes_bring_the_job_up(self, bench):
+        bench.feed()
+        bench.add_waiting(1)
+        await bench.until_idle()
+        assert bench.api.writes == []
+        show(bench.watches.leaders, leader_of())
+        await bench.until_idle()
+        assert bench.api.writes == []
+        show(bench.watches.leaders, BOUND)
+        await bench.until_idle()
+        assert [name for _, name, _ in bench.api.writes] == [f"{JOB}-1-abcde"]
+        bench.add_waiting(2)
+        await bench.until_idle()
+        assert [name for _, name, _ in bench.api.writes] == [f"{JOB}-1-abcde", f"{JOB}-2-abcde"]
+
+    async def test_what_was_there_before_comes_up_too(self, bench):
+        """The lease came to this replica when its caches were full already."""
+        show(bench.watches.leaders, BOUND)
+        bench.add_waiting(1)
+        bench.feed()
+        await bench.until_idle()
+        assert RACK in bench.pod(1)["spec"]["nodeSelector"]
+
+
+async def test_results_are_what_the_queue_expects(bench):
+    assert await bench.reconciler.reconcile(REQUEST) == Result()
+    assert str(REQUEST) == "ns/js-w-0"

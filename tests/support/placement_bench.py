@@ -1,0 +1,168 @@
+"""A placement controller in virtual time: its watches show what a test says, its API server knows only pods."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from api import keys
+from api.batch import Job
+from controllers.placement import controller, telling
+from controllers.placement.controller import JobRequest, PlacementReconciler
+from controllers.placement.watches import PlacementWatches
+from kube.client import Client
+from kube.informer import Informer
+from kube.resources import JOBS
+from kube.transport import Request, Response
+from kube.workqueue import WorkQueue
+from tests.support.faults import FaultyTransport, status_body
+from tests.support.memory_api import MemoryApi, merge
+from tests.support.placement import EPOCH, RACK, follower_of, leader_of, list_empty, moment, node_of, pod_json, show
+
+JOB = "js-w-0"
+REQUEST = JobRequest("ns", JOB, f"uid-{JOB}")
+BOUND = leader_of(node="n1")
+NEXT = leader_of(name=f"{JOB}-0-fghij", node="n2", created=moment(10))
+
+
+class Pods(MemoryApi):
+    """Pods as the API server does them where it matters here: selectors, uid guards, strategic merges of two lists."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[tuple[str, str, dict[str, Any]]] = []
+        self.accepted: list[str] = []
+        self.lists: list[str] = []
+        self.most = 0
+        self._running = 0
+
+    async def send(self, request: Request) -> Response:
+        self._running += 1
+        self.most = max(self.most, self._running)
+        await asyncio.sleep(0.001)
+        try:
+            return self._pods(request)
+        finally:
+            self._running -= 1
+
+    def _pods(self, request: Request) -> Response:
+        match = re.fullmatch(r"/api/v1/namespaces/ns/pods(/(?P<name>[^/]+))?(?P<status>/status)?", request.path)
+        assert match is not None, request.path
+        if request.method == "GET":
+            return self._page(dict(request.query))
+        body = msgspec.json.decode(request.body) if request.body else {}
+        self.writes.append((request.verb, match["name"] + (match["status"] or ""), body))
+        self.accepted.append(request.accept)
+        old = self.objects("pods").get(("ns", match["name"]))
+        if old is None:
+            return Response(404, {}, status_body(404))
+        guard = body.get("preconditions", body.get("metadata", {})).get("uid", old["metadata"]["uid"])
+        if guard != old["metadata"]["uid"]:
+            return Response(409, {}, status_body(409))
+        if request.method == "DELETE":
+            self.drop("pods", match["name"])
+            return Response(200, {}, b"{}")
+        assert request.content_type == "application/strategic-merge-patch+json"
+        new = merge(old, body)
+        gone = [gate["name"] for gate in body.get("spec", {}).get("schedulingGates", []) if gate["$patch"] == "delete"]
+        if gone:
+            gates = old["spec"].get("schedulingGates", [])
+            new["spec"]["schedulingGates"] = [gate for gate in gates if gate["name"] not in gone]
+        self.put("pods", match["name"], **new)
+        return Response(200, {}, msgspec.json.encode(new))
+
+    def _page(self, query: dict[str, str]) -> Response:
+        key, _, value = query["labelSelector"].partition("=")
+        self.lists.append(value)
+        found = [pod for pod in self.objects("pods").values() if pod["metadata"]["labels"].get(key) == value]
+        first, limit = int(query.get("continue", 0)), int(query["limit"])
+        meta = {"continue": str(first + limit)} if len(found) > first + limit else {}
+        return Response(
+            200, {}, msgspec.json.encode({"metadata": meta, "items": found[first : first + limit], "kind": "PodList"})
+        )
+
+
+class Bench:
+    """A placement controller whose watches show what a test says."""
+
+    def __init__(self) -> None:
+        self.api = Pods()
+        self.transport = FaultyTransport(self.api)
+        client = Client(self.transport)
+        self.watches = PlacementWatches(client)
+        self.jobs = Informer(client, JOBS, Job)
+        for informer in (self.watches.leaders, self.watches.followers, self.watches.nodes, self.jobs):
+            list_empty(informer)
+        show(self.watches.nodes, node_of("n1", rack="r1"), node_of("n2", rack="r2"), node_of("bare"))
+        self.events: list[tuple[Any, str, str, str]] = []
+        self.reconciler = PlacementReconciler(client, self.watches, self.jobs, self)
+        self.queue: WorkQueue[JobRequest] = WorkQueue()
+
+    def record(self, regarding: Any, kind: str, reason: str, note: str) -> None:
+        self.events.append((regarding, kind, reason, note))
+
+    def feed(self) -> Bench:
+        self.reconciler.feed(self.queue)
+        return self
+
+    def add_job(self, job: str = JOB, *, active: int = 3, **annotations: str) -> None:
+        show(self.jobs, job_of(job, active=active, **annotations))
+
+    def add_pod(self, index: int = 1, **more: Any) -> None:
+        """A pod in the API server that no watch shows."""
+        pod = pod_json(index=index, **more)
+        self.api.put("pods", pod["metadata"]["name"], **pod)
+
+    def add_waiting(self, *indexes: int) -> None:
+        """Gated followers, which the watch shows."""
+        for index in indexes:
+            gates = [{"name": "other"}, {"name": keys.PLACEMENT_GATE}]
+            labels = {**pod_json()["metadata"]["labels"], keys.AWAITS_LEADER: "true"}
+            self.add_pod(
+                index, meta={"labels": labels}, spec={"nodeSelector": {"disk": "ssd"}, "schedulingGates": gates}
+            )
+            show(self.watches.followers, follower_of(index=index))
+
+    def pod(self, index: int) -> dict[str, Any] | None:
+        return self.api.objects("pods").get(("ns", f"{JOB}-{index}-abcde"))
+
+    async def reconcile(self) -> float | None:
+        return (await self.reconciler.reconcile(REQUEST)).requeue_after
+
+    async def until_idle(self) -> None:
+        """Work on what the queue has to give now."""
+        while self.queue.depth():
+            request = await self.queue.get()
+            outcome = await self.reconciler.reconcile(request)
+            self.queue.done(request)
+            if outcome.requeue_after is not None:
+                self.queue.add_after(request, outcome.requeue_after)
+
+    def remembered(self) -> dict[JobRequest, Any]:
+        """Jobs whose pods will be read, and when."""
+        return self.reconciler._looks
+
+    def deleted(self) -> list[str]:
+        return [name for verb, name, _ in self.api.writes if verb == "delete"]
+
+    def marked(self) -> list[str]:
+        return [name.removesuffix("/status") for _, name, _ in self.api.writes if name.endswith("/status")]
+
+
+def job_of(job: str = JOB, *, active: int = 3, uid: str = "", suspend: bool = False, **annotations: str) -> Job:
+    meta = {"name": job, "namespace": "ns", "uid": uid or f"uid-{job}"}
+    pods = {"annotations": annotations or {keys.JOBSET_NAME: "js", keys.EXCLUSIVE_TOPOLOGY: RACK}}
+    spec = {"suspend": suspend, "template": {"metadata": pods}}
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": {"active": active}}, Job)
+
+
+def clocked(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """The clock on the wall goes with the loop's, which begins at 0 with each test."""
+    for part in (controller, telling):
+        monkeypatch.setattr(part, "now", lambda: EPOCH + timedelta(seconds=asyncio.get_running_loop().time()))
+    return Bench()

@@ -161,6 +161,16 @@ def freeze_heap() -> None:
     gc.freeze()
 
 
+def term_form(asked: str, version: bytes) -> TermForm:
+    """How leaders' terms are written: as asked for, or by the answer of the API server to /version."""
+    if asked != "Auto":
+        return TermForm(asked)
+    numbers = json.loads(version)
+    # Some providers write "33+".
+    known = tuple(int(re.sub(r"\D.*", "", str(numbers.get(part, ""))) or 0) for part in ("major", "minor"))
+    return TermForm.LABEL_KEYS if known >= LABEL_KEYS_SINCE else TermForm.EXPRESSIONS
+
+
 def own_namespace() -> str:
     """The pod's namespace; outside a cluster the one that manifests install into."""
     return pod_namespace() or DEFAULT_NAMESPACE
@@ -277,7 +287,7 @@ class _Manager:
         await certificates.ready.wait()
         dry_run = settings.child_dry_run
         cluster = ClusterChecks(self.client, dry_run=dry_run.enable, budget=dry_run.budget)
-        form = await self._term_form()
+        form = term_form(settings.exclusive_placement.terms, await self.client.raw("/version"))
         # What followers get before the leaders are listed is the gate: no pod has to wait for the caches.
         pods = pod_handlers(Domains(self.placement, FOLLOWER_WAIT), lambda: form)
         handlers = {**jobset_handlers(engine(self.options.gates), cluster), **pods}
@@ -287,15 +297,6 @@ class _Manager:
         await self.server.started.wait()
         freeze_heap()
         log.info("webhooks serve on port %d", self.server.port)
-
-    async def _term_form(self) -> TermForm:
-        """How leaders' terms are written for this API server."""
-        asked = self.options.settings.exclusive_placement.terms
-        if asked != "Auto":
-            return TermForm(asked)
-        version = json.loads(await self.client.raw("/version"))
-        numbers = tuple(int(re.sub(r"\D.*", "", version[part]) or 0) for part in ("major", "minor"))
-        return TermForm.LABEL_KEYS if numbers >= LABEL_KEYS_SINCE else TermForm.EXPRESSIONS
 
     async def _control(self, group: asyncio.TaskGroup) -> None:
         """Fill the caches, wait for the lease, reconcile."""

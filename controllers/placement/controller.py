@@ -70,7 +70,7 @@ class _Relabelled:
 
 class _Page(msgspec.Struct, frozen=True):
     metadata: ListMeta
-    items: tuple[PlacedPod, ...] = ()
+    items: tuple[PlacedPod, ...] | None = None
 
 
 class PlacementReconciler:
@@ -206,7 +206,7 @@ class PlacementReconciler:
                 label_selector=f"{keys.JOB_UID}={request.uid}",
                 continue_token=token,
             )
-            wrong += evictions(domain, topology, page.items, label)
+            wrong += evictions(domain, topology, page.items or (), label)
             token = page.metadata.continue_token
             if not token:
                 return wrong

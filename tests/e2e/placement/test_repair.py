@@ -13,6 +13,7 @@ from tests.support.racks import (
     exclusive,
     gates,
     label,
+    pending_because,
     uids,
 )
 
@@ -22,13 +23,20 @@ KEPT = "example.com/kept-to-be-read"
 
 
 def test_a_leader_that_is_made_anew_comes_back_to_its_followers(room: Room) -> None:
+    """Even if it has to wait for that while other domains are free. One is deleted, one is evicted."""
     room.apply(exclusive(jobs=2, pods=3, job=PATIENT))
     before = room.runs(pods=6)
     leaders, followers = room.leaders(), room.followers()
+    theirs = [node for rack in before.values() for node in room.nodes.of(rack)]
+    room.nodes.cordon(*theirs)
     for leader, end in zip(leaders, (room.delete_pod, evictor(room)), strict=True):
-        room.nodes.cordon(leader["spec"]["nodeName"])
         end(leader)
-    room.until(lambda: len(room.leaders()) == 2 and not uids(leaders) & uids(room.leaders()), "new leaders")
+
+    def both_wait() -> bool:
+        return [pending_because(pod)[:13] for pod in room.leaders()] == ["Unschedulable"] * 2
+
+    room.until(both_wait, "new leaders that find no node")
+    room.nodes.cordon(*{*theirs} - {leader["spec"]["nodeName"] for leader in leaders}, on=False)
     assert room.runs(pods=6) == before
     assert uids(room.followers()) == uids(followers)
     assert room.status().get("restarts", 0) == 0

@@ -118,9 +118,10 @@ def test_two_that_race_never_take_half_a_domain_each(room: Room, to_be_had: int)
     won = winners()
     assert {rack for name in won for rack in room.runs(name, pods=PER_RACK).values()} == contested
     for loser in {"one", "two"} - {*won}:
-        assert pending_because(room.waits(loser))
+        room.waits(loser)
+        gated = [[keys.PLACEMENT_GATE]] * (PER_RACK - 1)
+        room.until(lambda name=loser: [gates(pod) for pod in room.followers(name)] == gated, "gated followers")
         assert room.ever_scheduled(loser) == []
-        assert [gates(pod) for pod in room.followers(loser)] == [[keys.PLACEMENT_GATE]] * (PER_RACK - 1)
     assert {*room.runs("top", pods=(RACKS - to_be_had) * PER_RACK).values()} == out_of_reach
 
 
@@ -223,6 +224,26 @@ class TestBesideOtherPods:
         room.until(lambda: [p["status"].get("phase") for p in strangers()] == ["Running"] * 2, "both run")
         racks = room.nodes.racks()
         assert {racks[pod["spec"]["nodeName"]] for pod in strangers()} == {"rack-3"}
+
+    def test_pods_of_the_node_selector_strategy_may_share(self, room: Room) -> None:
+        """They have no priority label; the taint of their nodes is what keeps others out."""
+        room.nodes.patch(room.nodes.of("rack-2")[0], labels={keys.NAMESPACED_JOB: f"{room.namespace}_fixed-w-0"})
+        fixed = exclusive("fixed", pods=1, cpu=LITTLE, priority="high")
+        fixed["metadata"]["annotations"][keys.NODE_SELECTOR_STRATEGY] = "true"
+        room.apply(fixed)
+        assert room.runs("fixed", pods=1) == {"fixed-w-0": "rack-2"}
+        room.apply(one_pod_on("rack-2"))
+        assert room.runs(pods=1) == {"js-w-0": "rack-2"}
+
+    def test_a_job_whose_leader_has_succeeded_keeps_out_exclusive_ones_alone(self, room: Room) -> None:
+        room.apply(exclusive("first", pods=2, cpu=LITTLE, priority="high", nodeSelector={"rack": "rack-1"}))
+        room.runs("first", pods=2)
+        finish_pod(room.cluster, room.namespace, room.leaders("first")[0]["metadata"]["name"])
+        room.runs("first", pods=1)
+        room.apply(one_pod_on("rack-1", "second"))
+        assert ANTI_AFFINITY in pending_because(room.waits("second"))
+        room.apply(one_pod_on("rack-1", "free", topology=None))
+        assert room.runs("free", pods=1) == {"free-w-0": "rack-1"}
 
     def test_the_label_that_tells_priorities_comes_with_the_job(self, room: Room) -> None:
         room.apply(exclusive(pods=1, topology=None, priority="high"))

@@ -89,7 +89,7 @@ def _terms(spec: dict) -> list[int]:
 
 def test_what_is_not_placed_exclusively_needs_no_manager(room: Room) -> None:
     """And what is needs one, and goes on where it was as soon as there is one."""
-    room.apply(exclusive("free", topology=None, pods=2, cpu=LITTLE, job={"backoffLimit": 20}))
+    room.apply(exclusive("free", topology=None, pods=2, cpu=LITTLE, priority="low", job={"backoffLimit": 20}))
     room.apply(exclusive(pods=3, job={"backoffLimit": 20}))
     (rack,) = room.runs(pods=3).values()
     room.until(lambda: [pod["status"].get("phase") for pod in room.pods("free")] == ["Running"] * 2, "a set that runs")

@@ -119,8 +119,10 @@ def test_two_that_race_never_take_half_a_domain_each(room: Room, to_be_had: int)
     assert {rack for name in won for rack in room.runs(name, pods=PER_RACK).values()} == contested
     for loser in {"one", "two"} - {*won}:
         room.waits(loser)
-        gated = [[keys.PLACEMENT_GATE]] * (PER_RACK - 1)
-        room.until(lambda name=loser: [gates(pod) for pod in room.followers(name)] == gated, "gated followers")
+        followers = room.until(
+            lambda name=loser: room.followers(name)[PER_RACK - 2 :] and room.followers(name), "its followers"
+        )
+        assert [gates(pod) for pod in followers] == [[keys.PLACEMENT_GATE]] * (PER_RACK - 1)
         assert room.ever_scheduled(loser) == []
     assert {*room.runs("top", pods=(RACKS - to_be_had) * PER_RACK).values()} == out_of_reach
 

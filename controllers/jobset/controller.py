@@ -31,6 +31,7 @@ from controllers.jobset.policies import ttl
 from kube.client import Client
 from kube.clock import now, rfc3339
 from kube.controller import Request, Result
+from kube.errors import ApiError
 from kube.informer import Informer
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, PRIORITY_CLASSES, SERVICES
 from kube.store import ChangeKind
@@ -126,6 +127,8 @@ class _Memory:
     departed: dict[str, Job] = field(default_factory=dict)
     foreign: dict[str, str] = field(default_factory=dict)
     foreign_until: float = 0.0
+    ending: bool = False
+    """Its namespace is being deleted: every Job that goes would be created again in vain."""
 
 
 class JobSetReconciler:
@@ -168,6 +171,8 @@ class JobSetReconciler:
         memory = self._memory.setdefault(request, _Memory())
         clock = asyncio.get_running_loop().time
         began = clock()
+        if memory.ending:
+            return Result()
         if began < memory.rest_until:
             return Result(memory.rest_until - began)
         observed = self._observe(js, memory)
@@ -180,6 +185,7 @@ class JobSetReconciler:
         try:
             await self._executor.execute(js, decided)
         except PartialFailure as failed:
+            memory.ending = failed.subgroup(_says_namespace_ends) is not None
             foreign, others = failed.split(ForeignObjectError)
             if foreign is not None:
                 taken = (error for error in foreign.exceptions if isinstance(error, ForeignObjectError))
@@ -253,6 +259,10 @@ class JobSetReconciler:
         if pods is None:
             return ()
         return tuple(pod for job in jobs for pod in pods.by_index(BY_OWNER, job.metadata.uid))
+
+
+def _says_namespace_ends(error: Exception) -> bool:
+    return isinstance(error, ApiError) and error.has_cause("NamespaceTerminating")
 
 
 def _service_key(js: JobSet) -> Iterable[str]:

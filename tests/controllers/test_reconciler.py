@@ -160,3 +160,30 @@ async def test_a_job_that_a_webhook_denies_without_a_code_is_tried_again():
     with pytest.raises(PartialFailure) as failed:
         await Blind(api, jobset()).reconcile()
     assert not is_terminal(failed.value)
+
+
+async def test_in_a_namespace_that_ends_nothing_is_created_twice():
+    """Every Job that goes with it brings its set up: hundreds of refusals for a set of 40."""
+    terminating = {
+        "kind": "Status",
+        "code": 403,
+        "message": "forbidden because it is being terminated",
+        "details": {"causes": [{"reason": "NamespaceTerminating"}]},
+    }
+    api = Answering("jobs")
+    blind = Blind(api, jobset(rjob("workers", 4)))
+    await blind.reconcile()
+    api.answer = Response(403, {}, msgspec.json.encode(terminating))
+    blind.reconciler._caches.jobs.overlay_deleted(
+        "ns", "js-workers-0", blind.jobs.get("ns", "js-workers-0").metadata.uid
+    )
+    with pytest.raises(PartialFailure) as failed:
+        await blind.reconcile()
+    assert is_terminal(failed.value)
+    sent = len(api.requests)
+    for number in range(1, 4):
+        blind.jobs.overlay_deleted(
+            "ns", f"js-workers-{number}", blind.jobs.get("ns", f"js-workers-{number}").metadata.uid
+        )
+        await blind.reconcile()
+    assert len(api.requests) == sent

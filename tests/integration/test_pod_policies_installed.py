@@ -1,4 +1,4 @@
-"""The overlays of manifests/in-api-server on a real API server: applied, applied again, and changed over there and back."""
+"""The overlays of manifests/in-api-server on a real API server: applied, applied again, changed over and back."""
 
 from __future__ import annotations
 

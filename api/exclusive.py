@@ -12,6 +12,9 @@ from api import keys
 from api.meta import JSON
 from api.topology import Leader
 
+LEFT_ALONE = ("kube-system", "jobset-system")
+"""Namespaces whose pods reach neither webhooks nor policies: what runs there must not depend on us."""
+
 
 class TermForm(enum.Enum):
     """How the leader's anti-affinity is written. Both mean the same to the scheduler."""

@@ -8,6 +8,7 @@ import base64
 import copy
 from collections.abc import Sequence
 
+from api.exclusive import LEFT_ALONE
 from api.keys import (
     COMPLETION_INDEX,
     EXCLUSIVE_TOPOLOGY,
@@ -53,9 +54,7 @@ POD_SELECTORS: Object = {
     "objectSelector": {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]},
     # What the cluster and we ourselves need to run never waits for us.
     "namespaceSelector": {
-        "matchExpressions": [
-            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", NAMESPACE]}
-        ]
+        "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [*LEFT_ALONE]}]
     },
 }
 

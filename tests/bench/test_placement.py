@@ -137,3 +137,16 @@ def test_a_whole_run(binaries):
     assert plain["start"]["pods_created"] == 9
     for exclusive in (webhook, policies):
         assert exclusive["start"]["pods_created"] + exclusive["waiting"]["pods_created"] == 9, "once each"
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(400)
+def test_forty_jobs_of_ten_pods_on_sixty_racks(binaries):
+    """Every Job on one rack alone, after the start and after a restart; the run fails where that is not so."""
+    done = bench("-o", "json", "--repeat", "1", "--variants", "webhooks", timeout=380)
+    assert done.returncode == 0, done.stderr
+    [one] = json.loads(done.stdout)["runs"]
+    for phase in ("start", "restart"):
+        assert one[phase]["pod_creates_refused"] == 0
+        assert one[phase]["pods_created"] == 400, "once each"
+        assert one[phase]["pod_webhook_calls"] == 400

@@ -50,6 +50,10 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
             f"{RULES}[0].onJobFailureMessagePatterns[4]: never matches, not RE2: invalid escape sequence: \\C",
         ],
     ),
+    "exclusive where pods are left alone": (
+        annotated(jobset(namespace="kube-system"), js={EXCLUSIVE: "rack"}),
+        ["metadata.namespace: in kube-system pods are left alone: no Job gets a domain of its own"],
+    ),
     "no target has replicas": (
         jobset(
             rjob("a", replicas=0), rjob("b"), successPolicy={"operator": "All", "targetReplicatedJobs": ["a"]}

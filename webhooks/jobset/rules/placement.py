@@ -8,6 +8,7 @@ same level.
 from collections.abc import Iterator
 
 from api.children import placement_annotations
+from api.exclusive import LEFT_ALONE
 from api.field import ErrorType, FieldError, Path, Rule, Severity
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import namespaced_job
@@ -60,6 +61,14 @@ MIXED = Rule(
     fix="put both annotations on one level to have the node-selector strategy, or remove this one to go by affinity",
     source="behaviour 1.5, 7.1 item 31",
 )
+LEFT_TO_ITSELF = Rule(
+    id="exclusive-namespace",
+    type=ErrorType.INVALID,
+    message="in {namespace} pods are left alone: no Job gets a domain of its own",
+    fix="use another namespace",
+    source="manifests/README.md",
+    severity=Severity.WARNING,
+)
 ON_PODS = Rule(
     id="exclusive-on-pod-template",
     type=ErrorType.INVALID,
@@ -72,12 +81,15 @@ ON_PODS = Rule(
 
 def levels(subject: Subject) -> Iterator[FieldError]:
     """What is set on the JobSet itself."""
-    annotations = subject.js.metadata.annotations
+    annotations, namespace = subject.js.metadata.annotations, subject.js.metadata.namespace
+    topologies = (_by_affinity(subject, entry) for entry in subject.entries)
+    topology = next((key for key in topologies if key is not None), None)
     if EXCLUSIVE_TOPOLOGY in annotations:
         yield from _topology_key(_META, annotations)
     elif NODE_SELECTOR_STRATEGY in annotations:
-        topologies = (_by_affinity(subject, entry) for entry in subject.entries)
-        yield _alone(_META, annotations, next((key for key in topologies if key is not None), None))
+        yield _alone(_META, annotations, topology)
+    if topology is not None and namespace in LEFT_ALONE:
+        yield LEFT_TO_ITSELF.at(Path(("metadata", "namespace")), namespace=namespace)
 
 
 def exclusive(subject: Subject, entry: Entry) -> Iterator[FieldError]:

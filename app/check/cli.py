@@ -33,7 +33,8 @@ RENDER_EXAMPLES = """examples:
 
 The objects are those that the controller creates for the JobSet as it is stored, defaults included, in its order. What
 a JobSet gets only when it is stored has stand-ins: its uid is 00000000-0000-0000-0000-000000000000, a generated name
-ends in xxxxx. A JobSet that has no namespace is taken to be in `default`.
+ends in xxxxx. The pods' label of their priority is left out, since the cluster's priority classes decide about it. A
+JobSet that has no namespace is taken to be in `default`.
 
 exit codes:
   0  rendered

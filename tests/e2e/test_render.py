@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from api import keys
 from tests.support.cluster import request, wait_for
 from tests.support.jobs import group, manifest
 
@@ -63,7 +64,9 @@ def without_server_fields(body: dict[str, Any]) -> dict[str, Any]:
     spec = {k: v for k, v in body["spec"].items() if k not in {"selector", "clusterIPs"} or body["kind"] == "Service"}
     if body["kind"] == "Job":
         template = spec["template"]
-        labels = {k: v for k, v in template["metadata"]["labels"].items() if not _of_job_controller(k)}
+        # The cluster's priority classes decide about this one, and `render` asks no cluster.
+        known = {k: v for k, v in template["metadata"]["labels"].items() if k != keys.PRIORITY}
+        labels = {k: v for k, v in known.items() if not _of_job_controller(k)}
         spec["template"] = {
             **template,
             "metadata": {**template["metadata"], "labels": labels, "creationTimestamp": None},

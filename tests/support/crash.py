@@ -26,6 +26,7 @@ from controllers.jobset.execute import JOBSETS
 from controllers.jobset.milestones import Endings
 from kube.client import Client
 from kube.controller import Controller, Request
+from kube.resources import PRIORITY_CLASSES
 from kube.transport import Request as Call
 from kube.transport import Response, Transport
 from kube.workqueue import WorkQueue
@@ -204,7 +205,9 @@ class Mortal:
     async def _watch(self, path: str, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Note a line when the reader asks for the next one: it has handled it then."""
         plural = path.rpartition("/")[2]
-        known = self.watched[plural] = {}
+        known: dict[str, str] = {}
+        if plural != PRIORITY_CLASSES.plural:  # the cluster's, not the namespace's
+            self.watched[plural] = known
         held: list[bytes] = []
         async for arrived in lines:
             held.append(arrived)
@@ -220,7 +223,7 @@ class Mortal:
     def _scoped(self, request: Call) -> Call:
         """Reads of all namespaces are made reads of ours."""
         start, _, plural = request.path.rpartition("/")
-        if "/namespaces/" in request.path:
+        if "/namespaces/" in request.path or plural == PRIORITY_CLASSES.plural:
             return request
         return replace(request, path=f"{start}/namespaces/{self._world.namespace}/{plural}")
 

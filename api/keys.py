@@ -54,6 +54,10 @@ RESTARTING = "RestartingJobSet"
 STARTUP_IN_PROGRESS = "StartupPolicyInProgress"
 STARTUP_COMPLETED = "StartupPolicyCompleted"
 
+# Reasons of Warnings that `jobset explain` knows.
+JOB_CREATION_FAILED = "JobCreationFailed"
+PLACEMENT_PENDING = "ExclusivePlacementPending"
+
 # Condition types of batch/v1 Jobs that mean "finished".
 JOB_COMPLETE = "Complete"
 JOB_FAILED = "Failed"

@@ -1,9 +1,8 @@
 """Causes that are about Jobs: those that are not there, may not start yet, or have no pods. Pure."""
 
-from api.keys import KIND
+from api.keys import JOB_CREATION_FAILED, KIND
 from app.explain.case import Case
 from app.explain.finding import Finding, Found, Level, Story, counted, grouped, listed
-from app.explain.of_set import REFUSED
 from app.explain.seen import SeenEvent
 from app.explain.survey import lacking, wanted
 from controllers.jobset.buckets import Child
@@ -71,7 +70,7 @@ def _taken(case: Case, name: str) -> Finding:
 def _absent(case: Case, names: list[str]) -> list[Found]:
     if not names:
         return []
-    refused = next((event for event in case.news if event.reason == REFUSED), None)
+    refused = next((event for event in case.news if event.reason == JOB_CREATION_FAILED), None)
     because: tuple[Finding, ...] = ()
     level, way_out = Level.WAITS, "look again in a moment"
     if refused is not None:

@@ -9,11 +9,6 @@ from app.explain.finding import Finding, Found, Level, counted, listed
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label by which Kueue takes a JobSet into a queue."""
 
-REFUSED = "JobCreationFailed"
-"""Reason of the Warning that Jobs could not be created."""
-
-PENDING = "ExclusivePlacementPending"
-"""Reason of the Warning about a leader that waits."""
 _DECISION = "FailurePolicy"
 """Part of the reasons of Warnings that tell of a restart."""
 _MOST_WARNINGS = 3
@@ -197,7 +192,7 @@ def restarting(case: Case, left: frozenset[str]) -> list[Found]:
 def warned(case: Case, _left: frozenset[str]) -> list[Found]:
     """What the controller has warned of lately and no cause before has told from what is."""
     blind = case.of is None or (bool(case.of.unready) and case.facts.pods is None)
-    elsewhere = {REFUSED} if blind else {REFUSED, PENDING}
+    elsewhere = {keys.JOB_CREATION_FAILED} if blind else {keys.JOB_CREATION_FAILED, keys.PLACEMENT_PENDING}
     told: dict[str, Finding] = {}
     for event in case.news:
         if event.reason in elsewhere or _DECISION in event.reason:

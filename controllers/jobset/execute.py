@@ -150,7 +150,7 @@ class Executor:
         creations = [action for action in plan.actions if isinstance(action, CreateJob)]
         failed = await self._each(js, creations, lambda action: self._create_job(js, action), name_of_job)
         refused = [failure for failure in failed if not isinstance(failure.error, ForeignObjectError)]
-        self._report(js, "JobCreationFailed", refused)
+        self._report(js, keys.JOB_CREATION_FAILED, refused)
         return failed
 
     async def _patch_jobs(self, js: JobSet, plan: Plan) -> list[Failure]:

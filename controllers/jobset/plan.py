@@ -235,7 +235,7 @@ class _Planner:
             if foreign[name] != own
         ]
         if others:
-            self.draft.warn("JobCreationFailed", _listed(others, "delete or rename it, or rename the JobSet"))
+            self.draft.warn(keys.JOB_CREATION_FAILED, _listed(others, "delete or rename it, or rename the JobSet"))
 
     def _blocked_by_previous(self) -> bool:
         policy = self.js.spec.failure_policy

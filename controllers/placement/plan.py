@@ -19,8 +19,6 @@ NODE_PAUSE = 0.5
 TELL_EVERY = 60.0
 """Seconds between two tellings of one JobSet while the wait goes on: they count up one Event."""
 
-REASON = "ExclusivePlacementPending"
-
 NodeLabel = Callable[[str], str | None]
 """Value of the topology label of a node; None when it has none, or is not known."""
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from api import keys
 from api.exclusive import NoDomain
 from api.topology import Follower, Leader
-from controllers.placement.plan import NODE_PAUSE, PATIENCE, REASON, TELL_EVERY, pending_note
+from controllers.placement.plan import NODE_PAUSE, PATIENCE, TELL_EVERY, pending_note
 from kube.clock import now
 from kube.events import Reference
 from kube.store import Store
@@ -82,5 +82,5 @@ class Teller:
             name=pod.jobset,
             uid=pod.jobset_uid,
         )
-        self._recorder.record(jobset, "Warning", REASON, note)
+        self._recorder.record(jobset, "Warning", keys.PLACEMENT_PENDING, note)
         return TELL_EVERY

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from controllers.placement.plan import NODE_PAUSE, PATIENCE, REASON, TELL_EVERY
+from api import keys
+from controllers.placement.plan import NODE_PAUSE, PATIENCE, TELL_EVERY
 from kube.controller import Controller
 from tests.support.placement import follower_of, hide, leader_of, moment, node_of, show
 from tests.support.placement_bench import BOUND, JOB, REQUEST, Bench, clocked, job_of
@@ -33,8 +34,8 @@ class TestTelling:
         show(bench.watches.leaders, leader_of(reason="0/20 nodes are available", since=moment(2)))
         await bench.reconcile()
         [(regarding, kind, reason, note)] = bench.events
-        assert (kind, reason) == ("Warning", REASON)
-        assert REASON == "ExclusivePlacementPending"
+        assert (kind, reason) == ("Warning", keys.PLACEMENT_PENDING)
+        assert keys.PLACEMENT_PENDING == "ExclusivePlacementPending"
         assert (regarding.api_version, regarding.kind) == ("jobset.x-k8s.io/v1alpha2", "JobSet")
         assert (regarding.namespace, regarding.name, regarding.uid) == ("ns", "js", "uid-js")
         assert f"{JOB}-0-abcde" in note
@@ -118,7 +119,7 @@ class TestTelling:
         await asyncio.sleep(1)
         assert await bench.reconcile() == TELL_EVERY - 1
         [(regarding, kind, reason, note)] = bench.events
-        assert (regarding.name, kind, reason) == ("js", "Warning", REASON)
+        assert (regarding.name, kind, reason) == ("js", "Warning", keys.PLACEMENT_PENDING)
         assert note.startswith(f"{words} for the leader pod of Job {JOB}, which has none")
 
     async def test_each_lack_of_a_leader_gets_a_moment(self, bench):

@@ -10,7 +10,7 @@ from functools import lru_cache
 import msgspec
 
 from api import keys
-from api.meta import Base, Condition, Identity
+from api.meta import Base, Condition, Identity, find
 
 LONGEST_REASON = 160
 """Characters that are kept of the scheduler's reason; the most frequent causes stand first."""
@@ -61,6 +61,11 @@ class _Spec(Base, frozen=True, kw_only=True):
 class _Status(Base, frozen=True, kw_only=True):
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
+
+
+def _alive(meta: _Meta, status: _Status) -> bool:
+    """Neither ended nor on its way out."""
+    return meta.deletion_timestamp is None and status.phase not in {"Succeeded", "Failed"}
 
 
 class LeaderPod(Base, frozen=True, kw_only=True):
@@ -128,7 +133,7 @@ def leader(pod: LeaderPod) -> Leader | None:
         attempt=int(attempt) if attempt.isascii() and attempt.isdigit() and len(attempt) < len("2147483647") else 0,
         created=_shared(meta.creation_timestamp or ""),
         node=pod.spec.node_name,
-        live=meta.deletion_timestamp is None and pod.status.phase not in {"Succeeded", "Failed"},
+        live=_alive(meta, pod.status),
         succeeded=meta.deletion_timestamp is None and pod.status.phase == "Succeeded",
         reason=reason,
         since=since,
@@ -159,12 +164,11 @@ def _whose(meta: _Meta, topology: str) -> dict[str, str]:
 
 def _unscheduled(conditions: tuple[Condition, ...]) -> tuple[str, str]:
     """The scheduler's reason and since when, of a pod for which it has found no node."""
-    for condition in conditions:
-        if condition.type == "PodScheduled" and condition.status == "False":
-            return _shared(condition.message[:LONGEST_REASON] or condition.reason), _shared(
-                condition.last_transition_time
-            )
-    return "", ""
+    scheduled = find(conditions, "PodScheduled")
+    if scheduled is None or scheduled.status != "False":
+        return "", ""
+    reason = scheduled.message[:LONGEST_REASON] or scheduled.reason
+    return _shared(reason), _shared(scheduled.last_transition_time)
 
 
 class _NodeMeta(Base, frozen=True, kw_only=True):
@@ -267,8 +271,7 @@ class PlacedPod(Base, frozen=True, kw_only=True):
     def follows(self) -> bool:
         """Whether it is a follower that is neither ended nor ending."""
         meta = self.metadata
-        alive = meta.deletion_timestamp is None and self.status.phase not in {"Succeeded", "Failed"}
-        return alive and meta.topology is not None and meta.annotations.index != "0"
+        return _alive(meta, self.status) and meta.topology is not None and meta.annotations.index != "0"
 
     def finds_leader_by_itself(self, topology: str) -> bool:
         """Whether its own affinity ties it to a domain, as policies without the manager have it."""

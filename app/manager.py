@@ -332,10 +332,7 @@ class _Manager:
             self.client, reporting_controller=NAME, reporting_instance=f"{NAME}-{socket.gethostname()}"
         )
         self._spawn(group, self.recorder.run(), "events")
-        hooks = self.metrics.queue(NAME)
-        queue: WorkQueue[Request] = WorkQueue(metrics=hooks)
-        self.queues.append(queue)
-        hooks.bind(queue)
+        queue: WorkQueue[Request] = self._queue(NAME)
         reconciler = JobSetReconciler(
             self.client,
             watches.caches(),
@@ -359,12 +356,17 @@ class _Manager:
             running.create_task(controller.run(), name=NAME)
             running.create_task(self._place(watches, self.recorder), name=placement.NAME)
 
-    async def _place(self, watches: Watches, recorder: EventRecorder) -> None:
-        """Keep followers with their leaders; returns as `_reconcile` does."""
-        hooks = self.metrics.queue(placement.NAME)
-        queue: WorkQueue[placement.JobRequest] = WorkQueue(metrics=hooks)
+    def _queue(self, name: str) -> WorkQueue[Any]:
+        """The queue of a controller: measured, and shut down with the manager."""
+        hooks = self.metrics.queue(name)
+        queue: WorkQueue[Any] = WorkQueue(metrics=hooks)
         self.queues.append(queue)
         hooks.bind(queue)
+        return queue
+
+    async def _place(self, watches: Watches, recorder: EventRecorder) -> None:
+        """Keep followers with their leaders; returns as `_reconcile` does."""
+        queue: WorkQueue[placement.JobRequest] = self._queue(placement.NAME)
         reconciler = placement.PlacementReconciler(self.client, self.placement, watches.jobs, recorder)
         controller = Controller(
             placement.NAME,

@@ -35,14 +35,6 @@ def pod_handlers(domains: Domains, form: Callable[[], TermForm]) -> Mapping[str,
     return {MUTATE_PATH: admission.mutate, VALIDATE_PATH: admission.validate}
 
 
-class _RefusedError(Exception):
-    """The pod cannot be created; `response` says why."""
-
-    def __init__(self, response: AdmissionResponse) -> None:
-        super().__init__(response.code)
-        self.response = response
-
-
 @dataclass(frozen=True, slots=True)
 class _Admission:
     domains: Domains
@@ -50,12 +42,9 @@ class _Admission:
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Label, terms, node selector or gate of behaviour section 4.1; refuses what no waiting would mend."""
-        if request.operation != "CREATE":
-            return AdmissionResponse()
-        try:
-            pod = await _possible(request)
-        except _RefusedError as refused:
-            return refused.response
+        pod = await _possible(request)
+        if isinstance(pod, AdmissionResponse):
+            return pod
         answer = None
         if pod.follows:
             answer = await self.domains.settle(_namespace(request, pod), pod.job_uid, pod.topology or "")
@@ -64,28 +53,27 @@ class _Admission:
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Refuse a follower that would be scheduled anywhere (4.2)."""
-        if request.operation != "CREATE":
-            return AdmissionResponse()
-        try:
-            pod = await _possible(request)
-        except _RefusedError as refused:
-            return refused.response
+        pod = await _possible(request)
+        if isinstance(pod, AdmissionResponse):
+            return pod
         if not stranded(pod):
             return AdmissionResponse()
         answer = self.domains.find(_namespace(request, pod), pod.job_uid, pod.topology or "")
         return denied(403, "Forbidden", refusal(pod, answer))
 
 
-async def _possible(request: AdmissionRequest) -> Pod:
-    """The pod of the request, if it can be read and placed."""
+async def _possible(request: AdmissionRequest) -> Pod | AdmissionResponse:
+    """The pod of the request, or the answer where nothing is left to decide."""
+    if request.operation != "CREATE":
+        return AdmissionResponse()
     if request.object is None:
-        raise _RefusedError(denied(400, "BadRequest", "request.object is missing from a review of CREATE"))
+        return denied(400, "BadRequest", "request.object is missing from a review of CREATE")
     try:
         pod = await compute(read, request.object)
     except UnreadablePodError as error:
-        raise _RefusedError(denied(400, "BadRequest", str(error))) from None
+        return denied(400, "BadRequest", str(error))
     if text := impossible(pod):
-        raise _RefusedError(denied(403, "Forbidden", text))
+        return denied(403, "Forbidden", text)
     return pod
 
 

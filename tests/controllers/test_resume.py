@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from api import keys
 from controllers.jobset.actions import (
     CreateClaim,
     CreateJob,
@@ -50,6 +51,25 @@ class TestSuspension:
         assert world.counts()["suspended"] == 2
         resume(world)
         assert len(world.live()) == 3
+
+    @pytest.mark.parametrize("exclusive", [True, False])
+    def test_exclusive_jobs_are_resumed_when_their_old_pods_have_ended(self, exclusive):
+        """A leader made before would be held to where those are, and the scheduler would not see them go."""
+        template = {"metadata": {"annotations": {keys.EXCLUSIVE_TOPOLOGY: "rack"}}} if exclusive else {}
+        body = rjob("workers", 1)
+        body["template"] |= template
+        world = World(jobset(body))
+        world.settle()
+        world.run()
+        suspend(world)
+        world.halt()
+        world.jobs["js-workers-0"]["status"]["terminating"] = 2
+        world.edit(suspend=False)
+        world.settle()
+        assert world.jobs["js-workers-0"]["spec"]["suspend"] is exclusive
+        world.jobs["js-workers-0"]["status"]["terminating"] = 0
+        world.settle()
+        assert world.jobs["js-workers-0"]["spec"]["suspend"] is False
 
     def test_a_thousand_flips_with_changing_admissions_leave_no_drift(self):
         world = World(jobset(rjob("workers", 2), suspend=True), ExecutionAttemptsTracking=True)

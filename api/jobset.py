@@ -11,16 +11,43 @@ import msgspec
 
 from api.keys import CONTROLLER_NAME
 from api.meta import JSON, Base, Condition, ObjectMeta, doc
+from api.policies import (
+    ATOMIC,
+    INT32,
+    MAP_BY_NAME,
+    SHARE_RULE,
+    ExecutionPolicy,
+    ExitCodePolicy,
+    FailurePolicy,
+    StartupPolicy,
+    SuccessPolicy,
+)
 
 _IMMUTABLE = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
-_INT32 = {"format": "int32"}
-_MAP_BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
-_ATOMIC = {"x-kubernetes-list-type": "atomic"}
 _ONE_ORDER = {
     "rule": "!(has(self.startupPolicy) && self.startupPolicy.startupPolicyOrder == 'InOrder'"
     " && has(self.replicatedJobs) && self.replicatedJobs.exists(x, has(x.dependsOn)))",
     "message": "StartupPolicy and DependsOn APIs are mutually exclusive",
 }
+_STAGED = "has(self.executionPolicy) && self.executionPolicy.executionPolicyOrder == 'InOrder'"
+STAGES_OR_STARTUP = (
+    "executionPolicy InOrder and startupPolicy InOrder exclude each other: keep executionPolicy; startupPolicy is"
+    " deprecated, and executionPolicy with replicatedJobsStatus Ready does the same"
+)
+STAGES_OR_DEPENDS_ON = (
+    "executionPolicy InOrder and dependsOn exclude each other: keep dependsOn where a ReplicatedJob waits for several"
+    " or for certain ones, executionPolicy where each waits for the one ahead of it in the list"
+)
+_STAGES_ALONE = [
+    {
+        "rule": f"!({_STAGED} && has(self.startupPolicy) && self.startupPolicy.startupPolicyOrder == 'InOrder')",
+        "message": STAGES_OR_STARTUP,
+    },
+    {
+        "rule": f"!({_STAGED} && has(self.replicatedJobs) && self.replicatedJobs.exists(x, has(x.dependsOn)))",
+        "message": STAGES_OR_DEPENDS_ON,
+    },
+]
 _NO_NAMESPACE = {
     "rule": "!has(self.templates) || self.templates.all(t, !has(t.metadata) || !has(t.metadata.namespace)"
     " || size(t.metadata.namespace) == 0)",
@@ -56,15 +83,22 @@ class ReplicatedJob(Base, frozen=True, kw_only=True):
         JSON,
         doc("Template of the child Jobs (batch/v1 JobTemplateSpec).", **{"x-openapi": "JobTemplateSpec"}),
     ]
-    replicas: Annotated[int, doc("Number of Jobs, 0 or more. Default 1 (CRD).", minimum=0, default=1, **_INT32)] = 1
+    replicas: Annotated[int, doc("Number of Jobs, 0 or more. Default 1 (CRD).", minimum=0, default=1, **INT32)] = 1
     depends_on: Annotated[
         tuple[DependsOn, ...] | None,
         doc(
             "Stages to wait for before these Jobs are created; all of them must be reached. At most 5. Cannot be set on"
             " the first ReplicatedJob, nor together with startupPolicy InOrder.",
             maxItems=5,
-            **_MAP_BY_NAME,
+            **MAP_BY_NAME,
             **{"x-kubernetes-validations": _IMMUTABLE},
+        ),
+    ] = None
+    exit_code_policy: Annotated[
+        ExitCodePolicy | None,
+        doc(
+            "Which exit codes fail the Job at once and which are retried for free; {} stands for the table of the"
+            " training operators. Absent: as the Job's own rules say. Immutable. Not in the Go JobSet."
         ),
     ] = None
 
@@ -115,90 +149,6 @@ class Network(Base, frozen=True, kw_only=True):
     ] = None
 
 
-class SuccessPolicy(Base, frozen=True, kw_only=True):
-    """When the set is done."""
-
-    operator: Annotated[
-        str,
-        doc(
-            "All: every targeted Job has to succeed. Any: one of them is enough.",
-            enum=["All", "Any"],
-            **{"x-required": True},
-        ),
-    ] = "All"
-    target_replicated_jobs: Annotated[
-        tuple[str, ...], doc("Names of the ReplicatedJobs that count. Empty = all.", **_ATOMIC)
-    ] = ()
-
-
-class FailurePolicyRule(Base, frozen=True, kw_only=True):
-    """What to do about a failed Job that matches. The first matching rule of the list decides."""
-
-    name: Annotated[
-        str,
-        doc(
-            "Name, 1 to 128 characters, unique among the rules. Default `failurePolicyRule<index>` (webhook).",
-            **{"x-required": True},
-        ),
-    ] = ""
-    action: Annotated[
-        str,
-        doc(
-            "FailJobSet: fail at once. RestartJobSet: recreate every Job, counted against maxRestarts."
-            " RestartJobSetAndIgnoreMaxRestarts: the same, not counted. RestartJob and RestartJobAndIgnoreMaxRestarts"
-            " (feature gate RestartJob): recreate the failed Job alone.",
-            enum=[
-                "FailJobSet",
-                "RestartJobSet",
-                "RestartJobSetAndIgnoreMaxRestarts",
-                "RestartJob",
-                "RestartJobAndIgnoreMaxRestarts",
-            ],
-        ),
-    ]
-    on_job_failure_reasons: Annotated[
-        tuple[str, ...],
-        doc("Reasons of the Job's Failed condition that match. Empty = any."),
-    ] = ()
-    on_job_failure_message_patterns: Annotated[
-        tuple[str, ...],
-        doc("RE2 patterns, searched for in the message of the Job's Failed condition. Empty = any."),
-    ] = ()
-    target_replicated_jobs: Annotated[
-        tuple[str, ...], doc("Names of the ReplicatedJobs whose Jobs match. Empty = all.", **_ATOMIC)
-    ] = ()
-
-
-class FailurePolicy(Base, frozen=True, kw_only=True):
-    """What to do when a Job fails. Absent: the first failed Job fails the set."""
-
-    max_restarts: Annotated[int, doc("Restarts of the set that count, before it is Failed. Default 0.", **_INT32)] = 0
-    restart_strategy: Annotated[
-        str,
-        doc(
-            "Recreate: each Job is created anew as soon as its old one is gone. BlockingRecreate: none is created"
-            " before all old ones are gone. InPlaceRestart (feature gate): pods stay, processes start anew."
-            " Default Recreate (CRD).",
-            default="Recreate",
-            enum=["Recreate", "BlockingRecreate", "InPlaceRestart"],
-        ),
-    ] = "Recreate"
-    rules: Annotated[tuple[FailurePolicyRule, ...], doc("Rules, first match wins.")] = ()
-
-
-class StartupPolicy(Base, frozen=True, kw_only=True):
-    """Order of start. Deprecated in favour of dependsOn."""
-
-    startup_policy_order: Annotated[
-        str,
-        doc(
-            "AnyOrder: all at once. InOrder: the next ReplicatedJob starts when the one before it is ready.",
-            enum=["AnyOrder", "InOrder"],
-            **{"x-required": True},
-        ),
-    ] = "AnyOrder"
-
-
 class Coordinator(Base, frozen=True, kw_only=True):
     """The pod whose DNS name every pod of the set carries as label and annotation."""
 
@@ -229,7 +179,7 @@ class VolumeClaimPolicy(Base, frozen=True, kw_only=True):
             "Claims to create. A claim is mounted into each pod that has a volumeMount of the template's name."
             " At most 50.",
             maxItems=50,
-            **_ATOMIC,
+            **ATOMIC,
             **{"x-openapi-items": "PersistentVolumeClaim"},
         ),
     ] = ()
@@ -243,7 +193,7 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
 
     replicated_jobs: Annotated[
         tuple[ReplicatedJob, ...],
-        doc("The groups of Jobs, in order. Immutable but for what a suspended set may change.", **_MAP_BY_NAME),
+        doc("The groups of Jobs, in order. Immutable but for what a suspended set may change.", **MAP_BY_NAME),
     ] = ()
     network: Annotated[
         Network | None,
@@ -256,7 +206,7 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
         SuccessPolicy | None,
         doc(
             "When the set is Completed. Default operator All (webhook). Immutable.",
-            **{"x-kubernetes-validations": _IMMUTABLE},
+            **{"x-kubernetes-validations": [*_IMMUTABLE, SHARE_RULE]},
         ),
     ] = None
     failure_policy: Annotated[
@@ -273,6 +223,13 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
             **{"x-kubernetes-validations": _IMMUTABLE},
         ),
     ] = None
+    execution_policy: Annotated[
+        ExecutionPolicy | None,
+        doc(
+            "Runs the ReplicatedJobs as stages. Absent: all start at once. Immutable. Not in the Go JobSet.",
+            **{"x-kubernetes-validations": _IMMUTABLE},
+        ),
+    ] = None
     suspend: Annotated[
         bool | None, doc("True: the Jobs exist and run no pods. May change at any time. Default false.")
     ] = None
@@ -286,7 +243,7 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
     ] = None
     ttl_seconds_after_finished: Annotated[
         int | None,
-        doc("Seconds after which a finished JobSet is deleted. Absent: never.", minimum=0, **_INT32),
+        doc("Seconds after which a finished JobSet is deleted. Absent: never.", minimum=0, **INT32),
     ] = None
     volume_claim_policies: Annotated[
         tuple[
@@ -299,7 +256,7 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
         doc(
             "Volume claims for the set. At most 50 policies. Immutable.",
             maxItems=50,
-            **_ATOMIC,
+            **ATOMIC,
             **{"x-kubernetes-validations": _IMMUTABLE},
         ),
     ] = ()
@@ -309,18 +266,18 @@ class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
     """Counts of Jobs of one ReplicatedJob, of the current attempt only. All five are always present."""
 
     name: Annotated[str, doc("Name of the ReplicatedJob.")]
-    ready: Annotated[int, doc("Jobs whose pods are all ready or done.", **_INT32)]
-    succeeded: Annotated[int, doc("Jobs that completed.", **_INT32)]
-    failed: Annotated[int, doc("Jobs that failed.", **_INT32)]
-    active: Annotated[int, doc("Jobs with at least one pending or running pod.", **_INT32)]
-    suspended: Annotated[int, doc("Jobs that are suspended.", **_INT32)]
+    ready: Annotated[int, doc("Jobs whose pods are all ready or done.", **INT32)]
+    succeeded: Annotated[int, doc("Jobs that completed.", **INT32)]
+    failed: Annotated[int, doc("Jobs that failed.", **INT32)]
+    active: Annotated[int, doc("Jobs with at least one pending or running pod.", **INT32)]
+    suspended: Annotated[int, doc("Jobs that are suspended.", **INT32)]
     job_restarts: Annotated[
-        tuple[Annotated[int, doc("Restarts of one Job.", **_INT32)], ...],
-        doc("Restarts of each Job by its index (feature gate RestartJob).", maxItems=1024, **_ATOMIC),
+        tuple[Annotated[int, doc("Restarts of one Job.", **INT32)], ...],
+        doc("Restarts of each Job by its index (feature gate RestartJob).", maxItems=1024, **ATOMIC),
     ] = ()
     job_restarts_count_towards_max: Annotated[
-        tuple[Annotated[int, doc("Restarts of one Job.", **_INT32)], ...],
-        doc("Of those, the ones counted against maxRestarts.", maxItems=1024, **_ATOMIC),
+        tuple[Annotated[int, doc("Restarts of one Job.", **INT32)], ...],
+        doc("Of those, the ones counted against maxRestarts.", maxItems=1024, **ATOMIC),
     ] = ()
     completed_indexes: Annotated[
         str,
@@ -336,19 +293,43 @@ class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
             " ReplicatedJob waits for it. A restart or a suspension takes it back. Not in the Go JobSet."
         ),
     ] = False
+    released: Annotated[
+        bool,
+        doc(
+            "Whether its stage has been released in this attempt (executionPolicy InOrder). A restart or a suspension"
+            " takes it back. Not in the Go JobSet."
+        ),
+    ] = False
+    remaining: Annotated[
+        int | None,
+        doc(
+            "Jobs that are still to come or to end (executionPolicy InOrder): those that have not completed in this"
+            " attempt, whether or not their stage has been released. 0: what its stage was given may be used for"
+            " others. A restart raises it again. Not in the Go JobSet.",
+            **INT32,
+        ),
+    ] = None
+
+
+class RuleRestarts(Base, frozen=True, kw_only=True):
+    """How often a rule of the failure policy that has a limit of its own was applied. Not in the Go JobSet."""
+
+    name: Annotated[str, doc("Name of the rule.")]
+    restarts: Annotated[int, doc("Restarts that it has brought about.", **INT32)] = 0
 
 
 class FailedAttempt(Base, frozen=True, kw_only=True):
     """How one attempt at running the set ended in failure. Not in the Go JobSet."""
 
-    attempt: Annotated[int, doc("Number of the attempt, counted as in executionAttempts.", **_INT32)] = 0
+    attempt: Annotated[int, doc("Number of the attempt, counted as in executionAttempts.", **INT32)] = 0
     time: Annotated[str, doc("When it was given up: RFC 3339, seconds.", format="date-time")] = ""
     reason: Annotated[str, doc("Reason of the Failed or RestartingJobSet condition that followed.")] = ""
     message: Annotated[str, doc("Reason and message with which the Job failed, at most 1024 bytes.")] = ""
     failed_job: Annotated[str, doc("Name of the failed Job that decided.")] = ""
     pod: Annotated[str, doc("Name of its first failed pod, where one was found.")] = ""
     node: Annotated[str, doc("Node of that pod.")] = ""
-    exit_code: Annotated[int | None, doc("Exit code of the first failed container of that pod.", **_INT32)] = None
+    container: Annotated[str, doc("Container of that pod that decided, or failed first.")] = ""
+    exit_code: Annotated[int | None, doc("Exit code of that container.", **INT32)] = None
 
 
 class LastRestart(Base, frozen=True, kw_only=True):
@@ -357,7 +338,7 @@ class LastRestart(Base, frozen=True, kw_only=True):
     reason: Annotated[str, doc("DefaultFailurePolicy, or FailurePolicy_ with the name of the rule.")] = ""
     start_time: Annotated[str, doc("When it was decided: RFC 3339, seconds.", format="date-time")] = ""
     duration_seconds: Annotated[
-        int | None, doc("Seconds until every Job was ready or done again; absent until then.", **_INT32)
+        int | None, doc("Seconds until every Job was ready or done again; absent until then.", **INT32)
     ] = None
 
 
@@ -371,12 +352,20 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
             **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
         ),
     ] = ()
-    restarts: Annotated[int, doc("Restarts of the whole set. Always present.", **_INT32)] = 0
-    restarts_count_towards_max: Annotated[int, doc("Of those, the ones counted against maxRestarts.", **_INT32)] = 0
+    restarts: Annotated[int, doc("Restarts of the whole set. Always present.", **INT32)] = 0
+    restarts_count_towards_max: Annotated[int, doc("Of those, the ones counted against maxRestarts.", **INT32)] = 0
     terminal_state: Annotated[str, doc("Completed or Failed once the set is finished, else absent.")] = ""
     replicated_jobs_status: Annotated[
         tuple[ReplicatedJobStatus, ...],
-        doc("Counts for each ReplicatedJob, by name descending.", **_MAP_BY_NAME),
+        doc("Counts for each ReplicatedJob, by name descending.", **MAP_BY_NAME),
+    ] = ()
+    current_stage: Annotated[
+        str,
+        doc("Last stage that has been released, `trainer (2/3)` (executionPolicy InOrder). Not in the Go JobSet."),
+    ] = ""
+    failure_policy_restarts: Annotated[
+        tuple[RuleRestarts, ...],
+        doc("Restarts by rules with maxRestarts of their own. Not in the Go JobSet.", **MAP_BY_NAME),
     ] = ()
     execution_attempts: Annotated[
         int | None,
@@ -384,7 +373,7 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
             "Number of the attempt that runs, from 0: one more for each restart of the set and each resume after a"
             " suspension (KEP-1282). Absent until the set first ran. Not in the Go JobSet.",
             minimum=0,
-            **_INT32,
+            **INT32,
         ),
     ] = None
     last_restart: Annotated[LastRestart | None, doc("The last restart of the whole set; absent before the first.")] = (
@@ -392,15 +381,15 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
     )
     attempt_history: Annotated[
         tuple[FailedAttempt, ...],
-        doc("How the last attempts failed, oldest first, at most 10. Not in the Go JobSet.", maxItems=10, **_ATOMIC),
+        doc("How the last attempts failed, oldest first, at most 10. Not in the Go JobSet.", maxItems=10, **ATOMIC),
     ] = ()
     previous_in_place_restart_attempt: Annotated[
         int | None,
-        doc("Highest in-place attempt that is to be left (feature gate InPlaceRestart).", minimum=0, **_INT32),
+        doc("Highest in-place attempt that is to be left (feature gate InPlaceRestart).", minimum=0, **INT32),
     ] = None
     current_in_place_restart_attempt: Annotated[
         int | None,
-        doc("In-place attempt that all pods have reached (feature gate InPlaceRestart).", minimum=0, **_INT32),
+        doc("In-place attempt that all pods have reached (feature gate InPlaceRestart).", minimum=0, **INT32),
     ] = None
 
 
@@ -408,9 +397,9 @@ class JobSet(Base, frozen=True, kw_only=True):
     """A set of Jobs that run as one."""
 
     metadata: ObjectMeta
-    spec: Annotated[JobSetSpec, doc("What the user wants.", **{"x-kubernetes-validations": [_ONE_ORDER]})] = (
-        JobSetSpec()
-    )
+    spec: Annotated[
+        JobSetSpec, doc("What the user wants.", **{"x-kubernetes-validations": [_ONE_ORDER, *_STAGES_ALONE]})
+    ] = JobSetSpec()
     status: Annotated[JobSetStatus, doc("What is. Written by the controller.")] = JobSetStatus()
 
     @property

@@ -23,6 +23,8 @@ _COLUMNS = [
     ("Completed", "string", '.status.conditions[?(@.type=="Completed")].status'),
     ("Suspended", "string", ".spec.suspend"),
     ("Age", "date", ".metadata.creationTimestamp"),
+    # The last one, so that the columns of the Go JobSet keep their places.
+    ("Stage", "string", ".status.currentStage"),
 ]
 _HEAD = {
     "apiVersion": {
@@ -39,14 +41,17 @@ _OBSERVED_GENERATION: Schema = {
     "description": "Generation of the object that the condition is about.",
 }
 
+_INT_OR_STRING: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+"""The only union that records have."""
+
 
 def _plain(node: mi.Type) -> Schema:
     """The schema of a type without annotations."""
     if isinstance(node, mi.StructType):
         return _struct(node)
     if isinstance(node, mi.UnionType):
-        (only,) = (t for t in node.types if not isinstance(t, mi.NoneType))
-        return schema_of(only)
+        types = [t for t in node.types if not isinstance(t, mi.NoneType)]
+        return schema_of(types[0]) if len(types) == 1 else dict(_INT_OR_STRING)
     if isinstance(node, mi.VarTupleType):
         return {"type": "array", "items": schema_of(node.item_type)}
     if isinstance(node, mi.DictType):

@@ -14,9 +14,10 @@ import msgspec
 
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Layer, Path, Rule
-from api.jobset import FailurePolicy, JobSet, ReplicatedJob
+from api.jobset import JobSet, ReplicatedJob
 from api.jsontree import dig, without_nulls
 from api.meta import JSON, Base
+from api.policies import FailurePolicy
 
 MAX_GENERATED_BASE = 58
 GENERATED_SUFFIX = "xxxxx"

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from api import keys
 from api.features import FeatureGates
-from api.jobset import FailedAttempt, FailurePolicyRule, JobSet
+from api.jobset import FailedAttempt, JobSet
 from api.patterns import compiled
+from api.policies import FailurePolicyRule
 from controllers.jobset.actions import Evidence
 from controllers.jobset.buckets import Child
 from controllers.jobset.draft import Draft

@@ -1,6 +1,7 @@
 """When a set is Completed (behaviour section 5.9)."""
 
-from api.jobset import JobSet, ReplicatedJobStatus, SuccessPolicy
+from api.jobset import JobSet, ReplicatedJobStatus
+from api.policies import SuccessPolicy
 
 
 def met(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> bool:

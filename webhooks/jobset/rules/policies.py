@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from api.field import SPEC, ErrorType, FieldError, Path, Rule, Severity
-from api.jobset import FailurePolicyRule
 from api.patterns import compiled
+from api.policies import FailurePolicyRule
 from api.suggest import did_you_mean
 from api.validation import byte_length
 from webhooks.jobset.subject import Entry, Subject

@@ -1,0 +1,229 @@
+"""The policies of a JobSet: in which order it starts, what an exit code means, when it has succeeded, when it fails.
+
+Records of `jobset.x-k8s.io/v1alpha2` (behaviour section 1.2), read and turned into the CRD like those of api/jobset.py.
+Fields that the Go JobSet has not are marked so; all of them are optional, and a JobSet without them behaves as it
+would there.
+"""
+
+from typing import Annotated, Final
+
+from api.meta import Base, doc
+
+MAP_BY_NAME: Final = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+ATOMIC: Final = {"x-kubernetes-list-type": "atomic"}
+SET: Final = {"x-kubernetes-list-type": "set"}
+INT32: Final = {"format": "int32"}
+ExitCode = Annotated[int, doc("An exit code other than 0, which is no failure.", minimum=1, **INT32)]
+
+NOT_FAILED = "a failed Job sets off the failure policy, so nothing can wait for it: wait for Succeeded, Ready or Active"
+NOT_SUSPENDED = "a suspended JobSet starts nothing, so no stage can follow on it: wait for Succeeded, Ready or Active"
+STAGE_STATES = ("Succeeded", "Ready", "Active")
+_STAGE_STATE_RULES = [
+    {"rule": "self != 'Failed'", "message": NOT_FAILED},
+    {"rule": "self != 'Suspended'", "message": NOT_SUSPENDED},
+    {
+        "rule": "self in ['Succeeded', 'Ready', 'Active', 'Failed', 'Suspended']",
+        "message": "must be Succeeded, Ready or Active",
+    },
+]
+ANY_WITH_SHARE = "minSucceeded and operator Any exclude each other: Any means one Job; keep All beside minSucceeded"
+SHARE_RULE: Final = {"rule": "!has(self.minSucceeded) || self.operator != 'Any'", "message": ANY_WITH_SHARE}
+
+
+class ExecutionPolicy(Base, frozen=True, kw_only=True):
+    """Runs the ReplicatedJobs as stages, one after the other in list order. Not in the Go JobSet."""
+
+    execution_policy_order: Annotated[
+        str,
+        doc(
+            "AnyOrder: all start at once. InOrder: nothing of a stage is created before the stage ahead of it has"
+            " reached replicatedJobsStatus; not together with startupPolicy InOrder or dependsOn. Default AnyOrder"
+            " (CRD).",
+            enum=["AnyOrder", "InOrder"],
+            default="AnyOrder",
+        ),
+    ] = "AnyOrder"
+    replicated_jobs_status: Annotated[
+        str,
+        doc(
+            "What every Job of a stage has to be before the next stage is released. Succeeded: completed. Ready: all"
+            " its pods ready or done. Active: has pods, or is done. Default Succeeded (CRD).",
+            default="Succeeded",
+            maxLength=16,
+            **{"x-kubernetes-validations": _STAGE_STATE_RULES},
+        ),
+    ] = "Succeeded"
+    sequential_replicated_jobs: Annotated[
+        int | None,
+        doc(
+            "Number of ReplicatedJobs, from the first, that are a stage each; those after them start together as the"
+            " last stage. Absent: every ReplicatedJob is a stage of its own.",
+            minimum=1,
+            **INT32,
+        ),
+    ] = None
+
+
+class ExitCodePolicy(Base, frozen=True, kw_only=True):
+    """What the exit codes of containers mean for a Job. Not in the Go JobSet.
+
+    With neither list, the table of the training operators: permanent 1, 2, 126, 127, 128, 139; retryable 130, 137, 138,
+    143. Needs restartPolicy Never. Written into the child Job's podFailurePolicy, after the rules it has.
+    """
+
+    permanent: Annotated[
+        tuple[ExitCode, ...],
+        doc("Exit codes by which the Job fails at once, whatever its backoffLimit.", maxItems=255, **SET),
+    ] = ()
+    retryable: Annotated[
+        tuple[ExitCode, ...],
+        doc("Exit codes after which the pod is created anew, not counted against backoffLimit.", maxItems=255, **SET),
+    ] = ()
+    container_name: Annotated[
+        str, doc("The container, or init container, whose exit codes count. Absent: all of the pod.")
+    ] = ""
+
+
+class SuccessPolicy(Base, frozen=True, kw_only=True):
+    """When the set is done."""
+
+    operator: Annotated[
+        str,
+        doc(
+            "All: every targeted Job has to succeed, or as many as minSucceeded says. Any: one of them is enough.",
+            enum=["All", "Any"],
+            **{"x-required": True},
+        ),
+    ] = "All"
+    target_replicated_jobs: Annotated[
+        tuple[str, ...], doc("Names of the ReplicatedJobs that count. Empty = all.", **ATOMIC)
+    ] = ()
+    min_succeeded: Annotated[
+        int | str | None,
+        doc(
+            "How many of the targeted Jobs, or pods, have to succeed: a number from 1, or a share from 1% to 100%,"
+            " which is rounded up. What still runs then is deleted. Absent: as operator says. Not in the Go JobSet."
+        ),
+    ] = None
+    unit: Annotated[
+        str,
+        doc(
+            "What minSucceeded counts. Job: Jobs that completed. Pod: completions of the Jobs; a completed Job counts"
+            " with all of its own. Absent: Job. Not in the Go JobSet.",
+            enum=["Job", "Pod"],
+        ),
+    ] = ""
+
+
+class OnExitCodes(Base, frozen=True, kw_only=True):
+    """Exit codes of the failed pod that decided about its Job. Needs restartPolicy Never. Not in the Go JobSet."""
+
+    operator: Annotated[
+        str,
+        doc(
+            "In: a container ended with one of the values. NotIn: a container ended with none of them, and not with 0.",
+            enum=["In", "NotIn"],
+        ),
+    ]
+    values: Annotated[
+        tuple[ExitCode, ...],
+        doc("Exit codes, at least one.", maxItems=255, **SET),
+    ]
+    container_name: Annotated[
+        str, doc("The container, or init container, whose exit code counts. Absent: all of the pod.")
+    ] = ""
+
+
+class FailurePolicyRule(Base, frozen=True, kw_only=True):
+    """What to do about a failed Job that matches. The first matching rule of the list decides."""
+
+    name: Annotated[
+        str,
+        doc(
+            "Name, 1 to 128 characters, unique among the rules. Default `failurePolicyRule<index>` (webhook).",
+            **{"x-required": True},
+        ),
+    ] = ""
+    action: Annotated[
+        str,
+        doc(
+            "FailJobSet: fail at once. RestartJobSet: recreate every Job, counted against maxRestarts."
+            " RestartJobSetAndIgnoreMaxRestarts: the same, not counted. RestartJob and RestartJobAndIgnoreMaxRestarts"
+            " (feature gate RestartJob): recreate the failed Job alone. RestartReplicatedJob (the same gate; not in the"
+            " Go JobSet): recreate all Jobs of its ReplicatedJob, counted as one RestartJob.",
+            enum=[
+                "FailJobSet",
+                "RestartJobSet",
+                "RestartJobSetAndIgnoreMaxRestarts",
+                "RestartJob",
+                "RestartJobAndIgnoreMaxRestarts",
+                "RestartReplicatedJob",
+            ],
+        ),
+    ]
+    on_job_failure_reasons: Annotated[
+        tuple[str, ...],
+        doc("Reasons of the Job's Failed condition that match. Empty = any."),
+    ] = ()
+    on_job_failure_message_patterns: Annotated[
+        tuple[str, ...],
+        doc("RE2 patterns, searched for in the message of the Job's Failed condition. Empty = any."),
+    ] = ()
+    target_replicated_jobs: Annotated[
+        tuple[str, ...], doc("Names of the ReplicatedJobs whose Jobs match. Empty = all.", **ATOMIC)
+    ] = ()
+    on_exit_codes: Annotated[
+        OnExitCodes | None,
+        doc(
+            "Exit codes that match, beside reasons, patterns and targets. Absent: any. A Job none of whose failed pods"
+            " is left does not match. Not in the Go JobSet."
+        ),
+    ] = None
+    max_restarts: Annotated[
+        int | None,
+        doc(
+            "Times that this rule restarts something before the set is Failed, counted in"
+            " status.failurePolicyRestarts, beside the set's own maxRestarts. Absent: no limit of its own. Not in the"
+            " Go JobSet.",
+            minimum=0,
+            **INT32,
+        ),
+    ] = None
+
+
+class FailurePolicy(Base, frozen=True, kw_only=True):
+    """What to do when a Job fails. Absent: the first failed Job fails the set."""
+
+    max_restarts: Annotated[int, doc("Restarts of the set that count, before it is Failed. Default 0.", **INT32)] = 0
+    restart_strategy: Annotated[
+        str,
+        doc(
+            "Recreate: each Job is created anew as soon as its old one is gone. BlockingRecreate: none is created"
+            " before all old ones are gone. InPlaceRestart (feature gate): pods stay, processes start anew."
+            " Default Recreate (CRD).",
+            default="Recreate",
+            enum=["Recreate", "BlockingRecreate", "InPlaceRestart"],
+        ),
+    ] = "Recreate"
+    rules: Annotated[tuple[FailurePolicyRule, ...], doc("Rules, first match wins.")] = ()
+    fail_on: Annotated[
+        str,
+        doc(
+            "When a Job counts as failed. JobFailed: when the last of its pods is gone. FailureTarget: as soon as it is"
+            " bound to fail, while its pods still end. Absent: JobFailed. Not in the Go JobSet.",
+            enum=["JobFailed", "FailureTarget"],
+        ),
+    ] = ""
+
+
+class StartupPolicy(Base, frozen=True, kw_only=True):
+    """Order of start. Deprecated in favour of dependsOn."""
+
+    startup_policy_order: Annotated[
+        str,
+        doc(
+            "AnyOrder: all at once. InOrder: the next ReplicatedJob starts when the one before it is ready.",
+            enum=["AnyOrder", "InOrder"],
+            **{"x-required": True},
+        ),
+    ] = "AnyOrder"

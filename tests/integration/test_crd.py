@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
+from api.policies import ANY_WITH_SHARE, NOT_FAILED, NOT_SUSPENDED
 from devcluster.assets import Sources
 from devcluster.cluster import running
 from devcluster.spec import ClusterSpec
@@ -130,10 +132,13 @@ def test_generate_name(server):
 
 RULE = {"name": "r", "action": "FailJobSet"}
 CLAIM = {"metadata": {"name": "v"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+IN_ORDER = {"executionPolicyOrder": "InOrder"}
 ACTIONS = (
-    '"FailJobSet", "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts", "RestartJob", "RestartJobAndIgnoreMaxRestarts"'
+    '"FailJobSet", "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts", "RestartJob",'
+    ' "RestartJobAndIgnoreMaxRestarts", "RestartReplicatedJob"'
 )
 TOO_MANY = "Too many: {}: must have at most {} items"
+BELOW_1 = "Invalid value: 0: {} in body should be greater than or equal to 1"
 REFUSED = {
     "operator": ({"successPolicy": {"operator": "Some"}}, "spec.successPolicy.operator",
                  'Unsupported value: "Some": supported values: "All", "Any"'),
@@ -173,6 +178,34 @@ REFUSED = {
     "order-and-depends-on": ({"startupPolicy": {"startupPolicyOrder": "InOrder"},
                               "replicatedJobs": [replicated(), replicated(name="x", dependsOn=[])]}, "spec",
                              "Invalid value: StartupPolicy and DependsOn APIs are mutually exclusive"),
+    "stages-and-in-order": ({"executionPolicy": IN_ORDER, "startupPolicy": {"startupPolicyOrder": "InOrder"}}, "spec",
+                            f"Invalid value: {STAGES_OR_STARTUP}"),
+    "stages-and-depends-on": ({"executionPolicy": IN_ORDER,
+                               "replicatedJobs": [replicated(), replicated(name="x", dependsOn=[])]}, "spec",
+                              f"Invalid value: {STAGES_OR_DEPENDS_ON}"),
+    "stage-failed": ({"executionPolicy": {"replicatedJobsStatus": "Failed"}},
+                     "spec.executionPolicy.replicatedJobsStatus", f'Invalid value: "Failed": {NOT_FAILED}'),
+    "stage-suspended": ({"executionPolicy": {"replicatedJobsStatus": "Suspended"}},
+                        "spec.executionPolicy.replicatedJobsStatus", f'Invalid value: "Suspended": {NOT_SUSPENDED}'),
+    "stage-of-another-word": ({"executionPolicy": {"replicatedJobsStatus": "Done"}},
+                              "spec.executionPolicy.replicatedJobsStatus",
+                              'Invalid value: "Done": must be Succeeded, Ready or Active'),
+    "stage-order": ({"executionPolicy": {"executionPolicyOrder": "Sorted"}}, "spec.executionPolicy.executionPolicyOrder",
+                    'Unsupported value: "Sorted": supported values: "AnyOrder", "InOrder"'),
+    "stages-none": ({"executionPolicy": {"sequentialReplicatedJobs": 0}}, "spec.executionPolicy.sequentialReplicatedJobs",
+                    BELOW_1.format("spec.executionPolicy.sequentialReplicatedJobs")),
+    "share-and-any": ({"successPolicy": {"operator": "Any", "minSucceeded": "50%"}}, "spec.successPolicy",
+                      f"Invalid value: {ANY_WITH_SHARE}"),
+    "share-without-operator": ({"successPolicy": {"minSucceeded": 1}}, "spec.successPolicy.operator", "Required value"),
+    "unit": ({"successPolicy": {"operator": "All", "unit": "Node"}}, "spec.successPolicy.unit",
+             'Unsupported value: "Node": supported values: "Job", "Pod"'),
+    "fail-on": ({"failurePolicy": {"failOn": "Failed"}}, "spec.failurePolicy.failOn",
+                'Unsupported value: "Failed": supported values: "JobFailed", "FailureTarget"'),
+    "exit-code-0": ({"failurePolicy": {"rules": [RULE | {"onExitCodes": {"operator": "In", "values": [0]}}]}},
+                    "spec.failurePolicy.rules[0].onExitCodes.values[0]",
+                    BELOW_1.format("spec.failurePolicy.rules[0].onExitCodes.values[0]")),
+    "exit-code-twice": ({"replicatedJobs": [replicated(exitCodePolicy={"permanent": [3, 3]})]},
+                        "spec.replicatedJobs[0].exitCodePolicy.permanent[1]", "Duplicate value: 3"),
     "container-name": ({"replicatedJobs": [replicated(template={"spec": {"template": {"spec": {"containers": [{}]}}}})]},
                        "spec.replicatedJobs[0].template.spec.template.spec.containers[0].name", "Required value"),
 }  # fmt: skip
@@ -203,7 +236,20 @@ def test_in_order_without_replicated_jobs_is_accepted(jobset):
     jobset.stored({"startupPolicy": {"startupPolicyOrder": "InOrder"}})
 
 
+def test_stages_are_accepted_beside_what_says_no_order_and_get_their_defaults(jobset):
+    given = spec(executionPolicy=IN_ORDER, startupPolicy={"startupPolicyOrder": "AnyOrder"})
+    stored = jobset.stored(given)["spec"]
+    assert stored["executionPolicy"] == IN_ORDER | {"replicatedJobsStatus": "Succeeded"}
+
+
+def test_an_execution_policy_that_says_nothing_is_no_order(jobset):
+    more = {"executionPolicy": {}, "startupPolicy": {"startupPolicyOrder": "InOrder"}}
+    stored = jobset.stored(spec(**more))["spec"]["executionPolicy"]
+    assert stored == {"executionPolicyOrder": "AnyOrder", "replicatedJobsStatus": "Succeeded"}
+
+
 CHANGES = {
+    "executionPolicy": (IN_ORDER, IN_ORDER | {"replicatedJobsStatus": "Ready"}),
     "network": ({"subdomain": "a"}, {"subdomain": "b"}),
     "successPolicy": ({"operator": "All"}, {"operator": "Any"}),
     "failurePolicy": ({"maxRestarts": 1}, {"maxRestarts": 2}),
@@ -343,7 +389,11 @@ def test_status_is_a_subresource_and_keeps_zeros(jobset):
         "restarts": 0,
         "restartsCountTowardsMax": 0,
         "terminalState": "Completed",
-        "replicatedJobsStatus": [COUNTS | {"jobRestarts": [0, 2], "jobRestartsCountTowardsMax": [0, 1]}],
+        "replicatedJobsStatus": [
+            COUNTS | {"jobRestarts": [0, 2], "jobRestartsCountTowardsMax": [0, 1], "released": False, "remaining": 0}
+        ],
+        "currentStage": "w (1/2)",
+        "failurePolicyRestarts": [{"name": "r", "restarts": 0}],
         "previousInPlaceRestartAttempt": 0,
         "currentInPlaceRestartAttempt": 1,
     }
@@ -377,10 +427,12 @@ def test_status_refused(jobset, status, field, message):
 
 def test_columns_of_get(server, jobset):
     jobset.stored(spec(suspend=False))
-    assert patch_status(jobset, {"restarts": 2, "terminalState": "Completed", "conditions": [CONDITION]})[0] == 200
+    status = {"restarts": 2, "terminalState": "Completed", "currentStage": "trainer (2/3)"}
+    assert patch_status(jobset, status | {"conditions": [CONDITION]})[0] == 200
     header, row = kubectl(server, "get", "jobsets", jobset.name, namespace="default").splitlines()
-    assert header.split() == ["NAME", "TERMINALSTATE", "RESTARTS", "COMPLETED", "SUSPENDED", "AGE"]
+    assert header.split() == ["NAME", "TERMINALSTATE", "RESTARTS", "COMPLETED", "SUSPENDED", "AGE", "STAGE"]
     assert row.split()[:5] == [jobset.name, "Completed", "2", "True", "false"]
+    assert row.endswith("   trainer (2/3)")
 
 
 def test_explain(server):

@@ -59,9 +59,24 @@ def test_printer_columns():
         ("Completed", "string", '.status.conditions[?(@.type=="Completed")].status'),
         ("Suspended", "string", ".spec.suspend"),
         ("Age", "date", ".metadata.creationTimestamp"),
+        ("Stage", "string", ".status.currentStage"),
     ]
 
 
+NOT_FAILED = "a failed Job sets off the failure policy, so nothing can wait for it: wait for Succeeded, Ready or Active"
+NOT_SUSPENDED = "a suspended JobSet starts nothing, so no stage can follow on it: wait for Succeeded, Ready or Active"
+STAGES_OR_STARTUP = (
+    "executionPolicy InOrder and startupPolicy InOrder exclude each other: keep executionPolicy; startupPolicy is"
+    " deprecated, and executionPolicy with replicatedJobsStatus Ready does the same"
+)
+STAGES_OR_DEPENDS_ON = (
+    "executionPolicy InOrder and dependsOn exclude each other: keep dependsOn where a ReplicatedJob waits for several"
+    " or for certain ones, executionPolicy where each waits for the one ahead of it in the list"
+)
+SHARE_RULE = {
+    "rule": "!has(self.minSucceeded) || self.operator != 'Any'",
+    "message": "minSucceeded and operator Any exclude each other: Any means one Job; keep All beside minSucceeded",
+}
 IMMUTABLE = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
 MAP = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 ATOMIC = {"type": "array", "x-kubernetes-list-type": "atomic"}
@@ -72,7 +87,9 @@ ACTIONS = [
     "RestartJobSetAndIgnoreMaxRestarts",
     "RestartJob",
     "RestartJobAndIgnoreMaxRestarts",
+    "RestartReplicatedJob",
 ]
+EXIT_CODES = {"type": "array", "x-kubernetes-list-type": "set", "maxItems": 255}
 # Path -> keywords apart from description, properties and items. `!` marks a field that the schema requires.
 FIELDS = {
     "spec.replicatedJobs": MAP,
@@ -87,7 +104,7 @@ FIELDS = {
     "spec.network.enableDNSHostnames": {"type": "boolean"},
     "spec.network.subdomain": {"type": "string"},
     "spec.network.publishNotReadyAddresses": {"type": "boolean"},
-    "spec.successPolicy": {"type": "object", "x-kubernetes-validations": IMMUTABLE},
+    "spec.successPolicy": {"type": "object", "x-kubernetes-validations": [*IMMUTABLE, SHARE_RULE]},
     "spec.successPolicy.operator!": {"type": "string", "enum": ["All", "Any"]},
     "spec.successPolicy.targetReplicatedJobs": ATOMIC,
     "spec.successPolicy.targetReplicatedJobs[]": {"type": "string"},
@@ -140,7 +157,53 @@ FIELDS = {
     "status.replicatedJobsStatus[].jobRestarts[]": INT32,
     "status.replicatedJobsStatus[].jobRestartsCountTowardsMax": ATOMIC | {"maxItems": 1024},
     "status.replicatedJobsStatus[].jobRestartsCountTowardsMax[]": INT32,
+    # Additions to the Go JobSet's spec.
+    "spec.executionPolicy": {"type": "object", "x-kubernetes-validations": IMMUTABLE},
+    "spec.executionPolicy.executionPolicyOrder": {
+        "type": "string",
+        "default": "AnyOrder",
+        "enum": ["AnyOrder", "InOrder"],
+    },
+    "spec.executionPolicy.replicatedJobsStatus": {
+        "type": "string",
+        "default": "Succeeded",
+        "maxLength": 16,
+        "x-kubernetes-validations": [
+            {"rule": "self != 'Failed'", "message": NOT_FAILED},
+            {"rule": "self != 'Suspended'", "message": NOT_SUSPENDED},
+            {
+                "rule": "self in ['Succeeded', 'Ready', 'Active', 'Failed', 'Suspended']",
+                "message": "must be Succeeded, Ready or Active",
+            },
+        ],
+    },
+    "spec.executionPolicy.sequentialReplicatedJobs": INT32 | {"minimum": 1},
+    "spec.replicatedJobs[].exitCodePolicy": {"type": "object"},
+    "spec.replicatedJobs[].exitCodePolicy.permanent": EXIT_CODES,
+    "spec.replicatedJobs[].exitCodePolicy.permanent[]": INT32 | {"minimum": 1},
+    "spec.replicatedJobs[].exitCodePolicy.retryable": EXIT_CODES,
+    "spec.replicatedJobs[].exitCodePolicy.retryable[]": INT32 | {"minimum": 1},
+    "spec.replicatedJobs[].exitCodePolicy.containerName": {"type": "string"},
+    "spec.successPolicy.minSucceeded": {
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "x-kubernetes-int-or-string": True,
+    },
+    "spec.successPolicy.unit": {"type": "string", "enum": ["Job", "Pod"]},
+    "spec.failurePolicy.failOn": {"type": "string", "enum": ["JobFailed", "FailureTarget"]},
+    "spec.failurePolicy.rules[].maxRestarts": INT32 | {"minimum": 0},
+    "spec.failurePolicy.rules[].onExitCodes": {"type": "object"},
+    "spec.failurePolicy.rules[].onExitCodes.operator!": {"type": "string", "enum": ["In", "NotIn"]},
+    "spec.failurePolicy.rules[].onExitCodes.values!": EXIT_CODES,
+    "spec.failurePolicy.rules[].onExitCodes.values[]": INT32 | {"minimum": 1},
+    "spec.failurePolicy.rules[].onExitCodes.containerName": {"type": "string"},
     # Additions to the Go JobSet's status.
+    "status.replicatedJobsStatus[].released": {"type": "boolean"},
+    "status.replicatedJobsStatus[].remaining": INT32,
+    "status.currentStage": {"type": "string"},
+    "status.failurePolicyRestarts": MAP,
+    "status.failurePolicyRestarts[].name!": {"type": "string"},
+    "status.failurePolicyRestarts[].restarts": INT32,
+    "status.attemptHistory[].container": {"type": "string"},
     "status.replicatedJobsStatus[].completedIndexes": {"type": "string"},
     "status.replicatedJobsStatus[].started": {"type": "boolean"},
     "status.executionAttempts": INT32 | {"minimum": 0},
@@ -159,7 +222,7 @@ FIELDS = {
 ELSEWHERE = {
     "apiVersion", "kind", "metadata", "spec", "status", "spec.replicatedJobs[]", "spec.replicatedJobs[].dependsOn[]",
     "spec.failurePolicy.rules[]", "spec.volumeClaimPolicies[]", "status.conditions[]", "status.conditions[].type",
-    "status.conditions[].reason", "status.replicatedJobsStatus[]",
+    "status.conditions[].reason", "status.replicatedJobsStatus[]", "status.failurePolicyRestarts[]",
 }  # fmt: skip
 
 
@@ -198,11 +261,14 @@ def test_every_field_of_ours_is_described():
 
 
 def test_rules_and_messages():
-    (order,) = NODES["spec"]["x-kubernetes-validations"]
-    assert order["message"] == "StartupPolicy and DependsOn APIs are mutually exclusive"
+    assert [rule["message"] for rule in NODES["spec"]["x-kubernetes-validations"]] == [
+        "StartupPolicy and DependsOn APIs are mutually exclusive",
+        STAGES_OR_STARTUP,
+        STAGES_OR_DEPENDS_ON,
+    ]
     (namespace,) = NODES["spec.volumeClaimPolicies[]"]["x-kubernetes-validations"]
     assert namespace["message"] == "namespace cannot be set for VolumeClaimPolicies templates"
-    assert sum("x-kubernetes-validations" in n for n in NODES.values()) == 8
+    assert sum("x-kubernetes-validations" in n for n in NODES.values()) == 10
 
 
 def test_only_structural_keywords():

@@ -6,6 +6,7 @@ template that do not change are shared with the JobSet, not copied: bodies are t
 
 from api import keys
 from api.exclusive import priority_label
+from api.exit_codes import job_spec_with
 from api.jobset import JobSet, ReplicatedJob, VolumeClaimPolicy
 from api.meta import JSON
 from api.names import coordinator_endpoint, job_key, namespaced_job, subdomain, volume_claim_name
@@ -97,7 +98,7 @@ def build_job(
             "ownerReferences": [owner_reference(js)],
         },
         "spec": {
-            **rjob.job_spec,
+            **job_spec_with(rjob.job_spec, rjob.exit_code_policy),
             "suspend": js.suspended,
             "template": pod_template(js, slot, labels, annotations),
         },

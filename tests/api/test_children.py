@@ -101,6 +101,17 @@ def test_everything_else_of_the_template_passes_through():
     assert pod_of(job)["spec"]["volumes"] == [{"name": "tmp", "emptyDir": {}}]
 
 
+def test_exit_codes_become_rules_of_the_job_after_its_own():
+    own = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
+    template = rjob(exitCodePolicy={"permanent": [3], "retryable": [143], "containerName": "main"})
+    template["template"]["spec"]["podFailurePolicy"] = {"rules": [own]}
+    assert first_job(jobset(template))["spec"]["podFailurePolicy"]["rules"] == [
+        own,
+        {"action": "Ignore", "onExitCodes": {"containerName": "main", "operator": "In", "values": [143]}},
+        {"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [3]}},
+    ]
+
+
 def test_building_changes_nothing_of_the_jobset():
     js = jobset(rjob(annotations={EXCLUSIVE: "rack", SELECTOR: "true"}, pod={"nodeSelector": {"a": "b"}}))
     before = copy.deepcopy(js)

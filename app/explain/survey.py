@@ -101,7 +101,7 @@ def _stages(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], buckets: Bucket
     for rjob in js.spec.replicated_jobs:
         if first:
             out[rjob.name] = reached(first, "Ready")
-        elif not stages.dependencies_met(rjob):
+        elif not stages.may_start(rjob):
             unmet = [
                 reached(dep.name, dep.status)
                 for dep in rjob.depends_on or ()

@@ -53,6 +53,7 @@ def count(js: JobSet, buckets: Buckets, gates: FeatureGates) -> tuple[Replicated
             ),
             completed_indexes=format_indexes(buckets.completed[name]),
             started=name in stored and stored[name].started,
+            released=name in stored and stored[name].released,
         )
         for name in sorted((r.name for r in js.spec.replicated_jobs), reverse=True)
     )
@@ -91,7 +92,9 @@ def _without_counts(status: JobSetStatus) -> JobSetStatus:
     return msgspec.structs.replace(
         status,
         replicated_jobs_status=tuple(
-            msgspec.structs.replace(s, ready=0, succeeded=0, failed=0, active=0, suspended=0, completed_indexes="")
+            msgspec.structs.replace(
+                s, ready=0, succeeded=0, failed=0, active=0, suspended=0, completed_indexes="", remaining=None
+            )
             for s in status.replicated_jobs_status
         ),
     )

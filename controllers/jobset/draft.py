@@ -1,6 +1,6 @@
 """The status in the making: policies change it, and every change of a condition leaves its event (section 5.14)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -8,8 +8,17 @@ import msgspec
 
 from api import keys
 from api.conditions import set_condition
-from api.jobset import FailedAttempt, JobSet, JobSetStatus, LastRestart, ReplicatedJobStatus
+from api.jobset import (
+    FailedAttempt,
+    JobSet,
+    JobSetStatus,
+    LastRestart,
+    ReplicatedJob,
+    ReplicatedJobStatus,
+    RuleRestarts,
+)
 from api.meta import Condition
+from api.stages import Stage, stage_name
 from controllers.jobset.actions import Event
 
 HISTORY = 10
@@ -51,12 +60,26 @@ class Draft:
         """A Warning about what is, not about a decision: told whether or not the status is written."""
         self.warnings.append(Event("Warning", reason, note))
 
-    def complete(self) -> None:
-        """The set is done (5.9)."""
+    def complete(self, share: str) -> None:
+        """The set is done (5.9). `share`: what of it has succeeded where that was enough, in words; else empty."""
         message = "jobset completed successfully"
-        self.condition(keys.COMPLETED, true=True, reason="AllJobsCompleted", message=message)
+        reason = "MinSucceededReached" if share else "AllJobsCompleted"
+        self.condition(keys.COMPLETED, true=True, reason=reason, message=f"{message}: {share}" if share else message)
         self.condition(keys.RESTARTING, true=False, reason="JobSetCompleted", message=message)
         self.update(terminal_state="Completed")
+
+    def release(self, stage: Stage, number: int, total: int) -> None:
+        """A stage may start (executionPolicy). `number` counts from 1."""
+        names = {rjob.name for rjob in stage}
+        jobs = sum(rjob.replicas for rjob in stage)
+        self.update(
+            replicated_jobs_status=tuple(
+                msgspec.structs.replace(of, released=True) if of.name in names else of
+                for of in self.status.replicated_jobs_status
+            )
+        )
+        what = f"{stage_name(stage)} ({jobs} {'Job' if jobs == 1 else 'Jobs'})"
+        self.event("Normal", "StageReleased", f"stage {number} of {total} is released: {what}")
 
     def fail(self, reason: str, message: str) -> None:
         """The set has failed for good (5.8 D)."""
@@ -93,28 +116,64 @@ class Draft:
         entry = msgspec.structs.replace(failed, time=self._now)
         self.update(attempt_history=(*self.status.attempt_history, entry)[-HISTORY:])
 
-    def restart_job(self, replicated_job: str, job_index: int, replicas: int, *, counts: bool) -> None:
+    def count_rule(self, name: str) -> None:
+        """A rule that has a limit of its own restarts something."""
+        counted = self.status.failure_policy_restarts
+        if all(of.name != name for of in counted):
+            counted = (*counted, RuleRestarts(name=name))
+        self.update(
+            failure_policy_restarts=tuple(
+                msgspec.structs.replace(of, restarts=of.restarts + 1) if of.name == name else of for of in counted
+            )
+        )
+
+    def restart_job(self, rjob: ReplicatedJob, job_index: int, *, counts: bool) -> None:
         """One Job is to be recreated: its counters go up by one (gate RestartJob)."""
 
-        def bumped(values: tuple[int, ...]) -> tuple[int, ...]:
-            full = (*values, *(0,) * (replicas - len(values)))
-            return (*full[:job_index], full[job_index] + 1, *full[job_index + 1 :])
-
         def entry(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
-            if of.name != replicated_job:
-                return of
-            changes: Mapping[str, Any] = {"job_restarts": bumped(of.job_restarts)}
+            changes = {"job_restarts": _bumped(of.job_restarts, rjob.replicas, {job_index})}
             if counts:
-                changes = {
-                    **changes,
-                    "job_restarts_count_towards_max": bumped(of.job_restarts_count_towards_max),
-                }
+                changes["job_restarts_count_towards_max"] = _bumped(
+                    of.job_restarts_count_towards_max, rjob.replicas, {job_index}
+                )
             return msgspec.structs.replace(of, **changes)
 
-        self.update(replicated_jobs_status=tuple(map(entry, self.status.replicated_jobs_status)))
+        self._update_entry(rjob.name, entry)
+
+    def restart_replicated_job(self, rjob: ReplicatedJob, job_index: int) -> None:
+        """All its Jobs are to be recreated, those that completed, too; it costs as much as the failed one alone would.
+
+        Indexes that the set had once and may have again are counted, too: a Job that was left there is of before.
+        """
+
+        def entry(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
+            indexes = set(range(max(rjob.replicas, len(of.job_restarts))))
+            return msgspec.structs.replace(
+                _emptied(of),
+                started=of.started,
+                released=of.released,
+                job_restarts=_bumped(of.job_restarts, rjob.replicas, indexes),
+                job_restarts_count_towards_max=_bumped(of.job_restarts_count_towards_max, rjob.replicas, {job_index}),
+            )
+
+        self._update_entry(rjob.name, entry)
+
+    def _update_entry(self, name: str, entry: Callable[[ReplicatedJobStatus], ReplicatedJobStatus]) -> None:
+        self.update(
+            replicated_jobs_status=tuple(
+                entry(of) if of.name == name else of for of in self.status.replicated_jobs_status
+            )
+        )
+
+
+def _bumped(counters: tuple[int, ...], replicas: int, indexes: set[int]) -> tuple[int, ...]:
+    """Counters of Jobs by index, as many as there are replicas, with those of some indexes one higher."""
+    full = (*counters, *(0,) * (replicas - len(counters)))
+    return tuple(count + (index in indexes) for index, count in enumerate(full))
 
 
 def _emptied(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
+    """Counts of an attempt that begins; all that has succeeded is still to come again."""
     return ReplicatedJobStatus(
         name=of.name,
         ready=0,
@@ -124,4 +183,5 @@ def _emptied(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
         suspended=0,
         job_restarts=of.job_restarts,
         job_restarts_count_towards_max=of.job_restarts_count_towards_max,
+        remaining=None if of.remaining is None else of.remaining + of.succeeded,
     )

@@ -89,8 +89,8 @@ class _Planner:
             self.draft.all_ready()
         if self.buckets.failed:
             self._judge()
-        elif success.met(self.js, self.counts):
-            self.draft.complete()
+        elif (share := success.met(self.js, self.counts, self.buckets)) is not None:
+            self.draft.complete(share)
         else:
             self._progress()
         return self._result()
@@ -132,6 +132,7 @@ class _Planner:
 
     def _progress(self) -> None:
         """Nothing has ended: bring everything into being that should be."""
+        self._release_stages()
         if self.creates:
             self._create_service()
             self._create_claims()
@@ -146,6 +147,14 @@ class _Planner:
         if self.gates["InPlaceRestart"] and policy is not None and policy.restart_strategy == "InPlaceRestart":
             uids = frozenset(child.job.metadata.uid for child in self.buckets.active)
             in_place.apply(self.js, self.observed.pods, uids, self.draft)
+
+    def _release_stages(self) -> None:
+        """Take note of the stages that may start. That is stored first: a release is told of once, and holds."""
+        released = self.stages.newly_released()
+        for number, stage in released.items():
+            self.draft.release(stage, number, self.stages.number)
+        self.draft.update(current_stage=self.stages.current)
+        self.status_first |= bool(released)
 
     def _create_service(self) -> None:
         if not self.js.dns_enabled:
@@ -168,10 +177,13 @@ class _Planner:
             )
 
     def _create_claims(self) -> None:
+        """Claims that pods may ask for now: what only later stages mount is created with them."""
+        mounted = self.stages.mounted()
         for policy in self.js.spec.volume_claim_policies:
             for template in policy.templates:
                 name = volume_claim_name(template["metadata"]["name"], self.js.metadata.name)
-                if name not in self.observed.claims:
+                later = mounted is not None and template["metadata"]["name"] not in mounted
+                if name not in self.observed.claims and not later:
                     self.actions.append(CreateClaim(name, build_volume_claim(self.js, policy, template)))
 
     def _adjust(self) -> None:
@@ -188,7 +200,7 @@ class _Planner:
         blocked = self._blocked_by_previous() or not self.creates
         for group in self.placed.groups:
             rjob = group.replicated_job
-            if not self.stages.dependencies_met(rjob):
+            if not self.stages.may_start(rjob):
                 continue
             if not blocked:
                 self._create_missing(group)
@@ -275,7 +287,7 @@ class _Planner:
                 halted.setdefault(child.replicated_job, []).append(child)
         for group in self.placed.groups if halted else ():
             rjob = group.replicated_job
-            if not self.stages.dependencies_met(rjob):
+            if not self.stages.may_start(rjob):
                 continue
             self._resume_group(group, halted.get(rjob.name, []))
             if ordered and not self.stages.started(rjob.name):

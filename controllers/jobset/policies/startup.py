@@ -1,15 +1,17 @@
-"""In which order ReplicatedJobs start: dependsOn and startupPolicy InOrder (behaviour sections 5.13 and 5.15).
+"""In which order ReplicatedJobs start: dependsOn, startupPolicy InOrder, executionPolicy (behaviour 5.13 and 5.15).
 
-What has been reached stays reached for the attempt: `status.replicatedJobsStatus[].started` remembers it, so that a pod
-that loses readiness later neither takes conditions back nor blocks the recreation of other Jobs (defect 7.1 #18). A
-restart and a suspension forget it, and the order is enforced anew.
+What has been reached stays reached for the attempt: `status.replicatedJobsStatus[].started` and `.released` remember
+it, so that a pod that loses readiness later neither takes conditions back nor blocks the recreation of other Jobs
+(defect 7.1 #18). A restart and a suspension forget it, and the order is enforced anew.
 """
 
 from collections import Counter
 
 import msgspec
 
+from api.children import mounted_names
 from api.jobset import JobSet, ReplicatedJob, ReplicatedJobStatus
+from api.stages import Stage, stage_name, stages
 from controllers.jobset.buckets import Buckets
 from controllers.jobset.counters import job_ready
 
@@ -28,8 +30,17 @@ class Stages:
         self._running = {c.replicated_job for c in buckets.active if not c.job.spec.suspend}
         # A Job that is being suspended may still report ready pods: they are about to go.
         self._halting = Counter(c.replicated_job for c in buckets.active if c.job.spec.suspend and job_ready(c.job))
+        self._there = Counter(
+            c.replicated_job
+            for c in buckets.active
+            if not c.job.spec.suspend and (c.job.status.active > 0 or job_ready(c.job))
+        )
         self._successors = _successors(js)
         self._suspended = js.suspended
+        self._stages = stages(js.spec)
+        self._state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
+        self._last = self._last_released()
+        self._released = {rjob.name for stage in self._stages[: self._last + 1] for rjob in stage}
 
     def started(self, name: str) -> bool:
         """Whether every Job of it is ready or done, or was in this attempt."""
@@ -39,21 +50,86 @@ class Stages:
         done = of.failed + of.ready + of.succeeded - self._halting[name]
         return of.started or done == self._replicas[name] or self._passed(name)
 
-    def dependencies_met(self, rjob: ReplicatedJob) -> bool:
-        """Whether every stage it depends on has been reached in this attempt; if it runs, they have."""
+    def may_start(self, rjob: ReplicatedJob) -> bool:
+        """Whether its stage is released, and every stage it depends on was reached in this attempt; if it runs, so."""
         if rjob.name in self._running:
             return True
-        return all(self._reached(dep.name, dep.status) for dep in rjob.depends_on or () if dep.name != rjob.name)
+        if self._stages:
+            return rjob.name in self._released
+        return all(self._depended_on(dep.name, dep.status) for dep in rjob.depends_on or () if dep.name != rjob.name)
+
+    def reached(self, name: str) -> bool:
+        """Whether every Job of it is what the executionPolicy wants before the next stage is released."""
+        of = self._counts[name]
+        if self._state == "Ready":
+            return self.started(name)
+        if self._state == "Active":
+            return self._there[name] + of.succeeded + of.failed == self._replicas[name]
+        return of.succeeded == self._replicas[name]
 
     def remembered(self) -> tuple[ReplicatedJobStatus, ...]:
         """The counts, with what has started noted where somebody waits for it; nothing has while suspended."""
         waited_for = {} if self._suspended else self._successors
         return tuple(
-            msgspec.structs.replace(of, started=name in waited_for and self.started(name))
+            msgspec.structs.replace(
+                of,
+                started=name in waited_for and self.started(name),
+                released=of.released and not self._suspended,
+                remaining=max(self._replicas[name] - of.succeeded, 0) if self._stages else None,
+            )
             for name, of in self._counts.items()
         )
 
-    def _reached(self, name: str, status: str) -> bool:
+    @property
+    def current(self) -> str:
+        """The last stage that is released, `trainer (2/3)`; empty when the set is not staged."""
+        if not self._stages:
+            return ""
+        return f"{stage_name(self._stages[self._last])} ({self._last + 1}/{len(self._stages)})"
+
+    @property
+    def number(self) -> int:
+        """How many stages there are."""
+        return len(self._stages)
+
+    def mounted(self) -> set[str] | None:
+        """Names of the volumes that ReplicatedJobs mount which may start; None when the set is not staged."""
+        if not self._stages:
+            return None
+        released = (rjob for stage in self._stages[: self._last + 1] for rjob in stage)
+        return set().union(*(mounted_names(rjob.pod_spec) for rjob in released))
+
+    def newly_released(self) -> dict[int, Stage]:
+        """Stages, by their number from 1, whose release nobody has taken note of; none while suspended."""
+        if self._suspended:
+            return {}
+        return {
+            number: stage
+            for number, stage in enumerate(self._stages[: self._last + 1], 1)
+            if not all(self._counts[rjob.name].released for rjob in stage)
+        }
+
+    def awaited(self, name: str) -> Stage:
+        """The ReplicatedJobs that the stage of this one waits for; none once it is released, or for the first."""
+        if not self._stages or name in self._released:
+            return ()
+        number = next(n for n, stage in enumerate(self._stages) if any(rjob.name == name for rjob in stage))
+        return self._stages[number - 1]
+
+    def _last_released(self) -> int:
+        """Index of the last stage that may start: all before it have, and were reached or have Jobs after them."""
+        last = 0
+        for number, stage in enumerate(self._stages):
+            seen = any(self._noted(rjob.name) for rjob in stage)
+            if seen or (number == last + 1 and all(self.reached(rjob.name) for rjob in self._stages[last])):
+                last = number
+        return last
+
+    def _noted(self, name: str) -> bool:
+        """Whether it was released before: noted, or released and not noted yet when something went wrong."""
+        return name in self._running or (self._counts[name].released and not self._suspended)
+
+    def _depended_on(self, name: str, status: str) -> bool:
         of = self._counts.get(name)
         if of is None:
             return False

@@ -1,20 +1,53 @@
-"""When a set is Completed (behaviour section 5.9)."""
+"""When a set is Completed (behaviour section 5.9; successPolicy.minSucceeded)."""
 
+from collections import Counter
+
+from api import share
 from api.jobset import JobSet, ReplicatedJobStatus
 from api.policies import SuccessPolicy
+from controllers.jobset.buckets import Buckets
 
 
-def met(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> bool:
-    """Whether enough targeted Jobs have succeeded. A null policy means: all of them.
+def met(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], buckets: Buckets) -> str | None:
+    """Whether enough of the targets has succeeded: None = no. Where a share was enough, which, in words; else empty."""
+    policy = js.spec.success_policy or SuccessPolicy()
+    total = share.total(js.spec)
+    needed = share.needed(policy, total) if total and policy.operator != "Any" else None
+    if needed is None:
+        return "" if _jobs_done(js, counts, policy) else None
+    pods = policy.unit == share.POD
+    done = _pods(js, buckets) if pods else _jobs(js, counts)
+    if done < max(needed, 1):
+        return None
+    return f"{done} of {total} {'pods' if pods else 'Jobs'} have succeeded, minSucceeded is {policy.min_succeeded}"
+
+
+def _jobs_done(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], policy: SuccessPolicy) -> bool:
+    """Without a share. A null policy means: all targeted Jobs.
 
     A set that has no Jobs at all has nothing to wait for and is done (defect 7.1 #8). Otherwise, as clients see it
     today, no set is done before any of its Jobs has succeeded.
     """
     if not any(of.succeeded for of in counts):
         return not js.suspended and not any(r.replicas for r in js.spec.replicated_jobs)
-    policy = js.spec.success_policy or SuccessPolicy()
-    targets = set(policy.target_replicated_jobs) or {r.name for r in js.spec.replicated_jobs}
-    done = sum(of.succeeded for of in counts if of.name in targets)
+    done = _jobs(js, counts)
     if policy.operator == "Any":
         return done >= 1
-    return done >= sum(r.replicas for r in js.spec.replicated_jobs if r.name in targets)
+    return done >= sum(rjob.replicas for rjob in share.targets(js.spec))
+
+
+def _jobs(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> int:
+    """Targeted Jobs that have completed."""
+    names = {rjob.name for rjob in share.targets(js.spec)}
+    return sum(of.succeeded for of in counts if of.name in names)
+
+
+def _pods(js: JobSet, buckets: Buckets) -> int:
+    """Completions of the targets. A completed Job has all of its own, whatever its own successPolicy did without."""
+    running: Counter[str] = Counter()
+    for child in buckets.active:
+        running[child.replicated_job] += child.job.status.succeeded
+    return sum(
+        len(buckets.completed[rjob.name]) * (share.completions(rjob) or 0) + running[rjob.name]
+        for rjob in share.targets(js.spec)
+    )

@@ -1,0 +1,34 @@
+"""Which ReplicatedJobs make a stage (`spec.executionPolicy`): the one reading of the order. Pure."""
+
+from api.jobset import JobSetSpec, ReplicatedJob
+
+_SHOWN = 3
+"""ReplicatedJobs of a stage that are named; the rest is counted."""
+
+Stage = tuple[ReplicatedJob, ...]
+"""ReplicatedJobs that start together."""
+
+
+def staged(spec: JobSetSpec) -> bool:
+    """Whether the ReplicatedJobs run as stages."""
+    return spec.execution_policy is not None and spec.execution_policy.execution_policy_order == "InOrder"
+
+
+def stages(spec: JobSetSpec) -> tuple[Stage, ...]:
+    """The stages in order; none when the set is not staged.
+
+    The first `sequentialReplicatedJobs` entries are a stage each, those after them one stage together.
+    """
+    policy = spec.execution_policy
+    if policy is None or not staged(spec):
+        return ()
+    rjobs = spec.replicated_jobs
+    alone = len(rjobs) if policy.sequential_replicated_jobs is None else max(policy.sequential_replicated_jobs, 1)
+    single = tuple((rjob,) for rjob in rjobs[:alone])
+    return (*single, rjobs[alone:]) if rjobs[alone:] else single
+
+
+def stage_name(stage: Stage) -> str:
+    """Its ReplicatedJobs, in words."""
+    names = ", ".join(rjob.name for rjob in stage[:_SHOWN])
+    return f"{names} and {len(stage) - _SHOWN} more" if len(stage) > _SHOWN else names

@@ -6,7 +6,7 @@ goes through these records (they are patched field by field).
 
 import msgspec
 
-from api.keys import JOB_COMPLETE, JOB_FAILED
+from api.keys import JOB_COMPLETE, JOB_FAILED, JOB_FAILURE_TARGET
 from api.meta import JSON, Base, Condition, Identity, ObjectMeta, find, is_true
 
 
@@ -68,9 +68,16 @@ class Job(Base, frozen=True, kw_only=True):
         return None
 
     @property
+    def doomed(self) -> bool:
+        """Whether it is bound to fail, or has, whatever its pods still do (FailureTarget=True)."""
+        return is_true(self.status.conditions, JOB_FAILURE_TARGET)
+
+    @property
     def failure(self) -> Condition | None:
-        """The Failed=True condition, if there is one."""
-        return find(self.status.conditions, JOB_FAILED) if is_true(self.status.conditions, JOB_FAILED) else None
+        """The Failed=True condition, if there is one; else FailureTarget=True, which says the same ahead of it."""
+        conditions = self.status.conditions
+        kind = next((kind for kind in (JOB_FAILED, JOB_FAILURE_TARGET) if is_true(conditions, kind)), None)
+        return find(conditions, kind) if kind else None
 
 
 class Owned(Base, frozen=True, kw_only=True):

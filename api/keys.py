@@ -62,4 +62,7 @@ PLACEMENT_PENDING = "ExclusivePlacementPending"
 JOB_COMPLETE = "Complete"
 JOB_FAILED = "Failed"
 
+# Condition type of batch/v1 Jobs that are bound to fail, while their pods still end.
+JOB_FAILURE_TARGET = "FailureTarget"
+
 MAX_INT32 = 2**31 - 1

@@ -6,8 +6,8 @@ and all annotations but one are dropped on decode. Nothing is written through th
 
 import msgspec
 
-from api.keys import IN_PLACE_RESTART_ATTEMPT
-from api.meta import Base, Identity
+from api.keys import IN_PLACE_RESTART_ATTEMPT, JOB_UID
+from api.meta import Base, Condition, Identity
 
 
 class PodAnnotations(Base, frozen=True, kw_only=True):
@@ -72,3 +72,28 @@ class Pod(Base, frozen=True, kw_only=True):
         """The highest restart count of its containers, init containers (sidecars) included."""
         status = self.status
         return max((c.restart_count for c in (*status.init_container_statuses, *status.container_statuses)), default=0)
+
+
+class FailedPodLabels(Base, frozen=True, kw_only=True):
+    """The one label of a failed pod that is read: the UID of its Job."""
+
+    job_uid: str = msgspec.field(name=JOB_UID, default="")
+
+
+class FailedPodMeta(PodMeta, frozen=True, kw_only=True):
+    """Metadata of a failed pod."""
+
+    labels: FailedPodLabels = FailedPodLabels()
+
+
+class FailedPodStatus(PodStatus, frozen=True, kw_only=True):
+    """Status of a failed pod: conditions tell of disruptions, by which failures are told apart."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class FailedPod(Pod, frozen=True, kw_only=True):
+    """A pod as it is looked up once its Job has failed. Never cached, so it may say more."""
+
+    metadata: FailedPodMeta
+    status: FailedPodStatus = FailedPodStatus()

@@ -83,20 +83,43 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """The first failed pod of a failed Job; all fields empty when none was found."""
+class Ended:
+    """A container that ended with an exit code other than 0. `at` is RFC 3339, empty when it is not known."""
 
-    pod: str = ""
+    container: str
+    exit_code: int
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPod:
+    """A pod of phase Failed.
+
+    - `ends`: init containers first, each kind in the order of the pod. `ended_at`: when the last container had ended,
+      RFC 3339, may be empty. `conditions`: (type, status). `deleting`: its end may not be its own doing.
+    """
+
+    name: str
     node: str = ""
-    exit_code: int | None = None
+    ends: tuple[Ended, ...] = ()
+    ended_at: str = ""
+    conditions: frozenset[tuple[str, str]] = frozenset()
+    deleting: bool = False
+
+
+Evidence = Mapping[str, tuple[FailedPod, ...]]
+"""Failed pods by the UID of their Job. A Job that was asked about and has none is there, with none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A failed Job whose pods the plan would like to see, for `status.attemptHistory`."""
+    """Failed Jobs, as (name, UID), whose failed pods the plan would like to see.
 
-    job: str
-    uid: str
+    `needed`: nothing can be decided without the answer. Else it is for events and `status.attemptHistory` only.
+    """
+
+    jobs: tuple[tuple[str, str], ...]
+    needed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +133,7 @@ class Observed:
     - `claims`: names of volume claims that exist.
     - `pods`: pods of `jobs`; looked up for in-place restart only.
     - `priorities`: the cluster's priority classes; None: pods are not labelled with their priority.
-    - `evidence`: the answer to `Plan.question`; None before it was asked.
+    - `evidence`: the answers to `Plan.question` so far.
     - `now`: RFC 3339 in UTC, seconds. `since_status_write`: seconds since the last status write, None if there was
       none in this process.
     """
@@ -124,7 +147,7 @@ class Observed:
     departed: tuple[Job, ...] = ()
     foreign: Mapping[str, str] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
-    evidence: Evidence | None = None
+    evidence: Evidence = field(default_factory=dict)
     priorities: Priorities | None = None
 
 
@@ -135,7 +158,7 @@ class Plan:
     `status` is written after the actions, or before them with `status_first`; `events` are recorded after the status
     is stored. If an action fails, `counters` is written in place of `status`: what was counted holds, what was decided
     does not. `warnings` are told whatever happens, once for as long as they stay the same. A plan with a `question` is
-    provisional: answer it and plan again.
+    provisional: answer it and plan again, never carry it out.
     """
 
     actions: tuple[Action, ...] = ()

@@ -42,7 +42,8 @@ class Child:
 class Buckets:
     """Child Jobs by state, each tuple by ascending global index.
 
-    - `active`, `failed`: of the current attempt. `completed`: indexes by ReplicatedJob, live and remembered ones.
+    - `active`, `failed`: of the current attempt; with failOn FailureTarget, Jobs that are bound to fail have failed.
+      `completed`: indexes by ReplicatedJob, live and remembered ones.
     - `previous`: of an earlier attempt. `surplus`: with an index that the spec no longer has.
     - `needless`: run although their index has completed: created on a view that was older than the status.
     - `odd`: owned, but with labels that cannot be read or that do not fit its name. They are left alone while the set
@@ -99,6 +100,7 @@ class _Sorting:
         stored = {s.name: s for s in js.status.replicated_jobs_status}
         self._attempt = js.status.restarts
         self._elastic = gates["ElasticJobSet"]
+        self._doomed_fail = js.spec.failure_policy is not None and js.spec.failure_policy.fail_on == "FailureTarget"
         self._places: dict[str, _Place] = {}
         for group in placed.groups:
             rjob = group.replicated_job
@@ -156,9 +158,10 @@ class _Sorting:
             if not child.gone:
                 self._previous.append(child)
             return
-        outcome = "Complete" if index in place.remembered else job.finished
+        outcome = "Complete" if index in place.remembered else self._outcome(job)
         if outcome is None:
-            self._active.append(child)
+            if not child.gone:
+                self._active.append(child)
         elif outcome == "Failed":
             self._failed.append(child)
         else:
@@ -167,6 +170,10 @@ class _Sorting:
                 self._needless.append(child)
             if child.deleting and index not in place.remembered:
                 self._unsaved.append(job)
+
+    def _outcome(self, job: Job) -> str | None:
+        """How it ended, or is bound to where that counts."""
+        return job.finished or (keys.JOB_FAILED if self._doomed_fail and job.doomed else None)
 
     def result(self) -> Buckets:
         for children in (self._active, self._failed, self._previous, self._surplus, self._needless):

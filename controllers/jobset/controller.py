@@ -153,11 +153,11 @@ class JobSetReconciler:
         self._memory: dict[Request, _Memory] = {}
 
     def watch_departures(self, jobs: Informer[Job]) -> None:
-        """Remember finished Jobs that are deleted, until the status does."""
+        """Remember Jobs that are deleted finished, or bound to fail, until the status does."""
         jobs.on_event(self._job_changed)
 
     def _job_changed(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
-        if kind is not ChangeKind.DELETED or old is None or old.finished is None:
+        if kind is not ChangeKind.DELETED or old is None or not (old.finished or old.doomed):
             return
         for request in owner_requests(old.metadata):
             self._memory.setdefault(request, _Memory()).departed[old.metadata.uid] = old
@@ -179,8 +179,9 @@ class JobSetReconciler:
         self._stopwatch.saw(js, observed.jobs, now().timestamp())
         decided = plan(observed, self._gates, create_suspended=self._create_suspended)
         memory.rest_until = clock() + REST * (clock() - began)
-        if decided.question is not None:
-            decided = await self._answer(observed, decided.question)
+        while decided.question is not None:
+            observed = await self._answer(observed, decided.question)
+            decided = plan(observed, self._gates, create_suspended=self._create_suspended)
         self._tell(js, decided, memory)
         try:
             await self._executor.execute(js, decided)
@@ -198,11 +199,10 @@ class JobSetReconciler:
             memory.written = clock()
         return Result(decided.requeue_after)
 
-    async def _answer(self, observed: Observed, question: Question) -> Plan:
-        """The same plan once more, with the answer to its question."""
-        evidence = await look_up(self._client, observed.jobset.metadata.namespace, question)
-        answered = dataclasses.replace(observed, evidence=evidence)
-        return plan(answered, self._gates, create_suspended=self._create_suspended)
+    async def _answer(self, observed: Observed, question: Question) -> Observed:
+        """The same with the answer to a question, which is never asked twice; raises if it is needed and not had."""
+        answer = await look_up(self._client, observed.jobset.metadata.namespace, question)
+        return dataclasses.replace(observed, evidence={**observed.evidence, **answer})
 
     def _tell(self, js: JobSet, decided: Plan, memory: _Memory) -> None:
         """Record warnings that were not there the last time."""

@@ -1,60 +1,96 @@
-"""Finds out which pod of a failed Job failed, where, and with which exit code: one list call for each failed attempt.
+"""Looks up the failed pods of failed Jobs: what a plan's question is about.
 
-Never holds up or fails a restart: without an answer in time the history says less.
+An answer that a decision needs is waited for, and an error goes up: the reconcile is tried again. Any other never holds
+up or fails a restart: without an answer in time the history says less. Must not judge what it finds.
 """
 
 import logging
+from collections.abc import AsyncIterator, Sequence
 
 from api import keys
 from api.meta import Base
-from api.pod import ContainerStatus, Pod, Terminated
-from controllers.jobset.actions import Evidence, Question
-from kube.client import Client
+from api.pod import FailedPod as Pod
+from controllers.jobset.actions import Ended, Evidence, FailedPod, Question
+from kube.client import Client, ListMeta, ListOptions
 from kube.errors import KubeError
 from kube.resources import PODS
 
 log = logging.getLogger(__name__)
 
 PATIENCE = 2.0
-"""Seconds for the answer: a restart waits for it."""
+"""Seconds for an answer that is not needed: a restart waits for it."""
 
 MOST_PODS = 100
-"""Failed pods that are looked at."""
+"""Failed pods that are looked at for an answer that is not needed, and only those of the first Jobs it is about."""
+
+JOBS_AT_ONCE = 50
+"""Jobs that one call asks about: their UIDs stand in its URL."""
+
+PAGE = 500
+MOST_PAGES = 20
+"""Failed pods of a page, and pages of so many Jobs, that are read for an answer that is needed."""
 
 
 class _Page(Base, frozen=True, kw_only=True):
+    metadata: ListMeta = ListMeta()
     items: tuple[Pod, ...] = ()
 
 
 async def look_up(client: Client, namespace: str, question: Question) -> Evidence:
-    """The answer to a plan's question; empty when there is none."""
+    """The answer to a plan's question: every Job that it names, with its failed pods as far as they are known.
+
+    Raises what the client raises, if the answer is needed.
+    """
+    found: dict[str, list[FailedPod]] = {uid: [] for _, uid in question.jobs}
     try:
-        page = await client.list_page(
-            PODS,
-            _Page,
-            namespace=namespace,
-            label_selector=f"{keys.JOB_UID}={question.uid}",
-            field_selector="status.phase=Failed",
-            limit=MOST_PODS,
-            timeout=PATIENCE,
-        )
+        async for pod in _pods(client, namespace, question):
+            found.get(pod.metadata.labels.job_uid, []).append(summary(pod))
     except (KubeError, TimeoutError) as error:
-        log.info("pods of Job %s/%s are not known: %s", namespace, question.job, error)
-        return Evidence()
-    return first_failed(page.items)
+        if question.needed:
+            raise
+        log.info("pods of Job %s/%s are not known: %s", namespace, question.jobs[0][0], error)
+    return {uid: tuple(pods) for uid, pods in found.items()}
 
 
-def first_failed(pods: tuple[Pod, ...]) -> Evidence:
-    """The pod whose container ended first with a code other than 0; ties go to the lower name."""
-    ended = [(end.finished_at or "", pod.metadata.name, pod, end) for pod in pods if (end := _first_end(pod))]
-    if not ended:
-        return Evidence()
-    _, name, pod, end = min(ended, key=lambda found: found[:2])
-    return Evidence(name, pod.spec.node_name, end.exit_code)
+async def _pods(client: Client, namespace: str, question: Question) -> AsyncIterator[Pod]:
+    """What is listed for a question: one page if the answer is not needed, else all within reason."""
+    for start in range(0, len(question.jobs), JOBS_AT_ONCE):
+        options: ListOptions = {
+            "namespace": namespace,
+            "label_selector": _selector([uid for _, uid in question.jobs[start : start + JOBS_AT_ONCE]]),
+            "field_selector": "status.phase=Failed",
+            "limit": MOST_PODS,
+        }
+        if not question.needed:
+            options["timeout"] = PATIENCE
+            for pod in (await client.list_page(PODS, _Page, **options)).items:
+                yield pod
+            return
+        options["limit"] = PAGE
+        for _ in range(MOST_PAGES):
+            page = await client.list_page(PODS, _Page, **options)
+            for pod in page.items:
+                yield pod
+            options["continue_token"] = page.metadata.continue_token
+            if not page.metadata.continue_token:
+                break
 
 
-def _first_end(pod: Pod) -> Terminated | None:
-    """How the first of its containers failed, init containers included."""
-    containers: tuple[ContainerStatus, ...] = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    ends = [c.state.terminated for c in containers if c.state.terminated and c.state.terminated.exit_code]
-    return min(ends, key=lambda end: end.finished_at or "", default=None)
+def _selector(uids: Sequence[str]) -> str:
+    return f"{keys.JOB_UID}={uids[0]}" if len(uids) == 1 else f"{keys.JOB_UID} in ({','.join(uids)})"
+
+
+def summary(pod: Pod) -> FailedPod:
+    """What decisions need of a failed pod. One none of whose containers ran ended when it was said not to be ready."""
+    status = pod.status
+    done = [(c.name, c.state.terminated) for c in (*status.init_container_statuses, *status.container_statuses)]
+    ended = [(name, end) for name, end in done if end is not None]
+    not_ready = [c.last_transition_time for c in status.conditions if c.type == "Ready" and c.status == "False"]
+    return FailedPod(
+        name=pod.metadata.name,
+        node=pod.spec.node_name,
+        ends=tuple(Ended(name, end.exit_code, end.finished_at or "") for name, end in ended if end.exit_code),
+        ended_at=max((end.finished_at or "" for _, end in ended), default="") or max(not_ready, default=""),
+        conditions=frozenset((c.type, c.status) for c in status.conditions),
+        deleting=pod.metadata.deletion_timestamp is not None,
+    )

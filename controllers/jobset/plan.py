@@ -124,11 +124,10 @@ class _Planner:
     def _judge(self) -> None:
         """Jobs have failed: the failure policy decides. If it does, nothing else is done in this round."""
         before = self.draft.status
-        ended = failure.apply(self.js, self.buckets.failed, self.draft, self.gates, self.observed.evidence)
-        if self.draft.status is before:
+        self.question = failure.apply(self.js, self.buckets.failed, self.draft, self.gates, self.observed.evidence)
+        undecided = self.question is not None and self.question.needed
+        if self.draft.status is before and not undecided:
             self._progress()
-        if ended is not None and not ended.gone and self.observed.evidence is None:
-            self.question = Question(ended.name, ended.job.metadata.uid)
 
     def _progress(self) -> None:
         """Nothing has ended: bring everything into being that should be."""

@@ -6,15 +6,17 @@ import msgspec
 import pytest
 
 from api import keys
-from api.pod import Pod
+from api.pod import FailedPod as Pod
 from controllers.jobset.actions import (
     CreateJob,
-    Evidence,
+    Ended,
+    FailedPod,
     PatchJob,
     Question,
 )
-from controllers.jobset.evidence import first_failed
+from controllers.jobset.evidence import summary
 from controllers.jobset.plan import plan
+from controllers.jobset.policies.culprit import Culprit, first_failed
 from tests.support.lives import ONE_BY_ONE, counts_of, of_type, restart, resume, started, suspend
 from tests.support.world import World, jobset, rjob
 
@@ -201,7 +203,7 @@ class TestHistory:
 
     def test_an_attempt_says_which_job_pod_node_and_code_it_ended_with(self):
         world = started(rjob("workers", 2), failurePolicy={"maxRestarts": 1})
-        world.evidence = Evidence(pod="js-workers-1-0-abcde", node="node-7", exit_code=137)
+        world.failed_pods["js-workers-1"] = (FailedPod("js-workers-1-0-abcde", "node-7", (Ended("main", 137),)),)
         world.seconds = 60
         restart(world, "js-workers-1", message="pod died")
         [entry] = world.status.attempt_history
@@ -212,6 +214,7 @@ class TestHistory:
             "failedJob": "js-workers-1",
             "pod": "js-workers-1-0-abcde",
             "node": "node-7",
+            "container": "main",
             "exitCode": 137,
         }, "attempt 0 is the default"
         world.fail("js-workers-0")
@@ -221,15 +224,10 @@ class TestHistory:
             (1, "ReachedMaxRestarts"),
         ]
 
-    def test_an_exit_code_of_0_and_no_exit_code_are_told_apart(self):
-        entry = [Evidence(exit_code=code) for code in (0, None)]
-        found = []
-        for evidence in entry:
-            world = started(rjob("workers"), failurePolicy={"maxRestarts": 1})
-            world.evidence = evidence
-            restart(world, "js-workers-0")
-            found.append(msgspec.to_builtins(world.status.attempt_history[0]).get("exitCode"))
-        assert found == [0, None]
+    def test_without_a_failed_pod_nothing_is_said_of_one(self):
+        world = started(rjob("workers"), failurePolicy={"maxRestarts": 1})
+        restart(world, "js-workers-0")
+        assert msgspec.to_builtins(world.status.attempt_history[0]).keys() == {"time", "reason", "message", "failedJob"}
 
     def test_it_holds_the_last_ten(self):
         world = started(rjob("workers"), failurePolicy={"maxRestarts": 99})
@@ -258,13 +256,14 @@ class TestHistory:
         world.settle()
         world.fail("js-workers-0")
         question = plan(world.observe(), world.gates).question
-        assert question == Question("js-workers-0", world.jobs["js-workers-0"]["metadata"]["uid"])
+        assert question == Question((("js-workers-0", world.jobs["js-workers-0"]["metadata"]["uid"]),))
 
-    def test_the_pod_that_failed_first_is_the_evidence(self):
-        def pod(name: str, *ends: tuple[int, str], kind: str = "containerStatuses") -> Pod:
+    def test_the_pod_that_failed_first_is_the_one_that_is_remembered(self):
+        def pod(name: str, *ends: tuple[int, str], kind: str = "containerStatuses") -> FailedPod:
             states = [{"name": "c", "state": {"terminated": {"exitCode": c, "finishedAt": at}}} for c, at in ends]
             meta = {"name": name, "namespace": "ns"}
-            return msgspec.convert({"metadata": meta, "spec": {"nodeName": f"n-{name}"}, "status": {kind: states}}, Pod)
+            raw = {"metadata": meta, "spec": {"nodeName": f"n-{name}"}, "status": {kind: states}}
+            return summary(msgspec.convert(raw, Pod))
 
         late, early = "2026-01-01T00:00:09Z", "2026-01-01T00:00:01Z"
         pods = (
@@ -272,6 +271,6 @@ class TestHistory:
             pod("b", (0, early), (7, late)),
             pod("c", (3, early), kind="initContainerStatuses"),
         )
-        assert first_failed(pods) == Evidence("c", "n-c", 3)
-        assert first_failed(pods[:2]) == Evidence("a", "n-a", 1), "equal times go to the lower name"
-        assert first_failed((pod("d", (0, early)),)) == Evidence()
+        assert first_failed(pods) == Culprit("c", "n-c", "c", 3)
+        assert first_failed(pods[:2]) == Culprit("a", "n-a", "c", 1), "equal times go to the lower name"
+        assert first_failed((pod("d", (0, early)),)) == Culprit()

@@ -12,7 +12,7 @@ from api import keys
 from api.batch import Service
 from api.features import FeatureGates
 from api.jobset import JobSet
-from controllers.jobset.actions import CreateJob, DeleteJob, Evidence, PatchJob, Plan, Question
+from controllers.jobset.actions import CreateJob, DeleteJob, PatchJob, Plan, Question
 from controllers.jobset.controller import Watches
 from controllers.jobset.evidence import look_up
 from controllers.jobset.execute import Caches, Executor
@@ -168,4 +168,6 @@ async def test_without_an_answer_in_time_the_history_says_less():
         async def list_page(self, *_: object, **__: object) -> object:
             raise TransportError("no answer in 2 s")
 
-    assert await look_up(Silent(), "ns", Question("js-workers-0", "u")) == Evidence()
+    assert await look_up(Silent(), "ns", Question((("js-workers-0", "u"),))) == {"u": ()}
+    with pytest.raises(TransportError):
+        await look_up(Silent(), "ns", Question((("js-workers-0", "u"),), needed=True))

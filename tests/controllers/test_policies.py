@@ -12,7 +12,6 @@ from api import keys
 from api.batch import Service
 from controllers.jobset.actions import (
     CreateJob,
-    Evidence,
     PatchJob,
 )
 from controllers.jobset.plan import FOREIGN_RETRY, plan
@@ -301,6 +300,6 @@ class TestWithoutReplicas:
 def test_a_plan_is_made_of_its_observation_alone():
     world = started(rjob("workers", 3), failurePolicy={"maxRestarts": 1})
     world.fail("js-workers-1")
-    observed = dataclasses.replace(world.observe(), evidence=Evidence())
+    observed = dataclasses.replace(world.observe(), evidence={world.jobs["js-workers-1"]["metadata"]["uid"]: ()})
     one, other = (plan(observed, world.gates) for _ in range(2))
     assert (one.status, one.events, one.actions) == (other.status, other.events, other.actions)

@@ -22,7 +22,7 @@ from controllers.jobset.actions import (
     DeleteJob,
     DeleteJobSet,
     Event,
-    Evidence,
+    FailedPod,
     Observed,
     PatchJob,
     Plan,
@@ -84,7 +84,7 @@ class World:
         self.departed: dict[str, dict[str, Any]] = {}
         self.foreign: dict[str, str] = {}
         self.pods: list[Pod] = []
-        self.evidence = Evidence()
+        self.failed_pods: dict[str, tuple[FailedPod, ...]] = {}
         self.create_suspended = True
         self.warnings: list[Event] = []
         self.claims: set[str] = set()
@@ -119,15 +119,16 @@ class World:
         )
 
     def plan(self) -> Plan:
-        """What the planner wants now, with its question answered."""
+        """What the planner wants now, with its questions answered. `failed_pods` are by the name of their Job."""
         observed = self.observe()
         decided = plan(observed, self.gates, create_suspended=self.create_suspended)
-        if decided.question is None:
-            return decided
-        assert decided.question.job in self.jobs, "a question about a Job that is not there"
-        observed = dataclasses.replace(observed, evidence=self.evidence)
-        decided = plan(observed, self.gates, create_suspended=self.create_suspended)
-        assert decided.question is None, "an answered question is asked again"
+        while decided.question is not None:
+            asked = dict(decided.question.jobs)
+            assert asked.keys() <= self.jobs.keys(), "a question about a Job that is not there"
+            assert observed.evidence.keys().isdisjoint(asked.values()), "an answered question is asked again"
+            answer = {uid: self.failed_pods.get(name, ()) for name, uid in asked.items()}
+            observed = dataclasses.replace(observed, evidence={**observed.evidence, **answer})
+            decided = plan(observed, self.gates, create_suspended=self.create_suspended)
         return decided
 
     def step(self) -> Plan:

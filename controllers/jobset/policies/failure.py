@@ -1,73 +1,206 @@
 """What a failed Job means for the set (behaviour section 5.8).
 
 One failed Job decides each step: the earliest that matches the first rule that matches any; ties of time (the wire has
-whole seconds) go to the lower global index. Actions on a single Job leave the other failures to be decided in the same
-round, each counted; actions on the set settle them all.
+whole seconds) go to the lower global index. Actions on a single Job, or on one ReplicatedJob, leave the other failures
+to be decided in the same round, each counted; actions on the set settle them all.
+
+Nothing is decided before the pods are known that a rule wants to see (onExitCodes).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from api import keys
 from api.features import FeatureGates
-from api.jobset import FailedAttempt, JobSet
+from api.jobset import FailedAttempt, JobSet, ReplicatedJob
+from api.keys import RESTARTING
 from api.patterns import compiled
 from api.policies import FailurePolicyRule
-from controllers.jobset.actions import Evidence
+from controllers.jobset.actions import Evidence, FailedPod, Question
 from controllers.jobset.buckets import Child
 from controllers.jobset.draft import Draft
+from controllers.jobset.policies.culprit import (
+    Culprit,
+    container_of,
+    culprit,
+    decides_by_pods,
+    decisive,
+    first_failed,
+    matching,
+)
 
 FAIL = "FailJobSet"
 RESTART = "RestartJobSet"
 RESTART_JOB = "RestartJob"
 RESTART_JOB_FREE = "RestartJobAndIgnoreMaxRestarts"
+RESTART_REPLICATED_JOB = "RestartReplicatedJob"
 
+PARTIAL = {RESTART_JOB, RESTART_JOB_FREE, RESTART_REPLICATED_JOB}
+"""Actions that leave the rest of the set alone (gate RestartJob)."""
+COUNTED = {RESTART, RESTART_JOB, RESTART_REPLICATED_JOB}
+"""Actions that the maxRestarts of the set limits."""
 
 MESSAGE_LIMIT = 1024
 """Bytes of a message in the attempt history."""
 
 
 def apply(
-    js: JobSet, failed: Sequence[Child], draft: Draft, gates: FeatureGates, evidence: Evidence | None
-) -> Child | None:
+    js: JobSet, failed: Sequence[Child], draft: Draft, gates: FeatureGates, evidence: Evidence
+) -> Question | None:
     """Decide about every failed Job and write the outcome into the draft. `failed` is not empty.
 
-    Gives the Job that ended the attempt of the whole set, if one did; `evidence` is what is known of its pods.
+    Gives the question whose answer should be told of with the decisions, or, with the draft left as it was, the one
+    without whose answer nothing can be decided.
     """
     left = sorted(failed, key=_failure_order)
-    attempt = draft.status.execution_attempts or 0
-    while left:
-        rule, child = _decide(js.spec.failure_policy.rules if js.spec.failure_policy else (), left)
-        action = rule.action if rule else RESTART
-        reason: str | None
-        if action not in {RESTART_JOB, RESTART_JOB_FREE}:
-            reason = _act_on_set(js, rule, child, draft, gates)
-        elif gates["RestartJob"]:
-            reason = _act_on_job(js, action, child, draft)
+    judge = _Judge(js, draft, gates, evidence)
+    needed = _question([child for child in left if judge.needs_pods(child)], evidence, needed=True)
+    return needed or _question(judge.decide(left), evidence, needed=False)
+
+
+def _question(about: Sequence[Child], evidence: Evidence, *, needed: bool) -> Question | None:
+    """Of Jobs that are gone nobody can tell anything, and nothing is asked twice."""
+    jobs = tuple((c.name, c.job.metadata.uid) for c in about if not c.gone and c.job.metadata.uid not in evidence)
+    return Question(jobs, needed=needed) if jobs else None
+
+
+class _Judge:
+    """One round of decisions: the policy, what is known, and the draft to write into."""
+
+    def __init__(self, js: JobSet, draft: Draft, gates: FeatureGates, evidence: Evidence) -> None:
+        self._policy = js.spec.failure_policy
+        self._rules: Sequence[FailurePolicyRule] = self._policy.rules if self._policy else ()
+        self._replicated_jobs: Mapping[str, ReplicatedJob] = {r.name: r for r in js.spec.replicated_jobs}
+        self._draft = draft
+        self._attempt = draft.status.execution_attempts or 0
+        self._gates = gates
+        self._evidence = evidence
+
+    def needs_pods(self, child: Child) -> bool:
+        """Whether the first rule that may match it depends on exit codes."""
+        if not decides_by_pods(child.job):
+            return False
+        rule = next((rule for rule in self._rules if matches(rule, child)), None)
+        return rule is not None and rule.on_exit_codes is not None
+
+    def decide(self, left: list[Child]) -> list[Child]:
+        """Decide until nothing is left, or the set as a whole ends or starts anew.
+
+        Gives the Jobs whose pods are told of in events and history.
+        """
+        told: list[Child] = []
+        while left:
+            rule, child = self._next(left)
+            action = rule.action if rule else RESTART
+            if action in PARTIAL and not self._gates["RestartJob"]:
+                self._draft.warn(
+                    "FeatureGateDisabled",
+                    f"Job {child.name} failed and a rule asks for {action}, which needs the feature gate RestartJob:"
+                    " start the manager with --feature-gates=RestartJob=true, or delete the JobSet",
+                )
+                break
+            ended = self._act(rule, action, child)
+            if ended or _by_exit_codes(rule, self._of(child)):
+                told.append(child)
+            if ended:
+                break
+            alike = child.replicated_job if action == RESTART_REPLICATED_JOB else None
+            left = [other for other in left if other is not child and other.replicated_job != alike]
+        return told
+
+    def _of(self, child: Child) -> ReplicatedJob:
+        return self._replicated_jobs[child.replicated_job]
+
+    def _pods(self, child: Child) -> Sequence[FailedPod]:
+        return self._evidence.get(child.job.metadata.uid, ())
+
+    def _next(self, failed: Sequence[Child]) -> tuple[FailurePolicyRule | None, Child]:
+        """The rule that wins and the failed Job it is applied to; no rule means the default action."""
+        for rule in self._rules:
+            match = next((child for child in failed if self._applies(rule, child)), None)
+            if match is not None:
+                return rule, match
+        return None, failed[0]
+
+    def _applies(self, rule: FailurePolicyRule, child: Child) -> bool:
+        if rule.on_exit_codes is None or not matches(rule, child):
+            return matches(rule, child)
+        pod = decisive(child.job, self._of(child), self._pods(child))
+        return pod is not None and matching(rule.on_exit_codes, pod.ends) is not None
+
+    def _act(self, rule: FailurePolicyRule | None, action: str, child: Child) -> bool:
+        """Do what the rule says; whether that ended the attempt of the whole set, which is then remembered."""
+        pod, told = self._blame(rule, child)
+        end = self._end(rule, action)
+        if end is not None:
+            reason, message = end
+            self._draft.fail(reason, f"{message} (first failed job: {child.name}){told}")
         else:
-            draft.warn(
-                "FeatureGateDisabled",
-                f"Job {child.name} failed and a rule asks for {action}, which needs the feature gate RestartJob: start"
-                " the manager with --feature-gates=RestartJob=true, or delete the JobSet",
-            )
-            return None
+            message = f"applying {action} failure policy action (first failed job: {child.name}){told}"
+            reason = self._restart(rule, action, child, message)
         if reason:
-            draft.record_failure(_failed_attempt(attempt, reason, child, evidence or Evidence()))
-            return child
-        left.remove(child)
-    return None
+            self._draft.record_failure(_failed_attempt(self._attempt, reason, child, pod))
+        return bool(reason)
+
+    def _blame(self, rule: FailurePolicyRule | None, child: Child) -> tuple[Culprit, str]:
+        """The pod to remember, and what messages add of it where exit codes have a say."""
+        rjob, pods = self._of(child), self._pods(child)
+        if not _by_exit_codes(rule, rjob):
+            return first_failed(pods), ""
+        pod = decisive(child.job, rjob, pods)
+        if pod is None:
+            return first_failed([pod for pod in pods if pod.deleting]), ""
+        if rule and rule.on_exit_codes:
+            end = matching(rule.on_exit_codes, pod.ends)
+        else:
+            end = container_of(child.job, pod, rjob.exit_code_policy.container_name if rjob.exit_code_policy else "")
+        found = culprit(pod, end)
+        return found, f": {found}" if end else ""
+
+    def _end(self, rule: FailurePolicyRule | None, action: str) -> tuple[str, str] | None:
+        """Reason and message with which the set fails; None if it goes on."""
+        if self._policy is None:
+            return "FailedJobs", "jobset failed due to one or more job failures"
+        if action == FAIL:
+            return "FailJobSetFailurePolicyAction", f"applying {FAIL} failure policy action"
+        too_many = "jobset failed due to reaching max number of restarts"
+        status = self._draft.status
+        if rule and rule.max_restarts is not None:
+            used = next((of.restarts for of in status.failure_policy_restarts if of.name == rule.name), 0)
+            if used >= rule.max_restarts:
+                return "ReachedMaxRestarts", f"{too_many} of failure policy rule {rule.name}"
+        used = status.restarts_count_towards_max
+        if self._gates["RestartJob"]:
+            used += sum(sum(of.job_restarts_count_towards_max) for of in status.replicated_jobs_status)
+        if action in COUNTED and used >= self._policy.max_restarts:
+            return "ReachedMaxRestarts", too_many
+        return None
+
+    def _restart(self, rule: FailurePolicyRule | None, action: str, child: Child, message: str) -> str:
+        """Start anew what the action names; if that is the whole set, the reason of the condition that says so."""
+        draft, reason = self._draft, ""
+        if rule and rule.max_restarts is not None:
+            draft.count_rule(rule.name)
+        if action == RESTART_REPLICATED_JOB:
+            draft.restart_replicated_job(self._of(child), child.job_index)
+        elif action in PARTIAL:
+            draft.restart_job(self._of(child), child.job_index, counts=action in COUNTED)
+        else:
+            reason = f"FailurePolicy_{rule.name}" if rule else "DefaultFailurePolicy"
+            draft.restart(reason, counts=action in COUNTED)
+            draft.condition(RESTARTING, true=True, reason=reason, message=message, event_type="Warning")
+        draft.event("Warning", f"{action}FailurePolicyAction", message)
+        return reason
 
 
-def _decide(rules: Sequence[FailurePolicyRule], failed: Sequence[Child]) -> tuple[FailurePolicyRule | None, Child]:
-    """The rule that wins and the failed Job it is applied to; no rule means the default action."""
-    for rule in rules:
-        match = next((child for child in failed if matches(rule, child)), None)
-        if match is not None:
-            return rule, match
-    return None, failed[0]
+def _by_exit_codes(rule: FailurePolicyRule | None, rjob: ReplicatedJob) -> bool:
+    """Whether exit codes have a say: in the rule, or in what fails the Job."""
+    return bool(rule and rule.on_exit_codes) or rjob.exit_code_policy is not None
 
 
 def matches(rule: FailurePolicyRule, child: Child) -> bool:
-    """Whether reason, message and ReplicatedJob of a failed Job are all among those the rule names."""
+    """Whether reason, message and ReplicatedJob of a failed Job are all among those the rule names.
+
+    Exit codes are left out: they are not the Job's.
+    """
     failure = child.job.failure
     if failure is None:
         return False
@@ -79,53 +212,7 @@ def matches(rule: FailurePolicyRule, child: Child) -> bool:
     return not rule.target_replicated_jobs or child.replicated_job in rule.target_replicated_jobs
 
 
-def _act_on_set(js: JobSet, rule: FailurePolicyRule | None, child: Child, draft: Draft, gates: FeatureGates) -> str:
-    """Fail or restart the set; the reason of the condition that says so."""
-    if js.spec.failure_policy is None:
-        draft.fail("FailedJobs", _with_first_failed("jobset failed due to one or more job failures", child))
-        return "FailedJobs"
-    action = rule.action if rule else RESTART
-    message = _with_first_failed(f"applying {action} failure policy action", child)
-    if action == FAIL:
-        draft.fail("FailJobSetFailurePolicyAction", message)
-        return "FailJobSetFailurePolicyAction"
-    if action == RESTART and _budget_used_up(js, draft, whole_set=not gates["RestartJob"]):
-        return _fail_for_restarts(child, draft)
-    reason = f"FailurePolicy_{rule.name}" if rule else "DefaultFailurePolicy"
-    draft.restart(reason, counts=action == RESTART)
-    draft.condition(keys.RESTARTING, true=True, reason=reason, message=message, event_type="Warning")
-    draft.event("Warning", f"{action}FailurePolicyAction", message)
-    return reason
-
-
-def _act_on_job(js: JobSet, action: str, child: Child, draft: Draft) -> str | None:
-    """Restart the one Job; a reason only if that was one restart too many and the set has failed."""
-    counts = action == RESTART_JOB
-    if counts and _budget_used_up(js, draft, whole_set=False):
-        return _fail_for_restarts(child, draft)
-    replicas = next(r.replicas for r in js.spec.replicated_jobs if r.name == child.replicated_job)
-    draft.restart_job(child.replicated_job, child.job_index, replicas, counts=counts)
-    message = _with_first_failed(f"applying {action} failure policy action", child)
-    draft.event("Warning", f"{action}FailurePolicyAction", message)
-    return None
-
-
-def _budget_used_up(js: JobSet, draft: Draft, *, whole_set: bool) -> bool:
-    """Whether another counted restart is one too many. `whole_set`: restarts of single Jobs do not count."""
-    policy = js.spec.failure_policy
-    used = draft.status.restarts_count_towards_max
-    if not whole_set:
-        used += sum(sum(s.job_restarts_count_towards_max) for s in draft.status.replicated_jobs_status)
-    return policy is not None and used >= policy.max_restarts
-
-
-def _fail_for_restarts(child: Child, draft: Draft) -> str:
-    base = "jobset failed due to reaching max number of restarts"
-    draft.fail("ReachedMaxRestarts", _with_first_failed(base, child))
-    return "ReachedMaxRestarts"
-
-
-def _failed_attempt(attempt: int, reason: str, child: Child, evidence: Evidence) -> FailedAttempt:
+def _failed_attempt(attempt: int, reason: str, child: Child, pod: Culprit) -> FailedAttempt:
     failure = child.job.failure
     text = f"{failure.reason}: {failure.message}" if failure else ""
     return FailedAttempt(
@@ -133,16 +220,13 @@ def _failed_attempt(attempt: int, reason: str, child: Child, evidence: Evidence)
         reason=reason,
         message=text.encode()[:MESSAGE_LIMIT].decode(errors="ignore"),
         failed_job=child.name,
-        pod=evidence.pod,
-        node=evidence.node,
-        exit_code=evidence.exit_code,
+        pod=pod.pod,
+        node=pod.node,
+        container=pod.container,
+        exit_code=pod.exit_code,
     )
 
 
 def _failure_order(child: Child) -> tuple[str, int]:
     failure = child.job.failure
     return (failure.last_transition_time if failure else "", child.global_index)
-
-
-def _with_first_failed(message: str, child: Child) -> str:
-    return f"{message} (first failed job: {child.name})"

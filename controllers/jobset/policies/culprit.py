@@ -1,0 +1,121 @@
+"""Which pod decided that a Job failed, and which container of it: what `onExitCodes` is matched against. Pure.
+
+The Job controller says it only where a FailJob rule decided; else it is found the way that controller counts: a failed
+pod counts unless it is being deleted (a Job that has failed deletes what is left of its pods, and those end in failure,
+too) or an Ignore rule spares it, and the one that goes beyond the limit decides.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from api.batch import Job
+from api.exit_codes import pod_failure_rules
+from api.jobset import ReplicatedJob
+from api.meta import JSON
+from api.policies import OnExitCodes
+from controllers.jobset.actions import Ended, FailedPod
+
+BACKOFF_LIMIT = 6
+"""What Kubernetes takes for a Job without backoffLimit."""
+
+_NAMED = re.compile(r"(?:Container (?P<container>\S+) for p|^P)od [^\s/]+/(?P<pod>\S+) (?:failed with|has condition) ")
+"""How a Job tells which pod matched a FailJob rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """A failed pod and the container of it that counts. Without a pod: not known; without a container: none failed."""
+
+    pod: str = ""
+    node: str = ""
+    container: str = ""
+    exit_code: int | None = None
+
+    def __str__(self) -> str:
+        """What it did, in words; empty if no container of it failed."""
+        if self.exit_code is None:
+            return ""
+        where = f" on node {self.node}" if self.node else ""
+        return f"container {self.container} of pod {self.pod}{where} ended with exit code {self.exit_code}"
+
+
+def culprit(pod: FailedPod, end: Ended | None) -> Culprit:
+    """The pod with the container that ended so."""
+    return Culprit(pod.name, pod.node, end.container, end.exit_code) if end else Culprit(pod.name, pod.node)
+
+
+def decides_by_pods(job: Job) -> bool:
+    """Whether a pod made the Job fail. One that ran out of time failed whatever its pods did."""
+    return job.failure is not None and job.failure.reason != "DeadlineExceeded"
+
+
+def decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> FailedPod | None:
+    """The one of a failed Job's failed pods that decided; None if it is not there, or none did."""
+    failure = job.failure
+    if failure is None or not decides_by_pods(job):
+        return None
+    rules = pod_failure_rules(rjob.job_spec, rjob.exit_code_policy)
+    by_end = sorted(pods, key=_end_order)
+    if failure.reason.startswith("PodFailurePolicy"):
+        named = _NAMED.search(failure.message)
+        if named:
+            return next((pod for pod in pods if pod.name == named["pod"]), None)
+        return next((pod for pod in by_end if _verdict(rules, pod) == "FailJob"), None)
+    counted = [pod for pod in by_end if not pod.deleting and _verdict(rules, pod) != "Ignore"]
+    return counted[min(_limit(rjob.job_spec), len(counted) - 1)] if counted else None
+
+
+def container_of(job: Job, pod: FailedPod, name: str) -> Ended | None:
+    """The container of the decisive pod that counts: the one the Job names, or that of `name`, or the first to fail."""
+    named = _NAMED.search(job.failure.message) if job.failure else None
+    wanted = (named["container"] if named else "") or name
+    return next((end for end in pod.ends if end.container == wanted), None) or _first(pod.ends)
+
+
+def matching(on: OnExitCodes, ends: Sequence[Ended]) -> Ended | None:
+    """The first container to fail of those that a rule means."""
+    if on.container_name:
+        ends = [end for end in ends if end.container == on.container_name]
+    return _first([end for end in ends if (end.exit_code in on.values) == (on.operator == "In")])
+
+
+def first_failed(pods: Sequence[FailedPod]) -> Culprit:
+    """The pod whose container ended first with a code other than 0; ties go to the lower name."""
+    ends = [(end.at, pod.name, pod, end) for pod in pods if (end := _first(pod.ends))]
+    if not ends:
+        return Culprit()
+    _, _, pod, end = min(ends, key=lambda found: found[:2])
+    return culprit(pod, end)
+
+
+def _first(ends: Sequence[Ended]) -> Ended | None:
+    return min(ends, key=lambda end: end.at, default=None)
+
+
+def _end_order(pod: FailedPod) -> tuple[str, str]:
+    return pod.ended_at, pod.name
+
+
+def _limit(job_spec: JSON) -> int:
+    """How many failed pods a Job puts up with. With a limit for each index, the first that fails for good decides."""
+    if job_spec.get("backoffLimitPerIndex") is not None:
+        return 0
+    limit: int | None = job_spec.get("backoffLimit")
+    return BACKOFF_LIMIT if limit is None else limit
+
+
+def _verdict(rules: Sequence[JSON], pod: FailedPod) -> str:
+    """The action of the first rule of a podFailurePolicy that matches, `Count` if none does."""
+    return next((rule["action"] for rule in rules if _applies(rule, pod)), "Count")
+
+
+def _applies(rule: JSON, pod: FailedPod) -> bool:
+    on = rule.get("onExitCodes")
+    if on is not None:
+        wanted = OnExitCodes(
+            operator=on["operator"], values=tuple(on["values"]), container_name=on.get("containerName") or ""
+        )
+        return matching(wanted, pod.ends) is not None
+    patterns = {(p["type"], p.get("status") or "True") for p in rule.get("onPodConditions") or ()}
+    return not patterns.isdisjoint(pod.conditions)

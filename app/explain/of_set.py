@@ -40,7 +40,8 @@ def finished(case: Case, _left: frozenset[str]) -> list[Found]:
 
 
 def _attempt(failed: FailedAttempt) -> Finding:
-    pod = f", pod {failed.pod}" if failed.pod else ""
+    container = f"container {failed.container} of " if failed.container else ""
+    pod = f", {container}pod {failed.pod}" if failed.pod else ""
     node = f" on node {failed.node}" if failed.node else ""
     code = "" if failed.exit_code is None else f", exit code {failed.exit_code}"
     what = f"attempt {failed.attempt}: Job {failed.failed_job}{pod}{node}{code}: {failed.message or failed.reason}"

@@ -55,15 +55,17 @@ def test_a_set_that_has_failed_tells_its_attempts_newest_first():
     history = [
         {**attempt, "attempt": 0, "message": "BackoffLimitExceeded: too often"},
         {**attempt, "attempt": 1, "message": "again", "pod": "train-workers-0-0-x", "node": "node-3", "exitCode": 137},
+        {**attempt, "attempt": 2, "message": "no", "pod": "p", "node": "n", "container": "main", "exitCode": 3},
     ]
     why = condition("Failed", "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
     status = {"terminalState": "Failed", "conditions": [why], "attemptHistory": history}
     text, body = told(facts(a_set(status=status), None))
     assert (body["state"], body["level"]) == ("failed", "fault")
     assert "ReachedMaxRestarts: jobset failed due to reaching max number of restarts" in text
-    last, first = body["because"][0]["because"]
+    last, unnamed, first = body["because"][0]["because"]
+    assert last["what"] == "attempt 2: Job train-workers-0, container main of pod p on node n, exit code 3: no"
     assert (
-        last["what"] == "attempt 1: Job train-workers-0, pod train-workers-0-0-x on node node-3, exit code 137: again"
+        unnamed["what"] == "attempt 1: Job train-workers-0, pod train-workers-0-0-x on node node-3, exit code 137: again"
     )
     assert first["what"] == "attempt 0: Job train-workers-0: BackoffLimitExceeded: too often"
 

@@ -186,6 +186,13 @@ class World:
     def fail(self, name: str, reason: str = "BackoffLimitExceeded", message: str = "boom") -> None:
         self.finish(name, "Failed", reason, message)
 
+    def doom(self, name: str, reason: str = "BackoffLimitExceeded", message: str = "boom") -> None:
+        """The Job controller says that a Job is bound to fail, and ends its other pods."""
+        job = self.jobs[name]
+        assert self._may_run(job), f"{name} cannot fail"
+        condition = {"type": "FailureTarget", "status": "True", "reason": reason, "message": message}
+        job["status"].update(ready=0, conditions=[{**condition, "lastTransitionTime": self.now}])
+
     def halt(self) -> None:
         """The Job controller ends the pods of suspended Jobs and says so."""
         for job in self.jobs.values():

@@ -75,6 +75,8 @@ class ChildJob:
             return [service_name_path(self.js)]
         if added := self._added(parts):
             return [added]
+        if compiled := self._compiled(parts):
+            return [replicated_job(i).at(*compiled) for i in self.alike]
         return [replicated_job(i).at("template", *_spelled(parts)) for i in self.alike]
 
     def _added(self, parts: Parts) -> Path | None:
@@ -89,6 +91,15 @@ class ChildJob:
                 claim = dig(self.pod_spec, "volumes", number, "name")
                 return _claim_paths(self.js)[claim].at(*(["name"] if rest == ["name"] else []))
         return None
+
+    def _compiled(self, parts: Parts) -> Parts:
+        """The source, below the ReplicatedJob, of a rule of podFailurePolicy that exitCodePolicy was compiled into."""
+        rules = ("spec", "podFailurePolicy", "rules")
+        policy = self.js.spec.replicated_jobs[self.index].exit_code_policy
+        own = len(dig(self.raw, *self.path.at("template", *rules).parts) or ())
+        if policy is None or parts[:2] != rules[:2] or (own and parts[3:4] < (own,)):
+            return ()
+        return ("exitCodePolicy", *(["containerName"] if parts[-1] == "containerName" else []))
 
 
 def _spelled(parts: Parts) -> Parts:
@@ -123,7 +134,8 @@ def child_jobs(raw: JSON, js: JobSet, gates: FeatureGates, wanted: Iterable[int]
     for index in wanted:
         rjob = js.spec.replicated_jobs[index]
         if rjob.replicas > 0:
-            alike.setdefault(msgspec.json.encode(rjob.template, order="deterministic"), []).append(index)
+            own = (rjob.template, rjob.exit_code_policy)
+            alike.setdefault(msgspec.json.encode(own, order="deterministic"), []).append(index)
     return [_child(raw, js, gates, placed, tuple(indices)) for indices in alike.values()]
 
 

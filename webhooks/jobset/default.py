@@ -22,6 +22,8 @@ _POLICIES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("network", "enableDNSHostnames"), True),
     (("network", "publishNotReadyAddresses"), True),
 )
+_SHARE: tuple[tuple[tuple[str, ...], Any], ...] = ((("successPolicy", "operator"), "All"),)
+"""Where a share of the targets is enough, the operator can be but one."""
 _TEMPLATE: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("template", "spec", "completionMode"), "Indexed"),
     (("template", "spec", "template", "spec", "restartPolicy"), "OnFailure"),
@@ -77,6 +79,8 @@ def with_defaults(new: JSON, old: JSON | None = None) -> tuple[JSON, list[JSON]]
 
 def _wanted(spec: Any, old: Any) -> Iterator[tuple[Path, Any]]:
     yield from _where_stored(SPEC, _POLICIES, old)
+    if dig(spec, "successPolicy", "minSucceeded") is not None:
+        yield from _where_stored(SPEC, _SHARE, old)
     stored = None if old is None else by_name(dig(old, "replicatedJobs"))
     for i, rjob in _objects(dig(spec, "replicatedJobs")):
         if isinstance(rjob.get("template"), dict):

@@ -14,6 +14,7 @@ from api.features import FeatureGates
 from api.field import FieldError, Layer, Path, by_path
 from api.jsontree import dig
 from api.meta import JSON
+from api.policies import STAGE_STATES
 from webhooks.jobset.default import by_name, with_defaults
 from webhooks.jobset.schema import Schema
 from webhooks.jobset.subject import Subject, Unreadable, subject
@@ -71,7 +72,7 @@ class Engine:
     def may_hide(self, new: JSON, old: JSON | None = None) -> bool:
         """Whether `Findings.hides` could be true: quick, and never wrongly false. `new` is defaulted."""
         spec = dig(new, "spec")
-        if dig(spec, "startupPolicy", "startupPolicyOrder") == "InOrder" or dig(spec, "volumeClaimPolicies"):
+        if _may_break_cel(spec):
             return True
         if old is not None and _touches_immutable(dig(old, "spec"), spec):
             return True
@@ -127,6 +128,18 @@ def _value_or_parent(obj: JSON, path: Path) -> Any:
     """What the API server compares: the value, or where there is none, the object that lacks it."""
     value = dig(obj, *path.parts)
     return dig(obj, *path.parts[:-1]) if value is None else value
+
+
+def _may_break_cel(spec: Any) -> bool:
+    """Whether a rule in CEL has anything to look at: those on changes apart."""
+    execution, success = dig(spec, "executionPolicy"), dig(spec, "successPolicy")
+    return (
+        dig(spec, "startupPolicy", "startupPolicyOrder") == "InOrder"
+        or bool(dig(spec, "volumeClaimPolicies"))
+        or dig(execution, "executionPolicyOrder") == "InOrder"
+        or dig(execution, "replicatedJobsStatus") not in {None, *STAGE_STATES}
+        or (dig(success, "operator") == "Any" and dig(success, "minSucceeded") is not None)
+    )
 
 
 def _touches_immutable(old: Any, new: Any) -> bool:

@@ -7,10 +7,12 @@ mode. Neither may go below what other parts of the JobSet count on. What else ma
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from api import share
 from api.field import SPEC, ErrorType, FieldError, Path, Rule
 from api.jsontree import dig
 from api.meta import JSON
-from webhooks.jobset.rules import names, policies
+from api.stages import stages
+from webhooks.jobset.rules import failure, names, success
 from webhooks.jobset.subject import Subject
 
 PODS: tuple[tuple[str, ...], ...] = (("template", "spec", "parallelism"), ("template", "spec", "completions"))
@@ -52,6 +54,20 @@ REPLICAS_AWAITED = Rule(
     message="replicas must be >= 1: replicatedJob '{waiting}' depends on replicatedJob '{name}'",
     fix="keep at least one Job for it to wait for",
     source="KEP-463",
+)
+REPLICAS_STAGE = Rule(
+    id="replicas-stage-awaited",
+    type=ErrorType.INVALID,
+    message="replicas must be >= 1: later stages wait for replicatedJob '{name}'",
+    fix="keep at least one Job for them to wait for",
+    source="spec.executionPolicy",
+)
+BELOW_SHARE = Rule(
+    id="resize-below-min-succeeded",
+    type=ErrorType.INVALID,
+    message="minSucceeded is {needed}, and the targets of the success policy would have {total} {units}",
+    fix="keep at least {needed}",
+    source="successPolicy.minSucceeded",
 )
 REPLICAS_TARGETED = Rule(
     id="replicas-targeted",
@@ -117,7 +133,9 @@ def size_findings(js: Subject, changes: Sequence[Change], *, finished: bool) -> 
     else:
         for change in resized:
             yield from _pods(change)
-        yield from _still_needed(js, [change for change in scaled if not js.entries[change.index].rjob.replicas])
+        emptied = [change for change in scaled if not js.entries[change.index].rjob.replicas]
+        yield from _still_needed(js, emptied)
+        yield from _still_enough(js, changes)
     yield from _still_valid(js, resized, scaled)
 
 
@@ -139,6 +157,7 @@ def _still_needed(js: Subject, emptied: Iterable[Change]) -> Iterator[FieldError
     A ReplicatedJob that had no Jobs before is let be: whatever waits for it does so already.
     """
     waiting = {item.name: entry.rjob.name for entry in reversed(js.entries) for item in entry.rjob.depends_on or ()}
+    awaited = {rjob.name for stage in stages(js.js.spec)[:-1] for rjob in stage}
     policy = js.js.spec.success_policy
     targets = frozenset(policy.target_replicated_jobs if policy else ())
     none_left = not any(entry.rjob.replicas for entry in js.entries)
@@ -146,10 +165,34 @@ def _still_needed(js: Subject, emptied: Iterable[Change]) -> Iterator[FieldError
         name, place = change.new["name"], change.path.at(*JOBS)
         if name in waiting:
             yield REPLICAS_AWAITED.at(place, 0, name=name, waiting=waiting[name])
+        if name in awaited:
+            yield REPLICAS_STAGE.at(place, 0, name=name)
         if name in targets:
             yield REPLICAS_TARGETED.at(place, 0, name=name)
         elif none_left and not targets:
             yield REPLICAS_LAST.at(place, 0)
+
+
+def _still_enough(js: Subject, changes: Iterable[Change]) -> Iterator[FieldError]:
+    """What shrinks has to leave as many as have to succeed; a share goes with the size."""
+    policy = js.js.spec.success_policy
+    if policy is None or not isinstance(policy.min_succeeded, int):
+        return
+    total, names = share.total(js.js.spec), {entry.rjob.name for entry in js.targets(policy.target_replicated_jobs)}
+    if total is None or total >= policy.min_succeeded:
+        return
+    words = {"needed": policy.min_succeeded, "total": total, "units": success.units(policy)}
+    counted = (JOBS, *PODS[1:]) if policy.unit == share.POD else (JOBS,)
+    for change in changes:
+        for keys in counted if change.new["name"] in names else ():
+            before, after = (_number(of, keys) for of in (change.old, change.new))
+            if after < before:
+                yield BELOW_SHARE.at(change.path.at(*keys), after, **words)
+
+
+def _number(rjob: JSON, keys: tuple[str, ...]) -> int:
+    number = dig(rjob, *keys)
+    return number if isinstance(number, int) else 1
 
 
 def _still_valid(js: Subject, resized: Sequence[Change], scaled: Sequence[Change]) -> Iterator[FieldError]:
@@ -161,4 +204,4 @@ def _still_valid(js: Subject, resized: Sequence[Change], scaled: Sequence[Change
         if entry.rjob.replicas:
             yield from names.job_names(js, entry) if index in renamed else ()
             yield from names.pod_names(js, entry)
-    yield from policies.restart_job_replicas(js, [js.entries[change.index] for change in scaled])
+    yield from failure.restart_job_replicas(js, [js.entries[change.index] for change in scaled])

@@ -91,7 +91,7 @@ def _how(value: Any, node: JSON) -> str:
     if value is None:
         return "a value here, or remove the empty item"
     if INT_OR_STRING in node:
-        return _how_text(value) if isinstance(value, float) else "a whole number or a text"
+        return _how_text(value) if isinstance(value, float) and "pattern" in node else "a whole number or a text"
     if node["type"] == "array":
         return _how_list(value, node)
     return _HOW[node["type"]](value)

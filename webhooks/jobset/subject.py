@@ -54,14 +54,16 @@ class ClaimMeta(Base, frozen=True, kw_only=True):
 
 
 class Container(Base, frozen=True, kw_only=True):
-    """A container as far as volumes go."""
+    """A container as far as volumes and exit codes go."""
 
+    name: str = ""
     volume_mounts: tuple[Named, ...] = ()
 
 
 class PodSpec(Base, frozen=True, kw_only=True):
-    """A pod as far as volumes go."""
+    """A pod as far as volumes and exit codes go."""
 
+    restart_policy: str = ""
     volumes: tuple[Named, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -127,6 +129,17 @@ class Entry:
     @property
     def pod_path(self) -> Path:
         return self.path.at("template", "spec", "template")
+
+    @property
+    def never_restarts(self) -> bool:
+        """Whether containers that end are not started again in their pod: only then a pod has exit codes that count."""
+        return self.job.template.spec.restart_policy == "Never"
+
+    @cached_property
+    def containers(self) -> tuple[str, ...]:
+        """Names of containers, and of those before them."""
+        pod = self.job.template.spec
+        return tuple(container.name for container in (*pod.containers, *pod.init_containers))
 
     @cached_property
     def mounted(self) -> frozenset[str]:

@@ -9,19 +9,27 @@ from webhooks.jobset.rules import (
     coordinator,
     depends_on,
     dns,
+    execution,
+    exit_codes,
+    failure,
+    failure_reach,
     in_place,
     managed_by,
     names,
     placement,
-    policies,
+    success,
 )
 from webhooks.jobset.rules import volume_claims as claims
 from webhooks.jobset.subject import Subject
 
 BEFORE: tuple[SubjectCheck, ...] = (
     depends_on.in_order,
+    execution.one_order,
+    execution.state,
+    success.not_any,
     claims.namespaces,
     in_place.gate,
+    execution.not_in_place,
     depends_on.not_on_the_first,
     names.subdomain,
     managed_by.domain_prefixed_path,
@@ -33,17 +41,22 @@ PER_REPLICATED_JOB: tuple[EntryCheck, ...] = (
     names.pod_names,
     depends_on.known_and_earlier,
     in_place.job_template,
+    exit_codes.policy,
     placement.exclusive,
 )
 AFTER: tuple[SubjectCheck, ...] = (
-    policies.success_targets,
-    policies.failure_rules,
+    success.targets,
+    success.min_succeeded,
+    failure.failure_rules,
+    exit_codes.failure_rules,
     coordinator.coordinator,
     claims.volume_claims,
     placement.levels,
-    policies.success_can_come,
-    policies.rules_can_match,
+    success.can_come,
+    failure_reach.rules_can_match,
     depends_on.can_start,
+    execution.effect,
+    execution.can_start,
     dns.leads_somewhere,
 )
 

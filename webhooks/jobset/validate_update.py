@@ -17,13 +17,13 @@ from api.semantic import differences, semantically_equal
 from webhooks.jobset.default import by_name
 from webhooks.jobset.resize import JOBS, PODS, Change, size_findings, sizes
 from webhooks.jobset.resources import is_amount, restored, with_amounts_of
-from webhooks.jobset.rules import coordinator, placement
+from webhooks.jobset.rules import coordinator, execution, placement
 from webhooks.jobset.subject import Subject, Unreadable, subject
 
 MAX_PLACES = 20
 """Changed places that are named for one ReplicatedJob or policy."""
 
-POLICIES = ("network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies")
+POLICIES = ("network", "successPolicy", "failurePolicy", "startupPolicy", "executionPolicy", "volumeClaimPolicies")
 """The CRD refuses a change of these, but not their removal or addition."""
 
 _POD = ("template", "spec", "template")
@@ -131,6 +131,9 @@ def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> I
         rule = POLICY_PRESENCE if before is None or after is None else POLICY
         for place in islice(differences(before, after), MAX_PLACES):
             yield rule.at(SPEC.at(policy, *place), dig(after, *place), policy=policy)
+    if dig(old, "spec", "executionPolicy") is None:  # the CRD's rule on changes says nothing about what is added
+        yield from execution.one_order(js)
+        yield from execution.state(js)
     if sized or not semantically_equal(dig(old, "spec", "coordinator"), dig(new, "spec", "coordinator")):
         yield from coordinator.coordinator(js)
     yield from _new_placement(js, old)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from api.field import ErrorType, FieldError, Layer, Rule, Severity
 from api.suggest import did_you_mean
+from webhooks.jobset.rules.success import completed_by
 from webhooks.jobset.subject import Entry, Subject
 
 MAX_COMPARED = 256
@@ -102,14 +103,10 @@ def can_start(subject: Subject) -> Iterator[FieldError]:
     """A ReplicatedJob that waits for what completes the whole set is never run."""
     if len(subject.entries) > MAX_COMPARED:
         return
-    policy = subject.js.spec.success_policy
-    counted = {e.rjob.name for e in subject.targets(policy.target_replicated_jobs if policy else ()) if e.rjob.replicas}
-    any_of_them = policy is not None and policy.operator == "Any"
     done: dict[str, frozenset[str]] = {}
     for entry in subject.entries:
         name, waits = entry.rjob.name, entry.rjob.depends_on or ()
         before = {item.name for item in waits if item.status == "Complete"}
         done[name] = frozenset(before).union(*(done.get(item.name, frozenset()) for item in waits))
-        reached = counted & done[name]
-        if entry.rjob.replicas and reached and (any_of_them or reached == counted):
+        if entry.rjob.replicas and completed_by(subject, done[name]):
             yield NEVER_STARTS.at(entry.path.at("dependsOn"), name=name)

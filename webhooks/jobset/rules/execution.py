@@ -1,0 +1,163 @@
+"""Stages stand alone as an order, and each can be released (spec.executionPolicy)."""
+
+from collections.abc import Iterator
+
+from api.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
+from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
+from api.policies import NOT_FAILED, NOT_SUSPENDED, STAGE_STATES
+from api.stages import staged, stages
+from api.suggest import did_you_mean
+from webhooks.jobset.rules.in_place import IN_PLACE
+from webhooks.jobset.rules.success import completed_by
+from webhooks.jobset.subject import Subject
+
+POLICY = SPEC.at("executionPolicy")
+ORDER = POLICY.at("executionPolicyOrder")
+STATE = POLICY.at("replicatedJobsStatus")
+SEQUENTIAL = POLICY.at("sequentialReplicatedJobs")
+MAX_COMPARED = 256
+"""Stages for which it is worked out whether the set is done before they start."""
+_DEFAULT_STATE = "Succeeded"
+_MEANT = {"complete": _DEFAULT_STATE, "completed": _DEFAULT_STATE, "running": "Active", "started": "Active"}
+
+_SOURCE = "spec.executionPolicy"
+STARTUP = Rule(
+    id="stages-in-order",
+    type=ErrorType.INVALID,
+    message=STAGES_OR_STARTUP,
+    fix="remove startupPolicy",
+    source="CRD rule on spec",
+    layer=Layer.SCHEMA,
+)
+DEPENDS_ON = Rule(
+    id="stages-depends-on",
+    type=ErrorType.INVALID,
+    message=STAGES_OR_DEPENDS_ON,
+    fix="remove executionPolicy, or dependsOn of {names}",
+    source="CRD rule on spec",
+    layer=Layer.SCHEMA,
+)
+FAILED = Rule(
+    id="stages-wait-for-failed",
+    type=ErrorType.INVALID,
+    message=NOT_FAILED,
+    fix="what happens after a failure is said by failurePolicy",
+    source="CRD rule on spec.executionPolicy.replicatedJobsStatus",
+    layer=Layer.SCHEMA,
+)
+SUSPENDED = Rule(
+    id="stages-wait-for-suspended",
+    type=ErrorType.INVALID,
+    message=NOT_SUSPENDED,
+    fix="to hold the whole set back write spec.suspend: true",
+    source="CRD rule on spec.executionPolicy.replicatedJobsStatus",
+    layer=Layer.SCHEMA,
+)
+UNKNOWN_STATE = Rule(
+    id="stages-wait-for-unknown",
+    type=ErrorType.INVALID,
+    message="must be Succeeded, Ready or Active",
+    fix="{guess}",
+    source="CRD rule on spec.executionPolicy.replicatedJobsStatus",
+    layer=Layer.SCHEMA,
+)
+IN_PLACE_RESTART = Rule(
+    id="stages-in-place-restart",
+    type=ErrorType.INVALID,
+    message="executionPolicy InOrder and restartStrategy InPlaceRestart exclude each other: in-place restart lets the"
+    " pods of the whole set go on together, and those of later stages are not there",
+    fix="use restartStrategy Recreate or BlockingRecreate, or remove executionPolicy",
+    source=_SOURCE,
+)
+NO_EFFECT = Rule(
+    id="stages-no-effect",
+    type=ErrorType.INVALID,
+    message="no effect: {why}",
+    fix="{way_out}",
+    source=_SOURCE,
+    severity=Severity.WARNING,
+)
+NEVER_RELEASED = Rule(
+    id="stages-never-released",
+    type=ErrorType.INVALID,
+    message="no pod may run: later stages never start",
+    fix="raise it, or wait for Ready",
+    source=_SOURCE,
+    severity=Severity.WARNING,
+)
+NEVER_STARTS = Rule(
+    id="stages-never-start",
+    type=ErrorType.INVALID,
+    message='"{name}" never starts: by then the set is Completed',
+    fix="see successPolicy",
+    source=_SOURCE,
+    severity=Severity.WARNING,
+)
+
+
+def one_order(subject: Subject) -> Iterator[FieldError]:
+    """The CRD's own rules on spec, said before they hide the rest."""
+    spec = subject.js.spec
+    if not staged(spec):
+        return
+    if spec.startup_policy is not None and spec.startup_policy.startup_policy_order == "InOrder":
+        yield STARTUP.at(SPEC.at("startupPolicy", "startupPolicyOrder"), "InOrder")
+    waiting = [entry.rjob.name for entry in subject.entries if entry.rjob.depends_on is not None]
+    if waiting:
+        yield DEPENDS_ON.at(ORDER, "InOrder", names=", ".join(waiting))
+
+
+def state(subject: Subject) -> Iterator[FieldError]:
+    """The CRD's own rules on what a stage has to reach."""
+    policy = subject.js.spec.execution_policy
+    if policy is None or policy.replicated_jobs_status in STAGE_STATES:
+        return
+    wanted = policy.replicated_jobs_status
+    if wanted == "Failed":
+        yield FAILED.at(STATE, wanted)
+    elif wanted == "Suspended":
+        yield SUSPENDED.at(STATE, wanted)
+    else:
+        guess = did_you_mean(_MEANT.get(wanted.lower(), wanted), STAGE_STATES, what="the states are")
+        yield UNKNOWN_STATE.at(STATE, wanted, guess=guess)
+
+
+def not_in_place(subject: Subject) -> Iterator[FieldError]:
+    """Pods that wait for the whole set at one barrier would wait for pods that come only after them."""
+    if staged(subject.js.spec) and subject.failure_policy.restart_strategy == IN_PLACE:
+        yield IN_PLACE_RESTART.at(ORDER, "InOrder")
+
+
+def effect(subject: Subject) -> Iterator[FieldError]:
+    """Fields that change nothing."""
+    policy = subject.js.spec.execution_policy
+    if policy is None:
+        return
+    sequential, count = policy.sequential_replicated_jobs, len(subject.entries)
+    if not staged(subject.js.spec):
+        words = {"why": "executionPolicyOrder is AnyOrder", "way_out": "write InOrder there, or remove it"}
+        if policy.replicated_jobs_status != _DEFAULT_STATE:
+            yield NO_EFFECT.at(STATE, policy.replicated_jobs_status, **words)
+        if sequential is not None:
+            yield NO_EFFECT.at(SEQUENTIAL, sequential, **words)
+    elif count == 1:
+        yield NO_EFFECT.at(ORDER, "InOrder", why="there is but one ReplicatedJob", way_out="remove it")
+    elif sequential is not None and sequential > count:
+        yield NO_EFFECT.at(SEQUENTIAL, sequential, why=f"there are {count} ReplicatedJobs", way_out="remove it")
+
+
+def can_start(subject: Subject) -> Iterator[FieldError]:
+    """Stages that are never released: one ahead of them does not complete, or the set is done with those ahead."""
+    policy, order = subject.js.spec.execution_policy, stages(subject.js.spec)
+    if policy is None or policy.replicated_jobs_status != _DEFAULT_STATE or len(order) > MAX_COMPARED:
+        return
+    ahead: set[str] = set()
+    for k, stage in enumerate(order):
+        entries = [subject.by_name[rjob.name] for rjob in stage if rjob.replicas]
+        if completed_by(subject, ahead):
+            yield from (NEVER_STARTS.at(entry.path, name=entry.rjob.name) for entry in entries)
+        ahead |= {rjob.name for rjob in stage}
+        followed = any(rjob.replicas for later in order[k + 1 :] for rjob in later)
+        for entry in entries if followed else ():
+            if entry.job.never_completes:
+                yield NEVER_RELEASED.at(entry.job_path.at("parallelism"), entry.job.parallelism)

@@ -1,0 +1,167 @@
+"""Exit codes count only where containers are not restarted, and each has one meaning (exitCodePolicy, onExitCodes)."""
+
+from collections.abc import Iterator, Sequence
+
+from api.exit_codes import meanings, pod_failure_rules
+from api.field import ErrorType, FieldError, Path, Rule, Severity
+from api.jsontree import dig
+from api.meta import JSON
+from api.policies import ExitCodePolicy, FailurePolicyRule
+from api.suggest import did_you_mean
+from webhooks.jobset.rules.failure import RULES
+from webhooks.jobset.subject import Entry, Subject
+
+MAX_POD_FAILURE_RULES = 20
+"""Of one Job, by batch/v1."""
+_MAX_NAMED = 8
+
+_POLICY = "replicatedJobs[].exitCodePolicy"
+RESTART_POLICY = Rule(
+    id="exit-code-policy-restart-policy",
+    type=ErrorType.INVALID,
+    message="exitCodePolicy needs restartPolicy Never: else containers are restarted in their pod, and no pod fails by"
+    " an exit code",
+    fix="write restartPolicy: Never (where it is left out it is OnFailure), or remove exitCodePolicy",
+    source=_POLICY,
+)
+TWO_MEANINGS = Rule(
+    id="exit-code-policy-two-meanings",
+    type=ErrorType.DUPLICATE,
+    message="exit code {code} is permanent, too",
+    fix="keep it in one of the two lists",
+    source=_POLICY,
+)
+CONTAINER = Rule(
+    id="exit-code-policy-container",
+    type=ErrorType.NOT_FOUND,
+    message="no container or init container of {name} is called so",
+    fix="{names_that_exist}",
+    source=_POLICY,
+)
+RULES_TOO_MANY = Rule(
+    id="exit-code-policy-rules",
+    type=ErrorType.TOO_MANY,
+    message=f"podFailurePolicy may have {MAX_POD_FAILURE_RULES} rules and would have {{count}}: exitCodePolicy adds"
+    " {added}",
+    fix="remove {surplus} rules of podFailurePolicy",
+    source=_POLICY,
+)
+POD_REPLACEMENT = Rule(
+    id="exit-code-policy-pod-replacement",
+    type=ErrorType.INVALID,
+    message="exitCodePolicy needs podReplacementPolicy Failed: how a pod ended is known only once it has",
+    fix="write podReplacementPolicy: Failed, or leave it out",
+    source=_POLICY,
+)
+TAKEN_BEFORE = Rule(
+    id="exit-code-policy-taken-before",
+    type=ErrorType.INVALID,
+    message="podFailurePolicy.rules[{by}] decides {codes} first",
+    fix="keep one of them",
+    source=_POLICY,
+    severity=Severity.WARNING,
+)
+_CODES = "failurePolicy.rules[].onExitCodes"
+NO_VALUES = Rule(
+    id="failure-rule-codes-empty",
+    type=ErrorType.INVALID,
+    message="at least one exit code is needed",
+    fix="name the codes, or remove onExitCodes to match whatever the code",
+    source=_CODES,
+)
+RULE_RESTART_POLICY = Rule(
+    id="failure-rule-codes-restart-policy",
+    type=ErrorType.INVALID,
+    message="onExitCodes needs restartPolicy Never, which is not that of {names}: containers are restarted in their pod"
+    " there, and no pod fails by an exit code",
+    fix="write restartPolicy: Never there (where it is left out it is OnFailure), or name only others in"
+    " targetReplicatedJobs",
+    source=_CODES,
+)
+RULE_CONTAINER = Rule(
+    id="failure-rule-codes-container",
+    type=ErrorType.NOT_FOUND,
+    message="no target of the rule has a container or init container of this name",
+    fix="{names_that_exist}",
+    source=_CODES,
+)
+
+
+def policy(_: Subject, entry: Entry) -> Iterator[FieldError]:
+    """What the exitCodePolicy of a ReplicatedJob needs of its Job."""
+    of = entry.rjob.exit_code_policy
+    if of is None:
+        return
+    path, pod = entry.path.at("exitCodePolicy"), entry.job.template.spec
+    if not entry.never_restarts:
+        yield RESTART_POLICY.at(entry.pod_path.at("spec", "restartPolicy"), pod.restart_policy)
+    for k, code in enumerate(of.retryable):
+        if code in of.permanent:
+            yield TWO_MEANINGS.at(path.at("retryable", k), code, code=code)
+    if of.container_name and of.container_name not in entry.containers:
+        known = did_you_mean(of.container_name, entry.containers, what="there are")
+        name = entry.rjob.name
+        yield CONTAINER.at(path.at("containerName"), of.container_name, name=name, names_that_exist=known)
+    if entry.job.pod_replacement_policy not in {None, "Failed"}:
+        yield POD_REPLACEMENT.at(entry.job_path.at("podReplacementPolicy"), entry.job.pod_replacement_policy)
+    own = dig(entry.job.pod_failure_policy, "rules") or []
+    yield from _too_many(path, entry, len(own))
+    yield from _taken_before(path, of, own)
+
+
+def _too_many(path: Path, entry: Entry, own: int) -> Iterator[FieldError]:
+    count = len(pod_failure_rules(entry.rjob.job_spec, entry.rjob.exit_code_policy))
+    surplus = count - MAX_POD_FAILURE_RULES
+    if surplus > 0 and own <= MAX_POD_FAILURE_RULES:  # with more of its own, the Job API says it
+        yield RULES_TOO_MANY.at(path, count, count=count, added=count - own, surplus=surplus)
+
+
+def _taken_before(path: Path, of: ExitCodePolicy, own: list[JSON]) -> Iterator[FieldError]:
+    """The Job's own rules come first, and the first match wins."""
+    permanent, retryable = meanings(of)
+    left = {*permanent, *retryable}
+    for i, rule in enumerate(own[:MAX_POD_FAILURE_RULES]):
+        taken = {code for code in left if _decides(rule, code, of.container_name)}
+        if taken:
+            yield TAKEN_BEFORE.at(path, by=i, codes=_listed([str(code) for code in sorted(taken)]))
+        left -= taken
+
+
+def _decides(rule: JSON, code: int, container: str) -> bool:
+    """Whether a rule of podFailurePolicy matches each pod whose container (empty: any) ended with the code."""
+    codes, values = dig(rule, "onExitCodes"), dig(rule, "onExitCodes", "values") or []
+    if codes is None or (dig(codes, "containerName") or "") not in {"", container}:
+        return False
+    return bool((code in values) == (dig(codes, "operator") == "In"))
+
+
+def failure_rules(subject: Subject) -> Iterator[FieldError]:
+    """What a rule with onExitCodes needs of the Jobs that it is about."""
+    restarting = tuple(entry.rjob.name for entry in subject.entries if not entry.never_restarts)
+    containers = tuple(dict.fromkeys(name for entry in subject.entries for name in entry.containers))
+    for i, rule in enumerate(subject.failure_policy.rules):
+        if rule.on_exit_codes is None:
+            continue
+        path = RULES.at(i, "onExitCodes")
+        if not rule.on_exit_codes.values:
+            yield NO_VALUES.at(path.at("values"), [])
+        if rule.target_replicated_jobs:
+            targets = subject.targets(rule.target_replicated_jobs)
+            names = tuple(entry.rjob.name for entry in targets if not entry.never_restarts)
+            there = tuple(dict.fromkeys(name for entry in targets for name in entry.containers))
+        else:
+            names, there = restarting, containers
+        if names:
+            yield RULE_RESTART_POLICY.at(path, names=_listed(names))
+        yield from _container(path.at("containerName"), rule, there)
+
+
+def _container(path: Path, rule: FailurePolicyRule, there: tuple[str, ...]) -> Iterator[FieldError]:
+    wanted = rule.on_exit_codes.container_name if rule.on_exit_codes else ""
+    if wanted and wanted not in there:
+        yield RULE_CONTAINER.at(path, wanted, names_that_exist=did_you_mean(wanted, there, what="there are"))
+
+
+def _listed(words: Sequence[str]) -> str:
+    rest = f" and {len(words) - _MAX_NAMED} more" if len(words) > _MAX_NAMED else ""
+    return ", ".join(words[:_MAX_NAMED]) + rest

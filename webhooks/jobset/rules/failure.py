@@ -1,0 +1,174 @@
+"""Rules of the failure policy: their names, targets, reasons and limits (3.2 row 7)."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from api.field import SPEC, ErrorType, FieldError, Path, Rule
+from api.policies import FailurePolicyRule
+from api.suggest import did_you_mean
+from api.validation import byte_length
+from webhooks.jobset.rules.targets import unknown_targets
+from webhooks.jobset.subject import Entry, Subject
+
+FAILURE = SPEC.at("failurePolicy")
+RULES = FAILURE.at("rules")
+JOB_FAILURE_REASONS = (
+    "BackoffLimitExceeded",
+    "DeadlineExceeded",
+    "FailedIndexes",
+    "MaxFailedIndexesExceeded",
+    "PodFailurePolicy",
+)
+RESTART_JOB_ACTIONS = frozenset({"RestartJob", "RestartJobAndIgnoreMaxRestarts"})
+RESTART_REPLICATED_JOB = "RestartReplicatedJob"
+FAIL_JOBSET = "FailJobSet"
+MAX_REPLICAS_TO_RESTART = 1024
+"""Restarts are counted per Job in a status list of this length."""
+_NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_MAX_NAME = 128
+
+RESTART_JOB_GATE = Rule(
+    id="restart-job-gate",
+    type=ErrorType.FORBIDDEN,
+    message=(
+        "RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions are not allowed when RestartJob feature"
+        " gate is disabled"
+    ),
+    fix="use RestartJobSet, or run the manager with --feature-gates=RestartJob=true",
+    source="behaviour 3.2 row 7a",
+)
+RESTART_JOB_REPLICAS = Rule(
+    id="restart-job-replicas",
+    type=ErrorType.INVALID,
+    message=(
+        "JobSet cannot have a failure policy rule with RestartJob or RestartJobAndIgnoreMaxRestarts action and a"
+        f" replicated job with replicas > {MAX_REPLICAS_TO_RESTART}"
+    ),
+    fix="split it into several ReplicatedJobs, or use RestartJobSet",
+    source="behaviour 3.2 row 7b",
+)
+RESTART_REPLICATED_JOB_GATE = Rule(
+    id="restart-replicated-job-gate",
+    type=ErrorType.FORBIDDEN,
+    message="RestartReplicatedJob failure policy action is not allowed when RestartJob feature gate is disabled",
+    fix="use RestartJobSet, or run the manager with --feature-gates=RestartJob=true",
+    source="failurePolicy.rules[].action",
+)
+RESTART_REPLICATED_JOB_REPLICAS = Rule(
+    id="restart-replicated-job-replicas",
+    type=ErrorType.INVALID,
+    message=(
+        "JobSet cannot have a failure policy rule with RestartReplicatedJob action and a replicated job with replicas >"
+        f" {MAX_REPLICAS_TO_RESTART}"
+    ),
+    fix="split it into several ReplicatedJobs, or use RestartJobSet",
+    source="failurePolicy.rules[].action",
+)
+NAME_LENGTH = Rule(
+    id="failure-rule-name-length",
+    type=ErrorType.INVALID,
+    message=(
+        "invalid failure policy rule name of length {length}, the rule name must be at least 1 characters long and at"
+        f" most {_MAX_NAME} characters long"
+    ),
+    fix="leave the name out to get failurePolicyRule<index>",
+    source="behaviour 3.2 row 7c",
+)
+NAME_FORM = Rule(
+    id="failure-rule-name-form",
+    type=ErrorType.INVALID,
+    message=(
+        "invalid failure policy rule name '{name}', a failure policy rule name must start with an alphabetic character,"
+        " optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric"
+        " character or '_'"
+    ),
+    fix="write it like hostMaintenance",
+    source="behaviour 3.2 row 7d",
+)
+TARGET = Rule(
+    id="failure-rule-target",
+    type=ErrorType.INVALID,
+    message="invalid replicatedJob name '{name}' in failure policy does not appear in .spec.ReplicatedJobs",
+    fix="{names_that_exist}",
+    source="behaviour 3.2 row 7e",
+)
+REASON = Rule(
+    id="failure-rule-reason",
+    type=ErrorType.INVALID,
+    message="invalid job failure reason '{reason}' in failure policy is not a recognized job failure reason",
+    fix="{names_that_exist}",
+    source="behaviour 3.2 row 7f",
+)
+NAMES_UNIQUE = Rule(
+    id="failure-rule-names-unique",
+    type=ErrorType.DUPLICATE,
+    message="rule names are not unique, rules with indices [{indices}] all have the same name '{name}'",
+    fix="give each a name of its own",
+    source="behaviour 3.2 row 7g",
+)
+
+
+NOTHING_TO_LIMIT = Rule(
+    id="failure-rule-nothing-to-limit",
+    type=ErrorType.FORBIDDEN,
+    message="action FailJobSet restarts nothing, so there are no restarts to limit",
+    fix="remove maxRestarts, or choose an action that restarts something",
+    source="failurePolicy.rules[].maxRestarts",
+)
+
+
+def failure_rules(subject: Subject) -> Iterator[FieldError]:
+    """Row 7. The Go JobSet leaves the rest out where 7a fails; all of it is said here."""
+    rules = subject.failure_policy.rules
+    yield from _restart_job_gate(subject)
+    yield from restart_job_replicas(subject, subject.entries)
+    for i, rule in enumerate(rules):
+        yield from _rule_name(RULES.at(i, "name"), rule.name)
+        yield from unknown_targets(subject, TARGET, rule.target_replicated_jobs, RULES.at(i, "targetReplicatedJobs"))
+        yield from _reasons(RULES.at(i, "onJobFailureReasons"), rule.on_job_failure_reasons)
+        if rule.action == FAIL_JOBSET and rule.max_restarts is not None:
+            yield NOTHING_TO_LIMIT.at(RULES.at(i, "maxRestarts"), rule.max_restarts)
+    yield from _repeated_names(rules)
+
+
+def _restart_job_gate(subject: Subject) -> Iterator[FieldError]:
+    for i, rule in enumerate(() if subject.gates["RestartJob"] else subject.failure_policy.rules):
+        if rule.action in RESTART_JOB_ACTIONS:
+            yield RESTART_JOB_GATE.at(RULES.at(i, "action"))
+        elif rule.action == RESTART_REPLICATED_JOB:
+            yield RESTART_REPLICATED_JOB_GATE.at(RULES.at(i, "action"))
+
+
+def restart_job_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
+    """Row 7b, for some of the ReplicatedJobs: restarts of single Jobs are counted for so many only."""
+    actions = {rule.action for rule in subject.failure_policy.rules}
+    if not subject.gates["RestartJob"] or actions.isdisjoint({*RESTART_JOB_ACTIONS, RESTART_REPLICATED_JOB}):
+        return
+    rule = RESTART_REPLICATED_JOB_REPLICAS if actions.isdisjoint(RESTART_JOB_ACTIONS) else RESTART_JOB_REPLICAS
+    for entry in entries:
+        if entry.rjob.replicas > MAX_REPLICAS_TO_RESTART:
+            yield rule.at(entry.path.at("replicas"), entry.rjob.replicas)
+
+
+def _rule_name(path: Path, name: str) -> Iterator[FieldError]:
+    length = byte_length(name)
+    if not 1 <= length <= _MAX_NAME:
+        yield NAME_LENGTH.at(path, name, length=length)
+    if not _NAME.fullmatch(name):
+        yield NAME_FORM.at(path, name, name=name)
+
+
+def _reasons(path: Path, reasons: Iterable[str]) -> Iterator[FieldError]:
+    for k, reason in enumerate(reasons):
+        if reason not in JOB_FAILURE_REASONS:
+            known = did_you_mean(reason, JOB_FAILURE_REASONS, what="the reasons are")
+            yield REASON.at(path.at(k), reason, reason=reason, names_that_exist=known)
+
+
+def _repeated_names(rules: Iterable[FailurePolicyRule]) -> Iterator[FieldError]:
+    indices: dict[str, list[int]] = {}
+    for i, rule in enumerate(rules):
+        indices.setdefault(rule.name, []).append(i)
+    for name, same in indices.items():
+        if len(same) > 1:
+            yield NAMES_UNIQUE.at(RULES.at(same[1], "name"), name, indices=" ".join(map(str, same)), name=name)

@@ -1,0 +1,176 @@
+"""Rules of the failure policy that no failed Job will ever reach. Warnings only."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from api.exit_codes import meanings
+from api.field import ErrorType, FieldError, Path, Rule, Severity
+from api.jsontree import dig
+from api.patterns import compiled
+from api.policies import FailurePolicyRule, OnExitCodes
+from webhooks.jobset.rules.failure import FAILURE, RULES
+from webhooks.jobset.subject import Entry, Subject
+
+MAX_COMPARED = 100
+"""Rules that are compared with each other."""
+MAX_PATTERNS = 64
+"""Patterns of a JobSet that are tried."""
+COUNTED_ACTIONS = frozenset({"RestartJobSet", "RestartJob", "RestartReplicatedJob"})
+
+MAX_RESTARTS = Rule(
+    id="max-restarts-negative",
+    type=ErrorType.INVALID,
+    message="below 0 means 0: no restart",
+    fix="write 0 or more",
+    source="behaviour 5.8",
+    severity=Severity.WARNING,
+)
+PATTERN = Rule(
+    id="failure-rule-pattern",
+    type=ErrorType.INVALID,
+    message="never matches, not RE2: {why}",
+    fix="mend it",
+    source="behaviour 7.1 item 15",
+    severity=Severity.WARNING,
+)
+SHADOWED = Rule(
+    id="failure-rule-shadowed",
+    type=ErrorType.INVALID,
+    message="never reached: rule {by} matches all it would",
+    fix="move it up, or remove it",
+    source="behaviour 5.8 B",
+    severity=Severity.WARNING,
+)
+REASON_NEVER = Rule(
+    id="failure-rule-reason-never",
+    type=ErrorType.INVALID,
+    message="never given: no target sets {field}",
+    fix="set it",
+    source="batch/v1 Job",
+    severity=Severity.WARNING,
+)
+BUDGET_NEVER = Rule(
+    id="failure-rule-budget-never",
+    type=ErrorType.INVALID,
+    message="never reached: the set's own maxRestarts is {limit}",
+    fix="lower it, or raise that",
+    source="failurePolicy.rules[].maxRestarts",
+    severity=Severity.WARNING,
+)
+CODES_NEVER = Rule(
+    id="failure-rule-codes-never",
+    type=ErrorType.INVALID,
+    message="never matches: {why}",
+    fix="remove the rule",
+    source="failurePolicy.rules[].onExitCodes",
+    severity=Severity.WARNING,
+)
+
+
+def rules_can_match(subject: Subject) -> Iterator[FieldError]:
+    """Rules that no failed Job will ever reach."""
+    policy = subject.failure_policy
+    if policy.max_restarts < 0:
+        yield MAX_RESTARTS.at(FAILURE.at("maxRestarts"), policy.max_restarts)
+    yield from _patterns(policy.rules)
+    for i, rule in enumerate(policy.rules):
+        yield from _reasons_can_come(RULES.at(i, "onJobFailureReasons"), rule, subject)
+        if rule.action in COUNTED_ACTIONS and (rule.max_restarts or 0) > max(policy.max_restarts, 0):
+            yield BUDGET_NEVER.at(RULES.at(i, "maxRestarts"), rule.max_restarts, limit=max(policy.max_restarts, 0))
+    for i, rule in enumerate(policy.rules[:MAX_COMPARED]):
+        yield from _codes_can_come(RULES.at(i, "onExitCodes"), rule, subject)
+    yield from _shadowed(subject, policy.rules[:MAX_COMPARED])
+
+
+def _patterns(rules: Iterable[FailurePolicyRule]) -> Iterator[FieldError]:
+    """Compiling takes its time, so only so many are looked at."""
+    places = (
+        (RULES.at(i, "onJobFailureMessagePatterns", k), pattern)
+        for i, rule in enumerate(rules)
+        for k, pattern in enumerate(rule.on_job_failure_message_patterns)
+    )
+    for path, pattern in islice(places, MAX_PATTERNS):
+        outcome = compiled(pattern)
+        if isinstance(outcome, str):
+            yield PATTERN.at(path, pattern, why=outcome)
+
+
+def _reasons_can_come(path: Path, rule: FailurePolicyRule, subject: Subject) -> Iterator[FieldError]:
+    """A Job fails for some reasons only where it asks for it."""
+    for k, reason in enumerate(rule.on_job_failure_reasons[:MAX_COMPARED]):
+        field, _ = _ASKED_BY.get(reason, ("", None))
+        if field and not any(_asks(entry, reason) for entry in subject.targets(rule.target_replicated_jobs)):
+            yield REASON_NEVER.at(path.at(k), reason, field=field)
+
+
+_ASKED_BY = {
+    "PodFailurePolicy": ("podFailurePolicy", "pod_failure_policy"),
+    "FailedIndexes": ("backoffLimitPerIndex", "backoff_limit_per_index"),
+    "MaxFailedIndexesExceeded": ("maxFailedIndexes", "max_failed_indexes"),
+    "DeadlineExceeded": ("activeDeadlineSeconds", "active_deadline_seconds"),
+}
+"""For each reason the field of the Job that can lead to it, on the wire and in the record."""
+
+
+def _asks(entry: Entry, reason: str) -> bool:
+    policy = entry.rjob.exit_code_policy
+    if reason == "PodFailurePolicy" and policy is not None and meanings(policy)[0]:
+        return True
+    return getattr(entry.job, _ASKED_BY[reason][1]) is not None
+
+
+def _codes_can_come(path: Path, rule: FailurePolicyRule, subject: Subject) -> Iterator[FieldError]:
+    """A pod decides about a failed Job only if its exit code was not one to try again after."""
+    codes = rule.on_exit_codes
+    if codes is None or not codes.values:
+        return
+    if set(rule.on_job_failure_reasons) == {"DeadlineExceeded"}:
+        yield CODES_NEVER.at(path, why="the deadline decides, no exit code")
+    targets = subject.targets(rule.target_replicated_jobs)
+    if codes.operator == "In" and targets and all(_retries(entry, codes) for entry in targets):
+        yield CODES_NEVER.at(path, why="exitCodePolicy retries all of them")
+
+
+def _retries(entry: Entry, codes: OnExitCodes) -> bool:
+    """Whether no pod that ended with one of these codes makes its Job fail; rules of the Job's own come first."""
+    policy = entry.rjob.exit_code_policy
+    if policy is None or dig(entry.job.pod_failure_policy, "rules"):
+        return False
+    same_container = policy.container_name in {"", codes.container_name}
+    return same_container and set(codes.values) <= set(meanings(policy)[1])
+
+
+def _shadowed(subject: Subject, rules: tuple[FailurePolicyRule, ...]) -> Iterator[FieldError]:
+    everyone = frozenset(subject.names)
+    targets = [frozenset(rule.target_replicated_jobs) or everyone for rule in rules]
+    for j, later in enumerate(rules):
+        for i, earlier in enumerate(rules[:j]):
+            if targets[i] >= targets[j] and _matches_whatever(earlier, later):
+                yield SHADOWED.at(RULES.at(j), by=i)
+                break
+
+
+def _matches_whatever(wide: FailurePolicyRule, narrow: FailurePolicyRule) -> bool:
+    """Whether one rule surely matches every failure that the other does, targets apart."""
+    return (
+        _takes_all(wide.on_job_failure_reasons, narrow.on_job_failure_reasons)
+        and _takes_all(wide.on_job_failure_message_patterns, narrow.on_job_failure_message_patterns)
+        and _takes_all_codes(wide.on_exit_codes, narrow.on_exit_codes)
+    )
+
+
+def _takes_all(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
+    """Whether any of `wide` fits wherever any of `narrow` does; none given fits everywhere."""
+    return not wide or (bool(narrow) and set(wide) >= set(narrow))
+
+
+def _takes_all_codes(wide: OnExitCodes | None, narrow: OnExitCodes | None) -> bool:
+    """The same for exit codes: NotIn stands for all codes but a few, In never for as many."""
+    if wide is None or narrow is None:
+        return wide is None
+    if wide.container_name not in {"", narrow.container_name}:
+        return False
+    theirs, ours = set(narrow.values), set(wide.values)
+    if wide.operator == "In":
+        return narrow.operator == "In" and ours >= theirs
+    return ours.isdisjoint(theirs) if narrow.operator == "In" else ours <= theirs

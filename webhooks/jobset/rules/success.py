@@ -1,0 +1,179 @@
+"""What success is measured by has to exist, and to be possible (3.2 row 6, and successPolicy.minSucceeded)."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+import msgspec
+
+from api import share
+from api.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
+from api.policies import ANY_WITH_SHARE, SuccessPolicy
+from webhooks.jobset.rules.targets import unknown_targets
+from webhooks.jobset.subject import Subject
+
+POLICY = SPEC.at("successPolicy")
+TARGETS = POLICY.at("targetReplicatedJobs")
+MIN_SUCCEEDED = POLICY.at("minSucceeded")
+_NUMBER = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(%?)\s*", re.ASCII)
+
+TARGET = Rule(
+    id="success-policy-target",
+    type=ErrorType.INVALID,
+    message="invalid replicatedJob name '{name}' does not appear in .spec.ReplicatedJobs",
+    fix="{names_that_exist}",
+    source="behaviour 3.2 row 6",
+)
+NEVER = Rule(
+    id="success-policy-never-met",
+    type=ErrorType.INVALID,
+    message="the set never completes: {why}",
+    fix="{way_out}",
+    source="behaviour 5.9",
+    severity=Severity.WARNING,
+)
+NO_JOBS = Rule(
+    id="no-jobs",
+    type=ErrorType.INVALID,
+    message="no Job is asked for: the set completes at once",
+    fix="raise replicas",
+    source="behaviour 7.1 item 8",
+    severity=Severity.WARNING,
+)
+FORM = Rule(
+    id="min-succeeded-form",
+    type=ErrorType.INVALID,
+    message='must be a whole number from 1, or a share from "1%" to "100%"',
+    fix="write {how}",
+    source="successPolicy.minSucceeded",
+)
+WITH_ANY = Rule(
+    id="min-succeeded-any",
+    type=ErrorType.INVALID,
+    message=ANY_WITH_SHARE,
+    fix="write All, or leave operator out",
+    source="CRD rule on spec.successPolicy",
+    layer=Layer.SCHEMA,
+)
+TOO_MANY = Rule(
+    id="min-succeeded-too-many",
+    type=ErrorType.INVALID,
+    message="never met: {units} that the success policy counts: {total}",
+    fix='write at most {total}, or a share such as "80%", which follows the number of {units}',
+    source="successPolicy.minSucceeded",
+)
+UNKNOWN_PODS = Rule(
+    id="min-succeeded-unknown-pods",
+    type=ErrorType.REQUIRED,
+    message="unit Pod counts pods that have succeeded, and nobody knows how many one Job of {name} has",
+    fix="set completions, name only others in targetReplicatedJobs, or write unit: Job",
+    source="successPolicy.unit",
+)
+UNIT_ALONE = Rule(
+    id="success-unit-alone",
+    type=ErrorType.INVALID,
+    message="no effect without minSucceeded",
+    fix="say how many have to succeed, or remove unit",
+    source="successPolicy.unit",
+    severity=Severity.WARNING,
+)
+
+
+def targets(subject: Subject) -> Iterator[FieldError]:
+    """Row 6: targets exist."""
+    policy = subject.js.spec.success_policy
+    yield from unknown_targets(subject, TARGET, policy.target_replicated_jobs if policy else (), TARGETS)
+
+
+def not_any(subject: Subject) -> Iterator[FieldError]:
+    """The CRD's own rule, said before it hides the rest."""
+    policy = subject.js.spec.success_policy
+    if policy is not None and policy.min_succeeded is not None and policy.operator == "Any":
+        yield WITH_ANY.at(POLICY.at("operator"), policy.operator)
+
+
+def min_succeeded(subject: Subject) -> Iterator[FieldError]:
+    """A number or a share, of something that can be counted and is enough."""
+    policy = subject.js.spec.success_policy
+    if policy is None or policy.min_succeeded is None:
+        if policy is not None and policy.unit:
+            yield UNIT_ALONE.at(POLICY.at("unit"), policy.unit)
+        return
+    how = _mended(policy.min_succeeded)
+    if how:
+        yield FORM.at(MIN_SUCCEEDED, policy.min_succeeded, how=how)
+    if any(name not in subject.by_name for name in policy.target_replicated_jobs):
+        return
+    total = _total(subject, policy.target_replicated_jobs)
+    if total is None:
+        for entry in subject.targets(policy.target_replicated_jobs):
+            if share.completions(entry.rjob) is None:
+                yield UNKNOWN_PODS.at(entry.job_path.at("completions"), name=entry.rjob.name)
+    elif total and not how and (share.needed(policy, total) or 0) > total:
+        yield TOO_MANY.at(MIN_SUCCEEDED, policy.min_succeeded, total=total, units=units(policy))
+
+
+def units(policy: SuccessPolicy) -> str:
+    """What minSucceeded counts, in words."""
+    return "pods" if policy.unit == share.POD else "Jobs"
+
+
+def _mended(value: int | str) -> str:
+    """How to write what was probably meant; empty where it is right."""
+    if isinstance(value, int):
+        return "" if value >= 1 else "1 or more"
+    if share.needed(SuccessPolicy(min_succeeded=value), 1) is not None:
+        return ""
+    found = _NUMBER.fullmatch(value)
+    if found is None:
+        return 'a number such as 12, or a share such as "80%"'
+    amount, percent = float(found[1]), found[2]
+    if percent or 0 < amount < 1:
+        return f'"{_between(1, round(amount if percent else 100 * amount), 100)}%"'
+    number = max(int(amount), 1)
+    return f'{number} without quotes for a number, "{_between(1, number, 100)}%" for a share'
+
+
+def _between(low: int, number: int, high: int) -> int:
+    return min(max(low, number), high)
+
+
+def can_come(subject: Subject) -> Iterator[FieldError]:
+    """A set whose targets have no Jobs, or Jobs that run no pods, waits for ever."""
+    policy = subject.js.spec.success_policy
+    names = policy.target_replicated_jobs if policy else ()
+    if any(name not in subject.by_name for name in names):
+        return
+    if not any(entry.rjob.replicas for entry in subject.entries):
+        yield NO_JOBS.at(SPEC.at("replicatedJobs"))
+        return
+    counted = [entry for entry in subject.targets(names) if entry.rjob.replicas]
+    if not counted:
+        yield NEVER.at(TARGETS, why="no target has replicas", way_out="raise them")
+        return
+    idle = [entry for entry in counted if entry.job.never_completes]
+    if idle and not completed_by(subject, {entry.rjob.name for entry in counted if entry not in idle}):
+        for entry in idle:
+            yield NEVER.at(entry.job_path.at("parallelism"), why="no pod may run", way_out="raise it")
+
+
+def completed_by(subject: Subject, succeeded: Collection[str]) -> bool:
+    """Whether the set is Completed once every Job of these ReplicatedJobs has succeeded."""
+    policy = subject.js.spec.success_policy or SuccessPolicy()
+    counted = {entry.rjob.name for entry in subject.targets(policy.target_replicated_jobs) if entry.rjob.replicas}
+    reached = counted.intersection(succeeded)
+    if not reached:
+        return False
+    if policy.min_succeeded is None:
+        return policy.operator == "Any" or reached == counted
+    done, total = _total(subject, reached), _total(subject, counted)
+    needed = None if total is None else share.needed(policy, total)
+    return needed is not None and done is not None and done >= needed
+
+
+def _total(subject: Subject, names: Iterable[str]) -> int | None:
+    """What the ReplicatedJobs of these names (none: all) can give; None where nobody knows."""
+    spec = subject.js.spec
+    of_these = msgspec.structs.replace(
+        spec.success_policy or SuccessPolicy(), target_replicated_jobs=tuple(dict.fromkeys(names))
+    )
+    return share.total(msgspec.structs.replace(spec, success_policy=of_these))

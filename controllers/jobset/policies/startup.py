@@ -59,12 +59,16 @@ class Stages:
         return all(self._depended_on(dep.name, dep.status) for dep in rjob.depends_on or () if dep.name != rjob.name)
 
     def reached(self, name: str) -> bool:
-        """Whether every Job of it is what the executionPolicy wants before the next stage is released."""
+        """Whether every Job of it is what the executionPolicy wants before the next stage is released.
+
+        In a suspended set only what is done counts: pods that still run are about to go.
+        """
         of = self._counts[name]
-        if self._state == "Ready":
+        if self._state == "Ready" and not self._suspended:
             return self.started(name)
-        if self._state == "Active":
-            return self._there[name] + of.succeeded + of.failed == self._replicas[name]
+        if self._state in {"Ready", "Active"}:
+            there = 0 if self._suspended else self._there[name]
+            return there + of.succeeded + of.failed == self._replicas[name]
         return of.succeeded == self._replicas[name]
 
     def remembered(self) -> tuple[ReplicatedJobStatus, ...]:
@@ -120,8 +124,7 @@ class Stages:
         """Index of the last stage that may start: all before it have, and were reached or have Jobs after them."""
         last = 0
         for number, stage in enumerate(self._stages):
-            seen = any(self._noted(rjob.name) for rjob in stage)
-            if seen or (number == last + 1 and all(self.reached(rjob.name) for rjob in self._stages[last])):
+            if any(self._noted(of.name) for of in stage) or all(self.reached(of.name) for of in self._stages[last]):
                 last = number
         return last
 

@@ -65,7 +65,8 @@ def test_a_set_that_has_failed_tells_its_attempts_newest_first():
     last, unnamed, first = body["because"][0]["because"]
     assert last["what"] == "attempt 2: Job train-workers-0, container main of pod p on node n, exit code 3: no"
     assert (
-        unnamed["what"] == "attempt 1: Job train-workers-0, pod train-workers-0-0-x on node node-3, exit code 137: again"
+        unnamed["what"]
+        == "attempt 1: Job train-workers-0, pod train-workers-0-0-x on node node-3, exit code 137: again"
     )
     assert first["what"] == "attempt 0: Job train-workers-0: BackoffLimitExceeded: too often"
 
@@ -138,6 +139,26 @@ def test_stages_in_order():
     text, body = told(facts(js, [running(js, 0, "a"), running(js, 0, "b", ready=0)], [], lease=lease()))
     assert causes(body) == ["later-stage", "not-ready"]
     assert "ReplicatedJob c (1 Job): waits for b to be ready (0 of 1)" in text
+
+
+@pytest.mark.parametrize(
+    ("state", "jobs", "why"),
+    [
+        ("Succeeded", {}, "a to have succeeded (0 of 2)"),
+        ("Ready", {"ready": 0}, "a to be ready (1 of 2)"),
+        ("Active", {"active": 0}, "a to be active (1 of 2)"),
+    ],
+)
+def test_stages_of_the_execution_policy(state, jobs, why):
+    policy = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": state}
+    js = a_set(rjob("a", replicas=2), rjob("b"), rjob("c"), executionPolicy=policy)
+    text, body = told(facts(js, [running(js, 0, "a"), running(js, 1, "a", **jobs)], [], lease=lease()))
+    waiting = [of["what"] for of in body["because"] if of["cause"] == "later-stage"]
+    assert waiting == [
+        f"ReplicatedJob b (1 Job): waits for {why}",
+        f"ReplicatedJob c (1 Job): waits for b to {'have' if state == 'Succeeded' else 'be'} {state.lower()} (0 of 1)",
+    ]
+    assert "executionPolicy, dependsOn or startupPolicy of the spec sets the order" in text
 
 
 def test_a_name_that_is_taken():

@@ -9,7 +9,7 @@ from controllers.jobset.buckets import Child
 
 
 def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
-    """ReplicatedJobs that wait for others (dependsOn, startupPolicy InOrder)."""
+    """ReplicatedJobs that wait for others (dependsOn, startupPolicy InOrder, executionPolicy)."""
     found: list[Found] = []
     if case.of is None:
         return found
@@ -19,7 +19,7 @@ def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
         jobs = left & {*missing, *halted}
         if jobs:
             what = f"ReplicatedJob {name} ({counted(len(jobs), 'Job')}): waits for {why}"
-            way_out = "see below why those wait; spec.replicatedJobs[].dependsOn or spec.startupPolicy sets the order"
+            way_out = "see below why those wait; executionPolicy, dependsOn or startupPolicy of the spec sets the order"
             found.append(Found(Finding(level=Level.WAITS, cause="later-stage", what=what, way_out=way_out), jobs))
     return found
 

@@ -10,6 +10,7 @@ from api.batch import Job
 from api.features import FeatureGates
 from api.jobset import JobSet, ReplicatedJobStatus
 from api.placement import Placement, Slot, placement
+from api.stages import staged
 from controllers.jobset import counters
 from controllers.jobset.buckets import Buckets, Child, bucket
 from controllers.jobset.policies.startup import Stages, in_order
@@ -88,6 +89,9 @@ def _missing(js: JobSet, placed: Placement, buckets: Buckets) -> tuple[Slot, ...
 
 def _stages(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], buckets: Buckets) -> dict[str, str]:
     stages = Stages(js, counts, buckets)
+    policy = js.spec.execution_policy
+    if policy is not None and staged(js.spec):
+        return _staged(js, stages, policy.replicated_jobs_status)
     of = {count.name: count for count in counts}
     replicas = {rjob.name: rjob.replicas for rjob in js.spec.replicated_jobs}
 
@@ -110,6 +114,21 @@ def _stages(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], buckets: Bucket
             out[rjob.name] = " and ".join(unmet)
         if in_order(js) and not first and not stages.started(rjob.name):
             first = rjob.name
+    return out
+
+
+def _staged(js: JobSet, stages: Stages, state: str) -> dict[str, str]:
+    """Of each ReplicatedJob that is not released, what in the stage ahead of it is not as far as that takes."""
+    out: dict[str, str] = {}
+    for rjob in js.spec.replicated_jobs:
+        unmet = [
+            f"{of.name} to {'have succeeded' if state == 'Succeeded' else f'be {state.lower()}'}"
+            f" ({stages.progress(of.name)} of {of.replicas})"
+            for of in stages.awaited(rjob.name)
+            if not stages.reached(of.name)
+        ]
+        if unmet:
+            out[rjob.name] = " and ".join(unmet)
     return out
 
 

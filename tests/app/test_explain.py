@@ -146,7 +146,7 @@ def test_stages_in_order():
     [
         ("Succeeded", {}, "a to have succeeded (0 of 2)"),
         ("Ready", {"ready": 0}, "a to be ready (1 of 2)"),
-        ("Active", {"active": 0}, "a to be active (1 of 2)"),
+        ("Active", {"active": 0, "ready": 0}, "a to be active (1 of 2)"),
     ],
 )
 def test_stages_of_the_execution_policy(state, jobs, why):

@@ -63,13 +63,15 @@ class Stages:
 
         In a suspended set only what is done counts: pods that still run are about to go.
         """
+        return self.progress(name) == self._replicas[name]
+
+    def progress(self, name: str) -> int:
+        """How many of its Jobs are that."""
         of = self._counts[name]
-        if self._state == "Ready" and not self._suspended:
-            return self.started(name)
-        if self._state in {"Ready", "Active"}:
-            there = 0 if self._suspended else self._there[name]
-            return there + of.succeeded + of.failed == self._replicas[name]
-        return of.succeeded == self._replicas[name]
+        if self._state not in {"Ready", "Active"}:
+            return of.succeeded
+        there = of.ready - self._halting[name] if self._state == "Ready" else self._there[name]
+        return of.succeeded + of.failed + (0 if self._suspended else there)
 
     def remembered(self) -> tuple[ReplicatedJobStatus, ...]:
         """The counts, with what has started noted where somebody waits for it; nothing has while suspended."""

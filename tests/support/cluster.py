@@ -98,6 +98,51 @@ def pods(cluster: Cluster, namespace: str, selector: str = "") -> list[dict[str,
     return items
 
 
+def version_now(cluster: Cluster, path: str) -> str:
+    """The resourceVersion of a collection, to ask `history` from."""
+    status, body = request(cluster, "GET", f"{path}?limit=1")
+    assert status == 200, body
+    version: str = body["metadata"]["resourceVersion"]
+    return version
+
+
+def history(cluster: Cluster, path: str, since: str) -> list[dict[str, Any]]:
+    """Every change of a collection since a resourceVersion, in order, as watch events: what was, not what is."""
+    lines = kubectl(cluster, "get", "--raw", f"{path}?watch=1&resourceVersion={since}&timeoutSeconds=1")
+    events = [json.loads(line) for line in lines.splitlines()]
+    assert all(event["type"] != "ERROR" for event in events), events
+    return events
+
+
+def set_capacity(cluster: Cluster, node: str, resources: dict[str, str]) -> None:
+    """Give a fake node resources beside those it has, such as {"nvidia.com/gpu": "8"}."""
+    status, answer = request(
+        cluster,
+        "PATCH",
+        f"/api/v1/nodes/{node}/status",
+        {"status": {"capacity": resources, "allocatable": resources}},
+        "application/merge-patch+json",
+    )
+    assert status == 200, answer
+
+
+def create_volume(cluster: Cluster, namespace: str, claim: str, size: str, mode: str) -> None:
+    """A volume for this claim and no other: the fake cluster has nobody who makes them."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"{namespace}-{claim}"},
+        "spec": {
+            "capacity": {"storage": size},
+            "accessModes": [mode],
+            "claimRef": {"namespace": namespace, "name": claim},
+            "hostPath": {"path": "/fake"},
+        },
+    }
+    status, answer = request(cluster, "POST", "/api/v1/persistentvolumes", body)
+    assert status == 201, answer
+
+
 def wait_for(probe: Callable[[], T], *, timeout: float = 30, what: str = "") -> T:
     """Call `probe` until it gives something true, and return that. Times out with what it gave last."""
     deadline = time.monotonic() + timeout

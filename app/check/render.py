@@ -13,11 +13,12 @@ from typing import Any, TextIO
 import msgspec
 import yaml
 
-from api.children import NO_UID, build_job, build_service, build_volume_claim
+from api.children import NO_UID, build_job, build_service, build_volume_claim, mounted_names
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.meta import JSON
-from api.placement import placement
+from api.placement import Group, Placement, placement
+from api.stages import stage_name, stages
 from app.check.checks import Checks, placed
 from app.check.findings import Report, printable, write_text
 from app.check.manifest_files import Inputs
@@ -62,11 +63,11 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
             err.write(
                 f"jobset render: {js.metadata.name}: managed by {js.spec.managed_by}, nothing is created for it\n"
             )
-    bodies = (body for js in jobsets if js.is_ours for body in children(js, options.gates))
+    bodies = (body for js in jobsets if js.is_ours for body in by_stage(js, options.gates))
     if options.output == "json":
-        _write_json(bodies, out)
+        _write_json((body for _, body in bodies), out)
     else:
-        out.writelines(to_yaml(body) for body in bodies)
+        _write_yaml(bodies, out)
     return 0
 
 
@@ -91,15 +92,40 @@ def as_stored(obj: JSON, gates: FeatureGates) -> JobSet:
 
 def children(js: JobSet, gates: FeatureGates) -> Iterator[JSON]:
     """All bodies, in the order in which the controller creates them; a start in stages creates later ones later."""
-    if js.dns_enabled:
-        yield build_service(js)
-    for policy in js.spec.volume_claim_policies:
-        yield from (build_volume_claim(js, policy, template) for template in policy.templates)
+    return (body for _, body in by_stage(js, gates))
+
+
+def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
+    """All bodies in order, each with the stage with which it is created, in words; empty when the set is not staged."""
+    in_stages = stages(js.spec)
     placed_ = placement(js)
+    groups = placed_.by_name()
+    claimed: set[str] = set()
+    for number, stage in enumerate(in_stages or (js.spec.replicated_jobs,), 1):
+        told = f"{js.metadata.name}: stage {number} of {len(in_stages)}: {stage_name(stage)}" if in_stages else ""
+        if js.dns_enabled and number == 1:
+            yield told, build_service(js)
+        mounted = set().union(*(mounted_names(rjob.pod_spec) for rjob in stage)) if in_stages else None
+        yield from ((told, claim) for claim in _claims(js, mounted, claimed))
+        yield from ((told, job) for job in _jobs(js, placed_, [groups[rjob.name] for rjob in stage], gates))
+
+
+def _claims(js: JobSet, mounted: set[str] | None, claimed: set[str]) -> Iterator[JSON]:
+    """The claims of the volumes in `mounted` (None: all) but those in `claimed`, which they are added to."""
+    for policy in js.spec.volume_claim_policies:
+        for template in policy.templates:
+            name: str = template["metadata"]["name"]
+            if name not in claimed and (mounted is None or name in mounted):
+                claimed.add(name)
+                yield build_volume_claim(js, policy, template)
+
+
+def _jobs(js: JobSet, placed_: Placement, groups: Sequence[Group], gates: FeatureGates) -> Iterator[JSON]:
+    """The Jobs of some of the ReplicatedJobs."""
     restarts = 0 if gates["RestartJob"] else None
     runs = 0 if gates["ExecutionAttemptsTracking"] and not js.suspended else None
     total = placed_.global_replicas
-    for group in placed_.groups:
+    for group in groups:
         for slot in group.slots(js.metadata.name):
             yield build_job(
                 js, group, slot, global_replicas=total, job_restart_attempt=restarts, execution_attempt=runs
@@ -131,6 +157,16 @@ def to_yaml(body: JSON) -> str:
         allow_unicode=True,
     )  # fmt: skip
     return text
+
+
+def _write_yaml(bodies: Iterator[tuple[str, JSON]], out: TextIO) -> None:
+    """Documents, with a comment where a stage begins."""
+    told = ""
+    for stage, body in bodies:
+        if stage and stage != told:
+            out.write(f"# {stage}\n")
+        told = stage
+        out.write(to_yaml(body))
 
 
 def _write_json(bodies: Iterator[JSON], out: TextIO) -> None:

@@ -46,6 +46,37 @@ FULL = jobset(
 )  # fmt: skip
 
 
+def test_stages_are_told_apart_and_claims_come_with_the_first_that_mounts_them(render, write):
+    results = {**CLAIM, "metadata": {"name": "results"}}
+    both = [
+        {**MOUNT["containers"][0], "volumeMounts": [{"name": n, "mountPath": f"/{n}"} for n in ("data", "results")]}
+    ]
+    js = jobset(
+        rjob("init", pod=MOUNT),
+        rjob("post", pod={"containers": both}),
+        rjob("report"),
+        executionPolicy={"executionPolicyOrder": "InOrder", "sequentialReplicatedJobs": 1},
+        volumeClaimPolicies=[{"templates": [CLAIM, results], "retentionPolicy": {"whenDeleted": "Retain"}}],
+    )
+    code, out, err = render("-f", write(js))
+    assert (code, err) == (0, "")
+    told = [line for line in out.splitlines() if line.startswith(("#", "  name: "))]
+    assert told == [
+        "# train: stage 1 of 2: init",
+        "  name: train",
+        "  name: data-train",
+        "  name: train-init-0",
+        "# train: stage 2 of 2: post, report",
+        "  name: results-train",
+        "  name: train-post-0",
+        "  name: train-report-0",
+    ]
+    code, out, _ = render("-f", write(js), "-o", "json")
+    assert [item["metadata"]["name"] for item in json.loads(out)["items"]] == [
+        line[8:] for line in told if line[0] != "#"
+    ]
+
+
 def test_service_claims_and_jobs_in_the_order_of_the_controller(render, write):
     code, out, err = render("-f", write(FULL))
     assert (code, err) == (0, "")

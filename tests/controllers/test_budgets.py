@@ -1,0 +1,310 @@
+"""Budgets of rules, and the action that restarts one ReplicatedJob."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from api import keys
+from controllers.jobset.actions import CreateJob, DeleteJob
+from controllers.jobset.draft import _bumped
+from tests.support.lives import counts_of, of_type, resume, started, suspend
+from tests.support.world import World, jobset, rjob
+
+TOO_MANY = "jobset failed due to reaching max number of restarts"
+GATES = {"RestartJob": True}
+
+
+def policy(*rules: dict, maximum: int = 99, **more) -> dict:
+    return {"maxRestarts": maximum, "rules": [{"name": f"r{i}", **rule} for i, rule in enumerate(rules)], **more}
+
+
+def used(world: World) -> dict[str, int]:
+    return {of.name: of.restarts for of in world.status.failure_policy_restarts}
+
+
+def again(world: World) -> None:
+    """Let the garbage collector make room, and everything come up."""
+    for _ in range(3):
+        world.settle()
+        world.collect()
+        world.settle()
+        world.run()
+    world.settle()
+
+
+def generations(world: World, name: str = "workers") -> list[int]:
+    """Own restart attempts of the Jobs of a ReplicatedJob, by index."""
+    labels = [job["metadata"]["labels"] for _, job in sorted(world.jobs.items())]
+    return [int(of[keys.JOB_RESTART_ATTEMPT]) for of in labels if of[keys.REPLICATED_JOB_NAME] == name]
+
+
+class TestBudgetsOfRules:
+    @pytest.mark.parametrize(
+        "action",
+        [
+            "RestartJobSet",
+            "RestartJobSetAndIgnoreMaxRestarts",
+            "RestartJob",
+            "RestartJobAndIgnoreMaxRestarts",
+            "RestartReplicatedJob",
+        ],
+    )
+    @pytest.mark.parametrize("most", [0, 1, 2])
+    def test_one_restart_more_than_allowed_fails_the_set(self, action, most):
+        rule = {"action": action, "maxRestarts": most}
+        world = started(rjob("workers", 2), gates=GATES, failurePolicy=policy(rule))
+        for number in range(most):
+            world.fail("js-workers-1")
+            again(world)
+            assert (world.status.terminal_state, used(world)) == ("", {"r0": number + 1})
+        world.fail("js-workers-1")
+        world.settle()
+        text = f"{TOO_MANY} of failure policy rule r0 (first failed job: js-workers-1)"
+        assert world.condition("Failed") == ("True", "ReachedMaxRestarts", text)
+        assert used(world) == ({"r0": most} if most else {})
+
+    def test_each_rule_has_its_own_and_rules_without_one_are_not_counted(self):
+        rules = policy(
+            {"action": "RestartJobSet", "targetReplicatedJobs": ["a"], "maxRestarts": 1},
+            {"action": "RestartJobSet", "targetReplicatedJobs": ["b"], "maxRestarts": 2},
+            {"action": "RestartJobSet", "targetReplicatedJobs": ["c"]},
+        )
+        world = started(rjob("a"), rjob("b"), rjob("c"), failurePolicy=rules)
+        for name, expected in [("c", {}), ("b", {"r1": 1}), ("a", {"r1": 1, "r0": 1}), ("b", {"r1": 2, "r0": 1})]:
+            world.fail(f"js-{name}-0")
+            again(world)
+            assert used(world) == expected
+        assert world.status.terminal_state == ""
+        world.fail("js-a-0")
+        world.settle()
+        assert world.condition("Failed")[2].startswith(f"{TOO_MANY} of failure policy rule r0 (")
+
+    def test_the_rules_own_is_looked_at_before_that_of_the_set(self):
+        world = started(rjob("workers"), failurePolicy=policy({"action": "RestartJobSet", "maxRestarts": 1}, maximum=1))
+        world.fail("js-workers-0")
+        again(world)
+        world.fail("js-workers-0")
+        world.settle()
+        assert world.condition("Failed")[2].startswith(f"{TOO_MANY} of failure policy rule r0 (")
+
+    def test_that_of_the_set_holds_beside_it(self):
+        world = started(rjob("workers"), failurePolicy=policy({"action": "RestartJobSet", "maxRestarts": 5}, maximum=0))
+        world.fail("js-workers-0")
+        world.settle()
+        assert world.condition("Failed")[2] == f"{TOO_MANY} (first failed job: js-workers-0)"
+        assert used(world) == {}, "nothing was restarted"
+
+    def test_failing_the_set_is_no_restart(self):
+        world = started(rjob("workers"), failurePolicy=policy({"action": "FailJobSet", "maxRestarts": 0}))
+        world.fail("js-workers-0")
+        world.settle()
+        assert world.condition("Failed")[1] == "FailJobSetFailurePolicyAction"
+
+    def test_each_restart_of_a_round_counts_and_the_one_too_many_ends_it(self):
+        rule = {"action": "RestartJob", "maxRestarts": 2}
+        for failures, state in ((2, ""), (3, "Failed")):
+            world = started(rjob("workers", 3), gates=GATES, failurePolicy=policy(rule))
+            for index in range(failures):
+                world.fail(f"js-workers-{index}")
+            world.settle()
+            assert (world.status.terminal_state, used(world)) == (state, {"r0": 2})
+
+    def test_it_outlives_restarts_of_the_set_and_suspensions(self):
+        rules = policy({"action": "RestartJobSet", "maxRestarts": 9})
+        world = started(rjob("workers"), failurePolicy=rules)
+        world.fail("js-workers-0")
+        again(world)
+        suspend(world)
+        resume(world)
+        assert used(world) == {"r0": 1}
+
+    def test_it_is_written_at_once(self):
+        rule = {"action": "RestartJobAndIgnoreMaxRestarts", "maxRestarts": 9}
+        world = started(rjob("workers", 300), gates=GATES, failurePolicy=policy(rule))
+        world.since_status_write = 0.0
+        world.fail("js-workers-3")
+        assert world.step().status is not None
+
+    def test_a_rule_without_one_leaves_nothing_in_the_status(self):
+        world = started(rjob("workers"), failurePolicy=policy({"action": "RestartJobSet"}))
+        world.fail("js-workers-0")
+        again(world)
+        assert "failurePolicyRestarts" not in msgspec.to_builtins(world.status)
+
+
+class TestRestartReplicatedJob:
+    RULES = policy({"action": "RestartReplicatedJob"})
+
+    def test_all_its_jobs_are_made_anew_and_no_other(self):
+        world = started(rjob("workers", 3), rjob("driver"), gates=GATES, failurePolicy=self.RULES)
+        before = world.jobs["js-driver-0"]
+        world.fail("js-workers-1")
+        world.settle()
+        assert world.live() == ["js-driver-0"]
+        again(world)
+        assert generations(world) == [1, 1, 1]
+        assert world.jobs["js-driver-0"] == before, "untouched"
+        assert world.status.restarts == 0
+        assert world.status.attempt_history == (), "the attempt of the set goes on"
+        assert world.counts() == {"ready": 3, "succeeded": 0, "failed": 0, "active": 3, "suspended": 0}
+
+    def test_it_costs_as_much_as_the_restart_of_one_job(self):
+        world = started(rjob("workers", 3), gates=GATES, failurePolicy=policy(self.RULES["rules"][0], maximum=2))
+        for number in (1, 2):
+            world.fail("js-workers-1")
+            again(world)
+            of = counts_of(world)
+            assert of.job_restarts == (number,) * 3
+            assert of.job_restarts_count_towards_max == (0, number, 0)
+            assert world.status.terminal_state == ""
+        world.fail("js-workers-0")
+        world.settle()
+        assert world.condition("Failed")[1:] == ("ReachedMaxRestarts", f"{TOO_MANY} (first failed job: js-workers-0)")
+
+    def test_it_is_told_like_the_restart_of_one_job(self):
+        world = started(rjob("workers", 2), gates=GATES, failurePolicy=self.RULES)
+        world.fail("js-workers-1")
+        world.settle()
+        text = "applying RestartReplicatedJob failure policy action (first failed job: js-workers-1)"
+        found = [e for e in world.events if e.type == "Warning"]
+        assert [(e.reason, e.note) for e in found] == [("RestartReplicatedJobFailurePolicyAction", text)]
+        assert world.condition("RestartingJobSet") is None
+
+    def test_several_failures_of_one_replicated_job_cost_one_restart_and_others_are_decided_on_their_own(self):
+        world = started(rjob("a", 3), rjob("b", 2), rjob("c"), gates=GATES, failurePolicy=self.RULES)
+        for name in ("js-a-0", "js-a-2", "js-b-1"):
+            world.fail(name)
+        plan = world.step()
+        assert [e.note[-8:] for e in plan.events] == [" js-a-0)", " js-b-1)"]
+        found = [(counts_of(world, n).job_restarts, counts_of(world, n).job_restarts_count_towards_max) for n in "abc"]
+        assert found == [((1, 1, 1), (1, 0, 0)), ((1, 1), (0, 1)), ((), ())]
+        again(world)
+        assert [generations(world, n) for n in "abc"] == [[1, 1, 1], [1, 1], [0]]
+
+    def test_a_restart_of_the_set_in_the_same_round_comes_on_top(self):
+        rules = policy({"action": "RestartReplicatedJob", "targetReplicatedJobs": ["a"]}, {"action": "RestartJobSet"})
+        world = started(rjob("a", 2), rjob("b"), gates=GATES, failurePolicy=rules)
+        world.fail("js-a-0")
+        world.fail("js-b-0")
+        again(world)
+        assert (world.status.restarts, generations(world, "a")) == (1, [1, 1])
+
+    @pytest.mark.parametrize("gone", [False, True])
+    def test_what_had_completed_runs_again(self, gone):
+        world = started(rjob("workers", 3), gates=GATES, failurePolicy=self.RULES)
+        world.finish("js-workers-0")
+        world.settle()
+        assert counts_of(world).completed_indexes == "0"
+        if gone:
+            world.remove("js-workers-0")
+        world.fail("js-workers-2")
+        world.settle()
+        assert counts_of(world).completed_indexes == ""
+        assert world.live() == (["js-workers-0"] if gone else []), "a name that is free is used at once"
+        again(world)
+        assert generations(world) == [1, 1, 1]
+        assert world.counts()["succeeded"] == 0
+        for name in world.live():
+            world.finish(name)
+        world.settle()
+        assert world.status.terminal_state == "Completed"
+
+    def test_a_job_that_completes_and_goes_before_anybody_noted_it_is_forgotten_too(self):
+        world = started(rjob("workers", 2), gates=GATES, failurePolicy=self.RULES)
+        world.finish("js-workers-0")
+        world.remove("js-workers-0")
+        world.fail("js-workers-1")
+        again(world)
+        assert generations(world) == [1, 1]
+        assert counts_of(world).completed_indexes == ""
+
+    def test_a_job_that_completes_between_the_decision_and_its_deletion_does_not_count(self):
+        world = started(rjob("workers", 2), gates=GATES, failurePolicy=self.RULES)
+        world.fail("js-workers-1")
+        world.step()
+        world.finish("js-workers-0")
+        plan = world.step()
+        assert {a.name for a in of_type(plan, DeleteJob)} == {"js-workers-0", "js-workers-1"}
+        assert counts_of(world).completed_indexes == ""
+        world.departed = dict(world.jobs)
+        world.jobs = {}
+        assert len(of_type(world.step(), CreateJob)) == 2
+        assert counts_of(world).completed_indexes == ""
+
+    def test_an_order_that_was_reached_stays_so(self):
+        depends = [{"name": "a", "status": "Ready"}]
+        world = started(rjob("a", 2), rjob("b", 2, dependsOn=depends), gates=GATES, failurePolicy=self.RULES)
+        assert counts_of(world, "a").started
+        world.fail("js-a-0")
+        world.settle()
+        assert counts_of(world, "a").started
+        world.collect()
+        world.fail("js-b-0")
+        world.settle()
+        world.collect()
+        assert [a.name for a in of_type(world.step(), CreateJob)] == ["js-b-0", "js-b-1"], "though a is not ready yet"
+
+    def test_released_stages_stay_released(self):
+        world = started(
+            rjob("a", 2),
+            rjob("b", 1),
+            gates=GATES,
+            failurePolicy=self.RULES,
+            executionPolicy={"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Ready"},
+        )
+        assert [counts_of(world, name).released for name in "ab"] == [True, True]
+        world.finish("js-a-1")
+        world.settle()
+        assert counts_of(world, "a").remaining == 1
+        world.fail("js-a-0")
+        world.step()
+        assert [counts_of(world, name).released for name in "ab"] == [True, True]
+        assert counts_of(world, "a").remaining == 2
+        again(world)
+        assert (generations(world, "a"), generations(world, "b")) == ([1, 1], [0])
+
+    def test_a_set_that_has_grown_and_shrunk_counts_every_index(self):
+        grown = started(rjob("workers", 2), gates={**GATES, "ElasticJobSet": True}, failurePolicy=self.RULES)
+        grown.fail("js-workers-0")
+        again(grown)
+        assert counts_of(grown).job_restarts == (1, 1)
+        grown.edit(replicated_jobs=jobset(rjob("workers", 3)).spec.replicated_jobs)
+        again(grown)
+        assert generations(grown) == [1, 1, 0]
+        grown.fail("js-workers-2")
+        again(grown)
+        assert counts_of(grown).job_restarts == (2, 2, 1)
+        assert generations(grown) == [2, 2, 1]
+        grown.edit(replicated_jobs=jobset(rjob("workers", 1)).spec.replicated_jobs)
+        again(grown)
+        grown.fail("js-workers-0")
+        again(grown)
+        assert counts_of(grown).job_restarts == (3, 3, 2)
+        grown.edit(replicated_jobs=jobset(rjob("workers", 3)).spec.replicated_jobs)
+        again(grown)
+        assert generations(grown) == [3, 3, 2]
+
+    def test_counters_fill_up_to_the_number_of_replicas(self):
+        assert _bumped((), 3, {1}) == (0, 1, 0)
+        assert _bumped((4,), 2, {0, 1}) == (5, 1)
+        assert _bumped((1, 2, 3), 1, {0, 1, 2}) == (2, 3, 4)
+
+    def test_it_needs_the_gate_and_says_so(self):
+        world = started(rjob("workers", 2), failurePolicy=self.RULES)
+        world.fail("js-workers-0")
+        plan = world.step()
+        assert plan.actions == ()
+        [warning] = plan.warnings
+        assert warning.reason == "FeatureGateDisabled"
+        assert "a rule asks for RestartReplicatedJob, which needs the feature gate RestartJob:" in warning.note
+
+    def test_blocking_recreate_waits_for_all_its_old_jobs(self):
+        rules = policy({"action": "RestartReplicatedJob"}, restartStrategy="BlockingRecreate")
+        world = started(rjob("workers", 2), gates=GATES, failurePolicy=rules)
+        world.fail("js-workers-0")
+        world.settle()
+        del world.jobs["js-workers-0"]
+        assert of_type(world.step(), CreateJob) == []
+        world.collect()
+        assert len(of_type(world.step(), CreateJob)) == 2

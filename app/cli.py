@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from api.features import FeatureGateError, FeatureGates, parse_feature_gates
-from app import demo, version
+from app import demo, stories, version
 from app.check.cli import add_render, add_validate
 from app.explain.cli import add_explain
 from app.logs import LogSettingsError
@@ -65,9 +65,16 @@ def _parser() -> argparse.ArgumentParser:
     add_render(commands)
     add_explain(commands)
     add_cluster_parser(commands)
-    show = commands.add_parser("demo", help="run a JobSet on a local control plane, through failure and restart")
+    show = commands.add_parser("demo", help="run a JobSet on a local control plane, as a story that is checked")
+    show.add_argument(
+        "story",
+        nargs="?",
+        default="training",
+        choices=stories.STORIES,
+        help="training (default): through failure and restart; fine-tuning: three stages",
+    )
     show.add_argument("--keep", action="store_true", help="leave cluster and manager running, and say how to use them")
-    show.set_defaults(handler=lambda parsed: demo.run(keep=parsed.keep))
+    show.set_defaults(handler=lambda parsed: demo.run(stories.STORIES[parsed.story], keep=parsed.keep))
     about = commands.add_parser("version", help="print the version")
     about.set_defaults(handler=_version)
     return parser

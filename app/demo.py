@@ -1,4 +1,4 @@
-"""`make demo`: a JobSet on a real control plane, from creation through a failure and a restart to the end.
+"""`make demo`: a JobSet on a real control plane; app/stories.py has what happens to it.
 
 Everything is real but the nodes: etcd, API server, controller manager and scheduler run here, and the manager runs as
 its own process with the rights it has in a cluster. Nothing is left behind unless it is asked for.
@@ -26,22 +26,30 @@ from devcluster.cluster import running as cluster_running
 from devcluster.errors import DevclusterError
 from devcluster.spec import ClusterSpec, FakeNodes
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
-NAME = "training"
 STEP_SECONDS = 60
 EXIT_CODE = "kwok.jobset.dev/exit-code"
-SPEC = ClusterSpec(name="demo", nodes=FakeNodes(count=20, label_every={"rack": 10}))
+ACCELERATOR = "nvidia.com/gpu"
+SPEC = ClusterSpec(name="demo", nodes=FakeNodes(count=20, label_every={"rack": 10}, capacity={ACCELERATOR: "8"}))
 
 Status = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What happens to one JobSet. `play` raises `LocalError` when something else happens."""
+
+    jobset: str
+    play: Callable[["Demo"], None]
+
+
 @dataclass
 class Demo:
-    """One run. Times are seconds since the start."""
+    """One run. `name` is the JobSet's; times are seconds since the start."""
 
     console: Console
     cluster: Cluster
     started: float
+    name: str
     _rows: str = ""
 
     def say(self, text: str) -> None:
@@ -50,12 +58,12 @@ class Demo:
 
     def jobset(self) -> Status:
         """The JobSet as it is now."""
-        found: Status = json.loads(kubectl(self.cluster, "get", "jobset", NAME, "-o", "json").stdout)
+        found: Status = json.loads(kubectl(self.cluster, "get", "jobset", self.name, "-o", "json").stdout)
         return found
 
     def pods(self, **labels: str) -> list[str]:
         """Names of the set's running pods."""
-        chosen = {"jobset.sigs.k8s.io/jobset-name": NAME, **labels}
+        chosen = {"jobset.sigs.k8s.io/jobset-name": self.name, **labels}
         selector = ",".join(f"{key}={value}" for key, value in chosen.items())
         fields = "--field-selector=status.phase=Running"
         return kubectl(self.cluster, "get", "pods", "-l", selector, fields, "-o", "name").stdout.split()
@@ -95,18 +103,20 @@ class Demo:
 def plain(js: Status) -> str:
     """One line: counts of each ReplicatedJob."""
     status = js.get("status", {})
+    found = {of["name"]: of for of in status.get("replicatedJobsStatus", [])}
     counts = "   ".join(
         f"{of['name']}: ready {of['ready']} active {of['active']} succeeded {of['succeeded']} failed {of['failed']}"
-        for of in reversed(status.get("replicatedJobsStatus", []))
+        for of in (found[rjob["name"]] for rjob in js["spec"]["replicatedJobs"] if rjob["name"] in found)
     )
-    return f"         {counts or 'no status yet'}   restarts {status.get('restarts', 0)}"
+    stage = f"{status['currentStage']}   " if "currentStage" in status else ""
+    return f"         {stage}{counts or 'no status yet'}   restarts {status.get('restarts', 0)}"
 
 
 def table(js: Status) -> Table:
     """Counts of each ReplicatedJob beside what is wanted; restarts are those of the set and of single Jobs."""
     status = js.get("status", {})
-    state = status.get("terminalState") or "Running"
-    out = Table(title=f"JobSet {NAME}: {state}", title_justify="left")
+    state = status.get("terminalState") or f"Running {status.get('currentStage', '')}".rstrip()
+    out = Table(title=f"JobSet {js['metadata']['name']}: {state}", title_justify="left")
     out.add_column("ReplicatedJob")
     for column in ("Jobs", "Ready", "Active", "Succeeded", "Failed", "Restarts"):
         out.add_column(column, justify="right")
@@ -119,33 +129,33 @@ def table(js: Status) -> Table:
     return out
 
 
-def run(*, keep: bool) -> int:
+def run(story: Story, *, keep: bool) -> int:
     """The whole demo. `keep` leaves cluster and manager running."""
     console = Console(soft_wrap=True)
     try:
         locate(Sources())
         started = time.monotonic()
         if keep:
-            _play_and_keep(console, started)
+            _play_and_keep(story, console, started)
         else:
-            _play_and_clear(console, started)
+            _play_and_clear(story, console, started)
     except (LocalError, DevclusterError) as error:
         console.print(f"[red]the demo failed:[/] {error}", highlight=False)
         return 1
     return 0
 
 
-def _play_and_clear(console: Console, started: float) -> None:
+def _play_and_clear(story: Story, console: Console, started: float) -> None:
     with tempfile.TemporaryDirectory(prefix="jobset-demo-") as scratch:
         with cluster_running(SPEC, state_root=Path(scratch)) as cluster:
-            demo = Demo(console, cluster, started)
+            demo = Demo(console, cluster, started, story.jobset)
             demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
             with local.running(cluster, Path(scratch) / "manager"):
-                play(demo)
+                _play(story, demo)
         demo.say("everything is torn down")
 
 
-def _play_and_keep(console: Console, started: float) -> None:
+def _play_and_keep(story: Story, console: Console, started: float) -> None:
     cluster = up(SPEC)
     if cluster.existed:
         raise LocalError(
@@ -153,39 +163,21 @@ def _play_and_keep(console: Console, started: float) -> None:
             f" down with `.venv/bin/jobset cluster down --name {SPEC.name}`"
         )
     try:
-        demo = Demo(console, cluster, started)
+        demo = Demo(console, cluster, started, story.jobset)
         demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
         port = local.free_port()
         local.install(cluster, webhook_port=port)
         manager = local.start(cluster, cluster.kubeconfig.parent / "manager", webhook_port=port)
-        play(demo)
+        _play(story, demo)
     except BaseException:
         down(SPEC.name)  # a manager that has started ends by itself: it cannot renew its lease
         raise
     explain_how_to_go_on(console, cluster, manager)
 
 
-def play(demo: Demo) -> None:
-    """The story."""
+def _play(story: Story, demo: Demo) -> None:
     demo.say("manager ready: webhooks serve, caches are synced, the lease is held")
-    kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "training.yaml"))
-    demo.say("applied examples/training.yaml: 1 coordinator, 2 x 4 workers, maxRestarts 3")
-    demo.watch_until(lambda status: jobs(status, "ready") == 3, "all Jobs ready")
-    demo.say("all pods run; now one worker of workers-1 fails with exit code 1")
-    demo.end(demo.pods(**{"jobset.sigs.k8s.io/replicatedjob-name": "workers"})[-1:], 1)
-    demo.watch_until(lambda status: status.get("restarts") == 1 and jobs(status, "ready") == 3, "the restarted set")
-    demo.say("the set has been restarted and runs again; now every pod succeeds")
-    demo.end(demo.pods(), 0)
-    demo.watch_until(lambda status: status.get("terminalState") == "Completed", "Completed")
-    demo.console.print(kubectl(demo.cluster, "get", "jobset").stdout.rstrip(), highlight=False)
-    demo.say("Completed. What happened, as events tell it:")
-    for event in events(demo.cluster):
-        demo.console.print(f"         {event}", highlight=False)
-    demo.say("now kubectl apply -f examples/mistakes.yaml, which has seven mistakes, of every kind:")
-    answer = kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "mistakes.yaml"), check=False)
-    if answer.returncode == 0:
-        raise LocalError("examples/mistakes.yaml was accepted")
-    demo.console.print(answer.stderr.rstrip(), style="yellow", highlight=False)
+    story.play(demo)
 
 
 def jobs(status: Status, count: str) -> int:

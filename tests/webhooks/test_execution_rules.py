@@ -1,0 +1,245 @@
+"""Stages (spec.executionPolicy): what they exclude, what they wait for, and which of them never start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.features import FeatureGates
+from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
+from api.policies import NOT_FAILED, NOT_SUSPENDED
+from app.engine import engine
+from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.updates import changed, errors
+from webhooks.jobset.answers import MAX_WARNING, warning_texts
+
+ENGINE = engine(FeatureGates({"AllAlpha": True}))
+ORDER = "spec.executionPolicy.executionPolicyOrder"
+STATE = "spec.executionPolicy.replicatedJobsStatus"
+SEQUENTIAL = "spec.executionPolicy.sequentialReplicatedJobs"
+JOB = "spec.replicatedJobs[{}].template.spec"
+IN_ORDER = {"startupPolicyOrder": "InOrder"}
+WAITING = rjob("b", dependsOn=[{"name": "a", "status": "Ready"}])
+IN_PLACE = (
+    "executionPolicy InOrder and restartStrategy InPlaceRestart exclude each other: in-place restart lets the pods of"
+    " the whole set go on together, and those of later stages are not there"
+)
+
+
+def staged(*rjobs: JSON, **spec: Any) -> JSON:
+    """Two ReplicatedJobs, or those given, in order; `policy` is laid over the executionPolicy."""
+    policy = {"executionPolicyOrder": "InOrder", **spec.pop("policy", {})}
+    return stored(jobset(*(rjobs or (rjob("a"), rjob("b"))), executionPolicy=policy, **spec))
+
+
+def in_place(name: str) -> JSON:
+    return rjob(name, job={"backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"})
+
+
+REFUSED: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
+    "startupPolicy InOrder": (
+        staged(startupPolicy=IN_ORDER),
+        [("spec.startupPolicy.startupPolicyOrder", STAGES_OR_STARTUP)],
+    ),
+    "dependsOn": (staged(rjob("a"), WAITING), [(ORDER, STAGES_OR_DEPENDS_ON)]),
+    "dependsOn of nobody": (staged(rjob("a"), rjob("b", dependsOn=[])), [(ORDER, STAGES_OR_DEPENDS_ON)]),
+    "all three": (
+        staged(rjob("a"), WAITING, startupPolicy=IN_ORDER),
+        [
+            (ORDER, STAGES_OR_DEPENDS_ON),
+            ("spec.replicatedJobs[1].dependsOn", "StartupPolicy and DependsOn APIs are mutually exclusive"),
+            ("spec.startupPolicy.startupPolicyOrder", STAGES_OR_STARTUP),
+        ],
+    ),
+    "waiting for failure": (staged(policy={"replicatedJobsStatus": "Failed"}), [(STATE, NOT_FAILED)]),
+    "waiting for suspension": (staged(policy={"replicatedJobsStatus": "Suspended"}), [(STATE, NOT_SUSPENDED)]),
+    "waiting for another word": (
+        staged(policy={"replicatedJobsStatus": "Done"}),
+        [(STATE, "must be Succeeded, Ready or Active")],
+    ),
+    "waiting for nothing": (
+        staged(policy={"replicatedJobsStatus": ""}),
+        [(STATE, "must be Succeeded, Ready or Active")],
+    ),
+    "a word that is wrong also where it has no effect": (
+        staged(policy={"executionPolicyOrder": "AnyOrder", "replicatedJobsStatus": "Failed"}),
+        [(STATE, NOT_FAILED)],
+    ),
+    "restart in place": (
+        staged(in_place("a"), in_place("b"), failurePolicy={"restartStrategy": "InPlaceRestart"}),
+        [(ORDER, IN_PLACE)],
+    ),
+    "no stage at all": (
+        staged(policy={"sequentialReplicatedJobs": 0}),
+        [(SEQUENTIAL, "should be greater than or equal to 1")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str):
+    js, expected = REFUSED[case]
+    found = ENGINE.create(js, defaults=False)
+    assert [(str(error.path), error.detail) for error in found.errors] == expected
+    assert all(error.fix and "{" not in error.fix for error in found.errors)
+
+
+@pytest.mark.parametrize("case", [case for case in REFUSED if case != "restart in place"])
+def test_what_the_api_server_would_answer_alone_hides_nothing(case: str):
+    js = changed(REFUSED[case][0], "managedBy", to="nobody")
+    assert ENGINE.may_hide(js)
+    found = ENGINE.create(js, defaults=False)
+    assert found.hides
+    assert "spec.managedBy" in {str(error.path) for error in found.errors}
+
+
+@pytest.mark.parametrize("value", [[], {}, 1, ["InOrder"]])
+@pytest.mark.parametrize("field", ["executionPolicyOrder", "replicatedJobsStatus"])
+def test_what_is_no_word_is_left_to_the_schema(field: str, value: Any):
+    js = staged(policy={field: value})
+    assert ENGINE.may_hide(js)
+    assert [error.rule.id for error in ENGINE.create(js, defaults=False).errors] == ["schema-type"]
+
+
+@pytest.mark.parametrize(
+    ("word", "fix"),
+    [
+        ("succeeded", 'did you mean "Succeeded"?'),
+        ("Complete", 'did you mean "Succeeded"?'),
+        ("Running", 'did you mean "Active"?'),
+        ("Readyy", 'did you mean "Ready"?'),
+        ("Done", 'the states are: "Succeeded", "Ready", "Active"'),
+    ],
+)
+def test_the_word_that_was_meant_is_guessed(word: str, fix: str):
+    [error] = ENGINE.create(staged(policy={"replicatedJobsStatus": word}), defaults=False).errors
+    assert error.fix.startswith(fix)
+
+
+def test_the_answer_names_whose_depends_on_is_in_the_way():
+    js = staged(rjob("a"), WAITING, rjob("c"), {**WAITING, "name": "d"})
+    [error] = ENGINE.create(js, defaults=False).errors
+    assert error.fix == "remove executionPolicy, or dependsOn of b, d"
+
+
+IDLE = rjob("a", parallelism=0)
+ONLY_A = {"operator": "All", "targetReplicatedJobs": ["a"]}
+B_NEVER = ("spec.replicatedJobs[1]", '"b" never starts: by then the set is Completed')
+C_NEVER = ("spec.replicatedJobs[2]", '"c" never starts: by then the set is Completed')
+ABC = (rjob("a", replicas=4), rjob("b", replicas=4), rjob("c"))
+ANY_ORDER = "no effect: executionPolicyOrder is AnyOrder"
+
+WARNED: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
+    "plain stages": (staged(), []),
+    "stages that are ready": (staged(policy={"replicatedJobsStatus": "Ready"}), []),
+    "one alone, the rest together": (staged(*ABC, policy={"sequentialReplicatedJobs": 1}), []),
+    "all of them alone": (staged(*ABC, policy={"sequentialReplicatedJobs": 3}), []),
+    "more alone than there are": (
+        staged(*ABC, policy={"sequentialReplicatedJobs": 4}),
+        [(SEQUENTIAL, "no effect: there are 3 ReplicatedJobs")],
+    ),
+    "one ReplicatedJob": (staged(rjob("a")), [(ORDER, "no effect: there is but one ReplicatedJob")]),
+    "any order with what only an order has": (
+        staged(policy={"executionPolicyOrder": "AnyOrder", "replicatedJobsStatus": "Ready", "sequentialReplicatedJobs": 1}),
+        [(STATE, ANY_ORDER), (SEQUENTIAL, ANY_ORDER)],
+    ),
+    "any order with the default": (
+        staged(policy={"executionPolicyOrder": "AnyOrder", "replicatedJobsStatus": "Succeeded"}),
+        [],
+    ),
+    "any order beside dependsOn": (staged(rjob("a"), WAITING, policy={"executionPolicyOrder": "AnyOrder"}), []),
+    "a stage that never completes": (
+        staged(IDLE, rjob("b"), successPolicy={"operator": "All", "targetReplicatedJobs": ["b"]}),
+        [(f"{JOB.format(0)}.parallelism", "no pod may run: later stages never start")],
+    ),
+    "it is waited for only until it is ready": (
+        staged(IDLE, rjob("b"), policy={"replicatedJobsStatus": "Ready"},
+               successPolicy={"operator": "All", "targetReplicatedJobs": ["b"]}),
+        [],
+    ),
+    "it has no Jobs": (staged(rjob("a", replicas=0, parallelism=0), rjob("b")), []),
+    "it is the last": (
+        staged(rjob("b"), IDLE),
+        [(f"{JOB.format(1)}.parallelism", "the set never completes: no pod may run")],
+    ),
+    "nobody comes after it": (
+        staged(IDLE, rjob("b", replicas=0)),
+        [(f"{JOB.format(0)}.parallelism", "the set never completes: no pod may run")],
+    ),
+    "the set is done before": (staged(*ABC, successPolicy=ONLY_A), [B_NEVER, C_NEVER]),
+    "the set is done before, but they need not wait": (
+        staged(*ABC, successPolicy=ONLY_A, policy={"replicatedJobsStatus": "Active"}),
+        [],
+    ),
+    "any success is enough": (staged(successPolicy={"operator": "Any"}), [B_NEVER]),
+    "a share is reached before the last": (
+        staged(*ABC, successPolicy={"operator": "All", "minSucceeded": 8}),
+        [C_NEVER],
+    ),
+    "the share needs the last": (staged(*ABC, successPolicy={"operator": "All", "minSucceeded": 9}), []),
+    "a share rounds up": (staged(*ABC, successPolicy={"operator": "All", "minSucceeded": "89%"}), []),
+    "and no further": (staged(*ABC, successPolicy={"operator": "All", "minSucceeded": "88%"}), [C_NEVER]),
+    "what comes together is not ahead of itself": (
+        staged(*ABC, policy={"sequentialReplicatedJobs": 1}, successPolicy={"operator": "All", "minSucceeded": 8}),
+        [],
+    ),
+    "a share of pods": (
+        staged(rjob("a", parallelism=3, completions=3), rjob("b", parallelism=1, completions=1),
+               successPolicy={"operator": "All", "minSucceeded": "75%", "unit": "Pod"}),
+        [B_NEVER],
+    ),
+    "of depends on, too": (
+        stored(jobset(rjob("a", replicas=4), rjob("b", dependsOn=[{"name": "a", "status": "Complete"}]),
+                      successPolicy={"operator": "All", "minSucceeded": 4})),
+        [("spec.replicatedJobs[1].dependsOn", B_NEVER[1])],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WARNED)
+def test_warned(case: str):
+    js, expected = WARNED[case]
+    found = ENGINE.create(js, defaults=False)
+    assert found.errors == ()
+    assert [(str(warning.path), warning.detail) for warning in found.warnings] == expected
+    assert all(len(text) <= MAX_WARNING for text in warning_texts(found.warnings))
+
+
+FULL = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Ready", "sequentialReplicatedJobs": 1}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("executionPolicyOrder", "AnyOrder"), ("replicatedJobsStatus", "Active"), ("sequentialReplicatedJobs", 2)],
+)
+def test_the_order_of_stages_never_changes(field: str, value: Any):
+    old = staged(policy=FULL)
+    new = changed(old, "executionPolicy", field, to=value)
+    assert errors(old, new) == [f"spec.executionPolicy.{field}: Value is immutable"]
+    assert ENGINE.may_hide(new, old)
+    assert ENGINE.update(old, new).hides
+
+
+def test_it_can_be_neither_added_nor_removed():
+    plain = stored(jobset(rjob("a"), rjob("b")))
+    old = changed(plain, "executionPolicy", to=FULL)
+    assert errors(old, plain) == errors(plain, old) == ["spec.executionPolicy: field is immutable"]
+
+
+def test_what_the_api_server_says_of_an_order_that_is_added_is_said_with_the_rest():
+    old = stored(jobset(rjob("a"), WAITING))
+    new = changed(
+        changed(old, "executionPolicy", to=FULL | {"replicatedJobsStatus": "Failed"}), "managedBy", to="a.io/b"
+    )
+    assert [text.partition(":")[0] for text in errors(old, new)] == [
+        "spec.executionPolicy", ORDER, STATE, "spec.managedBy"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_was_stored_before_may_stay_as_it_is(case: str):
+    old = REFUSED[case][0]
+    labelled = {**old, "metadata": {**old["metadata"], "labels": {"a": "b"}}}
+    assert errors(old, labelled) == []
+    assert errors(old, changed(labelled, "suspend", to=True)) == []

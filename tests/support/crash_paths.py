@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.keys import IN_PLACE_RESTART_ATTEMPT
+from api.keys import IN_PLACE_RESTART_ATTEMPT, JOB_UID
 from controllers.jobset.execute import JOBSETS
 from kube.resources import JOBS, PODS, SERVICES
 from tests.support.crash import Path, Step
@@ -42,6 +42,27 @@ def fail(*names: str) -> Step:
     return step
 
 
+def doom(name: str) -> Step:
+    """A pod of the Job fails, and with it the Job, while its other pods still end."""
+
+    async def step(world: Played, _: Snapshot) -> None:
+        status = {"conditions": [condition("FailureTarget", "BackoffLimitExceeded")]}
+        await world.patch(JOBS, name, {"status": status}, "status")
+
+    return step
+
+
+def exit_with(pod: str, code: int) -> Step:
+    """The one container of a pod ends."""
+
+    async def step(world: Played, _: Snapshot) -> None:
+        ended = {"terminated": {"exitCode": code, "reason": "Error", "finishedAt": NOW, "startedAt": NOW}}
+        main = {"name": "main", "image": "busybox", "imageID": "", "ready": False, "restartCount": 0, "state": ended}
+        await world.patch(PODS, pod, {"status": {"phase": "Failed", "containerStatuses": [main]}}, "status")
+
+    return step
+
+
 def edit(**spec: Any) -> Step:
     """The user changes the spec."""
 
@@ -69,7 +90,8 @@ async def start_pods(world: Played, seen: Snapshot) -> None:
     for job in seen.of(JOBS):
         meta = job["metadata"]
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
-        pod = {"name": meta["name"], "labels": meta["labels"], "ownerReferences": [owner]}
+        labels = {**meta["labels"], JOB_UID: meta["uid"]}
+        pod = {"name": meta["name"], "labels": labels, "ownerReferences": [owner]}
         await world.create(PODS, {"metadata": pod, "spec": job["spec"]["template"]["spec"]})
         await world.patch(PODS, meta["name"], {"status": {"phase": "Running"}}, "status")
 
@@ -122,11 +144,24 @@ CHAIN = (
     workers("second", 1, dependsOn=[{"name": "first", "status": "Ready"}]),
     workers("third", 1, dependsOn=[{"name": "second", "status": "Complete"}]),
 )
+SEQUENCE = (workers("first", 1), workers("second", 1), workers("third", 1))
 CLAIMS = [
     {"templates": [claim("scratch")], "retentionPolicy": {"whenDeleted": "Delete"}},
     {"templates": [claim("data")], "retentionPolicy": {"whenDeleted": "Retain"}},
 ]
 BOTH = complete(FIRST), complete(SECOND)
+
+
+def in_stages(state: str = "Succeeded") -> dict[str, str]:
+    return {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": state}
+
+
+def by_exit_code(action: str) -> dict[str, Any]:
+    """What to do on exit code 3; on any other the set fails."""
+    rule = {"name": "three", "action": action, "onExitCodes": {"operator": "In", "values": [3]}, "maxRestarts": 1}
+    return {"maxRestarts": 5, "rules": [rule, {"name": "other", "action": "FailJobSet"}]}
+
+
 STOP, START = edit(suspend=True), edit(suspend=False)
 MOVED = edit(suspend=False, replicatedJobs=[workers(pod=GPU)])
 LARGER = {"containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"cpu": "2"}}}]}
@@ -240,6 +275,49 @@ PATHS = (
             edit(replicatedJobs=[workers(replicas=1), workers("other", 1)]),
         ),
         frozenset({"ElasticJobSet"}),
+    ),
+    Path(
+        "stages",
+        "3 Jobs, 1 ready, 1 pods",
+        manifest(*SEQUENCE, executionPolicy=in_stages()),
+        (complete("js-first-0"), complete("js-second-0")),
+    ),
+    Path(
+        "stages-restarted",
+        "3 Jobs, 3 ready, 3 pods, 1 restarts",
+        manifest(*SEQUENCE, executionPolicy=in_stages("Ready"), failurePolicy=restarting()),
+        (fail("js-second-0"),),
+    ),
+    Path(
+        "stages-resumed",
+        "2 Jobs, 1 ready, 1 pods",
+        manifest(*SEQUENCE, executionPolicy=in_stages()),
+        (complete("js-first-0"), STOP, START),
+    ),
+    Path(
+        "share",
+        "Completed, 2 Jobs, 0 ready, 0 pods",
+        manifest(workers(replicas=3), successPolicy={"operator": "All", "minSucceeded": "51%"}),
+        (complete(SECOND), complete(FIRST)),
+    ),
+    Path(
+        "restart-replicated-job",
+        "3 Jobs, 3 ready, 3 pods, 2 job restarts",
+        manifest(workers(), workers("other", 1), failurePolicy=restarting(action="RestartReplicatedJob")),
+        (complete(SECOND), fail(FIRST)),
+        frozenset({"RestartJob"}),
+    ),
+    Path(
+        "doomed",
+        "2 Jobs, 2 ready, 2 pods, 1 restarts",
+        manifest(workers(), failurePolicy={**restarting(), "failOn": "FailureTarget"}),
+        (doom(FIRST),),
+    ),
+    Path(
+        "exit-codes",
+        "Failed, 1 Jobs, 0 ready, 0 pods, 1 restarts",
+        manifest(workers(), failurePolicy=by_exit_code("RestartJobSet")),
+        (start_pods, exit_with(FIRST, 3), fail(FIRST), start_pods, exit_with(SECOND, 3), fail(SECOND)),
     ),
     Path(
         "in-place-restart",

@@ -197,6 +197,48 @@ async def test_each_frequent_fault_is_recognised_by_the_words_of_this_api_server
     assert all(error.fix for error in found) or rule == "child-job"
 
 
+def codes(**fields: Any) -> JSON:
+    return {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3], **fields}}
+
+
+async def test_what_an_exit_code_policy_is_made_into_is_good(manager, ns):
+    own = {"podFailurePolicy": {"rules": [codes()]}}
+    policies = ({}, {"permanent": [7, 5]}, {"retryable": [9], "containerName": "main"})
+    rjobs = [rjob(f"r{i}", pod=pod(restartPolicy="Never"), exitCodePolicy=policy) for i, policy in enumerate(policies)]
+    both = rjob("both", pod=pod(restartPolicy="Never"), job=own, exitCodePolicy={})
+    assert await ask(manager, ns, *rjobs, both) == []
+
+
+async def test_a_fault_of_the_compiled_rules_is_placed_at_the_policy(manager, ns):
+    """Asked without the checks of the object, which know most of these faults themselves."""
+    bad = {"restartPolicy": "Never"}
+    own = {"podFailurePolicy": {"rules": [codes(containerName="x"), codes(containerName="main")]}}
+    found = await ask(
+        manager,
+        ns,
+        rjob("a", pod=pod(**bad), exitCodePolicy={"retryable": [3], "containerName": "mian"}),
+        rjob("b", pod=pod(**bad), exitCodePolicy={"permanent": [3]}),
+        rjob("c", pod=pod(**bad), job=own, exitCodePolicy={"permanent": [3], "containerName": "y"}),
+        rjob("d", pod=pod(**bad), exitCodePolicy={"retryable": [3], "containerName": "mian"}),
+    )
+    place = "spec.replicatedJobs[{}].exitCodePolicy.containerName"
+    assert {(str(error.path), error.value) for error in found} == {
+        (place.format(0), "mian"),
+        (place.format(2), "y"),
+        (place.format(3), "mian"),
+        ("spec.replicatedJobs[2].template.spec.podFailurePolicy.rules[0].onExitCodes.containerName", "x"),
+    }
+    assert {error.rule.id for error in found if error.rule} == {"child-pod-failure-container"}
+    assert 'did you mean "main"?' in {error.fix for error in found}
+
+
+async def test_rules_that_are_too_many_together_are_placed_where_some_of_them_are_written(manager, ns):
+    own = {"podFailurePolicy": {"rules": [codes(containerName="main")] * 19}}
+    job = {**rjob("a", pod=pod(restartPolicy="Never"), job=own), "exitCodePolicy": {}}
+    [error] = await ask(manager, ns, job)
+    assert (str(error.path), "20" in str(error)) == (f"{SPEC}.podFailurePolicy.rules", True)
+
+
 async def test_what_cannot_be_decoded_is_found_with_the_rest(manager, ns):
     bad = rjob(
         parallelism=3_000_000_000,

@@ -89,7 +89,7 @@ POLICY: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
     "as many rules as there may be": (worker(policy={}, own=[CONDITION] * 18), []),
     "one for which there is no room": (
         worker(policy={}, own=[CONDITION] * 19),
-        [(f"{R}.exitCodePolicy", "podFailurePolicy may have 20 rules and would have 21: exitCodePolicy adds 2")],
+        [(f"{JOB}.podFailurePolicy.rules", "podFailurePolicy may have 20 rules and would have 21: exitCodePolicy adds 2")],
     ),
     "one list takes less room": (worker(policy={"permanent": [1]}, own=[CONDITION] * 19), []),
     "too many of its own": (worker(policy={}, own=[CONDITION] * 21), []),

@@ -105,11 +105,12 @@ def policy(_: Subject, entry: Entry) -> Iterator[FieldError]:
     if entry.job.pod_replacement_policy not in {None, "Failed"}:
         yield POD_REPLACEMENT.at(entry.job_path.at("podReplacementPolicy"), entry.job.pod_replacement_policy)
     own = dig(entry.job.pod_failure_policy, "rules") or []
-    yield from _too_many(path, entry, len(own))
+    yield from _too_many(entry, len(own))
     yield from _taken_before(path, of, own)
 
 
-def _too_many(path: Path, entry: Entry, own: int) -> Iterator[FieldError]:
+def _too_many(entry: Entry, own: int) -> Iterator[FieldError]:
+    path = entry.job_path.at("podFailurePolicy", "rules")
     count = len(pod_failure_rules(entry.rjob.job_spec, entry.rjob.exit_code_policy))
     surplus = count - MAX_POD_FAILURE_RULES
     if surplus > 0 and own <= MAX_POD_FAILURE_RULES:  # with more of its own, the Job API says it

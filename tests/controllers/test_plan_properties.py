@@ -25,16 +25,17 @@ from controllers.jobset.counters import job_ready
 from tests.support.ledger import Ledger
 from tests.support.replica import NONE, REQUEST, Clockwork, Crash, Fault, Replica
 from tests.support.setups import GATES, NAMES, SETUPS, placed_anew, spec_of
-from tests.support.stale import KINDS, Server
+from tests.support.stale import KINDS, Server, failed_pod
 
 FAULTS = st.just(NONE) | st.builds(
     Fault,
-    st.sampled_from(["crash before", "crash after", "refuse", "lose answer", "meanwhile"]),
+    st.sampled_from(["crash before", "crash after", "refuse", "lose answer", "meanwhile", "silence"]),
     st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5]),
 )
 BEHIND = st.just({}) | st.fixed_dictionaries({}, optional={kind: st.integers(1, 10) for kind in KINDS})
 FLIPS = st.sampled_from([False, False, True])
-REASONS = st.sampled_from(["BackoffLimitExceeded", "PodFailurePolicy"])
+REASONS = st.sampled_from(["BackoffLimitExceeded", "PodFailurePolicy", "DeadlineExceeded"])
+CODES = st.sampled_from([3, 5])
 MOVES = {
     "plan": 6,
     "plan_on_what_is_seen": 4,
@@ -44,6 +45,7 @@ MOVES = {
     "watch_expires": 1,
     "process_starts_anew": 2,
     "job_fails": 5,
+    "job_is_doomed": 2,
     "job_completes": 2,
     "job_runs": 2,
     "job_is_not_ready": 1,
@@ -182,11 +184,31 @@ class Histories(RuleBasedStateMachine):
 
     def _job_fails(self, data):
         name = self.pick(data, self._may_end)
+        if name and self.server.job(name).doomed:
+            self._fulfil(name)
+        elif name:
+            self.server.finish(name, "Failed", *self._why(data, name))
+
+    def _job_is_doomed(self, data):
+        """It will fail, and its pods end."""
+        name = self.pick(data, lambda job: self._may_end(job) and not job.doomed)
         if name:
-            self.server.finish(name, "Failed", data.draw(REASONS), "boom")
+            self.server.doom(name, *self._why(data, name))
+
+    def _why(self, data, name):
+        """Reason and message with which a Job fails, by the exit code of its pod."""
+        reason, code = data.draw(REASONS), data.draw(CODES)
+        self.ledger.codes[self.server.job(name).metadata.uid] = code
+        said = f"Container main for pod ns/{failed_pod(name)} failed with exit code {code} matching FailJob rule at index 0"
+        return reason, said if reason == "PodFailurePolicy" else "boom"
+
+    def _fulfil(self, name):
+        """A doomed Job fails, for the reason that it gave."""
+        failure = self.server.job(name).failure
+        self.server.finish(name, "Failed", failure.reason, failure.message)
 
     def _job_completes(self, data):
-        name = self.pick(data, self._may_end)
+        name = self.pick(data, lambda job: self._may_end(job) and not job.doomed)
         if name:
             self.server.finish(name, "Complete")
 
@@ -373,7 +395,9 @@ class Histories(RuleBasedStateMachine):
         server = self.server
         server.collect()
         for name, stored in list(server.jobs.items()):
-            if server.haltable(stored.obj):
+            if stored.obj.doomed and stored.obj.finished is None:
+                self._fulfil(name)
+            elif server.haltable(stored.obj):
                 server.halt(name)
             elif server.runnable(stored.obj) and not (stored.obj.status.active and job_ready(stored.obj)):
                 server.run(name, ready=True)

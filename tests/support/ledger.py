@@ -17,6 +17,7 @@ from api.batch import Job
 from api.features import FeatureGates
 from api.indexes import parse_indexes
 from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
+from api.policies import OnExitCodes
 from controllers.jobset.buckets import integer
 from controllers.jobset.counters import job_ready
 
@@ -69,6 +70,9 @@ class Ledger:
     reached: set[tuple[str, str, int, str]] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
     ended: dict[str, str] = field(default_factory=dict)
+    codes: dict[str, int] = field(default_factory=dict)
+    too_late: set[str] = field(default_factory=set)
+    doomed_fail: bool = False
 
     # What happens, whoever did it
 
@@ -80,6 +84,8 @@ class Ledger:
 
     def _spec_changed(self, js: JobSet) -> None:
         uid = js.metadata.uid
+        policy = js.spec.failure_policy
+        self.doomed_fail = policy is not None and policy.fail_on == "FailureTarget"
         for rjob in js.spec.replicated_jobs:
             key = uid, rjob.name
             if rjob.replicas < self.smallest.get(key, MANY):
@@ -95,8 +101,10 @@ class Ledger:
         if place is None:
             return
         outcome = job.finished
-        if outcome == "Failed":
+        if outcome == "Failed" or (self.doomed_fail and job.doomed):
             self.failed.add(job.metadata.uid)
+            if job.failure is not None and job.failure.reason == "DeadlineExceeded":
+                self.too_late.add(job.metadata.uid)
         elif outcome == "Complete":
             self.completed[place] = job.metadata.uid
         self.current[job.metadata.name] = job
@@ -240,6 +248,8 @@ class Ledger:
         assert not restarted or after > before, "a restart is no execution attempt"
         names = [of.name for of in new.replicated_jobs_status]
         assert len(names) == len(set(names)), "an entry is there twice"
+        self._budgets(js, new)
+        self._exit_codes_fit(js, new)
         culprits = self._restarts_of_jobs(js, new)
         if restarted:
             assert self.failed_in(js) - culprits, "a restart without a failure that was not counted yet"
@@ -259,25 +269,65 @@ class Ledger:
         startup = {c.type for c in new.conditions if c.status == "True"}
         assert not {keys.STARTUP_IN_PROGRESS, keys.STARTUP_COMPLETED} <= startup
 
+    def _budgets(self, js: JobSet, new: JobSetStatus) -> None:
+        """Restarts that are counted go up, each for a failure, and never beyond what is allowed."""
+        policy = js.spec.failure_policy
+        limits = {r.name: r.max_restarts for r in policy.rules} if policy else {}
+        before, after = ({of.name: of.restarts for of in s.failure_policy_restarts} for s in (js.status, new))
+        assert len(after) == len(new.failure_policy_restarts), "a rule is there twice"
+        assert before.keys() <= after.keys() <= limits.keys(), f"rules {before.keys()} become {after.keys()}"
+        for name, count in after.items():
+            limit = limits[name]
+            assert limit is not None, f"{name} has no limit and is counted"
+            assert before.get(name, 0) <= count <= limit, (
+                f"{name} goes from {before.get(name, 0)} to {count} of {limit}"
+            )
+        rise = sum(after.values()) - sum(before.values())
+        assert rise <= len(self.failed_in(js)), f"{rise} restarts for {len(self.failed_in(js))} failures"
+        most = policy.max_restarts if policy else 0
+        assert self._used(new) <= max(most, self._used(js.status)), "more restarts than the set allows"
+
+    def _used(self, status: JobSetStatus) -> int:
+        alone = sum(sum(of.job_restarts_count_towards_max) for of in status.replicated_jobs_status)
+        return status.restarts_count_towards_max + (alone if self.gates["RestartJob"] else 0)
+
+    def _exit_codes_fit(self, js: JobSet, new: JobSetStatus) -> None:
+        """A rule that ends or restarts the set by exit code is right about one of the failed Jobs."""
+        rules = js.spec.failure_policy.rules if js.spec.failure_policy else ()
+        if new.restarts > js.status.restarts and new.last_restart:
+            rules = tuple(r for r in rules if new.last_restart.reason == f"FailurePolicy_{r.name}")
+        else:
+            reasons = {c.reason for c in new.conditions if c.type == keys.FAILED and not js.status.terminal_state}
+            rules = tuple(r for r in rules if f"{r.action}FailurePolicyAction" in reasons)
+        fit = (r.on_exit_codes is None or self._ended_so(js, r.on_exit_codes) for r in rules)
+        assert not rules or any(fit), f"{[r.name for r in rules]} decide for another exit code"
+
+    def _ended_so(self, js: JobSet, on: OnExitCodes) -> bool:
+        known = (self.failed_in(js) & self.codes.keys()) - self.too_late
+        return any((self.codes[uid] in on.values) == (on.operator == "In") for uid in known)
+
     def _restarts_of_jobs(self, js: JobSet, new: JobSetStatus) -> set[str]:
-        """Counters of single Jobs go up by one, each for a failure of its own. Gives the Jobs that were counted."""
+        """Counters of single Jobs go up by one, each for a failure of its own, or all of a ReplicatedJob's for one of
+        them. Gives the Jobs that were counted."""
         counted: set[str] = set()
         for of in new.replicated_jobs_status:
             before = _entry(js.status, of.name)
-            totals = (before.job_restarts if before else (), before.job_restarts_count_towards_max if before else ())
-            for old, now in zip(totals, (of.job_restarts, of.job_restarts_count_towards_max), strict=True):
-                for index in range(max(len(old), len(now))):
-                    step = _at(now, index) - _at(old, index)
-                    assert step in {0, 1}, f"restarts of {of.name} {index} change by {step}"
-            for index in range(len(of.job_restarts)):
-                if _at(of.job_restarts, index) > _at(totals[0], index):
-                    own = {u for u in self.failed_in(js) if self._at(u) == (of.name, index)}
-                    assert own, f"{of.name} {index} restarts without a failure that was not counted yet"
-                    counted |= own
+            failed = {uid for uid in self.failed_in(js) if self.places[uid].replicated_job == of.name}
+            own = {self.places[uid].index for uid in failed}
+            rises = _rises(before.job_restarts if before else (), of.job_restarts)
+            costs = _rises(before.job_restarts_count_towards_max if before else (), of.job_restarts_count_towards_max)
+            whole = bool(own) and _restarted_whole(js, before, of)
+            most = 2 if whole else 1
+            assert set(rises) <= set(range(most + 1)), f"restarts of {of.name} change by {rises}"
+            assert set(costs) <= {0, 1}, f"counted restarts of {of.name} change by {costs}"
+            bumped = {index for index, rise in enumerate(rises) if rise}
+            assert whole or bumped <= own, (
+                f"{of.name} {bumped - own} restart without a failure that was not counted yet"
+            )
+            paid = {index for index, cost in enumerate(costs) if cost}
+            assert paid <= bumped & own, f"{of.name} {paid} are paid for, {bumped & own} have failed and restart"
+            counted |= failed if whole else {uid for uid in failed if self.places[uid].index in bumped}
         return counted
-
-    def _at(self, uid: str) -> tuple[str, int]:
-        return self.places[uid].replicated_job, self.places[uid].index
 
     def failed_in(self, js: JobSet) -> set[str]:
         """Failed Jobs of the current attempt that nothing was counted for."""
@@ -298,11 +348,13 @@ class Ledger:
                 continue
             was = parse_indexes(before.completed_indexes, rjob.replicas) if before else frozenset()
             now = parse_indexes(after.completed_indexes, MANY)
-            assert was <= now, f"{rjob.name} forgets that {sorted(was - now)} completed"
+            forgets = sorted(was - now)
+            assert not forgets or _restarted_whole(js, before, after), f"{rjob.name} forgets that {forgets} completed"
             truth = {
                 at.index
                 for at in self.completed
                 if (at.owner, at.replicated_job, at.attempt) == (js.metadata.uid, rjob.name, new.restarts)
+                and at.own >= _own(new, at)
             }
             assert now <= truth, f"{rjob.name} says that {sorted(now - truth)} completed"
             assert after.succeeded == len(now), f"{rjob.name} counts {after.succeeded} and names {sorted(now)}"
@@ -324,6 +376,20 @@ class Ledger:
 
 def _entry(status: JobSetStatus, name: str) -> ReplicatedJobStatus | None:
     return next((of for of in status.replicated_jobs_status if of.name == name), None)
+
+
+def _rises(old: tuple[int, ...], new: tuple[int, ...]) -> list[int]:
+    """By how much counters went up, by index."""
+    return [_at(new, index) - _at(old, index) for index in range(max(len(old), len(new)))]
+
+
+def _restarted_whole(js: JobSet, before: ReplicatedJobStatus | None, after: ReplicatedJobStatus) -> bool:
+    """Whether all Jobs of a ReplicatedJob were restarted at once, and some rule may do so."""
+    rules = js.spec.failure_policy.rules if js.spec.failure_policy else ()
+    rises = _rises(before.job_restarts if before else (), after.job_restarts)
+    replicas = next(r.replicas for r in js.spec.replicated_jobs if r.name == after.name)
+    allowed = any(rule.action == "RestartReplicatedJob" for rule in rules)
+    return allowed and len(rises) >= replicas and all(rises)
 
 
 def _own(status: JobSetStatus, place: Place) -> int:

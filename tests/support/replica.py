@@ -8,6 +8,7 @@ for the n-th write of a reconcile. Must not judge what is written.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +37,7 @@ class Crash(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens at the write of that number, from 0: see `Client.write`."""
+    """What happens at the write of that number, from 0: see `Client.write`. `silence`: nothing that is read is answered."""
 
     kind: str
     number: int
@@ -112,8 +113,10 @@ class Client:
         strategic = options.get("patch_type") is PatchType.STRATEGIC
         return self.write(lambda: self.server.patch_job(name, patch, status=bool(subresource), strategic=strategic))
 
-    async def list_page(self, _resource: Any, page: Any, **_: Any) -> Any:
-        return page()
+    async def list_page(self, _resource: Any, page: Any, *, label_selector: str, **_: Any) -> Any:
+        if self.fault.kind == "silence":
+            raise TransportError("no answer")
+        return page(items=tuple(self.server.failed_pods(set(re.findall(r"uid-\d+", label_selector)))))
 
 
 class Requests(set):

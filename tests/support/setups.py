@@ -18,6 +18,7 @@ ACTIONS = (
     "RestartJobSetAndIgnoreMaxRestarts",
     "RestartJob",
     "RestartJobAndIgnoreMaxRestarts",
+    "RestartReplicatedJob",
 )
 RULES = st.fixed_dictionaries(
     {
@@ -25,13 +26,18 @@ RULES = st.fixed_dictionaries(
         "targetReplicatedJobs": st.sampled_from([[], [], ["a"], ["b"]]),
         "onJobFailureReasons": st.sampled_from([[], [], ["PodFailurePolicy"]]),
         "onJobFailureMessagePatterns": st.sampled_from([[], [], ["^boo"]]),
-    }
+    },
+    optional={
+        "onExitCodes": st.fixed_dictionaries({"operator": st.sampled_from(["In", "NotIn"]), "values": st.just([3])}),
+        "maxRestarts": st.sampled_from([0, 1, 2]),
+    },
 )
 POLICIES = st.fixed_dictionaries(
     {
         "maxRestarts": st.sampled_from([0, 1, 2, 5, 9]),
         "restartStrategy": st.sampled_from(["Recreate", "BlockingRecreate", "InPlaceRestart"]),
         "rules": st.lists(RULES, max_size=2),
+        "failOn": st.sampled_from(["", "JobFailed", "FailureTarget"]),
     }
 )
 SUCCESS = st.fixed_dictionaries(
@@ -47,15 +53,16 @@ SETUPS = st.fixed_dictionaries(
         "suspend": st.sampled_from([False, False, True]),
         "claims": st.booleans(),
         "ttl": st.sampled_from([None, None, None, 0, 20]),
+        "exit_codes": st.sampled_from([None, None, {}, {"permanent": [3]}]),
     }
 )
 
 
-def spec_of(*, replicas, order, policy, success, suspend, claims, ttl) -> JobSet:
+def spec_of(*, replicas, order, policy, success, suspend, claims, ttl, exit_codes) -> JobSet:
     """A JobSet of up to three ReplicatedJobs; each but the first waits for the one before it where `order` says so."""
     rjobs = []
     for number, count in enumerate(replicas):
-        extra = {}
+        extra = {} if exit_codes is None else {"exitCodePolicy": exit_codes}
         if order in {"Ready", "Complete"} and number:
             extra["dependsOn"] = [{"name": NAMES[number - 1], "status": order}]
         rjobs.append(rjob(NAMES[number], count, parallelism=1, completions=1, **extra))

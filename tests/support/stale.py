@@ -19,6 +19,7 @@ from api import keys
 from api.batch import Claim, Job, JobStatus, Service
 from api.jobset import JobSet, JobSetStatus
 from api.meta import OwnerReference
+from api.pod import FailedPod as Pod
 from controllers.jobset.execute import JOBSETS
 from kube.errors import AlreadyExists, ApiError, Call, Conflict, Invalid, NotFound, Status
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES
@@ -235,6 +236,12 @@ class Server:
         start = job.status.start_time if resumed == job.status.conditions and job.status.start_time else self.time
         self.set_job_status(name, active=wanted, ready=wanted if ready else 0, start_time=start, conditions=resumed)
 
+    def doom(self, name: str, reason: str, message: str) -> None:
+        """The Job is bound to fail, and its pods are being ended."""
+        condition = {"type": "FailureTarget", "status": "True", "reason": reason, "message": message}
+        status = msgspec.convert({"conditions": [condition | {"lastTransitionTime": self.time}]}, JobStatus)
+        self.set_job_status(name, ready=0, conditions=(*self.job(name).status.conditions, *status.conditions))
+
     def finish(self, name: str, kind: str, reason: str = "", message: str = "") -> None:
         job = self.job(name)
         condition = {"type": kind, "status": "True", "reason": reason, "message": message}
@@ -255,11 +262,29 @@ class Server:
         self.set_job_status(name, active=0, ready=0, conditions=(*others, *status.conditions))
 
     def runnable(self, job: Job) -> bool:
-        return job.finished is None and not job.spec.suspend and job.metadata.deletion_timestamp is None
+        waits = job.spec.suspend or job.metadata.deletion_timestamp is not None
+        return job.finished is None and not job.doomed and not waits
 
     def haltable(self, job: Job) -> bool:
         said = any(c.type == "Suspended" and c.status == "True" for c in job.status.conditions)
         return job.finished is None and job.spec.suspend and not (said and job.status.active == 0)
+
+    def failed_pods(self, uids: set[str]) -> list[Pod]:
+        """One pod of each of these Jobs that has a failed one; pods go with their Job."""
+        return [
+            msgspec.convert(
+                {
+                    "metadata": {"name": failed_pod(name), "labels": {keys.JOB_UID: uid}},
+                    "status": {
+                        "phase": "Failed",
+                        "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": code}}}],
+                    },
+                },
+                Pod,
+            )
+            for name, stored in self.jobs.items()
+            if (uid := stored.obj.metadata.uid) in uids and (code := self.ledger.codes.get(uid)) is not None
+        ]
 
     # The garbage collector
 
@@ -314,6 +339,11 @@ class Server:
         if labels is None:
             self.tables["jobs"].hidden.add(name)
         self.put("jobs", raw, replace(job, metadata=replace(job.metadata, owner_references=tuple(refs))))
+
+
+def failed_pod(job: str) -> str:
+    """Name of the failed pod of a Job."""
+    return f"{job}-0-x"
 
 
 def _immutable(template: JSON) -> JSON:

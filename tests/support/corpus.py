@@ -134,6 +134,9 @@ _DEFAULTS: dict[str, Any] = {
     "spec.network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
     "spec.network.enableDNSHostnames": True,
     "spec.network.publishNotReadyAddresses": True,
+    "spec.successPolicy.operator": "All",
+    "spec.executionPolicy.executionPolicyOrder": "AnyOrder",
+    "spec.executionPolicy.replicatedJobsStatus": "Succeeded",
     "spec.failurePolicy.restartStrategy": "Recreate",
     "spec.failurePolicy.rules[].name": "failurePolicyRule{}",
     "spec.replicatedJobs[].replicas": 1,
@@ -143,7 +146,7 @@ _DEFAULTS: dict[str, Any] = {
     "spec.volumeClaimPolicies[].retentionPolicy": {"whenDeleted": "Delete"},
     "spec.volumeClaimPolicies[].retentionPolicy.whenDeleted": "Delete",
 }
-"""Behaviour 1.2 and 2, by place; `{}` is the index of the item."""
+"""Behaviour 1.2 and 2 and those of newer fields, by place; `{}` is the index of the item."""
 _POD_DEFAULTS = (("ports[].protocol", "TCP"), ("grpc.service", ""), ("fileKeyRef.optional", False))
 """Those of the schema inside pod templates, by the end of the place."""
 

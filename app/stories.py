@@ -50,7 +50,7 @@ def fine_tuning(demo: Demo) -> None:
     demo.say("half of it does not release anything. Now the data are there, too")
     demo.end(demo.pods(**{RJOB: "initializer"}), 0)
     demo.watch_until(_reached("trainer", "ready", TRAINERS), "all trainers ready")
-    demo.say(f"the trainers run on 32 accelerators. {_no_early_accelerators(demo, before)}")
+    demo.say(f"the trainers run on 32 accelerators. {no_early_accelerators(demo, before)}")
     demo.end(demo.pods(**{RJOB: "trainer"}), 0)
     demo.watch_until(_reached("post-processor", "ready", 1), "the post-processor runs")
     demo.say("the trainers are done and their accelerators free again; the result is being exported")
@@ -96,7 +96,7 @@ def _make_volumes(demo: Demo) -> None:
     kubectl(demo.cluster, "apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": volumes}))
 
 
-def _no_early_accelerators(demo: Demo, since: str) -> str:
+def no_early_accelerators(demo: Demo, since: str) -> str:
     """Holds the history of the pods to the promise. The watch is asked from before the JobSet on: no pod is missed."""
     states = _history(demo, since)
     done: set[str] = set()

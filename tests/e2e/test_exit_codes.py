@@ -1,0 +1,239 @@
+"""What exit codes, budgets and early detection do, with pods that really end so and the real Job controller."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.explain.run import Options, run
+from tests.support.cluster import kubectl, request, wait_for
+from tests.support.jobs import Sets, group, manifest
+from tests.support.manager import ManagerProcess
+
+JSON = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def alone(manager_process: ManagerProcess) -> Iterator[ManagerProcess]:
+    """A manager that may restart single Jobs and ReplicatedJobs."""
+    manager_process.stop()
+    manager_process.start(featureGates={"RestartJob": True})
+    yield manager_process
+    manager_process.stop()
+
+
+def exits(pod: JSON) -> int:
+    return pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"]
+
+
+def running(sets: Sets, number: int, selector: str = "") -> list[JSON]:
+    """The set's pods, once so many run."""
+
+    def found() -> list[JSON] | None:
+        living = [p for p in sets.pods(selector) if p["status"]["phase"] == "Running"]
+        return (
+            living if len(living) == number and all("deletionTimestamp" not in p["metadata"] for p in living) else None
+        )
+
+    return wait_for(found, what=f"{number} running pods")
+
+
+def explain(sets: Sets) -> str:
+    out, err = io.StringIO(), io.StringIO()
+    options = Options(name="js", namespace=sets.namespace, kubeconfig=str(sets.cluster.kubeconfig), output="text")
+    assert run(options, out, err) == 0, err.getvalue()
+    return out.getvalue()
+
+
+def of_job(name: str) -> str:
+    return f"batch.kubernetes.io/job-name={name}"
+
+
+def end_one(sets: Sets, job: str, code: int, pods: int = 1) -> JSON:
+    """End the first running pod of a Job, and give it."""
+    pod = running(sets, pods, of_job(job))[0]
+    sets.end(pod, code)
+    return pod
+
+
+def blamed(pod: JSON, code: int) -> str:
+    name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
+    return f"container main of pod {name} on node {node} ended with exit code {code}"
+
+
+class TestExitCodePolicy:
+    def test_retryable_codes_cost_nothing_and_permanent_ones_fail_the_job_at_once(self, sets):
+        """For a Job that allows one retry: the free one does not take it, the permanent code does not wait for it."""
+        sets.apply(manifest(group(job={"backoffLimit": 1}, exitCodePolicy={})))
+        end_one(sets, "js-workers-0", 137)
+        pod = running(sets, 1)[0]
+        assert sets.jobs()[0]["status"].get("failed", 0) == 0, "what is retried for free does not count"
+        sets.end(pod, 127)
+        sets.wait_state("Failed")
+        job = sets.jobs()[0]
+        assert [c["reason"] for c in job["status"]["conditions"] if c["type"] == "Failed"] == ["PodFailurePolicy"]
+        assert job["status"]["failed"] == 1
+        told = f"jobset failed due to one or more job failures (first failed job: js-workers-0): {blamed(pod, 127)}"
+        assert sets.condition("Failed")["message"] == told
+        assert ("Warning", "FailedJobs", told) in sets.events()
+        [attempt] = sets.status()["attemptHistory"]
+        assert (attempt["pod"], attempt["node"], attempt["container"], attempt["exitCode"]) == (
+            pod["metadata"]["name"],
+            pod["spec"]["nodeName"],
+            "main",
+            127,
+        )
+        explained = explain(sets)
+        assert f"pod {pod['metadata']['name']} on node {pod['spec']['nodeName']}" in explained
+        assert re.search(r"container main.* exit code 127", explained)
+
+    def test_other_codes_follow_the_rules_of_the_job(self, sets):
+        sets.apply(manifest(group(job={"backoffLimit": 1}, exitCodePolicy={})))
+        end_one(sets, "js-workers-0", 3)
+        pod = end_one(sets, "js-workers-0", 4)
+        sets.wait_state("Failed")
+        assert blamed(pod, 4) in sets.condition("Failed")["message"], "the one that went beyond the limit decided"
+
+    def test_rules_of_its_own_come_first(self, sets):
+        own = {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [1]}}]}
+        sets.apply(manifest(group(job={"podFailurePolicy": own}, exitCodePolicy={"permanent": [1, 7]})))
+        end_one(sets, "js-workers-0", 1)
+        running(sets, 1)
+        assert sets.status().get("terminalState") is None
+        end_one(sets, "js-workers-0", 7)
+        sets.wait_state("Failed")
+
+
+def rule(name: str, action: str, **more: Any) -> JSON:
+    return {"name": name, "action": action, **more}
+
+
+def codes(*values: int, operator: str = "In") -> JSON:
+    return {"onExitCodes": {"operator": operator, "values": list(values)}}
+
+
+class TestRulesByExitCode:
+    RULES = (
+        rule("maintenance", "RestartJobSetAndIgnoreMaxRestarts", **codes(143)),
+        rule("bug", "FailJobSet", **codes(1, 2), targetReplicatedJobs=["workers"]),
+    )
+
+    def test_each_code_has_its_own_action(self, sets):
+        """Maintenance is free, a bug is final, anything else is counted by maxRestarts."""
+        sets.apply(manifest(group(replicas=2), failurePolicy={"maxRestarts": 1, "rules": list(self.RULES)}))
+        pod = end_one(sets, "js-workers-1", 143)
+        wait_for(lambda: sets.status().get("restarts") == 1, what="the free restart")
+        assert sets.status().get("restartsCountTowardsMax", 0) == 0
+        note = f"first failed job: js-workers-1): {blamed(pod, 143)}"
+        assert [n.endswith(note) for _, r, n in sets.events() if r == "FailurePolicy_maintenance"] == [True]
+        sets.wait_ready(2)
+        end_one(sets, "js-workers-0", 9)
+        wait_for(lambda: sets.status().get("restartsCountTowardsMax") == 1, what="the counted restart")
+        sets.wait_ready(2)
+        pod = end_one(sets, "js-workers-0", 2)
+        sets.wait_state("Failed")
+        assert sets.condition("Failed")["reason"] == "FailJobSetFailurePolicyAction"
+        assert sets.condition("Failed")["message"].endswith(blamed(pod, 2))
+        history = [(a["reason"], a["container"], a["exitCode"]) for a in sets.status()["attemptHistory"]]
+        assert history == [
+            ("FailurePolicy_maintenance", "main", 143),
+            ("DefaultFailurePolicy", "main", 9),
+            ("FailJobSetFailurePolicyAction", "main", 2),
+        ]
+
+    def test_not_in(self, sets):
+        policy = {"maxRestarts": 5, "rules": [rule("unknown", "FailJobSet", **codes(42, operator="NotIn"))]}
+        sets.apply(manifest(group(), failurePolicy=policy))
+        end_one(sets, "js-workers-0", 42)
+        wait_for(lambda: sets.status().get("restarts") == 1, what="the restart")
+        end_one(sets, "js-workers-0", 43)
+        sets.wait_state("Failed")
+
+    def test_a_rule_has_a_budget_of_its_own(self, sets):
+        rules = [rule("flaky", "RestartJobSetAndIgnoreMaxRestarts", maxRestarts=1, **codes(5))]
+        sets.apply(manifest(group(), failurePolicy={"maxRestarts": 9, "rules": rules}))
+        end_one(sets, "js-workers-0", 5)
+        wait_for(lambda: sets.status().get("restarts") == 1, what="the restart")
+        assert sets.status()["failurePolicyRestarts"] == [{"name": "flaky", "restarts": 1}]
+        pod = end_one(sets, "js-workers-0", 5)
+        sets.wait_state("Failed")
+        told = "jobset failed due to reaching max number of restarts of failure policy rule flaky"
+        assert sets.condition("Failed")["reason"] == "ReachedMaxRestarts"
+        assert sets.condition("Failed")["message"] == f"{told} (first failed job: js-workers-0): {blamed(pod, 5)}"
+
+
+GRACE = "kwok.jobset.dev/grace-seconds"
+
+
+class TestEarlyDetection:
+    def doomed(self, sets: Sets, **policy: Any) -> JSON:
+        """A Job of two pods, of which one has failed and the other, which is given, takes its time to end."""
+        slow = group(pods_per_job=2)
+        slow["template"]["spec"]["template"]["metadata"]["annotations"] = {GRACE: "60"}
+        sets.apply(manifest(slow, failurePolicy={"maxRestarts": 1, **policy}))
+        first, second = running(sets, 2)
+        sets.end(first, 1)
+        wait_for(lambda: self.first_job_is(sets, "FailureTarget"), what="a Job that is bound to fail")
+        return second
+
+    def let_go(self, sets: Sets, pod: JSON) -> None:
+        path = f"/api/v1/namespaces/{sets.namespace}/pods/{pod['metadata']['name']}"
+        body = {"metadata": {"annotations": {GRACE: None}}}
+        status, answer = request(sets.cluster, "PATCH", path, body, "application/merge-patch+json")
+        assert status == 200, answer
+
+    def first_job_is(self, sets: Sets, kind: str) -> bool:
+        """Whether a Job of the first attempt has this condition."""
+        selector = "jobset.sigs.k8s.io/restart-attempt=0"
+        found = json.loads(kubectl(sets.cluster, "get", "jobs", "-o", "json", "-l", selector, namespace=sets.namespace))
+        conditions = (c for job in found["items"] for c in job["status"].get("conditions", []))
+        return any(c["type"] == kind and c["status"] == "True" for c in conditions)
+
+    def test_a_doomed_job_is_acted_on_before_its_last_pod_has_gone(self, sets):
+        second = self.doomed(sets, failOn="FailureTarget")
+        wait_for(lambda: sets.status().get("restarts") == 1, what="the restart")
+        assert not self.first_job_is(sets, "Failed")
+        self.let_go(sets, second)
+        sets.wait_ready(1)
+        assert sets.status()["restarts"] == 1, "one failure, one restart"
+
+    def test_without_it_the_last_pod_is_waited_for(self, sets):
+        second = self.doomed(sets)
+        wait_for(lambda: sets.counts()["ready"] == 0, what="a look at the Job as it is now")
+        assert sets.status()["restarts"] == 0
+        assert not self.first_job_is(sets, "Failed")
+        self.let_go(sets, second)
+        wait_for(lambda: sets.status().get("restarts") == 1, what="the restart")
+        sets.wait_ready(1)
+
+
+class TestRestartOfOneReplicatedJob:
+    @pytest.fixture(autouse=True)
+    def gated(self, alone: ManagerProcess) -> None:
+        """The gate RestartJob is on."""
+
+    def test_all_jobs_of_the_failed_one_and_no_others(self, full_cluster, namespace):
+        sets = Sets(full_cluster, namespace)
+        rules = [rule("group", "RestartReplicatedJob", targetReplicatedJobs=["workers"])]
+        sets.apply(manifest(group("driver"), group(replicas=3), failurePolicy={"maxRestarts": 1, "rules": rules}))
+        sets.wait_ready(4)
+        end_one(sets, "js-workers-1", 0)
+        wait_for(lambda: sets.counts()["succeeded"] == 1, what="a Job that succeeded")
+        before = {job["metadata"]["name"]: job["metadata"]["uid"] for job in sets.jobs()}
+        end_one(sets, "js-workers-2", 1)
+        sets.wait_ready(4)
+        after = {job["metadata"]["name"]: job["metadata"]["uid"] for job in sets.jobs()}
+        assert {name for name, uid in before.items() if after[name] == uid} == {"js-driver-0"}
+        of = next(s for s in sets.status()["replicatedJobsStatus"] if s["name"] == "workers")
+        assert (of["jobRestarts"], of["jobRestartsCountTowardsMax"]) == ([1, 1, 1], [0, 0, 1])
+        assert sets.status()["restarts"] == 0
+        assert [r for _, r, _ in sets.events()] == ["RestartReplicatedJobFailurePolicyAction"]
+        end_one(sets, "js-workers-0", 1)
+        sets.wait_state("Failed")
+        assert sets.condition("Failed")["reason"] == "ReachedMaxRestarts"
+        kubectl(full_cluster, "delete", "jobset", "js", namespace=namespace)

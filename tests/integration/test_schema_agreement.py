@@ -17,7 +17,10 @@ from webhooks.jobset.schema import Schema
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 JUDGE = Schema(SCHEMA)
-CEL = ("mutually exclusive", "namespace cannot be set", "Value is immutable", "rules were not checked")
+CEL = (
+    "mutually exclusive", "exclude each other", "namespace cannot be set", "Value is immutable", "rules were not checked",
+    "so nothing can wait for it", "so no stage can follow on it", "must be Succeeded, Ready or Active",
+)  # fmt: skip
 # Sentences without a place, each beside one that has it: of the alternatives of a quantity, and of integers out of range.
 PLACELESS = ("must validate at least one schema", "value must be of type integer")
 
@@ -122,6 +125,20 @@ VALUE = {
     "huge": ((*JOB, "activeDeadlineSeconds"), 10**40),
     "depends-on-six": ((*WORKER, "dependsOn"), [{"name": f"a{i}", "status": "Ready"} for i in range(6)]),
     "policies-51": (("spec", "volumeClaimPolicies"), [{}] * 51),
+    "stage-state-too-long": (("spec", "executionPolicy", "replicatedJobsStatus"), "CompletedSuccessfully"),
+    "stage-state-null": (("spec", "executionPolicy", "replicatedJobsStatus"), None),
+    "stages-none": (("spec", "executionPolicy", "sequentialReplicatedJobs"), 0),
+    "exit-code-0": ((*WORKER, "exitCodePolicy", "retryable"), [137, 0]),
+    "exit-code-twice": ((*WORKER, "exitCodePolicy", "retryable"), [137, 137]),
+    "exit-codes-256": ((*WORKER, "exitCodePolicy", "permanent"), list(range(1, 257))),
+    "exit-code-text": (("spec", "failurePolicy", "rules", 0, "onExitCodes", "values"), ["137"]),
+    "no-exit-codes": (("spec", "failurePolicy", "rules", 0, "onExitCodes"), {"operator": "In"}),
+    "rule-restarts-negative": (("spec", "failurePolicy", "rules", 0, "maxRestarts"), -1),
+    "unit": (("spec", "successPolicy", "unit"), "Node"),
+    "share-number": (("spec", "successPolicy", "minSucceeded"), 3),
+    "share-text": (("spec", "successPolicy", "minSucceeded"), "most"),
+    "share-float": (("spec", "successPolicy", "minSucceeded"), 0.8),
+    "share-true": (("spec", "successPolicy", "minSucceeded"), True),
     # quantities and texts
     "quantity": ((*MAIN, "resources"), {"limits": {"memory": "1GB"}}),
     "quantity-empty": ((*MAIN, "resources"), {"limits": {"memory": ""}}),
@@ -184,7 +201,9 @@ UNKNOWN = {
     "template-metadata": (*WORKER, "template", "metadata", "creationTimestamp"),
     "pod-metadata": (*JOB, "template", "metadata", "generateName"),
     "claim": ("spec", "volumeClaimPolicies", 0, "templates", 0, "spec", "storage"),
-    "rule": ("spec", "failurePolicy", "rules", 1, "maxRestarts"),
+    "rule": ("spec", "failurePolicy", "rules", 1, "maxRestart"),
+    "stages": ("spec", "executionPolicy", "order"),
+    "exit-codes": (*WORKER, "exitCodePolicy", "permanents"),
     "env": (*MAIN, "env", 0, "val"),
     "status": ("status",),
 }

@@ -104,3 +104,21 @@ def test_the_node_selector_strategy_needs_nothing_of_pods(room: Room) -> None:
         assert {*pod["spec"]["nodeSelector"]} == {keys.NAMESPACED_JOB}
         assert gates(pod) == []
         assert keys.PRIORITY not in pod["metadata"]["labels"]
+
+
+def test_a_later_stage_takes_the_racks_that_an_earlier_one_has_left(room: Room) -> None:
+    """Each stage asks for all racks: nothing of the second one may stand in the way of the first."""
+    js = exclusive(jobs=RACKS)
+    js["spec"]["replicatedJobs"].append(worker("x", jobs=RACKS))
+    js["spec"]["executionPolicy"] = {"executionPolicyOrder": "InOrder"}
+    room.apply(js)
+    first = room.runs(pods=EVERYWHERE)
+    assert len(first) == RACKS
+    room.finish()
+    room.until(lambda: room.status().get("currentStage") == "x (2/2)", "the second stage")
+    room.until(lambda: [p["status"].get("phase") for p in room.pods()] == ["Running"] * EVERYWHERE, "all pods run")
+    racks = {job: {*found} for job, found in room.racks().items()}
+    assert {job.rsplit("-", 1)[0] for job in racks} == {"js-x"}
+    assert [len(found) for found in racks.values()] == [1] * RACKS
+    assert len(set.union(*racks.values())) == RACKS
+    assert room.refused_pods() == 0

@@ -237,6 +237,42 @@ class TestFailure:
         assert changed == [TRAINERS[0]]
         assert world.status.current_stage == "trainer (2/3)"
 
+    def test_restarting_a_replicated_job_leaves_other_stages_alone(self):
+        policy = {"maxRestarts": 3, "rules": [{"name": "group", "action": "RestartReplicatedJob"}]}
+        world = three(gates={"RestartJob": True}, failurePolicy=policy)
+        world.settle()
+        finish(world, *INITIALIZERS)
+        world.run()
+        finish(world, TRAINERS[1])
+        uids = {name: world.jobs[name]["metadata"]["uid"] for name in world.live()}
+        world.fail(TRAINERS[0])
+        world.settle()
+        world.collect()
+        world.settle()
+        changed = [name for name, uid in uids.items() if world.jobs[name]["metadata"]["uid"] != uid]
+        assert changed == TRAINERS
+        assert of(world, "trainer").remaining == 2
+        assert world.status.current_stage == "trainer (2/3)"
+        finish(world, *TRAINERS)
+        assert "js-post-0" in world.live()
+        assert len(notes(world)) == 3
+
+    def test_blocking_recreate_waits_for_every_stage_that_was_there(self):
+        world = three(failurePolicy={"maxRestarts": 1, "restartStrategy": "BlockingRecreate"})
+        world.settle()
+        finish(world, *INITIALIZERS)
+        world.run()
+        world.fail(TRAINERS[0])
+        world.settle()
+        held = world.jobs[TRAINERS[1]]
+        world.collect()
+        world.jobs[TRAINERS[1]] = held
+        world.settle()
+        assert world.live() == []
+        world.collect()
+        world.settle()
+        assert world.live() == INITIALIZERS
+
     def test_a_failure_fails_the_set_and_starts_nothing(self):
         world = three()
         world.settle()
@@ -385,6 +421,22 @@ class TestElastic:
         grow(world, "initializer", 1)
         world.settle()
         assert [name for name in world.live() if "trainer" in name] == TRAINERS
+
+    def test_running_jobs_of_a_stage_are_resized_and_later_ones_are_created_so(self):
+        world = three(gates={"ElasticJobSet": True})
+        world.settle()
+        world.run()
+        rjobs = tuple(
+            msgspec.structs.replace(
+                r, template=msgspec.convert(rjob("", parallelism=3, completions=3)["template"], dict)
+            )
+            for r in world.js.spec.replicated_jobs
+        )
+        world.edit(replicated_jobs=rjobs)
+        world.settle()
+        assert [world.jobs[name]["spec"]["parallelism"] for name in INITIALIZERS] == [3, 3]
+        finish(world, *INITIALIZERS)
+        assert [world.jobs[name]["spec"]["parallelism"] for name in TRAINERS] == [3, 3]
 
 
 def grow(world: World, name: str, replicas: int) -> None:

@@ -215,3 +215,54 @@ def test_states_that_cannot_be_waited_for_are_refused_with_a_reason(sets, state)
     assert "spec.executionPolicy.replicatedJobsStatus" in said
     assert "wait for Succeeded, Ready or Active" in said
     assert sets.get() is None
+
+
+def wait_renewed(sets: Sets, before: dict[str, str], names: set[str]) -> None:
+    """Until just these Jobs are others than they were."""
+    there = {*before}
+
+    def renewed() -> bool:
+        now = uids(sets)
+        return {*now} == there and {name for name in now if now[name] != before[name]} == names
+
+    wait_for(renewed, what=f"{names} are made anew")
+
+
+def sized(name: str, replicas: int, pods_per_job: int) -> dict[str, Any]:
+    """An Indexed ReplicatedJob, which may be resized."""
+    return group(name, replicas, pods_per_job, job={"completionMode": "Indexed"})
+
+
+@pytest.fixture
+def gated(manager, sets) -> Sets:
+    """JobSets of a manager that restarts single Jobs and resizes; the next test gets one without."""
+    manager.stop()
+    manager.start(featureGates={"RestartJob": True, "ElasticJobSet": True})
+    yield sets
+    manager.stop()
+
+
+def test_restarts_within_a_stage_and_new_sizes_leave_the_other_stages_alone(gated):
+    sets = gated
+    codes = {1: "RestartJob", 7: "RestartReplicatedJob"}
+    rules = [
+        {"name": action, "action": action, "onExitCodes": {"operator": "In", "values": [code]}}
+        for code, action in codes.items()
+    ]
+    stages = (sized("data", 1, 1), sized("train", 2, 1), sized("export", 1, 1))
+    sets.apply(staged(*stages, state="Ready", failurePolicy={"maxRestarts": 2, "rules": rules}))
+    sets.wait_ready(4)
+    for code, renewed in ((1, {"train-0"}), (7, {"train-0", "train-1"})):
+        before = uids(sets)
+        sets.end(next(p for p in pods(sets, "train") if p["metadata"]["name"].startswith("js-train-0-")), code)
+        wait_renewed(sets, before, renewed)
+        sets.wait_ready(4)
+    assert sets.status()["restarts"] == 0
+    assert sets.status()["currentStage"] == "export (3/3)"
+
+    before = uids(sets)
+    sets.patch({"replicatedJobs": [sized("data", 1, 1), sized("train", 3, 1), sized("export", 1, 2)]})
+    wait_count(sets, "train", ready=3, remaining=3)
+    wait_for(lambda: len(pods(sets, "export")) == 2, what="another pod of export")
+    assert before.items() < uids(sets).items(), "nothing was made anew"
+    assert releases(sets)[-1] == "stage 3 of 3 is released: export (1 Job)"

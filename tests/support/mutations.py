@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +58,9 @@ def schema_at(path: tuple[str | int, ...]) -> JSON:
 
 
 @st.composite
-def mutated(draw: st.DrawFn, changes: int = 3) -> JSON:
+def mutated(draw: st.DrawFn, changes: int = 3, good: Callable[[], JSON] = training) -> JSON:
     """The good JobSet with up to `changes` changes under `spec`."""
-    tree = training()
+    tree = good()
     for _ in range(draw(st.integers(1, changes))):
         draw(st.sampled_from((_replace, _drop, _repeat, _add)))(draw, tree)
     return tree

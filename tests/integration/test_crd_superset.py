@@ -1,0 +1,162 @@
+"""The CRD takes all that it took before the newer fields came, and stores the same: on two real API servers.
+
+One has the CRD as it was; the other had it, too, got the corpus, and was then upgraded. No webhooks on either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from api.features import FeatureGates
+from app.engine import engine
+from devcluster.assets import Sources
+from devcluster.cluster import running
+from devcluster.rest import Connection
+from devcluster.spec import ClusterSpec
+from manifests import crd
+from tests.support.cluster import request, wait_for
+from tests.support.corpus import Case, cases
+from tests.support.crd_before import DIGEST, crd_before, digest, without_new_fields
+from tests.support.mutations import mutated, training
+
+JSON = dict[str, Any]
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
+STRICT = "fieldValidation=Strict"
+CORPUS = cases("good") + cases("bad")
+NEW_FIELD = {"executionPolicy": {"sequentialReplicatedJobs": 1}}
+
+
+@dataclass
+class World:
+    """A server with the old CRD and an upgraded one, and what the latter stored before and gave back after it."""
+
+    old: Connection
+    new: Connection
+    before: dict[str, JSON] = field(default_factory=dict)
+    after: dict[str, JSON] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[World]:
+    with contextlib.ExitStack() as stack:
+        clusters = []
+        for name in ("before", "upgraded"):
+            spec = ClusterSpec(name=name, profile="api")
+            folder = tmp_path_factory.mktemp(name)
+            cluster = stack.enter_context(running(spec, sources=Sources(assets=binaries), state_root=folder))
+            status, answer = request(cluster, "POST", DEFINITIONS, crd_before())
+            assert status == 201, answer
+            wait_for(lambda cluster=cluster: request(cluster, "GET", JOBSETS)[0] == 200, what="the CRD to be served")
+            clusters.append(cluster)
+        world = World(*(stack.enter_context(cluster.connect()) for cluster in clusters))
+        world.before = {case.id: store(world.new, case, f"js-{i}") for i, case in enumerate(CORPUS)}
+        upgrade(world.new)
+        listing = world.new.request("GET", JOBSETS)[1]["items"]
+        world.after = {item["metadata"]["annotations"]["case"]: item for item in listing}
+        yield world
+
+
+def store(api: Connection, case: Case, name: str) -> JSON:
+    """Create it under a name of its own, as the mutating webhook would pass it on; what is refused is no object."""
+    body = engine(FeatureGates()).create(case.manifest).object if not case.errors else case.manifest
+    body = {**body, "metadata": {"name": name, "annotations": {"case": case.id}}}
+    status, answer = api.request("POST", f"{JOBSETS}?{STRICT}", body)
+    return answer if status == 201 else {}
+
+
+def upgrade(api: Connection) -> None:
+    path = f"{DEFINITIONS}/jobsets.jobset.x-k8s.io"
+    version = api.request("GET", path)[1]["metadata"]["resourceVersion"]
+    body = crd()
+    body["metadata"] = {**body["metadata"], "resourceVersion": version}
+    status, answer = api.request("PUT", path, body)
+    assert status == 200, answer
+    probe = jobset(NEW_FIELD)
+    # While the API server changes over it refuses for a moment, now and then.
+    wait_for(lambda: dry_run(api, probe)[0] == 201 and api.request("GET", JOBSETS)[0] == 200, what="the new CRD")
+
+
+def dry_run(api: Connection, body: JSON) -> tuple[int, JSON]:
+    status, answer = api.request("POST", f"{JOBSETS}?dryRun=All&{STRICT}", body)
+    return status, answer
+
+
+def jobset(spec: JSON) -> JSON:
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "probe"}, "spec": spec}
+
+
+def before_training() -> JSON:
+    return without_new_fields(training())
+
+
+def test_nothing_but_the_new_fields_has_changed():
+    assert digest(crd_before()) == DIGEST
+    assert digest(crd()) != DIGEST
+
+
+def test_the_old_server_does_not_know_what_is_new(world):
+    assert dry_run(world.old, jobset(NEW_FIELD))[0] == 400
+    assert dry_run(world.new, jobset(NEW_FIELD))[0] == 201
+
+
+def test_what_was_stored_is_read_the_same_after_the_upgrade(world):
+    stored = {name: body for name, body in world.before.items() if body}
+    assert len(stored) >= 120
+    assert world.after.keys() == stored.keys()
+    for name, body in stored.items():
+        assert world.after[name]["spec"] == body["spec"], name
+        assert world.after[name]["metadata"]["generation"] == 1
+
+
+def test_what_was_stored_may_get_other_labels_after_the_upgrade(world):
+    for name, body in world.after.items():
+        patch = {"metadata": {"labels": {"upgraded": "true"}}}
+        path = f"{JOBSETS}/{body['metadata']['name']}?{STRICT}"
+        status, answer = world.new.request("PATCH", path, patch, "application/merge-patch+json")
+        assert (status, answer.get("spec")) == (200, body["spec"]), (name, answer)
+
+
+def test_what_was_accepted_is_accepted_and_stored_alike(world):
+    """Of the bad manifests, too: the schema alone takes many of them."""
+    accepted = 0
+    for case in CORPUS:
+        for body in (case.manifest, engine(FeatureGates(case.gates)).create(case.manifest).object):
+            accepted += same(world, {**body, "metadata": {"name": "probe"}})
+    assert accepted >= 200
+
+
+def test_the_same_refusals_for_what_has_no_new_field(world):
+    """What the old schema refused for another reason than a new field is refused as before."""
+    for case in CORPUS:
+        body = {**without_new_fields(case.manifest), "metadata": {"name": "probe"}}
+        (status, old), (again, new) = dry_run(world.old, copy.deepcopy(body)), dry_run(world.new, body)
+        assert status == again, (case.id, new)
+        if status == 422:
+            assert places(new) == places(old), case.id
+
+
+def places(answer: JSON) -> set[str]:
+    return {cause["field"] for cause in answer["details"]["causes"]}
+
+
+@settings(max_examples=200, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(mutated(good=before_training))
+def test_random_changes_of_a_jobset_without_the_new_fields(world, obj):
+    same(world, obj)
+
+
+def same(world: World, body: JSON) -> bool:
+    """Whether the old server takes it; the new one then has to take it for the same."""
+    status, old = dry_run(world.old, copy.deepcopy(body))
+    if status == 201:
+        again, new = dry_run(world.new, copy.deepcopy(body))
+        assert (again, new.get("spec")) == (201, old.get("spec")), new
+    return status == 201

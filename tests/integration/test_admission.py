@@ -182,6 +182,51 @@ def test_the_nulls_that_metaflow_sends_are_accepted(server, ns):
     assert spec["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["restartPolicy"] == "Never"
 
 
+STAGED = {
+    "executionPolicy": {"executionPolicyOrder": "InOrder"},
+    "successPolicy": {"minSucceeded": "50%"},
+    "failurePolicy": {
+        "failOn": "FailureTarget",
+        "rules": [
+            {"action": "RestartJobSet", "maxRestarts": 0, "onExitCodes": {"operator": "NotIn", "values": [1, 139]}}
+        ],
+    },
+}
+
+
+def test_stages_exit_codes_and_shares_get_their_defaults_and_can_be_applied_again_and_again(server, ns):
+    rjobs = [rjob(name, pod={"restartPolicy": "Never"}, exitCodePolicy={}) for name in ("initializer", "trainer")]
+    js = manifest(ns, *rjobs, **STAGED)
+    for _ in range(3):
+        kubectl(server, "apply", "-f", "-", namespace=ns, stdin=json.dumps(js))
+    stored = request(server, "GET", path(ns, "train"))[1]
+    assert stored["metadata"]["generation"] == 1
+    assert stored["spec"]["successPolicy"] == {"operator": "All", "minSucceeded": "50%"}
+    assert stored["spec"]["executionPolicy"] == {
+        "executionPolicyOrder": "InOrder",
+        "replicatedJobsStatus": "Succeeded",
+    }
+    assert stored["spec"]["replicatedJobs"][0]["exitCodePolicy"] == {}
+
+
+def test_kubectl_shows_what_the_schema_would_hide_with_all_else(server, ns):
+    waiting = rjob("b", dependsOn=[{"name": "a", "status": "Ready"}], exitCodePolicy={"retryable": [0]})
+    order = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Suspended"}
+    js = manifest(ns, rjob("a"), waiting, executionPolicy=order, managedBy="",
+                  successPolicy={"minSucceeded": 3, "operator": "Any"})  # fmt: skip
+    text = kubectl(server, "apply", "-f", "-", namespace=ns, stdin=json.dumps(js), check=False)
+    for words in (
+        "keep dependsOn where a ReplicatedJob waits for several or for certain ones",
+        "a suspended JobSet starts nothing, so no stage can follow on it",
+        "spec.replicatedJobs[1].exitCodePolicy.retryable[0]: Invalid value: 0",
+        "exitCodePolicy needs restartPolicy Never",
+        "keep All beside minSucceeded",
+        "write at most 2",
+        "spec.managedBy: Required value",
+    ):
+        assert words in text
+
+
 @pytest.mark.parametrize("rules", [[], [{"action": "FailJobSet"}, {"action": "RestartJobSet"}]])
 def test_an_unchanged_manifest_can_be_applied_client_side_again_and_again(server, ns, rules):
     js = manifest(ns, rjob("a"), rjob("b"), failurePolicy={"maxRestarts": 3, "rules": rules})
@@ -260,6 +305,7 @@ def test_and_nobody_may_while_it_runs(server, ns):
         {"failurePolicy": None},
         {"replicatedJobs": []},
         {"volumeClaimPolicies": [{"templates": []}]},
+        {"executionPolicy": {"executionPolicyOrder": "InOrder"}},
     ],
 )
 def test_what_is_immutable_can_be_neither_added_nor_changed_nor_removed(server, ns, spec):
@@ -304,6 +350,28 @@ def test_a_coordinator_may_change_and_is_checked(server, ns):
     assert merge(server, ns, {"spec": {"coordinator": {"replicatedJob": "b"}}})[0] == 200
     status, body = merge(server, ns, {"spec": {"coordinator": {"replicatedJob": "x"}}})
     assert (status, body["details"]["causes"][0]["field"]) == (422, "spec.coordinator.replicatedJob")
+
+
+def test_what_came_past_the_webhook_may_stay_and_be_labelled(server, ns):
+    """Stored before the rules were there: by a manager of old, or while none answered."""
+    bad = manifest(ns, rjob("a", exitCodePolicy={}), successPolicy={"minSucceeded": 99, "operator": "All"})
+    hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    [name] = [item["metadata"]["name"] for item in request(server, "GET", hooks)[1]["items"]]
+    saved = request(server, "GET", f"{hooks}/{name}")[1]
+    try:
+        assert request(server, "DELETE", f"{hooks}/{name}")[0] == 200
+        wait_for(lambda: request(server, "POST", path(ns), bad)[0] in {201, 409}, what="nobody to refuse it")
+    finally:
+        metadata = {
+            key: saved["metadata"][key] for key in ("name", "labels", "annotations") if key in saved["metadata"]
+        }
+        assert request(server, "POST", hooks, saved | {"metadata": metadata})[0] == 201
+        wait_for(lambda: request(server, "POST", path(ns, query="?dryRun=All"), bad | {"metadata": {"name": "b"}})[0] == 422,
+                 what="the webhook")  # fmt: skip
+    assert merge(server, ns, {"metadata": {"labels": {"a": "b"}}})[0] == 200
+    assert merge(server, ns, {"spec": {"suspend": True}})[0] == 200
+    status, body = merge(server, ns, {"spec": {"successPolicy": {"minSucceeded": 98}}})
+    assert (status, "Value is immutable" in body["message"]) == (422, True)
 
 
 def test_an_elastic_set_is_resized(server, ns):

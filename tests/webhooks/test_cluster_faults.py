@@ -60,6 +60,38 @@ def test_places_are_those_of_the_jobset(field, place):
     assert str(error) == f"{place}: Invalid value: bad"
 
 
+OWN = {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+R = "spec.replicatedJobs[{}]"
+WRITTEN = f"{R}.template.spec.podFailurePolicy"
+
+
+@pytest.mark.parametrize(
+    ("own", "field", "place"),
+    [
+        (0, "spec.podFailurePolicy", f"{R}.exitCodePolicy"),
+        (0, "spec.podFailurePolicy.rules", f"{R}.exitCodePolicy"),
+        (0, "spec.podFailurePolicy.rules[0].onExitCodes.values[3]", f"{R}.exitCodePolicy"),
+        (0, "spec.podFailurePolicy.rules[1].onExitCodes.containerName", f"{R}.exitCodePolicy.containerName"),
+        (2, "spec.podFailurePolicy", WRITTEN),
+        (2, "spec.podFailurePolicy.rules", f"{WRITTEN}.rules"),
+        (2, "spec.podFailurePolicy.rules[1].action", f"{WRITTEN}.rules[1].action"),
+        (2, "spec.podFailurePolicy.rules[2].action", f"{R}.exitCodePolicy"),
+        (2, "spec.podFailurePolicy.rules[3].onExitCodes.containerName", f"{R}.exitCodePolicy.containerName"),
+        (2, "spec.podReplacementPolicy", f"{R}.template.spec.podReplacementPolicy"),
+    ],
+)
+def test_compiled_rules_are_those_of_the_policy_in_each_replicated_job_that_shares_it(own, field, place):
+    job = {"podFailurePolicy": {"rules": [OWN] * own}} if own else {}
+    policies = [{"containerName": "a"}, {"containerName": "b"}, {"containerName": "a"}, None]
+    raw = stored(jobset(*(rjob(f"r{i}", job=job, exitCodePolicy=policy) for i, policy in enumerate(policies))))
+    jobs = child_jobs(raw, subject(raw, GATES).js, GATES, range(4))
+    assert [child.alike for child in jobs] == [(0, 2), (1,), (3,)]
+    found = job_faults(jobs[0], [Cause(field=field, message="Invalid value: bad", reason="FieldValueInvalid")])
+    assert [str(error.path) for error in found] == [place.format(0), place.format(2)]
+    [plain] = job_faults(jobs[2], [Cause(field="spec.podFailurePolicy", message="bad", reason="FieldValueInvalid")])
+    assert str(plain.path) == WRITTEN.format(3)
+
+
 def test_the_subdomain_comes_from_the_network_if_it_is_given_there_and_from_the_template_without_dns():
     field = ("spec.template.spec.subdomain", "Invalid value: bad")
     assert str(faults(field, network={"subdomain": "S"})[0].path) == "spec.network.subdomain"

@@ -35,6 +35,9 @@ MISTAKES: dict[str, tuple[tuple[str | int, ...], Any]] = {
     "schema: required": (("spec", "replicatedJobs", 1, "template"), None),
     "schema: type of a count": ((*JOB, "parallelism"), "1"),
     "CEL": (("spec", "startupPolicy", "startupPolicyOrder"), "InOrder"),
+    "CEL of stages": (("spec", "executionPolicy"), {"replicatedJobsStatus": "Failed"}),
+    "exit codes": (("spec", "replicatedJobs", 2, "exitCodePolicy"), {}),
+    "share": (("spec", "successPolicy", "minSucceeded"), "0%"),
     "row 3": (("spec", "network", "subdomain"), "My_Net"),
     "row 4": (("spec", "managedBy"), "nobody"),
     "row 5b": (("spec", "replicatedJobs", 2, "groupName"), "No Group"),
@@ -116,6 +119,27 @@ FLOODS: dict[str, Callable[[], JSON]] = {
         1,
         lambda _: rjob(),
         failurePolicy={"rules": [{"name": f"r{i}", "action": "FailJobSet", "onJobFailureMessagePatterns": [f"{i}("]} for i in range(5_000)]},
+    ),
+    "stages": lambda: many(5_000, lambda i: rjob(f"r{i}"), executionPolicy={"executionPolicyOrder": "InOrder"}),
+    "stages and a share of them": lambda: many(
+        250,
+        lambda i: rjob(f"r{i}"),
+        executionPolicy={"executionPolicyOrder": "InOrder"},
+        successPolicy={"operator": "All", "minSucceeded": 249, "targetReplicatedJobs": [f"r{i % 250}" for i in range(20_000)]},
+    ),
+    "exit codes": lambda: many(
+        2_000,
+        lambda i: rjob(f"r{i}", exitCodePolicy={"permanent": list(range(1, 200)), "retryable": list(range(1, 200))}),
+    ),
+    "rules of exit codes": lambda: many(
+        500,
+        lambda i: rjob(f"r{i}", pod={"restartPolicy": "Never"}),
+        failurePolicy={
+            "rules": [
+                {"name": f"r{i}", "action": "FailJobSet", "onExitCodes": {"operator": "In", "values": [i + 1], "containerName": "x"}}
+                for i in range(2_000)
+            ]
+        },
     ),
     "targets": lambda: many(
         500, lambda i: rjob(f"r{i}"), successPolicy={"operator": "All", "targetReplicatedJobs": [f"x{i}" for i in range(20_000)]}

@@ -178,7 +178,8 @@ def _still_enough(js: Subject, changes: Iterable[Change]) -> Iterator[FieldError
     policy = js.js.spec.success_policy
     if policy is None or not isinstance(policy.min_succeeded, int):
         return
-    total, names = share.total(js.js.spec), {entry.rjob.name for entry in js.targets(policy.target_replicated_jobs)}
+    names = {entry.rjob.name for entry in js.targets(policy.target_replicated_jobs)}
+    total = success.total_of(js, names)
     if total is None or total >= policy.min_succeeded:
         return
     words = {"needed": policy.min_succeeded, "total": total, "units": success.units(policy)}

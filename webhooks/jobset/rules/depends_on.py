@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from api.field import ErrorType, FieldError, Layer, Rule, Severity
 from api.suggest import did_you_mean
-from webhooks.jobset.rules.success import completed_by
+from webhooks.jobset.rules.success import completion
 from webhooks.jobset.subject import Entry, Subject
 
 MAX_COMPARED = 256
@@ -103,10 +103,11 @@ def can_start(subject: Subject) -> Iterator[FieldError]:
     """A ReplicatedJob that waits for what completes the whole set is never run."""
     if len(subject.entries) > MAX_COMPARED:
         return
+    is_done_with = completion(subject)
     done: dict[str, frozenset[str]] = {}
     for entry in subject.entries:
         name, waits = entry.rjob.name, entry.rjob.depends_on or ()
         before = {item.name for item in waits if item.status == "Complete"}
         done[name] = frozenset(before).union(*(done.get(item.name, frozenset()) for item in waits))
-        if entry.rjob.replicas and completed_by(subject, done[name]):
+        if entry.rjob.replicas and is_done_with(done[name]):
             yield NEVER_STARTS.at(entry.path.at("dependsOn"), name=name)

@@ -8,7 +8,7 @@ from api.policies import NOT_FAILED, NOT_SUSPENDED, STAGE_STATES
 from api.stages import staged, stages
 from api.suggest import did_you_mean
 from webhooks.jobset.rules.in_place import IN_PLACE
-from webhooks.jobset.rules.success import completed_by
+from webhooks.jobset.rules.success import completion
 from webhooks.jobset.subject import Subject
 
 POLICY = SPEC.at("executionPolicy")
@@ -152,9 +152,10 @@ def can_start(subject: Subject) -> Iterator[FieldError]:
     if policy is None or policy.replicated_jobs_status != _DEFAULT_STATE or len(order) > MAX_COMPARED:
         return
     ahead: set[str] = set()
+    is_done_with = completion(subject)
     for k, stage in enumerate(order):
         entries = [subject.by_name[rjob.name] for rjob in stage if rjob.replicas]
-        if completed_by(subject, ahead):
+        if is_done_with(ahead):
             yield from (NEVER_STARTS.at(entry.path, name=entry.rjob.name) for entry in entries)
         ahead |= {rjob.name for rjob in stage}
         followed = any(rjob.replicas for later in order[k + 1 :] for rjob in later)

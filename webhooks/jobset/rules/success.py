@@ -1,12 +1,13 @@
 """What success is measured by has to exist, and to be possible (3.2 row 6, and successPolicy.minSucceeded)."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 
 from api import share
 from api.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
+from api.jobset import ReplicatedJob
 from api.policies import ANY_WITH_SHARE, SuccessPolicy
 from webhooks.jobset.rules.targets import unknown_targets
 from webhooks.jobset.subject import Subject
@@ -103,7 +104,7 @@ def min_succeeded(subject: Subject) -> Iterator[FieldError]:
         yield FORM.at(MIN_SUCCEEDED, policy.min_succeeded, how=how)
     if any(name not in subject.by_name for name in policy.target_replicated_jobs):
         return
-    total = _total(subject, policy.target_replicated_jobs)
+    total = total_of(subject, policy.target_replicated_jobs)
     if total is None:
         for entry in subject.targets(policy.target_replicated_jobs):
             if share.completions(entry.rjob) is None:
@@ -151,26 +152,35 @@ def can_come(subject: Subject) -> Iterator[FieldError]:
         yield NEVER.at(TARGETS, why="no target has replicas", way_out="raise them")
         return
     idle = [entry for entry in counted if entry.job.never_completes]
-    if idle and not completed_by(subject, {entry.rjob.name for entry in counted if entry not in idle}):
+    busy = {entry.rjob.name for entry in counted if not entry.job.never_completes}
+    if idle and not completion(subject)(busy):
         for entry in idle:
             yield NEVER.at(entry.job_path.at("parallelism"), why="no pod may run", way_out="raise it")
 
 
-def completed_by(subject: Subject, succeeded: Collection[str]) -> bool:
-    """Whether the set is Completed once every Job of these ReplicatedJobs has succeeded."""
+def completion(subject: Subject) -> Callable[[Collection[str]], bool]:
+    """Tells of some ReplicatedJobs, by name, whether the set is Completed once every Job of theirs has succeeded."""
     policy = subject.js.spec.success_policy or SuccessPolicy()
-    counted = {entry.rjob.name for entry in subject.targets(policy.target_replicated_jobs) if entry.rjob.replicas}
-    reached = counted.intersection(succeeded)
-    if not reached:
-        return False
+    counted = {
+        entry.rjob.name: entry for entry in subject.targets(policy.target_replicated_jobs) if entry.rjob.replicas
+    }
     if policy.min_succeeded is None:
-        return policy.operator == "Any" or reached == counted
-    done, total = _total(subject, reached), _total(subject, counted)
+        enough = 1 if policy.operator == "Any" else len(counted)
+        return lambda succeeded: len(counted.keys() & succeeded) >= max(enough, 1)
+    total = total_of(subject, counted)
     needed = None if total is None else share.needed(policy, total)
-    return needed is not None and done is not None and done >= needed
+    if needed is None:
+        return lambda _: False
+    each = {name: _amount(entry.rjob, policy) for name, entry in counted.items()}
+    return lambda succeeded: sum(each[name] for name in each.keys() & succeeded) >= max(needed, 1)
 
 
-def _total(subject: Subject, names: Iterable[str]) -> int | None:
+def _amount(rjob: ReplicatedJob, policy: SuccessPolicy) -> int:
+    """What the Jobs of a ReplicatedJob give when all of them have succeeded."""
+    return rjob.replicas * ((share.completions(rjob) or 0) if policy.unit == share.POD else 1)
+
+
+def total_of(subject: Subject, names: Iterable[str]) -> int | None:
     """What the ReplicatedJobs of these names (none: all) can give; None where nobody knows."""
     spec = subject.js.spec
     of_these = msgspec.structs.replace(

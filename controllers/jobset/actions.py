@@ -127,7 +127,7 @@ class Observed:
     """Everything a plan may look at.
 
     - `jobs`: Jobs whose controlling owner has the JobSet's UID, those in deletion included.
-    - `departed`: finished Jobs of that UID that were deleted and that the status may not remember yet.
+    - `departed`: Jobs of that UID that were deleted finished or doomed and that the status may not remember yet.
     - `foreign`: names of Jobs that others own, of those that carry this JobSet's name: name -> owner, in words.
     - `service`: the Service of the wanted name, whoever owns it.
     - `claims`: names of volume claims that exist.

@@ -21,7 +21,7 @@ _GO_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A child Job with the place that its labels give it. `gone`: it was deleted after it had finished."""
+    """A child Job with the place that its labels give it. `gone`: deleted once it had finished, or was doomed."""
 
     job: Job
     replicated_job: str
@@ -160,8 +160,7 @@ class _Sorting:
             return
         outcome = "Complete" if index in place.remembered else self._outcome(job)
         if outcome is None:
-            if not child.gone:
-                self._active.append(child)
+            self._active.append(child)
         elif outcome == "Failed":
             self._failed.append(child)
         else:
@@ -202,6 +201,6 @@ def _restarted_alone(job: Job, targets: tuple[int, ...], index: int) -> bool:
 
 
 def untold(js: JobSet, departed: Iterable[Job], gates: FeatureGates) -> tuple[Job, ...]:
-    """Of finished Jobs that were deleted, those to be kept in mind: the status does not speak for them yet."""
+    """Of Jobs that are gone, finished or bound to fail, those to be kept in mind: the status does not tell of them yet."""
     sorted_ = bucket(js, (), placement(js), gates, departed)
     return (*sorted_.unsaved, *(child.job for child in sorted_.failed))

@@ -264,6 +264,7 @@ class TestAsking:
         world = started(rjob("workers", 3), failurePolicy=rules(STOP))
         world.fail("js-workers-0")
         world.fail("js-workers-2")
+        del world.jobs["js-workers-1"]
         decided = plan(world.observe(), world.gates)
         jobs = tuple((name, uid(world, name)) for name in ("js-workers-0", "js-workers-2"))
         assert decided.question == Question(jobs, needed=True)

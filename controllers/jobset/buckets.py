@@ -201,6 +201,6 @@ def _restarted_alone(job: Job, targets: tuple[int, ...], index: int) -> bool:
 
 
 def untold(js: JobSet, departed: Iterable[Job], gates: FeatureGates) -> tuple[Job, ...]:
-    """Of Jobs that are gone, finished or bound to fail, those to be kept in mind: the status does not tell of them yet."""
+    """Of Jobs that are gone, finished or doomed, those to be kept in mind: the status does not tell of them yet."""
     sorted_ = bucket(js, (), placement(js), gates, departed)
     return (*sorted_.unsaved, *(child.job for child in sorted_.failed))

@@ -53,3 +53,13 @@ def test_manifests_on_pages_are_good(text, tmp_path, capsys):
 def test_these_pages_show_whole_manifests(name):
     found = blocks(ROOT / "docs" / "concepts" / f"{name}.md")
     assert [text for text in found if "kind: JobSet" not in text] == []
+
+
+def test_pages_name_tests_that_there_are():
+    sources = "\n".join(path.read_text() for path in ROOT.glob("tests/**/test_*.py"))
+    for page in ROOT.glob("docs/concepts/*.md"):
+        text = page.read_text()
+        tests = set(re.findall(r"`(test_\w+)`", text))
+        assert {name for name in tests if f"def {name}(" not in sources} == set(), page
+        files = set(re.findall(r"`(?:e2e )?(tests/[\w/]+\.py)`", text))
+        assert {name for name in files if not (ROOT / name).exists()} == set(), page

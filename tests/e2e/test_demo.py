@@ -1,0 +1,33 @@
+"""The stories of `jobset demo`, as it plays them, on the tests' cluster."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+
+from app.demo import ACCELERATOR, Demo
+from app.stories import STORIES, VOLUMES
+from tests.support.cluster import kubectl, set_capacity
+
+
+@pytest.fixture
+def stage(full_cluster, manager) -> Iterator[None]:
+    """What the demo's own cluster has: accelerators, and nothing in the namespace `default`."""
+    for index in range(4):
+        set_capacity(full_cluster, f"node-{index:04d}", {ACCELERATOR: "8"})
+    yield
+    kubectl(full_cluster, "delete", "jobsets", "--all", "--cascade=foreground")
+    kubectl(full_cluster, "delete", "pvc,pv", "--ignore-not-found", "--wait=false", *VOLUMES)
+
+
+@pytest.mark.usefixtures("stage")
+@pytest.mark.parametrize("name", STORIES)
+def test_every_story_is_played_to_its_end(full_cluster, name):
+    told = io.StringIO()
+    story = STORIES[name]
+    story.play(Demo(Console(file=told, soft_wrap=True), full_cluster, time.monotonic(), story.jobset))
+    assert "Completed. What happened, as events tell it:" in told.getvalue()

@@ -231,6 +231,7 @@ def test_pods_do_not_shrink_below_it_either():
     assert errors(old, scaled(old, 1), ELASTIC) == [f"{JOBS.format(0)}: {BELOW.format(6, 4, 'pods')}"]
     jobs = shared(2, rjob("a", replicas=2, parallelism=4, completions=4))
     assert errors(jobs, resized(jobs, 1), ELASTIC) == []
+    assert errors(jobs, scaled(resized(jobs, 1), 1), ELASTIC) == [f"{JOBS.format(0)}: {BELOW.format(2, 1, 'Jobs')}"]
 
 
 def test_what_was_too_few_before_may_grow():

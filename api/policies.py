@@ -49,7 +49,7 @@ class ExecutionPolicy(Base, frozen=True, kw_only=True):
             "What every Job of a stage has to be before the next stage is released. Succeeded: completed. Ready: all"
             " its pods ready or done. Active: has pods, or is done. Default Succeeded (CRD).",
             default="Succeeded",
-            maxLength=16,
+            maxLength=64,
             **{"x-kubernetes-validations": _STAGE_STATE_RULES},
         ),
     ] = "Succeeded"

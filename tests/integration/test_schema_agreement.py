@@ -125,7 +125,7 @@ VALUE = {
     "huge": ((*JOB, "activeDeadlineSeconds"), 10**40),
     "depends-on-six": ((*WORKER, "dependsOn"), [{"name": f"a{i}", "status": "Ready"} for i in range(6)]),
     "policies-51": (("spec", "volumeClaimPolicies"), [{}] * 51),
-    "stage-state-too-long": (("spec", "executionPolicy", "replicatedJobsStatus"), "CompletedSuccessfully"),
+    "stage-state-too-long": (("spec", "executionPolicy", "replicatedJobsStatus"), "x" * 65),
     "stage-state-null": (("spec", "executionPolicy", "replicatedJobsStatus"), None),
     "stages-none": (("spec", "executionPolicy", "sequentialReplicatedJobs"), 0),
     "exit-code-0": ((*WORKER, "exitCodePolicy", "retryable"), [137, 0]),

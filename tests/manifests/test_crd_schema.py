@@ -167,7 +167,7 @@ FIELDS = {
     "spec.executionPolicy.replicatedJobsStatus": {
         "type": "string",
         "default": "Succeeded",
-        "maxLength": 16,
+        "maxLength": 64,
         "x-kubernetes-validations": [
             {"rule": "self != 'Failed'", "message": NOT_FAILED},
             {"rule": "self != 'Suspended'", "message": NOT_SUSPENDED},

@@ -109,6 +109,7 @@ def test_what_is_no_word_is_left_to_the_schema(field: str, value: Any):
         ("Complete", 'did you mean "Succeeded"?'),
         ("Running", 'did you mean "Active"?'),
         ("Readyy", 'did you mean "Ready"?'),
+        ("SucceededOrFailed", 'the states are: "Succeeded"'),
         ("Done", 'the states are: "Succeeded", "Ready", "Active"'),
     ],
 )

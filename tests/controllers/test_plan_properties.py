@@ -24,7 +24,7 @@ from controllers.jobset.buckets import integer
 from controllers.jobset.counters import job_ready
 from tests.support.ledger import Ledger
 from tests.support.replica import NONE, REQUEST, Clockwork, Crash, Fault, Replica
-from tests.support.setups import GATES, NAMES, SETUPS, placed_anew, spec_of
+from tests.support.setups import GATES, NAMES, RULED, SETUPS, placed_anew, spec_of
 from tests.support.stale import KINDS, Server, failed_pod
 
 FAULTS = st.just(NONE) | st.builds(
@@ -100,6 +100,9 @@ class Histories(RuleBasedStateMachine):
         old_server=st.booleans(),
     )
     def start(self, setup, gates, on_resume, old_server):
+        self.begin(setup, gates, on_resume, old_server)
+
+    def begin(self, setup, gates, on_resume, old_server):
         self.on_resume = on_resume
         policy = setup["policy"]
         in_place = policy is not None and policy["restartStrategy"] == "InPlaceRestart"
@@ -482,10 +485,32 @@ class Histories(RuleBasedStateMachine):
             assert self.js.status.terminal_state, "every Job has completed, the set has not"
 
 
+class RuledHistories(Histories):
+    """The same where rules restart single Jobs and ReplicatedJobs: among all sets those are few."""
+
+    @initialize(setup=RULED, gates=st.frozensets(st.sampled_from(GATES)), old_server=st.booleans())
+    def start(self, setup, gates, old_server):
+        self.begin(setup, gates | {"RestartJob"}, on_resume=False, old_server=old_server)
+
+
 class TestHistories(Histories.TestCase):
     """A few hundred schedules, always."""
 
     settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+
+
+class TestRuledHistories(RuledHistories.TestCase):
+    """A few of those, always."""
+
+    settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+class TestManyRuledHistories(RuledHistories.TestCase):
+    """The same, for long."""
+
+    settings = settings(max_examples=3_000, stateful_step_count=50, deadline=None)
 
 
 @pytest.mark.slow

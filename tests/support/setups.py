@@ -32,6 +32,14 @@ RULES = st.fixed_dictionaries(
         "maxRestarts": st.sampled_from([0, 1, 2]),
     },
 )
+PARTIAL_RULES = st.fixed_dictionaries(
+    {"action": st.sampled_from(["RestartReplicatedJob", "RestartReplicatedJob", "RestartJob"])},
+    optional={
+        "targetReplicatedJobs": st.just(["a"]),
+        "onExitCodes": st.fixed_dictionaries({"operator": st.sampled_from(["In", "NotIn"]), "values": st.just([3])}),
+        "maxRestarts": st.sampled_from([1, 2]),
+    },
+)
 POLICIES = st.fixed_dictionaries(
     {
         "maxRestarts": st.sampled_from([0, 1, 2, 5, 9]),
@@ -56,6 +64,27 @@ SETUPS = st.fixed_dictionaries(
         "exit_codes": st.sampled_from([None, None, {}, {"permanent": [3]}]),
     }
 )
+
+RULED = st.fixed_dictionaries(
+    {
+        "replicas": st.lists(st.sampled_from([1, 2, 3, 3]), min_size=1, max_size=2),
+        "order": st.sampled_from(["AnyOrder", "AnyOrder", "InOrder", "Ready", "Complete"]),
+        "policy": st.fixed_dictionaries(
+            {
+                "maxRestarts": st.sampled_from([2, 9, 9]),
+                "restartStrategy": st.sampled_from(["Recreate", "Recreate", "BlockingRecreate"]),
+                "rules": st.lists(RULES | PARTIAL_RULES | PARTIAL_RULES, min_size=1, max_size=3),
+                "failOn": st.sampled_from(["", "FailureTarget"]),
+            }
+        ),
+        "success": st.none(),
+        "suspend": st.just(False),
+        "claims": st.just(False),
+        "ttl": st.none(),
+        "exit_codes": st.sampled_from([None, {"permanent": [3]}]),
+    }
+)
+"""Sets whose failures are decided by rules, most of them about single Jobs or ReplicatedJobs."""
 
 
 def spec_of(*, replicas, order, policy, success, suspend, claims, ttl, exit_codes) -> JobSet:

@@ -61,6 +61,50 @@ def test_faults_are_shown_as_compilers_show_them(validate, write):
     ]
 
 
+STAGES = """\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata:
+  name: tuning
+spec:
+  executionPolicy:
+    executionPolicyOrder: InOrder
+    replicatedJobsStatus: Completed
+  successPolicy:
+    minSucceeded: "80"
+  failurePolicy:
+    rules:
+    - action: FailJobSet
+      maxRestarts: 1
+      onExitCodes: {operator: In, values: [4]}
+  replicatedJobs:
+  - name: initializer
+    exitCodePolicy: {permanent: [3], retryable: [3]}
+    template:
+      spec:
+        template:
+          spec:
+            containers: [{name: main, image: busybox}]
+"""
+
+
+def test_mistakes_in_stages_exit_codes_and_shares_stand_at_their_lines(validate, write):
+    code, out, _ = validate("-f", write(STAGES))
+    shown = [line.removeprefix("f.yaml:").split(": ")[:3] for line in out.splitlines() if line.startswith("f.yaml:")]
+    assert code == 1
+    assert [(int(at.split(":")[0]), kind, where) for at, kind, where in shown] == [
+        (7, "warning", "spec.executionPolicy.executionPolicyOrder"),
+        (8, "error", "spec.executionPolicy.replicatedJobsStatus"),
+        (10, "error", "spec.successPolicy.minSucceeded"),
+        (14, "error", "spec.failurePolicy.rules[0].maxRestarts"),
+        (15, "error", "spec.failurePolicy.rules[0].onExitCodes"),
+        (18, "error", "spec.replicatedJobs[0].exitCodePolicy.retryable[0]"),
+        (22, "error", "spec.replicatedJobs[0].template.spec.template.spec.restartPolicy"),
+    ]
+    for words in ('did you mean "Succeeded"?', "80 without quotes", "where it is left out it is OnFailure"):
+        assert words in out
+
+
 def test_a_good_manifest_passes(validate, write):
     assert validate("-f", write(GOOD)) == (0, "1 file, 1 JobSet: 0 errors, 0 warnings\n", "")
 

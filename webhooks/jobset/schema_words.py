@@ -91,10 +91,18 @@ def _how(value: Any, node: JSON) -> str:
     if value is None:
         return "a value here, or remove the empty item"
     if INT_OR_STRING in node:
-        return _how_text(value) if isinstance(value, float) and "pattern" in node else "a whole number or a text"
+        return _how_number_or_text(value, node)
     if node["type"] == "array":
         return _how_list(value, node)
     return _HOW[node["type"]](value)
+
+
+def _how_number_or_text(value: Any, node: JSON) -> str:
+    """A pattern is that of amounts, which may have fractions; elsewhere a fraction was meant for a percentage."""
+    if isinstance(value, float) and "pattern" in node:
+        return _how_text(value)
+    share = f': "{max(round(100 * value), 1)}%"' if isinstance(value, float) and 0 < value < 1 else ""
+    return f"a whole number or a text{share}"
 
 
 def _how_integer(value: Any) -> str:

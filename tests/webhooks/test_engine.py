@@ -12,6 +12,8 @@ from api.features import FeatureGates
 from api.jsontree import set_in
 from app.engine import engine
 from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.mutations import mutated, training
+from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import MAX_FINDINGS
 
 ENGINE = engine(FeatureGates())
@@ -65,6 +67,16 @@ def test_mistakes_are_named_in_any_company(names: set[str]):
         js = set_in(js, *MISTAKES[name])
     alone = set().union(*(places(set_in(GOOD, *MISTAKES[name])) for name in names))
     assert places(js) == alone
+
+
+@given(mutated(changes=4))
+def test_no_object_makes_it_raise(obj: JSON):
+    judge = engine(FeatureGates({"AllAlpha": True}))
+    assert judge.create(obj).object
+    assert judge.update(training(), obj).object
+    # What hides must be known to: `hides` without `may_hide` would let the schema answer alone.
+    assert judge.may_hide(with_defaults(obj)[0]) or not judge.create(obj).hides
+    assert judge.may_hide(with_defaults(obj, training())[0], training()) or not judge.update(training(), obj).hides
 
 
 @pytest.mark.parametrize("name", [name for name in MISTAKES if name.startswith(("schema", "CEL"))])

@@ -447,9 +447,16 @@ class Histories(RuleBasedStateMachine):
     def _open(self, number: int) -> bool:
         """Whether a stage may have started; the cluster has made ready whatever runs."""
         js = self.js
+        policy = js.spec.execution_policy
         if js.suspended:
-            return not self.on_resume and not js.spec.replicated_jobs[number].depends_on
+            waits = js.spec.replicated_jobs[number].depends_on or (policy and number)
+            return not self.on_resume and not waits
         entries = {of.name: of for of in js.status.replicated_jobs_status}
+        alone = policy and (policy.sequential_replicated_jobs or len(NAMES))
+        for before in js.spec.replicated_jobs[: min(number, alone)] if policy else ():
+            of = entries[before.name]
+            if of.succeeded + (0 if policy.replicated_jobs_status == "Succeeded" else of.ready) < before.replicas:
+                return False
         for before in js.spec.replicated_jobs[:number]:
             of = entries[before.name]
             in_order = js.spec.startup_policy.startup_policy_order == "InOrder"

@@ -112,17 +112,21 @@ class Ledger:
 
     def _note_reached(self, place: Place) -> None:
         """Remember that all Jobs of a ReplicatedJob were ready or done at once, for as many as it ever had least."""
-        ready = complete = 0
+        ready = complete = there = 0
         for job in self.current.values():
             at = self.places[job.metadata.uid]
             if (at.owner, at.replicated_job, at.attempt) == (place.owner, place.replicated_job, place.attempt):
                 done = at in self.completed
                 complete += done
-                ready += done or job.finished is not None or job_ready(job)
+                over = done or job.finished is not None or job_ready(job)
+                ready += over
+                there += over or job.status.active > 0
         least = self.smallest.get((place.owner, place.replicated_job), MANY)
         key = place.owner, place.replicated_job, place.attempt
         if ready >= least:
             self.reached.add((*key, "Ready"))
+        if there >= least:
+            self.reached.add((*key, "Active"))
         if complete >= least:
             self.reached.add((*key, "Complete"))
 
@@ -169,17 +173,28 @@ class Ledger:
 
     def _order_is_kept(self, js: JobSet, place: Place) -> None:
         """Whatever this stage waits for was reached in this attempt."""
-        if js.suspended:
+        waits = self._stages_before(js, place.replicated_job)
+        if js.suspended and not waits:
             return
-        stages = js.spec.replicated_jobs
-        names = [r.name for r in stages]
-        here = stages[names.index(place.replicated_job)]
-        waits = [(d.name, d.status) for d in here.depends_on or ()]
+        names = [r.name for r in js.spec.replicated_jobs]
+        here = js.spec.replicated_jobs[names.index(place.replicated_job)]
+        waits += [(d.name, d.status) for d in here.depends_on or ()]
         if js.spec.startup_policy and js.spec.startup_policy.startup_policy_order == "InOrder":
             waits += [(name, "Ready") for name in names[: names.index(place.replicated_job)]]
         for name, status in waits:
             was = (place.owner, name, place.attempt, status) in self.reached
             assert was or not self.smallest[place.owner, name], f"{place} is created before {name} is {status}"
+
+    @staticmethod
+    def _stages_before(js: JobSet, name: str) -> list[tuple[str, str]]:
+        """The ReplicatedJobs of the stages ahead of that of `name`, with what they have to be (executionPolicy)."""
+        policy = js.spec.execution_policy
+        if policy is None:
+            return []
+        state = {"Succeeded": "Complete"}.get(policy.replicated_jobs_status, policy.replicated_jobs_status)
+        names = [r.name for r in js.spec.replicated_jobs]
+        alone = len(names) if policy.sequential_replicated_jobs is None else policy.sequential_replicated_jobs
+        return [(before, state) for before in names[: min(names.index(name), alone)]]
 
     def _is_previous(self, js: JobSet, job: Job) -> bool:
         attempt = integer(job.metadata.labels.get(keys.RESTART_ATTEMPT))
@@ -360,6 +375,10 @@ class Ledger:
             assert after.succeeded == len(now), f"{rjob.name} counts {after.succeeded} and names {sorted(now)}"
             if before is not None and before.started and not js.suspended:
                 assert after.started, f"{rjob.name} has not started any more"
+            if before is not None and before.released and not js.suspended:
+                assert after.released, f"{rjob.name} is not released any more"
+            left = max(rjob.replicas - len(now), 0) if js.spec.execution_policy else None
+            assert after.remaining == left, f"{rjob.name}: {after.remaining} remain of {rjob.replicas}, done are {now}"
 
     def place_of(self, job: Job) -> Place:
         """The place that the labels of a new Job give it."""

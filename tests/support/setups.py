@@ -52,10 +52,13 @@ SUCCESS = st.fixed_dictionaries(
     {"operator": st.sampled_from(["All", "Any"]), "targetReplicatedJobs": st.sampled_from([[], ["a"], ["b"]])}
 )
 GATES = ("RestartJob", "ElasticJobSet", "ExecutionAttemptsTracking", "MutablePodResourcesForSuspendedJobSets")
+STAGES = {"Stages Succeeded": "Succeeded", "Stages Ready": "Ready", "Stages Active": "Active"}
+ORDERS = ("AnyOrder", "AnyOrder", "InOrder", "Ready", "Complete", *STAGES)
 SETUPS = st.fixed_dictionaries(
     {
         "replicas": st.lists(st.sampled_from([0, 1, 1, 2, 3]), min_size=1, max_size=3),
-        "order": st.sampled_from(["AnyOrder", "AnyOrder", "InOrder", "Ready", "Complete"]),
+        "order": st.sampled_from(ORDERS),
+        "alone": st.sampled_from([None, None, 1]),
         "policy": st.none() | POLICIES | POLICIES | POLICIES,
         "success": st.none() | st.none() | SUCCESS,
         "suspend": st.sampled_from([False, False, True]),
@@ -68,7 +71,8 @@ SETUPS = st.fixed_dictionaries(
 RULED = st.fixed_dictionaries(
     {
         "replicas": st.lists(st.sampled_from([1, 2, 3, 3]), min_size=1, max_size=2),
-        "order": st.sampled_from(["AnyOrder", "AnyOrder", "InOrder", "Ready", "Complete"]),
+        "order": st.sampled_from(ORDERS),
+        "alone": st.sampled_from([None, None, 1]),
         "policy": st.fixed_dictionaries(
             {
                 "maxRestarts": st.sampled_from([2, 9, 9]),
@@ -87,8 +91,11 @@ RULED = st.fixed_dictionaries(
 """Sets whose failures are decided by rules, most of them about single Jobs or ReplicatedJobs."""
 
 
-def spec_of(*, replicas, order, policy, success, suspend, claims, ttl, exit_codes) -> JobSet:
-    """A JobSet of up to three ReplicatedJobs; each but the first waits for the one before it where `order` says so."""
+def spec_of(*, replicas, order, alone, policy, success, suspend, claims, ttl, exit_codes) -> JobSet:
+    """A JobSet of up to three ReplicatedJobs; each but the first waits for the one before it where `order` says so.
+
+    `alone`: how many are a stage each where there are stages.
+    """
     rjobs = []
     for number, count in enumerate(replicas):
         extra = {} if exit_codes is None else {"exitCodePolicy": exit_codes}
@@ -99,6 +106,11 @@ def spec_of(*, replicas, order, policy, success, suspend, claims, ttl, exit_code
     if policy:
         rules = [{"name": f"r{i}", **r} for i, r in enumerate(policy["rules"])]
         extra["failurePolicy"] = {**policy, "rules": rules}
+        if order in STAGES and policy["restartStrategy"] == "InPlaceRestart":
+            extra["failurePolicy"]["restartStrategy"] = "Recreate"
+    if order in STAGES:
+        stages = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": STAGES[order]}
+        extra["executionPolicy"] = stages | ({} if alone is None else {"sequentialReplicatedJobs": alone})
     if success:
         some = {name for name, count in zip(NAMES, replicas, strict=False) if count}
         targets = [t for t in success["targetReplicatedJobs"] if t in some]

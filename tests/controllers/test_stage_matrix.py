@@ -122,6 +122,31 @@ def test_a_restart_within_a_stage_leaves_the_others_alone(state, strategy, actio
 
 
 @every_state
+@every_strategy
+def test_a_doomed_job_sets_it_off_earlier(state, strategy):
+    world = at_trainers(state, failurePolicy={**acting("RestartJobSet", strategy), "failOn": "FailureTarget"})
+    world.doom(TRAINERS[0])
+    world.step()
+    assert world.status.restarts == 1
+    for _ in range(2):
+        world.settle()
+        world.collect()
+    world.settle()
+    assert (world.live(), released(world), world.status.restarts) == (INITIALIZERS, ["initializer"], 1)
+
+
+@every_state
+def test_a_set_that_is_done_starts_no_stage_and_ends_those_that_run(state):
+    target = {"operator": "All", "targetReplicatedJobs": ["trainer"], "minSucceeded": 1}
+    world = at_trainers(state, successPolicy=target)
+    world.finish(TRAINERS[0])
+    world.settle()
+    world.collect()
+    assert world.status.terminal_state == "Completed"
+    assert world.live() == ([*INITIALIZERS, TRAINERS[0]] if state == "Succeeded" else [TRAINERS[0]])
+
+
+@every_state
 def test_a_resume_enforces_the_order_anew_and_runs_nothing_again_that_has_succeeded(state):
     world = at_trainers(state)
     before = uids(world)

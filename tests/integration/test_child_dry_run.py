@@ -216,16 +216,16 @@ async def test_a_fault_of_the_compiled_rules_is_placed_at_the_policy(manager, ns
     found = await ask(
         manager,
         ns,
-        rjob("a", pod=pod(**bad), exitCodePolicy={"retryable": [3], "containerName": "mian"}),
+        rjob("a", pod=pod(**bad), exitCodePolicy={"retryable": [3], "containerName": "mainn"}),
         rjob("b", pod=pod(**bad), exitCodePolicy={"permanent": [3]}),
         rjob("c", pod=pod(**bad), job=own, exitCodePolicy={"permanent": [3], "containerName": "y"}),
-        rjob("d", pod=pod(**bad), exitCodePolicy={"retryable": [3], "containerName": "mian"}),
+        rjob("d", pod=pod(**bad), exitCodePolicy={"retryable": [3], "containerName": "mainn"}),
     )
     place = "spec.replicatedJobs[{}].exitCodePolicy.containerName"
     assert {(str(error.path), error.value) for error in found} == {
-        (place.format(0), "mian"),
+        (place.format(0), "mainn"),
         (place.format(2), "y"),
-        (place.format(3), "mian"),
+        (place.format(3), "mainn"),
         ("spec.replicatedJobs[2].template.spec.podFailurePolicy.rules[0].onExitCodes.containerName", "x"),
     }
     assert {error.rule.id for error in found if error.rule} == {"child-pod-failure-container"}

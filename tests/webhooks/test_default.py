@@ -157,7 +157,7 @@ RJOB = _maybe(
     st.fixed_dictionaries(
         {},
         optional={
-            "name": _maybe(st.sampled_from("ab")),
+            "name": _maybe(st.sampled_from(["a", "b", ["a"], {"a": "b"}])),
             "template": _maybe(st.fixed_dictionaries({}, optional={"spec": JOB})),
         },
     )
@@ -167,7 +167,7 @@ SPEC = _maybe(
         {},
         optional={
             "network": _maybe(st.fixed_dictionaries({}, optional={"enableDNSHostnames": _maybe(st.booleans())})),
-            "successPolicy": JUNK,
+            "successPolicy": _maybe(st.fixed_dictionaries({}, optional={"minSucceeded": JUNK, "operator": JUNK})),
             "startupPolicy": JUNK,
             "failurePolicy": _maybe(
                 st.fixed_dictionaries(
@@ -192,3 +192,11 @@ def test_defaulting_never_raises_is_idempotent_and_its_patch_leads_there(new: An
     before = None if old is None else {"spec": old}
     defaulted = applied({"spec": new}, before)
     assert with_defaults(defaulted, before)[1] == []
+
+
+@pytest.mark.parametrize("name", [["a"], {"a": "b"}, 1, None])
+def test_a_name_that_is_none_is_left_to_the_schema_on_update_too(name: Any):
+    before = {"spec": {"replicatedJobs": [{"name": "a", "template": {}}]}}
+    assert with_defaults({"spec": {"replicatedJobs": [{"name": name, "template": {}}]}}, before)[0]["spec"][
+        "replicatedJobs"
+    ] == [{"name": name, "template": {}}]

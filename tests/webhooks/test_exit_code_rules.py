@@ -77,7 +77,7 @@ POLICY: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
         ],
     ),
     "a container that is not there": (
-        worker(policy={"containerName": "mian"}),
+        worker(policy={"containerName": "mainn"}),
         [(f"{R}.exitCodePolicy.containerName", "no container or init container of a is called so")],
     ),
     "pods that are replaced too early": (

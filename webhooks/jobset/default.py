@@ -84,7 +84,8 @@ def _wanted(spec: Any, old: Any) -> Iterator[tuple[Path, Any]]:
     stored = None if old is None else by_name(dig(old, "replicatedJobs"))
     for i, rjob in _objects(dig(spec, "replicatedJobs")):
         if isinstance(rjob.get("template"), dict):
-            before = None if stored is None else stored.get(rjob.get("name"))
+            name = rjob.get("name")
+            before = None if stored is None else stored.get(name if isinstance(name, str) else None)
             yield from _where_stored(SPEC.at("replicatedJobs", i), _TEMPLATE, before)
     for i, _ in _objects(dig(spec, "failurePolicy", "rules")):
         yield SPEC.at("failurePolicy", "rules", i, "name"), f"failurePolicyRule{i}"

@@ -26,8 +26,8 @@ binaries: $(READY) ## Fetch or build the control plane's binaries (about 12 minu
 	@$(BIN)/jobset cluster fetch > /dev/null
 
 .PHONY: demo
-demo: $(READY) ## Run a JobSet through failure and restart on a real control plane (KEEP=1 leaves it running)
-	@$(BIN)/jobset demo $(if $(KEEP),--keep)
+demo: $(READY) ## Run a JobSet through failure and restart on a real control plane (STORY=fine-tuning, KEEP=1 leaves it running)
+	@$(BIN)/jobset demo $(STORY) $(if $(KEEP),--keep)
 
 .PHONY: test
 test: binaries ## Run all tests but the slow ones, those against a real control plane included

@@ -75,11 +75,12 @@ Action = CreateJob | DeleteJob | PatchJob | CreateService | CreateClaim | Delete
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event about the JobSet: type Normal or Warning."""
+    """An event about the JobSet: type Normal or Warning. `distinct`: one with another note is another event."""
 
     type: str
     reason: str
     note: str
+    distinct: bool = False
 
 
 @dataclass(frozen=True, slots=True)

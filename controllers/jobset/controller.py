@@ -208,7 +208,7 @@ class JobSetReconciler:
         """Record warnings that were not there the last time."""
         for event in decided.warnings:
             if event not in memory.told:
-                self._executor.event(js, event, distinct=True)
+                self._executor.event(js, event)
         memory.told = frozenset(decided.warnings)
 
     def _observe(self, js: JobSet, memory: _Memory) -> Observed:

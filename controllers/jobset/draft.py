@@ -58,7 +58,7 @@ class Draft:
 
     def warn(self, reason: str, note: str) -> None:
         """A Warning about what is, not about a decision: told whether or not the status is written."""
-        self.warnings.append(Event("Warning", reason, note))
+        self.warnings.append(Event("Warning", reason, note, distinct=True))
 
     def complete(self, share: str) -> None:
         """The set is done (5.9). `share`: what of it has succeeded where that was enough, in words; else empty."""
@@ -79,7 +79,8 @@ class Draft:
             )
         )
         what = f"{stage_name(stage)} ({jobs} {'Job' if jobs == 1 else 'Jobs'})"
-        self.event("Normal", "StageReleased", f"stage {number} of {total} is released: {what}")
+        note = f"stage {number} of {total} is released: {what}"
+        self.events.append(Event("Normal", "StageReleased", note, distinct=True))
 
     def fail(self, reason: str, message: str) -> None:
         """The set has failed for good (5.8 D)."""

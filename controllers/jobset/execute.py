@@ -263,9 +263,9 @@ class Executor:
         if failures:
             self.event(js, Event("Warning", reason, note_of([str(failure) for failure in failures])))
 
-    def event(self, js: JobSet, event: Event, *, distinct: bool = False) -> None:
-        """Record an event; `distinct`: with another note it is another one."""
-        self.recorder.record(reference(js), event.type, event.reason, event.note, distinct=distinct)
+    def event(self, js: JobSet, event: Event) -> None:
+        """Record an event."""
+        self.recorder.record(reference(js), event.type, event.reason, event.note, distinct=event.distinct)
 
 
 def reference(js: JobSet) -> Reference:

@@ -17,12 +17,24 @@ class TemplateMeta(Base, frozen=True, kw_only=True):
     annotations: dict[str, str] = {}
 
 
+class SchedulingGroup(Base, frozen=True, kw_only=True):
+    """core/v1 PodSchedulingGroup."""
+
+    pod_group_name: str = ""
+
+
 class SchedulingFields(Base, frozen=True, kw_only=True):
     """The fields of a Job's pod template that may change while it is suspended."""
 
     node_selector: dict[str, str] = {}
     tolerations: tuple[JSON, ...] = ()
     scheduling_gates: tuple[JSON, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
+
+    @property
+    def pod_group(self) -> str:
+        """Name of the PodGroup of the pods, empty for none. It never changes in a Job."""
+        return "" if self.scheduling_group is None else self.scheduling_group.pod_group_name
 
 
 class PodTemplate(Base, frozen=True, kw_only=True):

@@ -80,7 +80,10 @@ def build_job(
     job_restart_attempt: int | None = None,
     execution_attempt: int | None = None,
 ) -> JSON:
-    """Body of one child Job (1.7). `execution_attempt` is None while the gate ExecutionAttemptsTracking is off."""
+    """Body of one child Job (1.7). `execution_attempt` is None while the gate ExecutionAttemptsTracking is off.
+
+    A Job that belongs to a group is built by `in_group` from it.
+    """
     rjob = slot.replicated_job
     labels = job_labels(js, group, slot, global_replicas=global_replicas, job_restart_attempt=job_restart_attempt)
     annotations = {**labels, **placement_annotations(js, rjob)}
@@ -101,6 +104,20 @@ def build_job(
             **job_spec_with(rjob.job_spec, rjob.exit_code_policy),
             "suspend": js.suspended,
             "template": pod_template(js, slot, labels, annotations),
+        },
+    }
+
+
+def in_group(job: JSON, template: str, name: str) -> JSON:
+    """The Job, whose pods kube-scheduler takes as members of the PodGroup `name`, which was made from `template`."""
+    meta, spec = job["metadata"], job["spec"]
+    pods = spec["template"]
+    return {
+        **job,
+        "metadata": {**meta, "annotations": {**meta["annotations"], keys.GROUP_TEMPLATE: template}},
+        "spec": {
+            **spec,
+            "template": {**pods, "spec": {**pods["spec"], "schedulingGroup": {"podGroupName": name}}},
         },
     }
 

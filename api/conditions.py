@@ -18,11 +18,12 @@ class Change:
     changed: bool
 
 
-def set_condition(conditions: tuple[Condition, ...], new: Condition) -> Change:
+def set_condition(conditions: tuple[Condition, ...], new: Condition, *, always: bool = False) -> Change:
     """Merge `new` (with `last_transition_time` = now) into the list.
 
-    A condition that does not exist yet is added only when it is True. A change of reason or message alone keeps the
-    transition time. The two startup conditions exclude each other: when one becomes True the other's status is flipped.
+    A condition that does not exist yet is added only when it is True, or if `always`. A change of reason or message
+    alone keeps the transition time. The two startup conditions exclude each other: when one becomes True the other's
+    status is flipped.
     """
     out: list[Condition] = []
     changed = False
@@ -38,7 +39,7 @@ def set_condition(conditions: tuple[Condition, ...], new: Condition) -> Change:
             out.append(msgspec.structs.replace(old, status="False", last_transition_time=new.last_transition_time))
         else:
             out.append(old)
-    if not found and new.status == "True":
+    if not found and (always or new.status == "True"):
         changed = True
         out.append(new)
     return Change(tuple(out), changed)

@@ -17,10 +17,14 @@ GATES: Mapping[str, Gate] = {
     "ElasticJobSet": Gate("Alpha", default=False),
     "ExecutionAttemptsTracking": Gate("Alpha", default=False),
     "InPlaceRestart": Gate("Alpha", default=False),
+    "JobSetGangOfGangs": Gate("Alpha", default=False),
+    "JobSetWorkloadAwareSchedulingAPI": Gate("Alpha", default=False),
     "MutablePodResourcesForSuspendedJobSets": Gate("Alpha", default=False),
     "RestartJob": Gate("Alpha", default=False),
     "TLSOptions": Gate("GA", default=True, locked=True),
 }
+_NEEDS = {"JobSetGangOfGangs": "JobSetWorkloadAwareSchedulingAPI"}
+"""Gates that mean nothing without another."""
 _STAGES = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 
 
@@ -48,6 +52,9 @@ class FeatureGates:
                     " remove it from the settings"
                 )
             self._on[name] = value
+        for name, needed in _NEEDS.items():
+            if self._on[name] and not self._on[needed]:
+                raise FeatureGateError(f"feature gate {name} needs {needed}: turn that on, too")
 
     def __getitem__(self, name: str) -> bool:
         return self._on[name]

@@ -22,6 +22,7 @@ from api.policies import (
     StartupPolicy,
     SuccessPolicy,
 )
+from api.scheduling import Scheduling
 
 _IMMUTABLE = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
 _ONE_ORDER = {
@@ -230,6 +231,13 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
             **{"x-kubernetes-validations": _IMMUTABLE},
         ),
     ] = None
+    scheduling: Annotated[
+        Scheduling | None,
+        doc(
+            "Gangs and topology (feature gate JobSetWorkloadAwareSchedulingAPI). Absent: pods are scheduled one by one."
+            " May change while the set is suspended and runs no pods. Not in the Go JobSet."
+        ),
+    ] = None
     suspend: Annotated[
         bool | None, doc("True: the Jobs exist and run no pods. May change at any time. Default false.")
     ] = None
@@ -348,7 +356,8 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
     conditions: Annotated[
         tuple[Condition, ...],
         doc(
-            "Completed, Failed, Suspended, RestartingJobSet, StartupPolicyInProgress, StartupPolicyCompleted.",
+            "Completed, Failed, Suspended, RestartingJobSet, StartupPolicyInProgress, StartupPolicyCompleted; with"
+            " spec.scheduling SchedulingObjectsReady and PodGroupsInitiallyScheduled.",
             **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
         ),
     ] = ()

@@ -39,6 +39,8 @@ IN_PLACE_RESTART_ATTEMPT = "jobset.sigs.k8s.io/in-place-restart-attempt"
 DISABLE_IN_PLACE_RESTART = "jobset.sigs.k8s.io/disable-in-place-restart"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_UID = "batch.kubernetes.io/controller-uid"
+GROUP_TEMPLATE = "scheduling.k8s.io/group-template-name"
+"""Annotation of a Job: the template of the PodGroup that its pods name."""
 
 # Exclusive placement; not known to the Go JobSet.
 PLACEMENT_GATE = "jobset.sigs.k8s.io/exclusive-placement"
@@ -53,6 +55,8 @@ SUSPENDED = "Suspended"
 RESTARTING = "RestartingJobSet"
 STARTUP_IN_PROGRESS = "StartupPolicyInProgress"
 STARTUP_COMPLETED = "StartupPolicyCompleted"
+GROUPS_READY = "SchedulingObjectsReady"
+GROUPS_SCHEDULED = "PodGroupsInitiallyScheduled"
 
 # Reasons of Warnings that `jobset explain` knows.
 JOB_CREATION_FAILED = "JobCreationFailed"

@@ -300,7 +300,8 @@ class _Manager:
 
     async def _control(self, group: asyncio.TaskGroup) -> None:
         """Fill the caches, wait for the lease, reconcile."""
-        watches = Watches(self.client, self.options.gates)
+        required = self.options.settings.scheduling.when_unavailable == "Hold"
+        watches = Watches(self.client, self.options.gates, groups_required=required)
         self._spawn(group, watches.run(), "watches")
         await watches.wait_synced(SYNC_TIMEOUT)
         await self.placement.wait_synced(SYNC_TIMEOUT)

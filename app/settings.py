@@ -198,6 +198,14 @@ class PlacementSettings(_Section):
     version. All mean the same to the scheduler."""
 
 
+class SchedulingSettings(_Section):
+    """Gangs (`spec.scheduling`). An extension: the Go manager's file has no such section."""
+
+    when_unavailable: Literal["Hold", "Ignore", ""] = "Hold"
+    """What becomes of a JobSet that asks for groups which the API server does not serve. Hold: its Jobs wait, and the
+    JobSet says for what. Ignore: they run without groups, and the JobSet says so."""
+
+
 class Settings(_Section):
     """The whole configuration file."""
 
@@ -213,6 +221,7 @@ class Settings(_Section):
     child_dry_run: DryRunSettings = DryRunSettings()
     suspend: SuspendSettings = SuspendSettings()
     exclusive_placement: PlacementSettings = PlacementSettings()
+    scheduling: SchedulingSettings = SchedulingSettings()
     feature_gates: dict[str, bool] = {}
 
     @field_validator("feature_gates")

@@ -41,6 +41,7 @@ def _manager_rules() -> list[Object]:
         _rule("", "pods/status", ["patch", "update"]),
         _rule("", "nodes", _READ),
         _rule("scheduling.k8s.io", "priorityclasses", _READ),
+        _rule("scheduling.k8s.io", "workloads podgroups compositepodgroups", _CRUD),
         _rule("", "events", ["create", "patch", "update"]),
         _rule("events.k8s.io", "events", ["create", "patch", "update"]),
         _rule(webhooks, "mutatingwebhookconfigurations validatingwebhookconfigurations", _READ),

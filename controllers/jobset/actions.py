@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from api.batch import Job, Service
+from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet, JobSetStatus
 from api.meta import JSON
 from api.pod import Pod
@@ -66,11 +67,44 @@ class CreateClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateGroup:
+    """Create a Workload, CompositePodGroup or PodGroup; those of a lower `level` first."""
+
+    kind: str
+    name: str
+    body: JSON
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class PatchGroup:
+    """Merge patch of one of those. `replacement`: what to create anew in its place if the API server refuses it."""
+
+    kind: str
+    name: str
+    uid: str
+    patch: JSON
+    replacement: JSON | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    """Delete one of those. The UID guards a newer one of the same name."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+GroupAction = CreateGroup | PatchGroup | DeleteGroup
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteJobSet:
     """Delete the JobSet itself: it is finished and its time to live is over."""
 
 
-Action = CreateJob | DeleteJob | PatchJob | CreateService | CreateClaim | DeleteJobSet
+Action = CreateJob | DeleteJob | PatchJob | CreateService | CreateClaim | GroupAction | DeleteJobSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +158,32 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """What the API server takes of groups; None: not known yet. `enabled`: the manager's feature gate is on."""
+
+    enabled: bool = True
+    groups: bool | None = None
+    composites: bool | None = None
+    topology: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGroups:
+    """The groups that a set owns, and what is known of the scheduling API.
+
+    `required`: whether its Jobs wait when the API server lacks something; else they run without groups. `trouble`:
+    reason and message of what kept a group from being made a moment ago.
+    """
+
+    served: Served = Served()
+    required: bool = True
+    trouble: tuple[str, str] | None = None
+    workloads: tuple[StoredWorkload, ...] = ()
+    composites: tuple[StoredGroup, ...] = ()
+    pod_groups: tuple[StoredGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Everything a plan may look at.
 
@@ -134,6 +194,7 @@ class Observed:
     - `claims`: names of volume claims that exist.
     - `pods`: pods of `jobs`; looked up for in-place restart only.
     - `priorities`: the cluster's priority classes; None: pods are not labelled with their priority.
+    - `groups`: what is known of scheduling groups; None: the set asks for none and has none.
     - `evidence`: the answers to `Plan.question` so far.
     - `now`: RFC 3339 in UTC, seconds. `since_status_write`: seconds since the last status write, None if there was
       none in this process.
@@ -150,6 +211,7 @@ class Observed:
     pods: tuple[Pod, ...] = ()
     evidence: Evidence = field(default_factory=dict)
     priorities: Priorities | None = None
+    groups: KnownGroups | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ from api.meta import Identity
 from api.names import subdomain
 from api.pod import Pod
 from api.priority import Priorities, PriorityClass
-from controllers.jobset.actions import Event, Observed, Plan, Question
+from controllers.gang.execute import GroupTroubleError
+from controllers.gang.watches import GroupWatches
+from controllers.jobset.actions import Event, KnownGroups, Observed, Plan, Question
 from controllers.jobset.buckets import untold
 from controllers.jobset.evidence import look_up
 from controllers.jobset.execute import (
@@ -44,6 +46,9 @@ REST = 4.0
 """How much longer than its last plan took a set rests before it is planned again: with thousands of Jobs that change
 all the time, planning takes at most a fifth of the processor, and small sets never wait for it."""
 
+TROUBLE_RETRY = 30.0
+"""Seconds until a group that could not be made is tried again."""
+
 BY_OWNER = "owner"
 """Index of Jobs by the UID of the JobSet that controls them; of pods, by the UID of the Job."""
 
@@ -57,7 +62,7 @@ BY_SUBDOMAIN = "subdomain"
 class Watches:
     """What the JobSet controller reads. Synced on every replica, so that a new leader starts warm."""
 
-    def __init__(self, client: Client, gates: FeatureGates) -> None:
+    def __init__(self, client: Client, gates: FeatureGates, *, groups_required: bool = True) -> None:
         ours = keys.JOBSET_NAME
         self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_key})
         by_owner = {BY_OWNER: _owner_uid, BY_SET: _set_key}
@@ -65,6 +70,7 @@ class Watches:
         self.services = Informer(client, SERVICES, Service)
         self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Claim, label_selector=ours)
         self.priority_classes = Informer(client, PRIORITY_CLASSES, PriorityClass)
+        self.groups = GroupWatches(client, gates, required=groups_required)
         self.pods: Informer[Pod] | None = None
         if gates["InPlaceRestart"]:
             self.pods = Informer(client, PODS, Pod, indexes={BY_OWNER: _controller_uid}, label_selector=ours)
@@ -79,6 +85,7 @@ class Watches:
         async with asyncio.TaskGroup() as group:
             for informer in self._all:
                 group.create_task(informer.run())
+            group.create_task(self.groups.run())
 
     async def wait_synced(self, timeout: float) -> None:
         """Wait until every first list is complete; raises with the name of the one that is not after `timeout` s."""
@@ -95,12 +102,20 @@ class Watches:
         )
         if self.pods is not None:
             self.pods.enqueue(queue, self._of_pod)
+        self.groups.feed(queue, owner_requests)
+        self.groups.on_change(lambda: self._again(queue))
+
+    def _again(self, queue: WorkQueue[Request]) -> None:
+        """Put every JobSet that asks for groups into the queue: what the API server serves has changed."""
+        for js in self.jobsets.store.list():
+            if js.spec.scheduling is not None:
+                queue.add(Request(js.metadata.namespace, js.metadata.name))
 
     def caches(self) -> Caches:
         """The stores that plans read and writes fill."""
         pods = None if self.pods is None else self.pods.store
         stores = self.jobsets.store, self.jobs.store, self.services.store, self.claims.store
-        return Caches(*stores, pods, self.priority_classes.store)
+        return Caches(*stores, pods, self.priority_classes.store, self.groups)
 
     def _wanting(self, service: Service) -> list[Request]:
         """The JobSets that want a Service of this name, its owner and those who wait for it to go."""
@@ -127,6 +142,9 @@ class _Memory:
     departed: dict[str, Job] = field(default_factory=dict)
     foreign: dict[str, str] = field(default_factory=dict)
     foreign_until: float = 0.0
+    trouble: tuple[str, str] | None = None
+    trouble_until: float = 0.0
+    """What kept a group from being made, and until when nobody tries again."""
     ending: bool = False
     """Its namespace is being deleted: every Job that goes would be created again in vain."""
 
@@ -186,18 +204,27 @@ class JobSetReconciler:
         try:
             await self._executor.execute(js, decided)
         except PartialFailure as failed:
-            memory.ending = failed.subgroup(_says_namespace_ends) is not None
-            foreign, others = failed.split(ForeignObjectError)
-            if foreign is not None:
-                taken = (error for error in foreign.exceptions if isinstance(error, ForeignObjectError))
-                memory.foreign = {error.name: error.owner for error in taken}
-                memory.foreign_until = clock() + FOREIGN_RETRY
+            self._remember(failed, memory)
+            others = failed.split((ForeignObjectError, GroupTroubleError))[1]
             if others is None:
                 return Result(0.0)
             raise
         if decided.status is not None:
             memory.written = clock()
-        return Result(decided.requeue_after)
+        return Result(TROUBLE_RETRY if clock() < memory.trouble_until else decided.requeue_after)
+
+    def _remember(self, failed: PartialFailure, memory: _Memory) -> None:
+        """Of what failed, that which the next plan has to know."""
+        now_ = asyncio.get_running_loop().time()
+        memory.ending = failed.subgroup(_says_namespace_ends) is not None
+        taken = [error for error in failed.exceptions if isinstance(error, ForeignObjectError)]
+        if taken:
+            memory.foreign = {error.name: error.owner for error in taken}
+            memory.foreign_until = now_ + FOREIGN_RETRY
+        troubled = [error for error in failed.exceptions if isinstance(error, GroupTroubleError)]
+        if troubled:
+            memory.trouble = troubled[0].reason, str(troubled[0])
+            memory.trouble_until = now_ + TROUBLE_RETRY
 
     async def _answer(self, observed: Observed, question: Question) -> Observed:
         """The same with the answer to a question, which is never asked twice; raises if it is needed and not had."""
@@ -237,7 +264,14 @@ class JobSetReconciler:
             },
             pods=self._pods(jobs),
             priorities=self._priorities(),
+            groups=self._known_groups(js, memory),
         )
+
+    def _known_groups(self, js: JobSet, memory: _Memory) -> KnownGroups | None:
+        if self._caches.groups is None:
+            return None
+        troubled = asyncio.get_running_loop().time() < memory.trouble_until
+        return self._caches.groups.known(js, memory.trouble if troubled else None)
 
     def _priorities(self) -> Priorities | None:
         classes = self._caches.priority_classes

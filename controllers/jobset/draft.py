@@ -38,8 +38,13 @@ class Draft:
         """Replace fields of the status."""
         self.status = msgspec.structs.replace(self.status, **changes)
 
-    def condition(self, kind: str, *, true: bool, reason: str, message: str, event_type: str = "Normal") -> bool:
-        """Set a condition; an event of the same reason and message follows if anything changed, and True is given."""
+    def condition(
+        self, kind: str, *, true: bool, reason: str, message: str, event_type: str = "Normal", always: bool = False
+    ) -> bool:
+        """Set a condition; an event of the same reason and message follows if anything changed, and True is given.
+
+        One that is False and was not there is left out, unless `always`.
+        """
         new = Condition(
             type=kind,
             status="True" if true else "False",
@@ -47,7 +52,7 @@ class Draft:
             message=message,
             last_transition_time=self._now,
         )
-        change = set_condition(self.status.conditions, new)
+        change = set_condition(self.status.conditions, new, always=always)
         if change.changed:
             self.update(conditions=change.conditions)
             self.event(event_type, reason, message)

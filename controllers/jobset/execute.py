@@ -19,6 +19,8 @@ from api.jobset import JobSet, JobSetStatus
 from api.meta import JSON
 from api.pod import Pod
 from api.priority import PriorityClass
+from controllers.gang.execute import GroupWriter
+from controllers.gang.watches import GroupWatches
 from controllers.jobset.actions import (
     CreateClaim,
     CreateJob,
@@ -64,6 +66,7 @@ class Caches:
     claims: Store[Claim]
     pods: Store[Pod] | None = None
     priority_classes: Store[PriorityClass] | None = None
+    groups: GroupWatches | None = None
 
 
 class ForeignObjectError(KubeError):
@@ -143,7 +146,9 @@ class Executor:
             js, claims, lambda action: self._ensure(js, claim, Claim, action.body, self.caches.claims)
         )
         self._report(js, "PVCCreationFailed", unclaimed)
-        return [*errors, *failed, *unclaimed]
+        groups = self.caches.groups
+        ungrouped = [] if groups is None else await GroupWriter(self.client, groups.stores()).write(js, plan.actions)
+        return [*errors, *failed, *unclaimed, *ungrouped]
 
     async def _create_jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
         """Names that others hold are not reported here: the next plan knows of them and tells."""

@@ -8,12 +8,13 @@ from functools import partial
 
 from api import keys
 from api.batch import ServiceSpec
-from api.children import build_job, build_service, build_volume_claim, with_priority
+from api.children import build_job, build_service, build_volume_claim, in_group, with_priority
 from api.features import FeatureGates
 from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
 from api.meta import JSON
 from api.names import job_name_prefix, subdomain, volume_claim_name
 from api.placement import Group, Placement, placement
+from controllers.gang.plan import UNTROUBLED, Gangs, at_the_end, decide, misplaced
 from controllers.jobset import counters
 from controllers.jobset.actions import (
     Action,
@@ -68,6 +69,7 @@ class _Planner:
         self.buckets: Buckets = bucket(self.js, observed.jobs, self.placed, gates, observed.departed)
         self.counts: tuple[ReplicatedJobStatus, ...] = counters.count(self.js, self.buckets, gates)
         self.stages = startup.Stages(self.js, self.counts, self.buckets)
+        self.gangs: Gangs = decide(self.js, observed.groups, self.buckets, self.stages.may_start)
         self.draft = Draft(self.js, observed.now)
         self.draft.update(replicated_jobs_status=self.stages.remembered())
         self.counted: JobSetStatus = self.draft.status
@@ -103,6 +105,7 @@ class _Planner:
         for job in self.buckets.odd:
             if job.finished is None and job.metadata.deletion_timestamp is None:
                 self.actions.append(DeleteJob(job.metadata.name, job.metadata.uid))
+        self.actions.extend(at_the_end(self.observed.groups))
         expiry = _expire(self.js, self.observed.now)
         self.actions.extend(expiry.actions)
         self.requeue_after = expiry.requeue_after
@@ -132,6 +135,7 @@ class _Planner:
     def _progress(self) -> None:
         """Nothing has ended: bring everything into being that should be."""
         self._release_stages()
+        self._group()
         if self.creates:
             self._create_service()
             self._create_claims()
@@ -154,6 +158,21 @@ class _Planner:
             self.draft.release(stage, number, self.stages.number)
         self.draft.update(current_stage=self.stages.current)
         self.status_first |= bool(released)
+
+    def _group(self) -> None:
+        """Groups ahead of the Jobs that are to be their members."""
+        self.actions.extend(self.gangs.actions)
+        if self.observed.groups is not None:
+            self._delete(tuple(child for child in self.buckets.active if misplaced(child, self.gangs)))
+        if self.gangs.state is not None:
+            true, reason, message = self.gangs.state
+            kind = "Normal" if true or reason in UNTROUBLED else "Warning"
+            self.draft.condition(
+                keys.GROUPS_READY, true=true, reason=reason, message=message, event_type=kind, always=True
+            )
+        if self.gangs.scheduled:
+            message = "every group has been scheduled"
+            self.draft.condition(keys.GROUPS_SCHEDULED, true=True, reason="Scheduled", message=message)
 
     def _create_service(self) -> None:
         if not self.js.dns_enabled:
@@ -230,7 +249,7 @@ class _Planner:
             job = f"{prefix}{index}"
             if job in self.observed.foreign:
                 taken.append(job)
-            elif job not in odd:
+            elif job not in odd and self.gangs.may_run(job):
                 self.actions.append(CreateJob(job, partial(self._body, group, index)))
         if taken:
             self._wait_for_foreign(taken)
@@ -266,6 +285,8 @@ class _Planner:
             job_restart_attempt=attempt,
             execution_attempt=self.draft.status.execution_attempts if self.gates["ExecutionAttemptsTracking"] else None,
         )
+        if (pods := self.gangs.group_of(job["metadata"]["name"])) is not None:
+            job = in_group(job, pods.template, pods.name)
         return job if self.observed.priorities is None else with_priority(job, self.observed.priorities)
 
     def _suspend(self) -> None:
@@ -295,6 +316,8 @@ class _Planner:
     def _resume_group(self, group: Group, children: list[Child]) -> None:
         resources = self.gates["MutablePodResourcesForSuspendedJobSets"]
         for child in children:
+            if not self.gangs.may_run(child.name):
+                continue
             wanted = self._body(group, child.job_index, suspension.attempt_of(child))
             patch = suspension.resume(child, wanted, resources=resources)
             if patch is not None:

@@ -1,0 +1,102 @@
+"""The Workload, CompositePodGroups and PodGroups of a JobSet as JSON bodies to be sent (Kubernetes 1.37). Pure."""
+
+from api import keys
+from api.children import owner_reference
+from api.gangs import Forest, Group
+from api.jobset import JobSet
+from api.meta import JSON
+from api.scheduling import GroupResourceClaim
+
+BETA = "scheduling.k8s.io/v1beta1"
+ALPHA = "scheduling.k8s.io/v1alpha3"
+
+
+def build_workload(js: JobSet, forest: Forest) -> JSON:
+    """The Workload: the templates of all groups. Those of one ReplicatedJob's Jobs are one."""
+    return {
+        "apiVersion": BETA,
+        "kind": "Workload",
+        "metadata": _meta(js, forest.workload),
+        "spec": {
+            "controllerRef": {"apiGroup": keys.GROUP, "kind": keys.KIND, "name": js.metadata.name},
+            **_templates(forest.roots, forest),
+        },
+    }
+
+
+def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int | None) -> JSON:
+    """A CompositePodGroup or PodGroup. `parent` is the name of the composite above it, empty for a root.
+
+    `gang` is how many members have to fit together now, which may be fewer than at first.
+    """
+    above: JSON = {"parentCompositePodGroupName": parent} if parent else {}
+    claims: JSON = {"resourceClaims": [_claim(claim) for claim in group.claims]} if group.claims else {}
+    return {
+        "apiVersion": ALPHA if group.composite else BETA,
+        "kind": "CompositePodGroup" if group.composite else "PodGroup",
+        "metadata": _meta(js, group.name, group),
+        "spec": {
+            **above,
+            "workloadRef": {"workloadName": forest.workload, "templateName": group.template},
+            **_rules(group, forest, gang),
+            **claims,
+        },
+    }
+
+
+def counts(spec: JSON) -> dict[str, int]:
+    """The numbers of all templates of a Workload by name: all of it that may change."""
+    out: dict[str, int] = {}
+    for template in [*(spec.get("podGroupTemplates") or []), *(spec.get("compositePodGroupTemplates") or [])]:
+        gang = (template.get("schedulingPolicy") or {}).get("gang") or {}
+        out[template["name"]] = gang.get("minCount") or gang.get("minGroupCount") or 0
+        out |= counts(template)
+    return out
+
+
+def _templates(groups: tuple[Group, ...], forest: Forest) -> JSON:
+    """The lists of templates of one level, each by its name once."""
+    lists: dict[str, dict[str, JSON]] = {"podGroupTemplates": {}, "compositePodGroupTemplates": {}}
+    for group in groups:
+        into = lists["compositePodGroupTemplates" if group.composite else "podGroupTemplates"]
+        if group.template not in into:
+            into[group.template] = _template(group, forest)
+    return {name: list(templates.values()) for name, templates in lists.items() if templates}
+
+
+def _template(group: Group, forest: Forest) -> JSON:
+    body: JSON = {"name": group.template, **_rules(group, forest, group.gang)}
+    if group.claims:
+        body["resourceClaims"] = [_claim(claim) for claim in group.claims]
+    return {**body, **_templates(group.children, forest)}
+
+
+def _rules(group: Group, forest: Forest, gang: int | None) -> JSON:
+    """What a template and its groups have in common."""
+    count = "minGroupCount" if group.composite else "minCount"
+    rules: JSON = {"schedulingPolicy": {"basic": {}} if gang is None else {"gang": {count: gang}}}
+    if group.topology:
+        rules["schedulingConstraints"] = {"topology": [{"key": group.topology}]}
+    if group.mode:
+        rules["disruptionMode"] = {group.mode: {}}
+    if forest.priority_class:
+        rules["priorityClassName"] = forest.priority_class
+    return rules
+
+
+def _claim(claim: GroupResourceClaim) -> JSON:
+    """A claim of an entry of resourceClaims."""
+    source = "resourceClaimName" if claim.resource_claim_name else "resourceClaimTemplateName"
+    return {"name": claim.name, source: claim.resource_claim_name or claim.resource_claim_template_name}
+
+
+def _meta(js: JobSet, name: str, group: Group | None = None) -> JSON:
+    labels = {keys.JOBSET_NAME: js.metadata.name, keys.JOBSET_UID: js.metadata.uid}
+    if group is not None and len(group.replicated_jobs) == 1:
+        labels[keys.REPLICATED_JOB_NAME] = group.replicated_jobs[0]
+    return {
+        "name": name,
+        "namespace": js.metadata.namespace,
+        "labels": labels,
+        "ownerReferences": [owner_reference(js)],
+    }

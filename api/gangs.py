@@ -1,0 +1,336 @@
+"""The tree of groups that `spec.scheduling` asks for: a pure function of the JobSet, and the one reading of it.
+
+Three levels of the spec become at most two levels of CompositePodGroups above PodGroups. A node exists where the user
+said something, or where Kubernetes needs one. Admission counts on this tree, `jobset render` draws it, and the
+controller creates it. Pods are counted as they can exist at once: never more than a Job has completions.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from api.jobset import JobSet, JobSetSpec, ReplicatedJob
+from api.names import job_name
+from api.scheduling import (
+    DisruptionMode,
+    EntryScheduling,
+    GroupResourceClaim,
+    GroupsPolicy,
+    JobScheduling,
+    PodsPolicy,
+    Scheduling,
+    SchedulingConstraints,
+)
+
+ROOT = "jobset"
+_NAME_LIMIT = 63
+_HASH = 10
+_PREFIX = _NAME_LIMIT - _HASH - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One node: a PodGroup if it has Jobs, else a CompositePodGroup with `children`.
+
+    - `template`: name in the Workload; the PodGroups of one ReplicatedJob's Jobs share one. `name`: of the object.
+    - `gang`: members that have to fit together, pods of a PodGroup or children of a composite; None: basic.
+    - `fixed`: whether the user wrote the number.
+    - `jobs`: names of the Jobs whose pods belong to it, with the pods that each has at once.
+    - `topology`: node label key. `mode`: `all`, `single`, or empty where nobody said.
+    """
+
+    template: str
+    name: str
+    gang: int | None
+    fixed: bool = False
+    jobs: tuple[tuple[str, int], ...] = ()
+    children: tuple["Group", ...] = ()
+    topology: str = ""
+    mode: str = ""
+    claims: tuple[GroupResourceClaim, ...] = ()
+    replicated_jobs: tuple[str, ...] = ()
+
+    @property
+    def composite(self) -> bool:
+        return bool(self.children)
+
+    @property
+    def pods(self) -> int:
+        """Pods below it."""
+        return sum(pods for _, pods in self.jobs) + sum(child.pods for child in self.children)
+
+    def walk(self) -> Iterator["Group"]:
+        """It and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def with_parents(self, parent: str = "") -> Iterator[tuple["Group", str]]:
+        """It and all below it, parents first, each with the name of the group above it; a root has none."""
+        yield self, parent
+        for child in self.children:
+            yield from child.with_parents(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """All trees of a set. `priority_class` is that of the pods; `workload` the name of the Workload."""
+
+    workload: str
+    roots: tuple[Group, ...]
+    priority_class: str = ""
+    _leaves: dict[str, Group] = field(init=False, default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for root in self.roots:
+            for group in root.walk():
+                self._leaves.update({job: group for job, _ in group.jobs})
+
+    def of_job(self, name: str) -> Group | None:
+        """The PodGroup of a Job; None for a Job that is in none."""
+        return self._leaves.get(name)
+
+    def groups(self) -> Iterator[Group]:
+        """Every group, parents first."""
+        for root in self.roots:
+            yield from root.walk()
+
+    @property
+    def needs_composites(self) -> bool:
+        return any(root.composite for root in self.roots)
+
+
+def pods_of(rjob: ReplicatedJob) -> int:
+    """Pods that one Job of it has at once."""
+    parallelism = 1 if rjob.parallelism is None else rjob.parallelism
+    return parallelism if rjob.completions is None else min(parallelism, rjob.completions)
+
+
+def sequenced(spec: JobSetSpec) -> bool:
+    """Whether some ReplicatedJobs start after others."""
+    startup, execution = spec.startup_policy, spec.execution_policy
+    return (
+        (startup is not None and startup.startup_policy_order == "InOrder")
+        or (execution is not None and execution.execution_policy_order == "InOrder")
+        or any(rjob.depends_on for rjob in spec.replicated_jobs)
+    )
+
+
+def forest(js: JobSet) -> Forest | None:
+    """The trees; None where the set has no `spec.scheduling`. What has no pods has no group."""
+    if js.spec.scheduling is None:
+        return None
+    return _Compiler(js, js.spec.scheduling).forest()
+
+
+class _Compiler:
+    """One run: names, and the ReplicatedJobs by name."""
+
+    def __init__(self, js: JobSet, scheduling: Scheduling) -> None:
+        self._js = js
+        self._spec = scheduling
+        self._rjobs = {rjob.name: rjob for rjob in js.spec.replicated_jobs}
+
+    def forest(self) -> Forest:
+        entries = self._spec.replicated_jobs
+        roots = self._with_entries() if entries else self._whole_set()
+        names = (rjob.pod_spec.get("priorityClassName") for rjob in self._js.spec.replicated_jobs)
+        return Forest(
+            workload=self._object_name("", "Workload"),
+            roots=tuple(_inherit(root, "") for root in roots),
+            priority_class=next(filter(None, names), ""),
+        )
+
+    def _whole_set(self) -> tuple[Group, ...]:
+        """Level 1 alone: one PodGroup, or one for each ReplicatedJob where they do not start together."""
+        spec, rjobs = self._spec, self._js.spec.replicated_jobs
+        if not sequenced(self._js.spec) or spec.scheduling_policy is not None:
+            group = self._pod_group(ROOT, rjobs, _is_gang(spec.scheduling_policy))
+            return _some(None if group is None else _dressed(group, spec.scheduling_constraints, spec.disruption_mode))
+        parts = [self._pod_group(f"rj-{rjob.name}", (rjob,), gang=True) for rjob in rjobs]
+        groups = tuple(group for group in parts if group is not None)
+        if spec.scheduling_constraints is None and spec.disruption_mode is None:
+            return groups
+        return _some(self._composite(ROOT, groups, None, spec.scheduling_constraints, spec.disruption_mode))
+
+    def _with_entries(self) -> tuple[Group, ...]:
+        spec = self._spec
+        if spec.scheduling_policy or spec.scheduling_constraints or spec.disruption_mode:
+            return self._under_root()
+        roots = [root for entry in spec.replicated_jobs for root in self._entry(entry)]
+        if len({root.composite for root in roots}) < 2:
+            return tuple(roots)
+        # The top of a Workload is of one kind: a PodGroup beside composites gets one around it.
+        return tuple(root if root.composite else self._wrapped(root) for root in roots)
+
+    def _under_root(self) -> tuple[Group, ...]:
+        spec = self._spec
+        merged = self._merged()
+        if merged is not None:
+            return merged
+        targeted = {name for entry in spec.replicated_jobs for name in entry.target_replicated_jobs}
+        rest = [rjob for rjob in self._js.spec.replicated_jobs if rjob.name not in targeted]
+        gang = _is_gang(spec.scheduling_policy) and spec.scheduling_policy is not None
+        children: list[Group] = []
+        for entry in spec.replicated_jobs:
+            children += self._entry(entry, below_root=True)
+        children += filter(None, (self._pod_group(f"rj-{rjob.name}", (rjob,), gang) for rjob in rest))
+        order = {rjob.name: number for number, rjob in enumerate(self._js.spec.replicated_jobs)}
+        children.sort(key=lambda child: order[child.replicated_jobs[0]])
+        policy = spec.scheduling_policy
+        return _some(self._composite(ROOT, tuple(children), policy, spec.scheduling_constraints, spec.disruption_mode))
+
+    def _merged(self) -> tuple[Group, ...] | None:
+        """Levels 1 and 2 as one composite: where one entry has all Jobs and no field is set on both levels."""
+        spec = self._spec
+        if len(spec.replicated_jobs) != 1:
+            return None
+        entry = spec.replicated_jobs[0]
+        if entry.job is None or {*entry.target_replicated_jobs} != {*self._rjobs}:
+            return None
+        fields = ("scheduling_policy", "scheduling_constraints", "disruption_mode")
+        if any(getattr(spec, name) is not None and getattr(entry, name) is not None for name in fields):
+            return None
+        policy, constraints, mode = (
+            getattr(entry, name) if getattr(spec, name) is None else getattr(spec, name) for name in fields
+        )
+        jobs = tuple(self._jobs(entry, entry.job))
+        return _some(self._composite(ROOT, jobs, policy or GANG, constraints, mode))
+
+    def _entry(self, entry: EntryScheduling, *, below_root: bool = False) -> tuple[Group, ...]:
+        """The groups of an entry: one PodGroup, one for each Job, or a composite of those."""
+        rjobs = tuple(self._rjobs[name] for name in entry.target_replicated_jobs if name in self._rjobs)
+        template = self._entry_template(entry.target_replicated_jobs)
+        if entry.job is None:
+            group = self._pod_group(template, rjobs, _is_gang(entry.scheduling_policy))
+            if group is None:
+                return ()
+            dressed = _dressed(group, entry.scheduling_constraints, entry.disruption_mode)
+            return (replace(dressed, claims=entry.resource_claims),)
+        jobs = tuple(self._jobs(entry, entry.job))
+        said = entry.scheduling_policy or entry.scheduling_constraints or entry.disruption_mode
+        if not (said or below_root):
+            return jobs
+        policy = entry.scheduling_policy or GANG
+        return _some(self._composite(template, jobs, policy, entry.scheduling_constraints, entry.disruption_mode))
+
+    def _jobs(self, entry: EntryScheduling, job: JobScheduling) -> Iterator[Group]:
+        """One PodGroup for each Job of the entry; those of one ReplicatedJob have one template."""
+        for target in entry.target_replicated_jobs:
+            rjob = self._rjobs.get(target)
+            for index in range(rjob.replicas if rjob is not None and pods_of(rjob) else 0):
+                pods = pods_of(self._rjobs[target])
+                template = f"job-{target}"
+                gang, fixed = _min_count(job.scheduling_policy, pods)
+                group = Group(
+                    template=template,
+                    name=self._object_name(f"{template}-{index}", "PodGroup"),
+                    gang=gang,
+                    fixed=fixed,
+                    jobs=((job_name(self._js.metadata.name, target, index), pods),),
+                    claims=job.resource_claims,
+                    replicated_jobs=(target,),
+                )
+                yield _dressed(group, job.scheduling_constraints, job.disruption_mode)
+
+    def _pod_group(self, template: str, rjobs: tuple[ReplicatedJob, ...], gang: bool) -> Group | None:
+        """One PodGroup for all pods of some ReplicatedJobs."""
+        jobs = tuple(
+            (job_name(self._js.metadata.name, rjob.name, index), pods_of(rjob))
+            for rjob in rjobs
+            for index in range(rjob.replicas if pods_of(rjob) else 0)
+        )
+        if not jobs:
+            return None
+        return Group(
+            template=template,
+            name=self._object_name(template, "PodGroup"),
+            gang=sum(pods for _, pods in jobs) if gang else None,
+            jobs=jobs,
+            replicated_jobs=tuple(rjob.name for rjob in rjobs),
+        )
+
+    def _composite(
+        self,
+        template: str,
+        children: tuple[Group, ...],
+        policy: GroupsPolicy | None,
+        constraints: SchedulingConstraints | None,
+        mode: DisruptionMode | None,
+    ) -> Group | None:
+        if not children:
+            return None
+        wanted = policy.gang.min_group_count if policy is not None and policy.gang is not None else None
+        gang = policy is not None and _is_gang(policy)
+        group = Group(
+            template=template,
+            name=self._object_name(template, "CompositePodGroup"),
+            gang=(len(children) if wanted is None else wanted) if gang else None,
+            fixed=wanted is not None,
+            children=children,
+            replicated_jobs=tuple(dict.fromkeys(name for child in children for name in child.replicated_jobs)),
+        )
+        return _dressed(group, constraints, mode)
+
+    def _wrapped(self, group: Group) -> Group:
+        """A composite around one PodGroup that changes nothing."""
+        template = _label(f"root-{group.template}")
+        return Group(
+            template=template,
+            name=self._object_name(template, "CompositePodGroup"),
+            gang=None,
+            children=(group,),
+            replicated_jobs=group.replicated_jobs,
+        )
+
+    def _entry_template(self, targets: tuple[str, ...]) -> str:
+        return f"rj-{targets[0]}" if len(targets) == 1 else _label(f"rj-{'-'.join(targets)}", hashed=True)
+
+    def _object_name(self, role: str, kind: str) -> str:
+        """Unlike that of any other group, of another kind or of an earlier JobSet of this name, too."""
+        meta = self._js.metadata
+        digest = _digest(f"{kind}/{meta.namespace}/{meta.name}/{meta.uid}/{role}")
+        prefix = "-".join(filter(None, (meta.name, role)))
+        return f"{prefix[:_PREFIX].rstrip('-.')}-{digest}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:_HASH]
+
+
+def _label(text: str, *, hashed: bool = False) -> str:
+    """A text as a DNS label, with a hash of it where it is too long, or could be the text of something else."""
+    return f"{text[:_PREFIX].rstrip('-')}-{_digest(text)}" if hashed or len(text) > _NAME_LIMIT else text
+
+
+GANG = GroupsPolicy()
+"""Stands for a policy that nobody wrote where it means a gang of all."""
+
+
+def _is_gang(policy: GroupsPolicy | None) -> bool:
+    return policy is None or policy.basic is None
+
+
+def _min_count(policy: PodsPolicy | None, pods: int) -> tuple[int | None, bool]:
+    """(pods of a Job that have to fit together, whether the user wrote it)."""
+    if policy is not None and policy.basic is not None:
+        return None, False
+    wanted = policy.gang.min_count if policy is not None and policy.gang is not None else None
+    return (pods, False) if wanted is None else (wanted, True)
+
+
+def _dressed(group: Group, constraints: SchedulingConstraints | None, mode: DisruptionMode | None) -> Group:
+    topology = constraints.topology[0].key if constraints is not None and constraints.topology else ""
+    said = "" if mode is None else "all" if mode.all is not None else "single"
+    return replace(group, topology=topology, mode=said)
+
+
+def _inherit(group: Group, mode: str) -> Group:
+    """With `all` of a level above on what says nothing itself, so that it can be read off each object."""
+    own = group.mode or mode
+    passed = "all" if own == "all" else ""
+    return replace(group, mode=own, children=tuple(_inherit(child, passed) for child in group.children))
+
+
+def _some(group: Group | None) -> tuple[Group, ...]:
+    return () if group is None else (group,)

@@ -1,0 +1,136 @@
+"""`spec.scheduling` of a JobSet: gangs and topology on three levels (KEP-969; behaviour of Kubernetes 1.37).
+
+Records only, turned into the CRD like those of api/jobset.py; what they mean together says api/gangs.py. Levels: the
+whole set, an entry of ReplicatedJobs, and a Job of an entry. Feature gates JobSetWorkloadAwareSchedulingAPI, and
+JobSetGangOfGangs for more than one level.
+"""
+
+from typing import Annotated, Final
+
+from api.meta import Base, doc
+from api.policies import INT32, MAP_BY_NAME, SET
+
+MAX_ENTRIES: Final = 8
+"""Length of every list of templates in a Workload."""
+MAX_CLAIMS: Final = 4
+_ATOMIC: Final = {"x-kubernetes-list-type": "atomic"}
+
+
+class Basic(Base, frozen=True, kw_only=True):
+    """Pods, or groups, are scheduled as they come."""
+
+
+class GangOfGroups(Base, frozen=True, kw_only=True):
+    """All or nothing, counted in groups."""
+
+    min_group_count: Annotated[
+        int | None,
+        doc("Groups directly below that have to fit together. Absent: all of them.", minimum=1, **INT32),
+    ] = None
+
+
+class GangOfPods(Base, frozen=True, kw_only=True):
+    """All or nothing, counted in pods."""
+
+    min_count: Annotated[
+        int | None, doc("Pods that have to fit together. Absent: all of the Job.", minimum=1, **INT32)
+    ] = None
+
+
+class GroupsPolicy(Base, frozen=True, kw_only=True):
+    """Exactly one of basic and gang."""
+
+    basic: Annotated[Basic | None, doc("Groups below are scheduled one by one; they share topology and fate.")] = None
+    gang: Annotated[GangOfGroups | None, doc("Groups below are scheduled together or not at all.")] = None
+
+
+class PodsPolicy(Base, frozen=True, kw_only=True):
+    """Exactly one of basic and gang."""
+
+    basic: Annotated[Basic | None, doc("Pods are scheduled one by one; they share topology and fate.")] = None
+    gang: Annotated[GangOfPods | None, doc("Pods are scheduled together or not at all.")] = None
+
+
+class TopologyConstraint(Base, frozen=True, kw_only=True):
+    """All pods below go to nodes with one value of a label."""
+
+    key: Annotated[str, doc("Key of the node label whose values are the domains.")]
+
+
+class SchedulingConstraints(Base, frozen=True, kw_only=True):
+    """Where all pods below have to be together."""
+
+    topology: Annotated[
+        tuple[TopologyConstraint, ...], doc("At most one, inside the domain of the level above.", maxItems=1, **_ATOMIC)
+    ] = ()
+
+
+class Single(Base, frozen=True, kw_only=True):
+    """Pods are preempted one by one, unless a level above says all."""
+
+
+class All(Base, frozen=True, kw_only=True):
+    """All pods below are preempted together."""
+
+
+class DisruptionMode(Base, frozen=True, kw_only=True):
+    """Exactly one of single and all."""
+
+    single: Annotated[Single | None, doc("Preempt single pods.")] = None
+    all: Annotated[All | None, doc("Preempt all pods below as one.")] = None
+
+
+class GroupResourceClaim(Base, frozen=True, kw_only=True):
+    """A claim for devices that the pods of a group share: exactly one of its two sources."""
+
+    name: Annotated[str, doc("Name by which pods refer to it.")]
+    resource_claim_name: Annotated[str, doc("Name of a ResourceClaim that exists.")] = ""
+    resource_claim_template_name: Annotated[str, doc("Name of the template that each group's claim is made from.")] = ""
+
+
+class JobScheduling(Base, frozen=True, kw_only=True):
+    """Every Job is a group of its own."""
+
+    scheduling_policy: Annotated[
+        PodsPolicy | None, doc("How the pods of one Job are scheduled. Absent: as a gang of all of them.")
+    ] = None
+    scheduling_constraints: Annotated[SchedulingConstraints | None, doc("Where the pods of one Job go.")] = None
+    disruption_mode: Annotated[DisruptionMode | None, doc("What is preempted together. Absent: single pods.")] = None
+    resource_claims: Annotated[
+        tuple[GroupResourceClaim, ...],
+        doc("Claims that the pods of one Job share.", maxItems=MAX_CLAIMS, **MAP_BY_NAME),
+    ] = ()
+
+
+class EntryScheduling(Base, frozen=True, kw_only=True):
+    """Some of the ReplicatedJobs as one group, or, with `job`, as a group of groups."""
+
+    target_replicated_jobs: Annotated[
+        tuple[str, ...],
+        doc("Names of the ReplicatedJobs, at least one; each is in one entry at most.", **SET),
+    ]
+    scheduling_policy: Annotated[
+        GroupsPolicy | None, doc("How they are scheduled. Absent: as a gang of all of them.")
+    ] = None
+    scheduling_constraints: Annotated[SchedulingConstraints | None, doc("Where all their pods go.")] = None
+    disruption_mode: Annotated[DisruptionMode | None, doc("What is preempted together. Absent: single pods.")] = None
+    resource_claims: Annotated[
+        tuple[GroupResourceClaim, ...],
+        doc("Claims that all their pods share; not together with job.", maxItems=MAX_CLAIMS, **MAP_BY_NAME),
+    ] = ()
+    job: Annotated[JobScheduling | None, doc("Makes every Job of them a group of its own.")] = None
+
+
+class Scheduling(Base, frozen=True, kw_only=True):
+    """Gangs and topology by Kubernetes' own Workload, PodGroup and CompositePodGroup objects."""
+
+    scheduling_policy: Annotated[
+        GroupsPolicy | None,
+        doc("How the whole set is scheduled. Absent: as a gang of all pods, or basic where replicatedJobs is given."),
+    ] = None
+    scheduling_constraints: Annotated[SchedulingConstraints | None, doc("Where all pods of the set go.")] = None
+    disruption_mode: Annotated[DisruptionMode | None, doc("What is preempted together. Absent: single pods.")] = None
+    replicated_jobs: Annotated[
+        tuple[EntryScheduling, ...],
+        doc("Groups of ReplicatedJobs below the set. At most 8.", maxItems=MAX_ENTRIES, **_ATOMIC),
+    ] = ()

@@ -1,0 +1,135 @@
+"""Carries out what a plan asks of groups: the only file that writes Workloads, CompositePodGroups and PodGroups.
+
+What the API server stored is compared with what it was sent: where a feature gate is off it drops fields without a
+word, and a group without its parent would be scheduled as a tree of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from api.gang_status import StoredGroup, StoredWorkload
+from api.jobset import JobSet
+from api.meta import JSON, ObjectMeta
+from controllers.gang.plan import COMPOSITE, POD_GROUP, WORKLOAD, dropped
+from controllers.jobset.actions import Action, CreateGroup, DeleteGroup, PatchGroup
+from kube.client import Client
+from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
+from kube.parallel import Failure, each
+from kube.resources import Resource
+from kube.store import Store
+
+BETA, ALPHA = "v1beta1", "v1alpha3"
+GROUP = "scheduling.k8s.io"
+WORKLOADS = Resource(GROUP, BETA, WORKLOAD, "workloads")
+POD_GROUPS = Resource(GROUP, BETA, POD_GROUP, "podgroups")
+COMPOSITES = Resource(GROUP, ALPHA, COMPOSITE, "compositepodgroups")
+RESOURCES = {WORKLOAD: WORKLOADS, POD_GROUP: POD_GROUPS, COMPOSITE: COMPOSITES}
+
+
+class GroupTroubleError(KubeError):
+    """A group cannot be made as it is wanted; `reason` is for the condition."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def _dropped_error(kind: str, name: str, fields: Sequence[str]) -> GroupTroubleError:
+    message = (
+        f"the API server has stored {kind} {name} without {', '.join(fields)}: start it with --feature-gates="
+        "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+    )
+    return GroupTroubleError("FieldDropped", message)
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What the watches have seen, overlaid with what was written here."""
+
+    workloads: Store[StoredWorkload]
+    composites: Store[StoredGroup]
+    pod_groups: Store[StoredGroup]
+
+    def keep(self, kind: str, stored: JSON) -> None:
+        """Take in an object as the API server gave it."""
+        if kind == WORKLOAD:
+            self.workloads.overlay(msgspec.convert(stored, StoredWorkload))
+        else:
+            self._of(kind).overlay(msgspec.convert(stored, StoredGroup))
+
+    def forget(self, kind: str, namespace: str, name: str, uid: str) -> None:
+        store = self.workloads if kind == WORKLOAD else self._of(kind)
+        store.overlay_deleted(namespace, name, uid)
+
+    def _of(self, kind: str) -> Store[StoredGroup]:
+        return self.composites if kind == COMPOSITE else self.pod_groups
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWriter:
+    """Writes for one process; fills the stores."""
+
+    client: Client
+    stores: Stores
+
+    async def write(self, js: JobSet, actions: Sequence[Action]) -> list[Failure]:
+        """Deletions, then changes, then creations, parents first. What fails keeps later levels from being made."""
+        namespace = js.metadata.namespace
+        removals = [action for action in actions if isinstance(action, DeleteGroup)]
+        failed = await each(removals, partial(self._delete, namespace))
+        changes = [action for action in actions if isinstance(action, PatchGroup)]
+        failed += await each(changes, partial(self._patch, js))
+        creations = [action for action in actions if isinstance(action, CreateGroup)]
+        for level in sorted({action.level for action in creations}):
+            if failed:
+                break
+            failed += await each([a for a in creations if a.level == level], partial(self._create, js))
+        return failed
+
+    async def _create(self, js: JobSet, action: CreateGroup) -> None:
+        namespace = js.metadata.namespace
+        resource = RESOURCES[action.kind]
+        try:
+            stored = await self.client.create(resource, action.body, namespace=namespace)
+        except AlreadyExists:
+            # Whether it is on its way out the next plan sees.
+            stored = await self.client.get(resource, action.name, namespace=namespace)
+            meta = msgspec.convert(stored["metadata"], ObjectMeta)
+            owner = meta.controller()
+            if owner is None or owner.uid != js.metadata.uid:
+                what = f"{action.kind} {action.name} exists already and belongs to {meta.whose}: delete it"
+                raise GroupTroubleError("NameConflict", what) from None
+            self.stores.keep(action.kind, stored)
+            return
+        lost = dropped(action.body, stored)
+        if lost:
+            await self.client.delete(resource, action.name, namespace=namespace, uid=stored["metadata"]["uid"])
+            raise _dropped_error(action.kind, action.name, lost)
+        self.stores.keep(action.kind, stored)
+
+    async def _patch(self, js: JobSet, action: PatchGroup) -> None:
+        namespace = js.metadata.namespace
+        resource = RESOURCES[action.kind]
+        body = {**action.patch, "metadata": {"uid": action.uid}}
+        try:
+            self.stores.keep(action.kind, await self.client.patch(resource, action.name, body, namespace=namespace))
+        except Invalid:
+            if action.replacement is None:
+                raise
+            # A composite cannot change in 1.37; its children know it by name alone and do not mind.
+            await self._delete(namespace, DeleteGroup(action.kind, action.name, action.uid))
+            await self._create(js, CreateGroup(action.kind, action.name, action.replacement, 0))
+
+    async def _delete(self, namespace: str, action: DeleteGroup) -> None:
+        resource = RESOURCES[action.kind]
+        try:
+            left = await self.client.delete(resource, action.name, namespace=namespace, uid=action.uid)
+        except NotFound:
+            left = None
+        if left is not None and "deletionTimestamp" in left.get("metadata", {}):
+            self.stores.keep(action.kind, left)
+        else:
+            self.stores.forget(action.kind, namespace, action.name, action.uid)

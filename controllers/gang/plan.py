@@ -1,0 +1,317 @@
+"""Decides about the groups of one JobSet (`spec.scheduling`), and which Jobs may run as far as those go. Pure.
+
+A Job starts only when every group of its tree stands as the spec wants it and no Job of an earlier attempt is left in
+the tree: kube-scheduler counts pods that are ending as members, and would let new ones in piece by piece.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from api.gang_objects import build_group, build_workload, counts
+from api.gang_status import INITIALLY_SCHEDULED, StoredGroup, StoredWorkload
+from api.gangs import Forest, Group, forest
+from api.jobset import JobSet, ReplicatedJob
+from api.meta import JSON, is_true
+from controllers.jobset.actions import Action, CreateGroup, DeleteGroup, KnownGroups, PatchGroup, Served
+from controllers.jobset.buckets import Buckets, Child
+from controllers.jobset.counters import job_ready
+
+WORKLOAD, COMPOSITE, POD_GROUP = "Workload", "CompositePodGroup", "PodGroup"
+
+
+_SERVER = "start kube-apiserver, kube-scheduler and kube-controller-manager"
+_ALL_GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+_LACKS = {
+    "gate": (
+        "FeatureGateDisabled",
+        (
+            "spec.scheduling needs the manager's feature gate JobSetWorkloadAwareSchedulingAPI: start it with"
+            " --feature-gates=JobSetWorkloadAwareSchedulingAPI=true"
+        ),
+    ),
+    "groups": (
+        "APIUnavailable",
+        (
+            f"the API server serves no workloads and podgroups of scheduling.k8s.io/v1beta1: {_SERVER} with"
+            " --feature-gates=GenericWorkload=true, and kube-apiserver with"
+            " --runtime-config=scheduling.k8s.io/v1beta1=true"
+        ),
+    ),
+    "composites": (
+        "CompositePodGroupUnavailable",
+        (
+            f"the API server serves no compositepodgroups of scheduling.k8s.io/v1alpha3: {_SERVER} with"
+            f" --feature-gates={_ALL_GATES}, and kube-apiserver with"
+            " --runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
+        ),
+    ),
+    "topology": (
+        "FieldDropped",
+        (
+            f"the API server drops schedulingConstraints without a word: {_SERVER} with"
+            " --feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+        ),
+    ),
+    "unknown": ("Discovering", "what the API server serves of scheduling.k8s.io is being looked up"),
+}
+"""Reason of the condition, and what is missing with the way out."""
+
+
+@dataclass(slots=True)
+class Gangs:
+    """What becomes of groups. `state`: (status, reason, message) of SchedulingObjectsReady where it is set."""
+
+    forest: Forest | None
+    actions: list[Action] = field(default_factory=list)
+    state: tuple[bool, str, str] | None = None
+    scheduled: bool = False
+    open: frozenset[str] | None = None
+    """Jobs that may run; None: all."""
+
+    def may_run(self, job: str) -> bool:
+        """Whether a Job may be created or resumed as far as groups go."""
+        return self.open is None or job in self.open or self.group_of(job) is None
+
+    def group_of(self, job: str) -> Group | None:
+        """The PodGroup that a Job's pods are to name; None where groups are not wanted."""
+        return None if self.forest is None else self.forest.of_job(job)
+
+
+def decide(js: JobSet, known: KnownGroups | None, buckets: Buckets, released: Callable[[ReplicatedJob], bool]) -> Gangs:
+    """What to do about groups. `released` says which ReplicatedJobs may start; `known` None: there are none."""
+    wanted = forest(js)
+    if known is None:
+        return Gangs(wanted)
+    return _Planner(js, wanted, known, buckets).decide({r.name for r in js.spec.replicated_jobs if released(r)})
+
+
+def at_the_end(known: KnownGroups | None) -> list[Action]:
+    """A finished set frees its groups; the Workload stays until it goes."""
+    return [] if known is None else _Owned(known).removals(workload=False)
+
+
+class _Owned:
+    """The set's groups by kind and name."""
+
+    def __init__(self, known: KnownGroups) -> None:
+        self.workloads = {of.metadata.name: of for of in known.workloads}
+        self.groups: dict[tuple[str, str], StoredGroup] = {
+            **{(COMPOSITE, of.metadata.name): of for of in known.composites},
+            **{(POD_GROUP, of.metadata.name): of for of in known.pod_groups},
+        }
+
+    def removals(self, *, workload: bool, but: Iterable[tuple[str, str]] = ()) -> list[Action]:
+        """Deletions of what is not in `but`."""
+        kept = {*but}
+        workloads = [((WORKLOAD, name), of.metadata) for name, of in self.workloads.items() if workload]
+        groups = [(place, of.metadata) for place, of in self.groups.items() if place not in kept]
+        return [
+            DeleteGroup(kind, name, meta.uid)
+            for (kind, name), meta in [*groups, *workloads]
+            if meta.deletion_timestamp is None
+        ]
+
+
+class _Planner:
+    """One run of `decide`."""
+
+    def __init__(self, js: JobSet, wanted: Forest | None, known: KnownGroups, buckets: Buckets) -> None:
+        self._js = js
+        self._known = known
+        self._owned = _Owned(known)
+        self._active = {child.name: child for child in buckets.active}
+        self._old = {child.name for child in buckets.previous}
+        self._done = _completed(js, buckets)
+        self._out = Gangs(wanted)
+        self._ending: list[str] = []
+
+    def decide(self, released: set[str]) -> Gangs:
+        out, wanted = self._out, self._out.forest
+        if wanted is None:
+            out.actions += self._owned.removals(workload=True)
+        elif self._known.trouble is not None:
+            self._lacking(*self._known.trouble)
+        elif lack := _lack(wanted, self._known.served):
+            self._lacking(*_LACKS[lack])
+        elif self._js.suspended:
+            out.state = (False, "Suspended", "the set is suspended and has no groups")
+            out.open = frozenset(self._active)
+            if all(child.job.spec.suspend for child in self._active.values()):
+                out.actions += self._owned.removals(workload=True)
+        else:
+            self._build(wanted, released)
+        return out
+
+    def _lacking(self, reason: str, message: str) -> None:
+        if self._known.required:
+            self._out.open = frozenset()
+            self._out.state = (False, reason, f"no Job is created: {message}")
+        else:
+            self._out.forest = None
+            message = f"{message}. The Jobs run without groups, as scheduling.whenUnavailable is Ignore"
+            self._out.state = (False, reason, message)
+
+    def _build(self, wanted: Forest, released: set[str]) -> None:
+        out = self._out
+        ready = self._workload(wanted)
+        places = [(root, group, parent) for root in wanted.roots for group, parent in root.with_parents()]
+        here = [place for place in places if not released.isdisjoint(place[1].replicated_jobs)]
+        broken = {root.name for root, group, parent in here if not self._group(wanted, group, parent)}
+        # What later stages want may be there already, after a restart: it stays.
+        out.actions += self._owned.removals(workload=False, but=[(_kind(group), group.name) for _, group, _ in places])
+        jobs = {root.name: [job for group in root.walk() for job, _ in group.jobs] for root in wanted.roots}
+        held = {name for name, of in jobs.items() if not self._old.isdisjoint(of)}
+        closed = broken | held if ready else set(jobs)
+        out.open = frozenset(job for name, of in jobs.items() if name not in closed for job in of)
+        out.scheduled = all(self._is_scheduled(group) for _, group, _ in here if not group.composite)
+        out.state = self._state(len(here))
+
+    def _state(self, groups: int) -> tuple[bool, str, str] | None:
+        """The condition; None while groups are being made, which takes no time worth telling of."""
+        if self._ending:
+            more = f" and {len(self._ending) - 1} more" if len(self._ending) > 1 else ""
+            message = f"{self._ending[0]}{more} of before still go: they stay until their pods have ended"
+            return False, "WaitingForOldGroups", message
+        if self._out.actions:
+            return None
+        return True, "Created", f"the Workload and {groups} {'group' if groups == 1 else 'groups'} are there"
+
+    def _workload(self, wanted: Forest) -> bool:
+        """Whether the Workload stands; what is to be done if it does not."""
+        found, body = self._owned.workloads.get(wanted.workload), build_workload(self._js, wanted)
+        if found is None:
+            self._out.actions.append(CreateGroup(WORKLOAD, wanted.workload, body, 0))
+            return False
+        if not self._usable(WORKLOAD, found):
+            return False
+        if counts(found.spec) != counts(body["spec"]):
+            templates = {key: value for key, value in body["spec"].items() if key != "controllerRef"}
+            self._out.actions.append(PatchGroup(WORKLOAD, wanted.workload, found.metadata.uid, {"spec": templates}))
+        return True
+
+    def _usable(self, kind: str, found: StoredGroup | StoredWorkload) -> bool:
+        if found.metadata.deletion_timestamp is None:
+            return True
+        self._ending.append(f"{kind} {found.metadata.name}")
+        return False
+
+    def _group(self, wanted: Forest, group: Group, parent: str) -> bool:
+        """Whether a group stands as it is wanted; what is to be done if it does not."""
+        kind, need = _kind(group), self._needed(group)
+        body = build_group(self._js, wanted, group, parent, need)
+        found = self._owned.groups.get((kind, group.name))
+        if found is None:
+            depth = 1 + (0 if not parent else 1) + (0 if group.composite else 8)
+            self._out.actions.append(CreateGroup(kind, group.name, body, depth))
+            return False
+        if not self._usable(kind, found):
+            return False
+        if not same(found, group, parent):
+            # Changed while the set was suspended, or by hand: none of it may change in place.
+            self._out.actions.append(DeleteGroup(kind, group.name, found.metadata.uid))
+            return False
+        gang = found.spec.scheduling_policy.gang
+        if gang is None or need is None or gang.count == need:
+            return True
+        if gang.count < need or gang.count > (group.gang or 0) or self._waits(group):
+            policy = {"spec": {"schedulingPolicy": body["spec"]["schedulingPolicy"]}}
+            replacement = body if group.composite else None
+            self._out.actions.append(PatchGroup(kind, group.name, found.metadata.uid, policy, replacement))
+            return gang.count > need
+        return True
+
+    def _needed(self, group: Group) -> int | None:
+        """How many members have to fit together: no more than are still to come (kubernetes#142330)."""
+        if group.gang is None:
+            return None
+        if group.composite:
+            left = sum(1 for child in group.children if any(self._left(*job) for job in _jobs(child)))
+        else:
+            left = sum(self._left(*job) for job in group.jobs)
+        # With nothing left nobody waits any more: what was stays.
+        return min(group.gang, left) if left else group.gang
+
+    def _left(self, job: str, pods: int) -> int:
+        """Pods of a Job that have not succeeded and can exist at once."""
+        if job in self._done:
+            return 0
+        child = self._active.get(job)
+        if child is None or child.job.spec.completions is None:
+            return pods
+        return min(pods, max(child.job.spec.completions - child.job.status.succeeded, 0))
+
+    def _waits(self, group: Group) -> bool:
+        """Whether a Job below has a pod that is not ready, and may wait for members that do not come any more."""
+        children: list[Child] = [self._active[job] for job, _ in _jobs(group) if job in self._active]
+        return any(not job_ready(child.job) for child in children)
+
+    def _is_scheduled(self, group: Group) -> bool:
+        found = self._owned.groups.get((POD_GROUP, group.name))
+        if found is not None and is_true(found.status.conditions or (), INITIALLY_SCHEDULED):
+            return True
+        return all(
+            job in self._done or (job in self._active and job_ready(self._active[job].job)) for job, _ in group.jobs
+        )
+
+
+def _lack(wanted: Forest, served: Served) -> str:
+    """What is missing for these trees; empty for nothing."""
+    if not served.enabled:
+        return "gate"
+    needs = ["groups"]
+    if wanted.needs_composites:
+        needs.append("composites")
+    elif any(group.topology for group in wanted.groups()):
+        needs.append("topology")
+    for need in needs:
+        if not getattr(served, need):
+            return "unknown" if getattr(served, need) is None else need
+    return ""
+
+
+UNTROUBLED = {"Created", "Suspended", "WaitingForOldGroups", "Discovering"}
+"""Reasons of the condition that are part of a normal life."""
+
+
+def _kind(group: Group) -> str:
+    return COMPOSITE if group.composite else POD_GROUP
+
+
+def _jobs(group: Group) -> list[tuple[str, int]]:
+    return [job for below in group.walk() for job in below.jobs]
+
+
+def _completed(js: JobSet, buckets: Buckets) -> set[str]:
+    prefix = {rjob.name: f"{js.metadata.name}-{rjob.name}-" for rjob in js.spec.replicated_jobs}
+    return {f"{prefix[name]}{index}" for name, indexes in buckets.completed.items() for index in indexes}
+
+
+def misplaced(child: Child, gangs: Gangs) -> bool:
+    """Whether the pods of a suspended Job would name another group than they should: no Job can change that."""
+    if not child.job.spec.suspend or child.deleting:
+        return False
+    wanted = gangs.group_of(child.name)
+    return child.job.spec.template.spec.pod_group != ("" if wanted is None else wanted.name)
+
+
+def same(found: StoredGroup, group: Group, parent: str) -> bool:
+    """Whether a stored group says what it was told, but for its count: an API server drops what it does not know."""
+    spec = found.spec
+    topology = spec.scheduling_constraints.topology if spec.scheduling_constraints else ()
+    mode = spec.disruption_mode
+    return (
+        (spec.parent_composite_pod_group_name or "") == parent
+        and spec.workload_ref is not None
+        and spec.workload_ref.template_name == group.template
+        and (spec.scheduling_policy.gang is None) == (group.gang is None)
+        and "".join(constraint.key for constraint in topology) == group.topology
+        and (not group.mode or mode is None or getattr(mode, group.mode) is not None)
+        and {claim.name for claim in spec.resource_claims or ()} == {claim.name for claim in group.claims}
+    )
+
+
+def dropped(body: JSON, stored: Mapping[str, object]) -> list[str]:
+    """Fields of a body that the API server did not store: it does so without a word where a feature gate is off."""
+    spec, kept = body["spec"], stored.get("spec")
+    names = ("parentCompositePodGroupName", "schedulingConstraints", "resourceClaims", "schedulingPolicy")
+    return [name for name in names if spec.get(name) and not (isinstance(kept, Mapping) and kept.get(name))]

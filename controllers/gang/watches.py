@@ -1,0 +1,146 @@
+"""Keeps track of what the API server serves of scheduling groups, and watches the groups once it serves them.
+
+The API is off by default and may be turned on while the manager runs, so it is asked for again and again until it is
+there. Must not decide anything about groups.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from api import keys
+from api.features import FeatureGates
+from api.gang_status import StoredGroup, StoredWorkload
+from api.jobset import JobSet
+from api.meta import JSON, Identity
+from controllers.gang.execute import ALPHA, BETA, COMPOSITES, GROUP, POD_GROUPS, WORKLOADS, Stores
+from controllers.jobset.actions import KnownGroups, Served
+from kube.client import Client
+from kube.controller import Request
+from kube.errors import KubeError, NotFound
+from kube.informer import Informer
+from kube.workqueue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+BY_OWNER = "owner"
+"""Index of groups by the UID of the JobSet that controls them."""
+
+SOON, LATER = 15.0, 300.0
+"""Seconds until the API is asked for again: while something is missing, and when all is there."""
+
+PROBE_NAMESPACE = "kube-system"
+_PROBE: JSON = {
+    "apiVersion": f"{GROUP}/{BETA}",
+    "kind": "PodGroup",
+    "metadata": {"name": "jobset-probe", "namespace": PROBE_NAMESPACE},
+    "spec": {
+        "schedulingPolicy": {"basic": {}},
+        "schedulingConstraints": {"topology": [{"key": "kubernetes.io/hostname"}]},
+    },
+}
+"""A PodGroup that is only tried: is its constraint kept?"""
+
+
+class GroupWatches:
+    """What is known of groups. Without the feature gate nothing is asked and nothing watched."""
+
+    def __init__(self, client: Client, gates: FeatureGates, *, required: bool = True) -> None:
+        self._client = client
+        self._required = required
+        by_owner = {BY_OWNER: _owner_uid}
+        ours = keys.JOBSET_NAME
+        self._workloads = Informer(client, WORKLOADS, StoredWorkload, indexes=by_owner, label_selector=ours)
+        self._composites = Informer(client, COMPOSITES, StoredGroup, indexes=by_owner, label_selector=ours)
+        self._pod_groups = Informer(client, POD_GROUPS, StoredGroup, indexes=by_owner, label_selector=ours)
+        self._told: list[Callable[[], None]] = []
+        self.served = Served(enabled=gates["JobSetWorkloadAwareSchedulingAPI"])
+
+    def stores(self) -> Stores:
+        """What writes fill."""
+        return Stores(self._workloads.store, self._composites.store, self._pod_groups.store)
+
+    def known(self, js: JobSet, trouble: tuple[str, str] | None) -> KnownGroups | None:
+        """The groups of a set; None where it has none and asks for none."""
+        uid = js.metadata.uid
+        workloads = tuple(self._workloads.store.by_index(BY_OWNER, uid))
+        composites = tuple(self._composites.store.by_index(BY_OWNER, uid))
+        pod_groups = tuple(self._pod_groups.store.by_index(BY_OWNER, uid))
+        if js.spec.scheduling is None and not (workloads or composites or pod_groups):
+            return None
+        return KnownGroups(self.served, self._required, trouble, workloads, composites, pod_groups)
+
+    def feed(self, queue: WorkQueue[Request], owners: Callable[[Identity], Iterable[Request]]) -> None:
+        """From now on, put the JobSet of every change into the queue."""
+        informers: list[Informer[Any]] = [self._workloads, self._composites, self._pod_groups]
+        for informer in informers:
+            informer.enqueue(queue, lambda of: owners(of.metadata))
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Call when the API server has come to serve something else."""
+        self._told.append(tell)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        if not self.served.enabled:
+            return
+        async with asyncio.TaskGroup() as group:
+            started: set[str] = set()
+            while True:
+                found = await self._look()
+                for informer in self._wanted(found):
+                    if informer.target.resource.plural not in started:
+                        started.add(informer.target.resource.plural)
+                        group.create_task(informer.run(), name=f"watch-{informer.target.resource}")
+                await self._settle(found)
+                complete = found.groups and found.composites
+                await asyncio.sleep(LATER if complete else SOON)
+
+    def _wanted(self, found: Served) -> list[Informer[Any]]:
+        groups: list[Informer[Any]] = [self._workloads, self._pod_groups] if found.groups else []
+        return [*groups, self._composites] if found.composites else groups
+
+    async def _settle(self, found: Served) -> None:
+        """Make known what is served once the caches hold what is there."""
+        try:
+            for informer in self._wanted(found):
+                await informer.wait_synced(SOON)
+        except KubeError as error:
+            log.warning("groups cannot be listed yet: %s", error)
+            return
+        if found != self.served:
+            log.info("groups: %s", found)
+            self.served = found
+            for tell in self._told:
+                tell()
+
+    async def _look(self) -> Served:
+        """What the API server serves; what cannot be found out stays as it was."""
+        try:
+            beta, alpha = await self._plurals(BETA), await self._plurals(ALPHA)
+            groups = {WORKLOADS.plural, POD_GROUPS.plural} <= beta
+            composites = COMPOSITES.plural in alpha
+            topology = composites or (groups and await self._keeps_topology())
+        except (KubeError, TimeoutError) as error:
+            log.warning("what is served of %s is not known: %s", GROUP, error)
+            return self.served
+        return replace(self.served, groups=groups, composites=groups and composites, topology=topology)
+
+    async def _plurals(self, version: str) -> set[str]:
+        try:
+            answer = json.loads(await self._client.raw(f"/apis/{GROUP}/{version}"))
+        except NotFound:
+            return set()
+        return {resource["name"] for resource in answer.get("resources") or ()}
+
+    async def _keeps_topology(self) -> bool:
+        tried = await self._client.create(POD_GROUPS, _PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
+        return bool((tried.get("spec") or {}).get("schedulingConstraints"))
+
+
+def _owner_uid(of: StoredWorkload | StoredGroup) -> list[str]:
+    owner = of.metadata.controller()
+    return [] if owner is None else [owner.uid]

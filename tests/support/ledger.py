@@ -118,7 +118,8 @@ class Ledger:
             if (at.owner, at.replicated_job, at.attempt) == (place.owner, place.replicated_job, place.attempt):
                 done = at in self.completed
                 complete += done
-                over = done or job.finished is not None or job_ready(job)
+                failed = job.metadata.uid in self.failed
+                over = done or failed or job.finished is not None or job_ready(job)
                 ready += over
                 there += over or job.status.active > 0
         least = self.smallest.get((place.owner, place.replicated_job), MANY)

@@ -102,8 +102,10 @@ class _Judge:
                 told.append(child)
             if ended:
                 break
-            alike = child.replicated_job if action == RESTART_REPLICATED_JOB else None
-            left = [other for other in left if other is not child and other.replicated_job != alike]
+            if action == RESTART_REPLICATED_JOB:
+                left = [other for other in left if other.replicated_job != child.replicated_job]
+            else:
+                left.remove(child)
         return told
 
     def _of(self, child: Child) -> ReplicatedJob:

@@ -39,6 +39,7 @@ IN_PLACE_RESTART_ATTEMPT = "jobset.sigs.k8s.io/in-place-restart-attempt"
 DISABLE_IN_PLACE_RESTART = "jobset.sigs.k8s.io/disable-in-place-restart"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_UID = "batch.kubernetes.io/controller-uid"
+INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
 # Exclusive placement; not known to the Go JobSet.
 PLACEMENT_GATE = "jobset.sigs.k8s.io/exclusive-placement"

@@ -344,7 +344,7 @@ class Ledger:
             )
             paid = {index for index, cost in enumerate(costs) if cost}
             assert paid <= bumped & own, f"{of.name} {paid} are paid for, {bumped & own} have failed and restart"
-            if whole and not of.completed_indexes:
+            if bumped - own:
                 self.floors[js.metadata.uid, of.name, js.status.restarts] = of.job_restarts
             counted |= failed if whole else {uid for uid in failed if self.places[uid].index in bumped}
         return counted

@@ -27,8 +27,9 @@ def meanings(policy: ExitCodePolicy) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def pod_failure_rules(job_spec: JSON, policy: ExitCodePolicy | None) -> list[JSON]:
     """The rules of a child Job's podFailurePolicy: those of its template as they are, then those of the policy.
 
-    At most two are added: Ignore (the pod is made anew and not counted) for retryable codes, FailJob for permanent
-    ones. `job_spec` is the template's (batch/v1 JobSpec); the first rule that matches a pod wins.
+    At most two are added: FailJob for permanent codes, Ignore (the pod is made anew and not counted) for retryable
+    ones. `job_spec` is the template's (batch/v1 JobSpec); the first rule that matches any container of a pod wins.
+    Permanent codes come first: when the program ends with one, sidecars are ended with 143.
     """
     own: list[JSON] = (job_spec.get("podFailurePolicy") or {}).get("rules") or []
     if policy is None:
@@ -39,7 +40,7 @@ def pod_failure_rules(job_spec: JSON, policy: ExitCodePolicy | None) -> list[JSO
         *own,
         *(
             {"action": action, "onExitCodes": {**named, "operator": "In", "values": list(codes)}}
-            for action, codes in (("Ignore", retryable), ("FailJob", permanent))
+            for action, codes in (("FailJob", permanent), ("Ignore", retryable))
             if codes
         ),
     ]

@@ -41,6 +41,7 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_UID = "batch.kubernetes.io/controller-uid"
 GROUP_TEMPLATE = "scheduling.k8s.io/group-template-name"
 """Annotation of a Job: the template of the PodGroup that its pods name."""
+INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
 # Exclusive placement; not known to the Go JobSet.
 PLACEMENT_GATE = "jobset.sigs.k8s.io/exclusive-placement"

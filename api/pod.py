@@ -6,7 +6,7 @@ and all annotations but one are dropped on decode. Nothing is written through th
 
 import msgspec
 
-from api.keys import IN_PLACE_RESTART_ATTEMPT, JOB_UID
+from api.keys import IN_PLACE_RESTART_ATTEMPT, INDEX_FAILURES, JOB_UID
 from api.meta import Base, Condition, Identity
 
 
@@ -80,10 +80,17 @@ class FailedPodLabels(Base, frozen=True, kw_only=True):
     job_uid: str = msgspec.field(name=JOB_UID, default="")
 
 
+class FailedPodAnnotations(PodAnnotations, frozen=True, kw_only=True):
+    """What is read of a failed pod besides: how often its index had failed before it, where a Job counts that."""
+
+    index_failures: str | None = msgspec.field(name=INDEX_FAILURES, default=None)
+
+
 class FailedPodMeta(PodMeta, frozen=True, kw_only=True):
     """Metadata of a failed pod."""
 
     labels: FailedPodLabels = FailedPodLabels()
+    annotations: FailedPodAnnotations = FailedPodAnnotations()
 
 
 class FailedPodStatus(PodStatus, frozen=True, kw_only=True):

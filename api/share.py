@@ -11,7 +11,7 @@ _PERCENT = re.compile(r"(100|[1-9][0-9]?)%", re.ASCII)
 
 def targets(spec: JobSetSpec) -> tuple[ReplicatedJob, ...]:
     """The ReplicatedJobs that the success policy counts: those it names, or all."""
-    names = spec.success_policy.target_replicated_jobs if spec.success_policy else ()
+    names = frozenset(spec.success_policy.target_replicated_jobs if spec.success_policy else ())
     return tuple(rjob for rjob in spec.replicated_jobs if not names or rjob.name in names)
 
 

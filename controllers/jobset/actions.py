@@ -132,6 +132,7 @@ class FailedPod:
 
     - `ends`: init containers first, each kind in the order of the pod. `ended_at`: when the last container had ended,
       RFC 3339, may be empty. `conditions`: (type, status). `deleting`: its end may not be its own doing.
+    - `index_failures`: how often its index had failed before it; 0 where the Job does not count that.
     """
 
     name: str
@@ -140,6 +141,7 @@ class FailedPod:
     ended_at: str = ""
     conditions: frozenset[tuple[str, str]] = frozenset()
     deleting: bool = False
+    index_failures: int = 0
 
 
 Evidence = Mapping[str, tuple[FailedPod, ...]]

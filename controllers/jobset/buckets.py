@@ -100,6 +100,7 @@ class _Sorting:
         stored = {s.name: s for s in js.status.replicated_jobs_status}
         self._attempt = js.status.restarts
         self._elastic = gates["ElasticJobSet"]
+        self._alone = gates["RestartJob"]
         self._doomed_fail = js.spec.failure_policy is not None and js.spec.failure_policy.fail_on == "FailureTarget"
         self._places: dict[str, _Place] = {}
         for group in placed.groups:
@@ -135,7 +136,7 @@ class _Sorting:
             return
         child = Child(job, place.group.replicated_job.name, index, place.group.global_offset + index, gone)
         if index < place.replicas:
-            self._add_current(place, child, job)
+            self._add_current(place, child, job, newer=attempt > self._attempt)
         elif not gone:
             self._surplus.append(child) if self._elastic else self._odd.append(job)
 
@@ -150,15 +151,20 @@ class _Sorting:
         place.present.add(number)
         self._previous.append(Child(job, name, number, place.group.global_offset + number))
 
-    def _add_current(self, place: _Place, child: Child, job: Job) -> None:
+    def _add_current(self, place: _Place, child: Child, job: Job, *, newer: bool) -> None:
+        """`newer`: the status is older than the Job, so what it remembers is of an earlier one."""
         index = child.job_index
         if not child.gone:
             place.present.add(index)
-        if place.restarts and _restarted_alone(job, place.restarts, index):
-            if not child.gone:
-                self._previous.append(child)
-            return
-        outcome = "Complete" if index in place.remembered else self._outcome(job)
+        own, wanted = integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)), _at(place.restarts, index)
+        # A Job without the label predates the gate.
+        if self._alone and own is not None:
+            if own < wanted:
+                if not child.gone:
+                    self._previous.append(child)
+                return
+            newer |= own > wanted
+        outcome = "Complete" if index in place.remembered and not newer else self._outcome(job)
         if outcome is None:
             self._active.append(child)
         elif outcome == "Failed":
@@ -194,10 +200,9 @@ def _by_index(child: Child) -> int:
     return child.global_index
 
 
-def _restarted_alone(job: Job, targets: tuple[int, ...], index: int) -> bool:
-    """Whether this Job alone was restarted since (gate RestartJob). A Job without the label predates the gate."""
-    attempt = integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT))
-    return attempt is not None and index < len(targets) and attempt < targets[index]
+def _at(restarts: tuple[int, ...], index: int) -> int:
+    """How often the Job of that index was restarted alone (gate RestartJob)."""
+    return restarts[index] if index < len(restarts) else 0
 
 
 def untold(js: JobSet, departed: Iterable[Job], gates: FeatureGates) -> tuple[Job, ...]:

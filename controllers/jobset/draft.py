@@ -1,6 +1,6 @@
 """The status in the making: policies change it, and every change of a condition leaves its event (section 5.14)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -137,10 +137,10 @@ class Draft:
         """One Job is to be recreated: its counters go up by one (gate RestartJob)."""
 
         def entry(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
-            changes = {"job_restarts": _bumped(of.job_restarts, rjob.replicas, {job_index})}
+            changes = {"job_restarts": _bumped(of.job_restarts, rjob.replicas, (job_index,))}
             if counts:
                 changes["job_restarts_count_towards_max"] = _bumped(
-                    of.job_restarts_count_towards_max, rjob.replicas, {job_index}
+                    of.job_restarts_count_towards_max, rjob.replicas, (job_index,)
                 )
             return msgspec.structs.replace(of, **changes)
 
@@ -153,13 +153,13 @@ class Draft:
         """
 
         def entry(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
-            indexes = set(range(max(rjob.replicas, len(of.job_restarts))))
+            indexes = range(max(rjob.replicas, len(of.job_restarts)))
             return msgspec.structs.replace(
                 _emptied(of),
                 started=of.started,
                 released=of.released,
                 job_restarts=_bumped(of.job_restarts, rjob.replicas, indexes),
-                job_restarts_count_towards_max=_bumped(of.job_restarts_count_towards_max, rjob.replicas, {job_index}),
+                job_restarts_count_towards_max=_bumped(of.job_restarts_count_towards_max, rjob.replicas, (job_index,)),
             )
 
         self._update_entry(rjob.name, entry)
@@ -172,10 +172,12 @@ class Draft:
         )
 
 
-def _bumped(counters: tuple[int, ...], replicas: int, indexes: set[int]) -> tuple[int, ...]:
+def _bumped(counters: tuple[int, ...], replicas: int, indexes: Iterable[int]) -> tuple[int, ...]:
     """Counters of Jobs by index, as many as there are replicas, with those of some indexes one higher."""
-    full = (*counters, *(0,) * (replicas - len(counters)))
-    return tuple(count + (index in indexes) for index, count in enumerate(full))
+    full = [*counters, *(0,) * (replicas - len(counters))]
+    for index in indexes:
+        full[index] += 1
+    return tuple(full)
 
 
 def _emptied(of: ReplicatedJobStatus) -> ReplicatedJobStatus:

@@ -11,6 +11,7 @@ from api import keys
 from api.meta import Base
 from api.pod import FailedPod as Pod
 from controllers.jobset.actions import Ended, Evidence, FailedPod, Question
+from controllers.jobset.buckets import integer
 from kube.client import Client, ListMeta, ListOptions
 from kube.errors import KubeError
 from kube.resources import PODS
@@ -93,4 +94,5 @@ def summary(pod: Pod) -> FailedPod:
         ended_at=max((end.finished_at or "" for _, end in ended), default="") or max(not_ready, default=""),
         conditions=frozenset((c.type, c.status) for c in status.conditions),
         deleting=pod.metadata.deletion_timestamp is not None,
+        index_failures=integer(pod.metadata.annotations.index_failures) or 0,
     )

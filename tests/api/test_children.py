@@ -107,8 +107,8 @@ def test_exit_codes_become_rules_of_the_job_after_its_own():
     template["template"]["spec"]["podFailurePolicy"] = {"rules": [own]}
     assert first_job(jobset(template))["spec"]["podFailurePolicy"]["rules"] == [
         own,
-        {"action": "Ignore", "onExitCodes": {"containerName": "main", "operator": "In", "values": [143]}},
         {"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [3]}},
+        {"action": "Ignore", "onExitCodes": {"containerName": "main", "operator": "In", "values": [143]}},
     ]
 
 

@@ -21,8 +21,8 @@ def test_an_empty_policy_is_the_table_of_the_training_operators():
     assert meanings(ExitCodePolicy()) == ((1, 2, 126, 127, 128, 139), (130, 137, 138, 143))
     assert not {*PERMANENT} & {*RETRYABLE}
     assert pod_failure_rules({}, ExitCodePolicy()) == [
-        rule("Ignore", 130, 137, 138, 143),
         rule("FailJob", 1, 2, 126, 127, 128, 139),
+        rule("Ignore", 130, 137, 138, 143),
     ]
 
 
@@ -31,10 +31,10 @@ def test_an_empty_policy_is_the_table_of_the_training_operators():
     [
         (ExitCodePolicy(permanent=(9, 3)), [rule("FailJob", 3, 9)]),
         (ExitCodePolicy(retryable=(9, 3, 9)), [rule("Ignore", 3, 9)]),
-        (ExitCodePolicy(permanent=(3,), retryable=(4,)), [rule("Ignore", 4), rule("FailJob", 3)]),
+        (ExitCodePolicy(permanent=(3,), retryable=(4,)), [rule("FailJob", 3), rule("Ignore", 4)]),
         (
             ExitCodePolicy(permanent=(3,), retryable=(4,), container_name="main"),
-            [rule("Ignore", 4, containerName="main"), rule("FailJob", 3, containerName="main")],
+            [rule("FailJob", 3, containerName="main"), rule("Ignore", 4, containerName="main")],
         ),
     ],
 )

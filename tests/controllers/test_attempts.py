@@ -9,6 +9,7 @@ from api import keys
 from api.pod import FailedPod as Pod
 from controllers.jobset.actions import (
     CreateJob,
+    DeleteJob,
     Ended,
     FailedPod,
     PatchJob,
@@ -43,6 +44,18 @@ class TestCompletedJobs:
         assert world.live() == ["js-workers-0", "js-workers-1", "js-workers-2"]
         assert counts_of(world).completed_indexes == ""
         assert world.counts()["succeeded"] == 0
+
+    @pytest.mark.parametrize("action", ["RestartJobSet", "RestartReplicatedJob"])
+    def test_an_old_status_does_not_take_a_job_that_is_newer_for_one_that_has_completed(self, action):
+        policy = {"maxRestarts": 9, "rules": [{"name": "r", "action": action}]}
+        world = started(rjob("workers", 2), gates={"RestartJob": True}, failurePolicy=policy)
+        world.finish("js-workers-1")
+        world.settle()
+        old = world.js
+        restart(world, "js-workers-0")
+        world.js = old
+        assert counts_of(world).completed_indexes == "1"
+        assert of_type(world.plan(), DeleteJob) == []
 
     def test_a_suspension_does_not(self):
         world = started(rjob("workers", 2))

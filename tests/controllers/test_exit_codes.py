@@ -68,12 +68,39 @@ class TestDecisivePod:
             ({"backoffLimit": 3}, "late"),
             ({"backoffLimit": 9}, "late"),
             ({}, "late"),
-            ({"backoffLimitPerIndex": 2}, "early"),
-            ({"backoffLimitPerIndex": 0, "backoffLimit": 3}, "early"),
+            ({"backoffLimitPerIndex": 0, "backoffLimit": 1}, "a-mid"),
         ],
     )
     def test_is_the_one_beyond_the_backoff_limit_in_the_order_of_their_ends(self, spec, name):
         assert names(decisive(failed_job(), of(**spec), self.PODS)) == name
+
+    @pytest.mark.parametrize(
+        ("reason", "spec", "name"),
+        [
+            ("FailedIndexes", {"backoffLimitPerIndex": 1}, "b-again"),
+            ("FailedIndexes", {"backoffLimitPerIndex": 0}, "a-retried"),
+            ("FailedIndexes", {"backoffLimitPerIndex": 1, "backoffLimit": 9, "maxFailedIndexes": 3}, "b-again"),
+            ("MaxFailedIndexesExceeded", {"backoffLimitPerIndex": 1, "maxFailedIndexes": 1}, "d-for-good"),
+            ("MaxFailedIndexesExceeded", {"backoffLimitPerIndex": 1, "maxFailedIndexes": 0}, "b-again"),
+            ("BackoffLimitExceeded", {"backoffLimitPerIndex": 9, "backoffLimit": 2}, "b-again"),
+        ],
+    )
+    def test_with_a_limit_for_each_index_is_one_by_which_an_index_failed_for_good(self, reason, spec, name):
+        """Index a fails once and is tried again with success, b fails twice, d by a rule."""
+        fail_index = {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [9]}}
+        pods = (
+            pod("a-retried", 5, second=1),
+            pod("b-first", 7, second=2),
+            pod("b-again", 7, second=6, index_failures=1),
+            pod("d-for-good", 9, second=8),
+        )
+        spec = spec | {"podFailurePolicy": {"rules": [fail_index]}}
+        assert names(decisive(failed_job(reason), of(**spec), pods)) == name
+
+    def test_how_often_its_index_had_failed_is_read_from_the_pod(self):
+        meta = {"name": "p", "annotations": {"batch.kubernetes.io/job-index-failure-count": "2"}}
+        seen = [summary(msgspec.convert({"metadata": of}, Pod)) for of in (meta, {"name": "p"})]
+        assert [pod.index_failures for pod in seen] == [2, 0]
 
     def test_absent_a_backoff_limit_is_six(self):
         pods = [pod(f"p{i}", 1, second=i) for i in range(9)]

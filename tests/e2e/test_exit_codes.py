@@ -43,6 +43,17 @@ def running(sets: Sets, number: int, selector: str = "") -> list[JSON]:
     return wait_for(found, what=f"{number} running pods")
 
 
+def index(pod: JSON) -> str:
+    return pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]
+
+
+def others(sets: Sets, before: dict[str, JSON]) -> list[JSON] | None:
+    """As many running pods as before, and none of those."""
+    known = {pod["metadata"]["name"] for pod in before.values()}
+    found = [p for p in sets.pods() if p["status"]["phase"] == "Running" and p["metadata"]["name"] not in known]
+    return found if len(found) == len(before) else None
+
+
 def explain(sets: Sets) -> str:
     out, err = io.StringIO(), io.StringIO()
     options = Options(name="js", namespace=sets.namespace, kubeconfig=str(sets.cluster.kubeconfig), output="text")
@@ -122,6 +133,20 @@ class TestRulesByExitCode:
         rule("maintenance", "RestartJobSetAndIgnoreMaxRestarts", **codes(143)),
         rule("bug", "FailJobSet", **codes(1, 2), targetReplicatedJobs=["workers"]),
     )
+
+    def test_where_each_index_may_fail_the_one_that_failed_for_good_decides(self, sets):
+        """Index 0 fails and is tried again with success, index 1 fails twice, later: the first failed pod is no cause."""
+        rules = [rule("late", "FailJobSet", **codes(7)), rule("early", "RestartJobSet", **codes(5))]
+        job = {"backoffLimit": None, "backoffLimitPerIndex": 1}
+        sets.apply(manifest(group(pods_per_job=2, job=job), failurePolicy={"maxRestarts": 1, "rules": rules}))
+        first = {index(pod): pod for pod in running(sets, 2)}
+        sets.end(first["0"], 5)
+        sets.end(first["1"], 7)
+        again = {index(pod): pod for pod in wait_for(lambda: others(sets, first), what="both once more", timeout=60)}
+        sets.end(again["0"], 0)
+        sets.end(again["1"], 7)
+        sets.wait_state("Failed")
+        assert blamed(again["1"], 7) in sets.condition("Failed")["message"]
 
     def test_each_code_has_its_own_action(self, sets):
         """Maintenance is free, a bug is final, anything else is counted by maxRestarts."""

@@ -73,6 +73,8 @@ class Ledger:
     codes: dict[str, int] = field(default_factory=dict)
     too_late: set[str] = field(default_factory=set)
     doomed_fail: bool = False
+    floors: dict[tuple[str, str, int], tuple[int, ...]] = field(default_factory=dict)
+    """Restart counters of a ReplicatedJob, by attempt, when all its Jobs were last restarted: none before counts."""
 
     # What happens, whoever did it
 
@@ -118,7 +120,8 @@ class Ledger:
             if (at.owner, at.replicated_job, at.attempt) == (place.owner, place.replicated_job, place.attempt):
                 done = at in self.completed
                 complete += done
-                over = done or job.finished is not None or job_ready(job)
+                failed = job.metadata.uid in self.failed
+                over = done or failed or job.finished is not None or job_ready(job)
                 ready += over
                 there += over or job.status.active > 0
         least = self.smallest.get((place.owner, place.replicated_job), MANY)
@@ -341,6 +344,8 @@ class Ledger:
             )
             paid = {index for index, cost in enumerate(costs) if cost}
             assert paid <= bumped & own, f"{of.name} {paid} are paid for, {bumped & own} have failed and restart"
+            if bumped - own:
+                self.floors[js.metadata.uid, of.name, js.status.restarts] = of.job_restarts
             counted |= failed if whole else {uid for uid in failed if self.places[uid].index in bumped}
         return counted
 
@@ -369,7 +374,7 @@ class Ledger:
                 at.index
                 for at in self.completed
                 if (at.owner, at.replicated_job, at.attempt) == (js.metadata.uid, rjob.name, new.restarts)
-                and at.own >= _own(new, at)
+                and at.own >= _at(self.floors.get((at.owner, at.replicated_job, at.attempt), ()), at.index)
             }
             assert now <= truth, f"{rjob.name} says that {sorted(now - truth)} completed"
             assert after.succeeded == len(now), f"{rjob.name} counts {after.succeeded} and names {sorted(now)}"

@@ -195,8 +195,8 @@ def test_defaulting_never_raises_is_idempotent_and_its_patch_leads_there(new: An
 
 
 @pytest.mark.parametrize("name", [["a"], {"a": "b"}, 1, None])
-def test_a_name_that_is_none_is_left_to_the_schema_on_update_too(name: Any):
+def test_a_name_that_is_none_is_that_of_no_stored_replicated_job(name: Any):
     before = {"spec": {"replicatedJobs": [{"name": "a", "template": {}}]}}
-    assert with_defaults({"spec": {"replicatedJobs": [{"name": name, "template": {}}]}}, before)[0]["spec"][
-        "replicatedJobs"
-    ] == [{"name": name, "template": {}}]
+    new = {"spec": {"replicatedJobs": [{"name": name, "template": {}}]}}
+    [entry] = applied(new, before)["spec"]["replicatedJobs"]
+    assert entry["template"]["spec"]["completionMode"] == "Indexed"

@@ -2,7 +2,8 @@
 
 The Job controller says it only where a FailJob rule decided; else it is found the way that controller counts: a failed
 pod counts unless it is being deleted (a Job that has failed deletes what is left of its pods, and those end in failure,
-too) or an Ignore rule spares it, and the one that goes beyond the limit decides.
+too) or an Ignore rule spares it, and the one that goes beyond the limit decides. Where failures of each index count
+(backoffLimitPerIndex), so do only the pods by which an index failed for good.
 """
 
 import re
@@ -18,6 +19,9 @@ from controllers.jobset.actions import Ended, FailedPod
 
 BACKOFF_LIMIT = 6
 """What Kubernetes takes for a Job without backoffLimit."""
+
+_BY_INDEX = {"FailedIndexes", "MaxFailedIndexesExceeded"}
+"""Reasons of a Job that failed by its indexes."""
 
 _NAMED = re.compile(r"(?:Container (?P<container>\S+) for p|^P)od [^\s/]+/(?P<pod>\S+) (?:failed with|has condition) ")
 """How a Job tells which pod matched a FailJob rule."""
@@ -62,8 +66,9 @@ def decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> Failed
         if named:
             return next((pod for pod in pods if pod.name == named["pod"]), None)
         return next((pod for pod in by_end if _verdict(rules, pod) == "FailJob"), None)
-    counted = [pod for pod in by_end if not pod.deleting and _verdict(rules, pod) != "Ignore"]
-    return counted[min(_limit(rjob.job_spec), len(counted) - 1)] if counted else None
+    retries = (rjob.job_spec.get("backoffLimitPerIndex") or 0) if failure.reason in _BY_INDEX else 0
+    counted = [pod for pod in by_end if not pod.deleting and _counts(_verdict(rules, pod), pod, retries)]
+    return counted[min(_limit(rjob.job_spec, failure.reason), len(counted) - 1)] if counted else None
 
 
 def container_of(job: Job, pod: FailedPod, name: str) -> Ended | None:
@@ -97,10 +102,16 @@ def _end_order(pod: FailedPod) -> tuple[str, str]:
     return pod.ended_at, pod.name
 
 
-def _limit(job_spec: JSON) -> int:
-    """How many failed pods a Job puts up with. With a limit for each index, the first that fails for good decides."""
-    if job_spec.get("backoffLimitPerIndex") is not None:
-        return 0
+def _counts(verdict: str, pod: FailedPod, retries: int) -> bool:
+    """Whether a failed pod counts, after the verdict of the rules. `retries`: how often its index may fail before."""
+    return verdict == "FailIndex" or (verdict != "Ignore" and pod.index_failures >= retries)
+
+
+def _limit(job_spec: JSON, reason: str) -> int:
+    """How many failed pods, or failed indexes, a Job puts up with that fails for this reason."""
+    if reason in _BY_INDEX:
+        indexes: int | None = job_spec.get("maxFailedIndexes") if reason == "MaxFailedIndexesExceeded" else None
+        return indexes or 0
     limit: int | None = job_spec.get("backoffLimit")
     return BACKOFF_LIMIT if limit is None else limit
 

@@ -8,6 +8,7 @@ Nothing is decided before the pods are known that a rule wants to see (onExitCod
 """
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from api.features import FeatureGates
 from api.jobset import FailedAttempt, JobSet, ReplicatedJob
@@ -81,14 +82,17 @@ class _Judge:
         rule = next((rule for rule in self._rules if matches(rule, child)), None)
         return rule is not None and rule.on_exit_codes is not None
 
-    def decide(self, left: list[Child]) -> list[Child]:
-        """Decide until nothing is left, or the set as a whole ends or starts anew.
+    def decide(self, failed: Sequence[Child]) -> list[Child]:
+        """Decide about each, in the order of the rules that win, until the set as a whole ends or starts anew.
 
         Gives the Jobs whose pods are told of in events and history.
         """
         told: list[Child] = []
-        while left:
-            rule, child = self._next(left)
+        settled: set[str] = set()
+        for place, child in sorted(((self._place(c), c) for c in failed), key=itemgetter(0)):
+            if child.replicated_job in settled:
+                continue
+            rule = self._rules[place] if place < len(self._rules) else None
             action = rule.action if rule else RESTART
             if action in PARTIAL and not self._gates["RestartJob"]:
                 self._draft.warn(
@@ -102,8 +106,8 @@ class _Judge:
                 told.append(child)
             if ended:
                 break
-            alike = child.replicated_job if action == RESTART_REPLICATED_JOB else None
-            left = [other for other in left if other is not child and other.replicated_job != alike]
+            if action == RESTART_REPLICATED_JOB:
+                settled.add(child.replicated_job)
         return told
 
     def _of(self, child: Child) -> ReplicatedJob:
@@ -112,13 +116,9 @@ class _Judge:
     def _pods(self, child: Child) -> Sequence[FailedPod]:
         return self._evidence.get(child.job.metadata.uid, ())
 
-    def _next(self, failed: Sequence[Child]) -> tuple[FailurePolicyRule | None, Child]:
-        """The rule that wins and the failed Job it is applied to; no rule means the default action."""
-        for rule in self._rules:
-            match = next((child for child in failed if self._applies(rule, child)), None)
-            if match is not None:
-                return rule, match
-        return None, failed[0]
+    def _place(self, child: Child) -> int:
+        """Place of the first rule that matches it, one beyond the last for the default action."""
+        return next((i for i, rule in enumerate(self._rules) if self._applies(rule, child)), len(self._rules))
 
     def _applies(self, rule: FailurePolicyRule, child: Child) -> bool:
         if rule.on_exit_codes is None or not matches(rule, child):

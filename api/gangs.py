@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from api.jobset import JobSet, JobSetSpec, ReplicatedJob
 from api.names import job_name
 from api.scheduling import (
@@ -123,6 +125,14 @@ def forest(js: JobSet) -> Forest | None:
     return _Compiler(js, js.spec.scheduling).forest()
 
 
+def shape(js: JobSet) -> Forest | None:
+    """The trees as if every ReplicatedJob had one Job: small, whatever the numbers. For what does not count Jobs."""
+    if js.spec.scheduling is None:
+        return None
+    rjobs = tuple(msgspec.structs.replace(rjob, replicas=min(rjob.replicas, 1)) for rjob in js.spec.replicated_jobs)
+    return forest(msgspec.structs.replace(js, spec=msgspec.structs.replace(js.spec, replicated_jobs=rjobs)))
+
+
 class _Compiler:
     """One run: names, and the ReplicatedJobs by name."""
 
@@ -220,7 +230,7 @@ class _Compiler:
             rjob = self._rjobs.get(target)
             for index in range(rjob.replicas if rjob is not None and pods_of(rjob) else 0):
                 pods = pods_of(self._rjobs[target])
-                template = f"job-{target}"
+                template = _label(f"job-{target}")
                 gang, fixed = _min_count(job.scheduling_policy, pods)
                 group = Group(
                     template=template,

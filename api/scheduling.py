@@ -15,6 +15,21 @@ MAX_ENTRIES: Final = 8
 MAX_CLAIMS: Final = 4
 _ATOMIC: Final = {"x-kubernetes-list-type": "atomic"}
 
+ONE_POLICY: Final = "exactly one of basic and gang: gang: {} is all or nothing, basic: {} one by one"
+ONE_MODE: Final = "exactly one of single and all: all: {} preempts everything below as one, single: {} pod by pod"
+ONE_SOURCE: Final = (
+    "exactly one of resourceClaimName, which all groups share, and resourceClaimTemplateName, one for each"
+)
+
+
+def _one_of(one: str, other: str, message: str) -> dict[str, list[dict[str, str]]]:
+    return {"x-kubernetes-validations": [{"rule": f"has(self.{one}) != has(self.{other})", "message": message}]}
+
+
+_POLICY: Final = _one_of("basic", "gang", ONE_POLICY)
+_MODE: Final = _one_of("single", "all", ONE_MODE)
+_SOURCE: Final = _one_of("resourceClaimName", "resourceClaimTemplateName", ONE_SOURCE)
+
 
 class Basic(Base, frozen=True, kw_only=True):
     """Pods, or groups, are scheduled as they come."""
@@ -84,20 +99,27 @@ class GroupResourceClaim(Base, frozen=True, kw_only=True):
     """A claim for devices that the pods of a group share: exactly one of its two sources."""
 
     name: Annotated[str, doc("Name by which pods refer to it.")]
-    resource_claim_name: Annotated[str, doc("Name of a ResourceClaim that exists.")] = ""
-    resource_claim_template_name: Annotated[str, doc("Name of the template that each group's claim is made from.")] = ""
+    resource_claim_name: Annotated[str, doc("Name of a ResourceClaim that exists.", minLength=1)] = ""
+    resource_claim_template_name: Annotated[
+        str, doc("Name of the template that each group's claim is made from.", minLength=1)
+    ] = ""
+
+
+Claims = tuple[Annotated[GroupResourceClaim, doc("A claim for devices, and its source.", **_SOURCE)], ...]
 
 
 class JobScheduling(Base, frozen=True, kw_only=True):
     """Every Job is a group of its own."""
 
     scheduling_policy: Annotated[
-        PodsPolicy | None, doc("How the pods of one Job are scheduled. Absent: as a gang of all of them.")
+        PodsPolicy | None, doc("How the pods of one Job are scheduled. Absent: as a gang of all of them.", **_POLICY)
     ] = None
     scheduling_constraints: Annotated[SchedulingConstraints | None, doc("Where the pods of one Job go.")] = None
-    disruption_mode: Annotated[DisruptionMode | None, doc("What is preempted together. Absent: single pods.")] = None
+    disruption_mode: Annotated[
+        DisruptionMode | None, doc("What is preempted together. Absent: single pods.", **_MODE)
+    ] = None
     resource_claims: Annotated[
-        tuple[GroupResourceClaim, ...],
+        Claims,
         doc("Claims that the pods of one Job share.", maxItems=MAX_CLAIMS, **MAP_BY_NAME),
     ] = ()
 
@@ -110,12 +132,14 @@ class EntryScheduling(Base, frozen=True, kw_only=True):
         doc("Names of the ReplicatedJobs, at least one; each is in one entry at most.", **SET),
     ]
     scheduling_policy: Annotated[
-        GroupsPolicy | None, doc("How they are scheduled. Absent: as a gang of all of them.")
+        GroupsPolicy | None, doc("How they are scheduled. Absent: as a gang of all of them.", **_POLICY)
     ] = None
     scheduling_constraints: Annotated[SchedulingConstraints | None, doc("Where all their pods go.")] = None
-    disruption_mode: Annotated[DisruptionMode | None, doc("What is preempted together. Absent: single pods.")] = None
+    disruption_mode: Annotated[
+        DisruptionMode | None, doc("What is preempted together. Absent: single pods.", **_MODE)
+    ] = None
     resource_claims: Annotated[
-        tuple[GroupResourceClaim, ...],
+        Claims,
         doc("Claims that all their pods share; not together with job.", maxItems=MAX_CLAIMS, **MAP_BY_NAME),
     ] = ()
     job: Annotated[JobScheduling | None, doc("Makes every Job of them a group of its own.")] = None
@@ -126,10 +150,15 @@ class Scheduling(Base, frozen=True, kw_only=True):
 
     scheduling_policy: Annotated[
         GroupsPolicy | None,
-        doc("How the whole set is scheduled. Absent: as a gang of all pods, or basic where replicatedJobs is given."),
+        doc(
+            "How the whole set is scheduled. Absent: as a gang of all pods, or basic where replicatedJobs is given.",
+            **_POLICY,
+        ),
     ] = None
     scheduling_constraints: Annotated[SchedulingConstraints | None, doc("Where all pods of the set go.")] = None
-    disruption_mode: Annotated[DisruptionMode | None, doc("What is preempted together. Absent: single pods.")] = None
+    disruption_mode: Annotated[
+        DisruptionMode | None, doc("What is preempted together. Absent: single pods.", **_MODE)
+    ] = None
     replicated_jobs: Annotated[
         tuple[EntryScheduling, ...],
         doc("Groups of ReplicatedJobs below the set. At most 8.", maxItems=MAX_ENTRIES, **_ATOMIC),

@@ -7,54 +7,17 @@ the tree: kube-scheduler counts pods that are ending as members, and would let n
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from api.gang_api import lacking
 from api.gang_objects import build_group, build_workload, counts
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup, StoredWorkload
 from api.gangs import Forest, Group, forest
 from api.jobset import JobSet, ReplicatedJob
 from api.meta import JSON, is_true
-from controllers.jobset.actions import Action, CreateGroup, DeleteGroup, KnownGroups, PatchGroup, Served
+from controllers.jobset.actions import Action, CreateGroup, DeleteGroup, KnownGroups, PatchGroup
 from controllers.jobset.buckets import Buckets, Child
 from controllers.jobset.counters import job_ready
 
 WORKLOAD, COMPOSITE, POD_GROUP = "Workload", "CompositePodGroup", "PodGroup"
-
-
-_SERVER = "start kube-apiserver, kube-scheduler and kube-controller-manager"
-_ALL_GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
-_LACKS = {
-    "gate": (
-        "FeatureGateDisabled",
-        (
-            "spec.scheduling needs the manager's feature gate JobSetWorkloadAwareSchedulingAPI: start it with"
-            " --feature-gates=JobSetWorkloadAwareSchedulingAPI=true"
-        ),
-    ),
-    "groups": (
-        "APIUnavailable",
-        (
-            f"the API server serves no workloads and podgroups of scheduling.k8s.io/v1beta1: {_SERVER} with"
-            " --feature-gates=GenericWorkload=true, and kube-apiserver with"
-            " --runtime-config=scheduling.k8s.io/v1beta1=true"
-        ),
-    ),
-    "composites": (
-        "CompositePodGroupUnavailable",
-        (
-            f"the API server serves no compositepodgroups of scheduling.k8s.io/v1alpha3: {_SERVER} with"
-            f" --feature-gates={_ALL_GATES}, and kube-apiserver with"
-            " --runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
-        ),
-    ),
-    "topology": (
-        "FieldDropped",
-        (
-            f"the API server drops schedulingConstraints without a word: {_SERVER} with"
-            " --feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
-        ),
-    ),
-    "unknown": ("Discovering", "what the API server serves of scheduling.k8s.io is being looked up"),
-}
-"""Reason of the condition, and what is missing with the way out."""
 
 
 @dataclass(slots=True)
@@ -131,8 +94,8 @@ class _Planner:
             out.actions += self._owned.removals(workload=True)
         elif self._known.trouble is not None:
             self._lacking(*self._known.trouble)
-        elif lack := _lack(wanted, self._known.served):
-            self._lacking(*_LACKS[lack])
+        elif lack := lacking(wanted, self._known.served):
+            self._lacking(lack.reason, lack.message)
         elif self._js.suspended:
             out.state = (False, "Suspended", "the set is suspended and has no groups")
             out.open = frozenset(self._active)
@@ -252,21 +215,6 @@ class _Planner:
         return all(
             job in self._done or (job in self._active and job_ready(self._active[job].job)) for job, _ in group.jobs
         )
-
-
-def _lack(wanted: Forest, served: Served) -> str:
-    """What is missing for these trees; empty for nothing."""
-    if not served.enabled:
-        return "gate"
-    needs = ["groups"]
-    if wanted.needs_composites:
-        needs.append("composites")
-    elif any(group.topology for group in wanted.groups()):
-        needs.append("topology")
-    for need in needs:
-        if not getattr(served, need):
-            return "unknown" if getattr(served, need) is None else need
-    return ""
 
 
 UNTROUBLED = {"Created", "Suspended", "WaitingForOldGroups", "Discovering"}

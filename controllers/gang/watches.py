@@ -13,11 +13,12 @@ from typing import Any
 
 from api import keys
 from api.features import FeatureGates
+from api.gang_api import PROBE, PROBE_NAMESPACE, Served, keeps_topology
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
-from api.meta import JSON, Identity
+from api.meta import Identity
 from controllers.gang.execute import ALPHA, BETA, COMPOSITES, GROUP, POD_GROUPS, WORKLOADS, Stores
-from controllers.jobset.actions import KnownGroups, Served
+from controllers.jobset.actions import KnownGroups
 from kube.client import Client
 from kube.controller import Request
 from kube.errors import KubeError, NotFound
@@ -31,18 +32,6 @@ BY_OWNER = "owner"
 
 SOON, LATER = 15.0, 300.0
 """Seconds until the API is asked for again: while something is missing, and when all is there."""
-
-PROBE_NAMESPACE = "kube-system"
-_PROBE: JSON = {
-    "apiVersion": f"{GROUP}/{BETA}",
-    "kind": "PodGroup",
-    "metadata": {"name": "jobset-probe", "namespace": PROBE_NAMESPACE},
-    "spec": {
-        "schedulingPolicy": {"basic": {}},
-        "schedulingConstraints": {"topology": [{"key": "kubernetes.io/hostname"}]},
-    },
-}
-"""A PodGroup that is only tried: is its constraint kept?"""
 
 
 class GroupWatches:
@@ -137,8 +126,8 @@ class GroupWatches:
         return {resource["name"] for resource in answer.get("resources") or ()}
 
     async def _keeps_topology(self) -> bool:
-        tried = await self._client.create(POD_GROUPS, _PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
-        return bool((tried.get("spec") or {}).get("schedulingConstraints"))
+        tried = await self._client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
+        return keeps_topology(tried)
 
 
 def _owner_uid(of: StoredWorkload | StoredGroup) -> list[str]:

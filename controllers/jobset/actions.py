@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from api.batch import Job, Service
+from api.gang_api import NOT_ASKED, Served
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet, JobSetStatus
 from api.meta import JSON
@@ -160,16 +161,6 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """What the API server takes of groups; None: not known yet. `enabled`: the manager's feature gate is on."""
-
-    enabled: bool = True
-    groups: bool | None = None
-    composites: bool | None = None
-    topology: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class KnownGroups:
     """The groups that a set owns, and what is known of the scheduling API.
 
@@ -177,7 +168,7 @@ class KnownGroups:
     reason and message of what kept a group from being made a moment ago.
     """
 
-    served: Served = Served()
+    served: Served = NOT_ASKED
     required: bool = True
     trouble: tuple[str, str] | None = None
     workloads: tuple[StoredWorkload, ...] = ()

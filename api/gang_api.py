@@ -1,0 +1,110 @@
+"""What the API server has to serve for a set's groups, and how a cluster comes to serve it. Pure.
+
+The controller holds Jobs back with these words, and admission warns with them. How it is found out is theirs to do.
+"""
+
+from dataclasses import dataclass
+
+from api.gang_objects import ALPHA, BETA
+from api.gangs import Forest
+from api.meta import JSON
+
+GATE = "JobSetWorkloadAwareSchedulingAPI"
+LEVELS_GATE = "JobSetGangOfGangs"
+
+PROBE_NAMESPACE = "kube-system"
+PROBE: JSON = {
+    "apiVersion": BETA,
+    "kind": "PodGroup",
+    "metadata": {"name": "jobset-probe", "namespace": PROBE_NAMESPACE},
+    "spec": {
+        "schedulingPolicy": {"basic": {}},
+        "schedulingConstraints": {"topology": [{"key": "kubernetes.io/hostname"}]},
+    },
+}
+"""A PodGroup that is only tried: is its constraint kept?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the API server takes of groups; None: not known yet. `enabled`: the manager's feature gate is on."""
+
+    enabled: bool = True
+    groups: bool | None = None
+    composites: bool | None = None
+    topology: bool | None = None
+
+
+NOT_ASKED = Served()
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What is missing: reason of the condition, the thing itself, and the flags that bring it.
+
+    `gates` are those of the control plane, `versions` those of scheduling.k8s.io that kube-apiserver has to serve.
+    """
+
+    reason: str
+    what: str
+    gates: str = ""
+    versions: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """What is missing, with the way out, as a sentence without a full stop."""
+        if not self.gates:
+            return self.what
+        way = (
+            f"start kube-apiserver, kube-scheduler and kube-controller-manager with --feature-gates={self.gates}"
+            + (f", and kube-apiserver with --runtime-config={self.runtime_config}" if self.versions else "")
+        )  # fmt: skip
+        return f"{self.what}: {way}"
+
+    @property
+    def runtime_config(self) -> str:
+        return ",".join(f"{version}=true" for version in self.versions)
+
+
+NO_GATE = Lack(
+    "FeatureGateDisabled",
+    f"spec.scheduling needs the manager's feature gate {GATE}: start it with --feature-gates={GATE}=true",
+)
+NO_GROUPS = Lack(
+    "APIUnavailable",
+    f"the API server serves no workloads and podgroups of {BETA}",
+    "GenericWorkload=true",
+    (BETA,),
+)
+NO_COMPOSITES = Lack(
+    "CompositePodGroupUnavailable",
+    f"the API server serves no compositepodgroups of {ALPHA}",
+    "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true",
+    (BETA, ALPHA),
+)
+NO_TOPOLOGY = Lack(
+    "FieldDropped",
+    "the API server drops schedulingConstraints without a word",
+    "GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
+)
+UNKNOWN = Lack("Discovering", "what the API server serves of scheduling.k8s.io is being looked up")
+
+
+def lacking(wanted: Forest, served: Served) -> Lack | None:
+    """What is missing for these trees; None for nothing."""
+    if not served.enabled:
+        return NO_GATE
+    needs = [(served.groups, NO_GROUPS)]
+    if wanted.needs_composites:
+        needs.append((served.composites, NO_COMPOSITES))
+    elif any(group.topology for group in wanted.groups()):
+        needs.append((served.topology, NO_TOPOLOGY))
+    for there, lack in needs:
+        if not there:
+            return UNKNOWN if there is None else lack
+    return None
+
+
+def keeps_topology(tried: JSON) -> bool:
+    """Whether the answer to the probe still has its constraint."""
+    return bool((tried.get("spec") or {}).get("schedulingConstraints"))

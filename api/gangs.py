@@ -287,7 +287,7 @@ class _Compiler:
         template = _label(f"root-{group.template}")
         return Group(
             template=template,
-            name=self._object_name(template, "CompositePodGroup"),
+            name=self._object_name(template, f"CompositePodGroup/{group.name}"),
             gang=None,
             children=(group,),
             replicated_jobs=group.replicated_jobs,

@@ -7,8 +7,9 @@ the tree: kube-scheduler counts pods that are ending as members, and would let n
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from api import keys
 from api.gang_api import lacking
-from api.gang_objects import build_group, build_workload, counts
+from api.gang_objects import build_group, build_workload, without_nulls
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup, StoredWorkload
 from api.gangs import Forest, Group, forest
 from api.jobset import JobSet, ReplicatedJob
@@ -82,11 +83,12 @@ class _Planner:
         self._js = js
         self._known = known
         self._owned = _Owned(known)
-        self._active = {child.name: child for child in buckets.active}
-        self._old = {child.name for child in buckets.previous}
+        self._active = {child.name: child for child in buckets.active if not child.gone}
+        self._previous = buckets.previous
+        self._completions = {rjob.name: rjob.completions for rjob in js.spec.replicated_jobs}
         self._done = _completed(js, buckets)
         self._out = Gangs(wanted)
-        self._ending: list[str] = []
+        self._ending = False
 
     def decide(self, released: set[str]) -> Gangs:
         out, wanted = self._out, self._out.forest
@@ -96,6 +98,10 @@ class _Planner:
             self._lacking(*self._known.trouble)
         elif lack := lacking(wanted, self._known.served):
             self._lacking(lack.reason, lack.message)
+        elif not self._js.suspended and any(self._ungrouped(child, wanted) for child in self._active.values()):
+            out.forest = None
+            message = "Jobs run that were started without groups: the next attempt has them"
+            out.state = False, "JobsWithoutGroups", message
         elif self._js.suspended:
             out.state = (False, "Suspended", "the set is suspended and has no groups")
             out.open = frozenset(self._active)
@@ -106,7 +112,10 @@ class _Planner:
         return out
 
     def _lacking(self, reason: str, message: str) -> None:
-        if self._known.required:
+        if reason == "Discovering" and any(c.type == keys.GROUPS_READY for c in self._js.status.conditions):
+            # After a start of the manager: what was told of the set is told anew in a moment, or still holds.
+            self._out.open = frozenset()
+        elif self._known.required or reason in {"Discovering", "NameConflict"}:
             self._out.open = frozenset()
             self._out.state = (False, reason, f"no Job is created: {message}")
         else:
@@ -116,25 +125,51 @@ class _Planner:
 
     def _build(self, wanted: Forest, released: set[str]) -> None:
         out = self._out
-        ready = self._workload(wanted)
+        ready = not wanted.roots or self._workload(wanted)
         places = [(root, group, parent) for root in wanted.roots for group, parent in root.with_parents()]
         here = [place for place in places if not released.isdisjoint(place[1].replicated_jobs)]
         broken = {root.name for root, group, parent in here if not self._group(wanted, group, parent)}
         # What later stages want may be there already, after a restart: it stays.
-        out.actions += self._owned.removals(workload=False, but=[(_kind(group), group.name) for _, group, _ in places])
-        jobs = {root.name: [job for group in root.walk() for job, _ in group.jobs] for root in wanted.roots}
-        held = {name for name, of in jobs.items() if not self._old.isdisjoint(of)}
-        closed = broken | held if ready else set(jobs)
-        out.open = frozenset(job for name, of in jobs.items() if name not in closed for job in of)
-        out.scheduled = all(self._is_scheduled(group) for _, group, _ in here if not group.composite)
+        kept = [(_kind(group), group.name) for _, group, _ in places]
+        out.actions += self._owned.removals(workload=not wanted.roots, but=kept)
+        closed = broken | self._held(wanted) if ready else {root.name for root in wanted.roots}
+        out.open = frozenset(job for root in wanted.roots if root.name not in closed for job, _ in _jobs(root))
+        leaves = [group for _, group, _ in places if not group.composite]
+        out.scheduled = bool(leaves) and all(self._is_scheduled(group) for group in leaves)
         out.state = self._state(len(here))
+
+    def _held(self, wanted: Forest) -> set[str]:
+        """Names of the roots below which pods of before may still end, or a Job is on its way out."""
+        ending = [child for child in self._active.values() if child.deleting or self._halting(child)]
+        old = {child.name for child in (*self._previous, *ending)}
+        # Of Jobs that the set has no more, it is not known in which group they were.
+        lost = {child.replicated_job for child in self._previous if wanted.of_job(child.name) is None}
+        return {
+            root.name
+            for root in wanted.roots
+            if not lost.isdisjoint(root.replicated_jobs) or any(job in old for job, _ in _jobs(root))
+        }
+
+    def _halting(self, child: Child) -> bool:
+        """Whether a suspended Job still has pods, which count as members until they are gone, or is to go itself."""
+        status = child.job.status
+        return misplaced(child, self._out) or (child.job.spec.suspend and bool(status.active or status.terminating))
+
+    def _ungrouped(self, child: Child, wanted: Forest) -> bool:
+        """Whether a Job runs that was started without groups: one with groups would wait for its pods in vain."""
+        job = child.job
+        return (
+            not job.spec.suspend
+            and not child.deleting
+            and not job.spec.template.spec.pod_group
+            and wanted.of_job(child.name) is not None
+        )
 
     def _state(self, groups: int) -> tuple[bool, str, str] | None:
         """The condition; None while groups are being made, which takes no time worth telling of."""
         if self._ending:
-            more = f" and {len(self._ending) - 1} more" if len(self._ending) > 1 else ""
-            message = f"{self._ending[0]}{more} of before still go: they stay until their pods have ended"
-            return False, "WaitingForOldGroups", message
+            # Without names and numbers: each that goes would be a write of the status.
+            return False, "WaitingForOldGroups", "groups of before still go: PodGroups stay until their pods have ended"
         if self._out.actions:
             return None
         return True, "Created", f"the Workload and {groups} {'group' if groups == 1 else 'groups'} are there"
@@ -145,29 +180,34 @@ class _Planner:
         if found is None:
             self._out.actions.append(CreateGroup(WORKLOAD, wanted.workload, body, 0))
             return False
-        if not self._usable(WORKLOAD, found):
+        if not self._usable(found, ()):
             return False
-        if counts(found.spec) != counts(body["spec"]):
-            templates = {key: value for key, value in body["spec"].items() if key != "controllerRef"}
-            self._out.actions.append(PatchGroup(WORKLOAD, wanted.workload, found.metadata.uid, {"spec": templates}))
+        templates = {key: value for key, value in body["spec"].items() if key != "controllerRef"}
+        if without_nulls(found.spec) | templates != without_nulls(found.spec):
+            change = PatchGroup(WORKLOAD, wanted.workload, found.metadata.uid, {"spec": templates}, body)
+            self._out.actions.append(change)
         return True
 
-    def _usable(self, kind: str, found: StoredGroup | StoredWorkload) -> bool:
+    def _usable(self, found: StoredGroup | StoredWorkload, members: Iterable[tuple[str, int]]) -> bool:
+        """Whether it can have members. One that is deleted while its pods run stays, and serves, until they end."""
         if found.metadata.deletion_timestamp is None:
             return True
-        self._ending.append(f"{kind} {found.metadata.name}")
+        running = [child for job, _ in members if (child := self._active.get(job)) and not child.job.spec.suspend]
+        if any(not child.deleting for child in running):
+            return True
+        self._ending = True
         return False
 
     def _group(self, wanted: Forest, group: Group, parent: str) -> bool:
         """Whether a group stands as it is wanted; what is to be done if it does not."""
         kind, need = _kind(group), self._needed(group)
-        body = build_group(self._js, wanted, group, parent, need)
+        body = build_group(self._js, wanted, group, parent, need or group.gang)
         found = self._owned.groups.get((kind, group.name))
         if found is None:
             depth = 1 + (0 if not parent else 1) + (0 if group.composite else 8)
             self._out.actions.append(CreateGroup(kind, group.name, body, depth))
             return False
-        if not self._usable(kind, found):
+        if not self._usable(found, group.jobs):
             return False
         if not same(found, group, parent):
             # Changed while the set was suspended, or by hand: none of it may change in place.
@@ -184,24 +224,27 @@ class _Planner:
         return True
 
     def _needed(self, group: Group) -> int | None:
-        """How many members have to fit together: no more than are still to come (kubernetes#142330)."""
+        """How many members have to fit together: no more than are still to come (kubernetes#142330).
+
+        None where there is no such number, or nothing is left that could wait: then what is there stays as it is.
+        """
         if group.gang is None:
             return None
         if group.composite:
             left = sum(1 for child in group.children if any(self._left(*job) for job in _jobs(child)))
         else:
             left = sum(self._left(*job) for job in group.jobs)
-        # With nothing left nobody waits any more: what was stays.
-        return min(group.gang, left) if left else group.gang
+        return min(group.gang, left) if left else None
 
     def _left(self, job: str, pods: int) -> int:
         """Pods of a Job that have not succeeded and can exist at once."""
         if job in self._done:
             return 0
         child = self._active.get(job)
-        if child is None or child.job.spec.completions is None:
+        wanted = None if child is None else self._completions[child.replicated_job]
+        if child is None or wanted is None:
             return pods
-        return min(pods, max(child.job.spec.completions - child.job.status.succeeded, 0))
+        return min(pods, max(wanted - child.job.status.succeeded, 0))
 
     def _waits(self, group: Group) -> bool:
         """Whether a Job below has a pod that is not ready, and may wait for members that do not come any more."""
@@ -217,7 +260,7 @@ class _Planner:
         )
 
 
-UNTROUBLED = {"Created", "Suspended", "WaitingForOldGroups", "Discovering"}
+UNTROUBLED = {"Created", "Suspended", "WaitingForOldGroups", "Discovering", "JobsWithoutGroups"}
 """Reasons of the condition that are part of a normal life."""
 
 
@@ -261,5 +304,18 @@ def same(found: StoredGroup, group: Group, parent: str) -> bool:
 def dropped(body: JSON, stored: Mapping[str, object]) -> list[str]:
     """Fields of a body that the API server did not store: it does so without a word where a feature gate is off."""
     spec, kept = body["spec"], stored.get("spec")
-    names = ("parentCompositePodGroupName", "schedulingConstraints", "resourceClaims", "schedulingPolicy")
-    return [name for name in names if spec.get(name) and not (isinstance(kept, Mapping) and kept.get(name))]
+    names = (
+        "parentCompositePodGroupName",
+        "schedulingConstraints",
+        "resourceClaims",
+        "schedulingPolicy",
+        "podGroupTemplates",
+        "compositePodGroupTemplates",
+    )
+    kept = kept if isinstance(kept, Mapping) else {}
+    lost = [name for name in names if spec.get(name) and not kept.get(name)]
+    for name in names[-2:]:
+        by_name = {of["name"]: of for of in kept.get(name) or ()}
+        for template in spec.get(name, ()):
+            lost += dropped({"spec": template}, {"spec": by_name.get(template["name"])})
+    return [*dict.fromkeys(lost)]

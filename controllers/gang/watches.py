@@ -84,27 +84,27 @@ class GroupWatches:
                     if informer.target.resource.plural not in started:
                         started.add(informer.target.resource.plural)
                         group.create_task(informer.run(), name=f"watch-{informer.target.resource}")
-                await self._settle(found)
-                complete = found.groups and found.composites
+                complete = await self._settle(found) and found.groups and found.composites
                 await asyncio.sleep(LATER if complete else SOON)
 
     def _wanted(self, found: Served) -> list[Informer[Any]]:
         groups: list[Informer[Any]] = [self._workloads, self._pod_groups] if found.groups else []
         return [*groups, self._composites] if found.composites else groups
 
-    async def _settle(self, found: Served) -> None:
-        """Make known what is served once the caches hold what is there."""
+    async def _settle(self, found: Served) -> bool:
+        """Make known what is served once the caches hold what is there; False if they do not yet."""
         try:
             for informer in self._wanted(found):
                 await informer.wait_synced(SOON)
         except KubeError as error:
             log.warning("groups cannot be listed yet: %s", error)
-            return
+            return False
         if found != self.served:
             log.info("groups: %s", found)
             self.served = found
             for tell in self._told:
                 tell()
+        return True
 
     async def _look(self) -> Served:
         """What the API server serves; what cannot be found out stays as it was."""

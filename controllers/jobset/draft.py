@@ -58,6 +58,11 @@ class Draft:
             self.event(event_type, reason, message)
         return change.changed
 
+    def forget_condition(self, kind: str) -> None:
+        """Leave out a condition that nobody has a say about any more."""
+        if any(condition.type == kind for condition in self.status.conditions):
+            self.update(conditions=tuple(c for c in self.status.conditions if c.type != kind))
+
     def event(self, event_type: str, reason: str, note: str) -> None:
         self.events.append(Event(event_type, reason, note))
 

@@ -19,7 +19,7 @@ from api.jobset import JobSet, JobSetStatus
 from api.meta import JSON
 from api.pod import Pod
 from api.priority import PriorityClass
-from controllers.gang.execute import GroupWriter
+from controllers.gang.execute import GroupTroubleError, GroupWriter
 from controllers.gang.watches import GroupWatches
 from controllers.jobset.actions import (
     CreateClaim,
@@ -148,6 +148,9 @@ class Executor:
         self._report(js, "PVCCreationFailed", unclaimed)
         groups = self.caches.groups
         ungrouped = [] if groups is None else await GroupWriter(self.client, groups.stores()).write(js, plan.actions)
+        # What is wrong with single groups the next plan tells.
+        refused = [failure for failure in ungrouped if not isinstance(failure.error, GroupTroubleError)]
+        self._report(js, "SchedulingObjectsFailed", refused)
         return [*errors, *failed, *unclaimed, *ungrouped]
 
     async def _create_jobs(self, js: JobSet, plan: Plan) -> list[Failure]:

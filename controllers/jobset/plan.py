@@ -69,7 +69,7 @@ class _Planner:
         self.buckets: Buckets = bucket(self.js, observed.jobs, self.placed, gates, observed.departed)
         self.counts: tuple[ReplicatedJobStatus, ...] = counters.count(self.js, self.buckets, gates)
         self.stages = startup.Stages(self.js, self.counts, self.buckets)
-        self.gangs: Gangs = decide(self.js, observed.groups, self.buckets, self.stages.may_start)
+        self.gangs: Gangs = decide(self.js, observed.groups, self.buckets, self.stages.is_next)
         self.draft = Draft(self.js, observed.now)
         self.draft.update(replicated_jobs_status=self.stages.remembered())
         self.counted: JobSetStatus = self.draft.status
@@ -161,6 +161,9 @@ class _Planner:
 
     def _group(self) -> None:
         """Groups ahead of the Jobs that are to be their members."""
+        if self.js.spec.scheduling is None:
+            self.draft.forget_condition(keys.GROUPS_READY)
+            self.draft.forget_condition(keys.GROUPS_SCHEDULED)
         self.actions.extend(self.gangs.actions)
         if self.observed.groups is not None:
             self._delete(tuple(child for child in self.buckets.active if misplaced(child, self.gangs)))
@@ -205,9 +208,9 @@ class _Planner:
                     self.actions.append(CreateClaim(name, build_volume_claim(self.js, policy, template)))
 
     def _adjust(self) -> None:
-        """Running Jobs follow the size of the set (gate ElasticJobSet)."""
+        """Running Jobs follow the size of the set (gate ElasticJobSet), once their groups count on it."""
         for child in self.buckets.active:
-            if not child.deleting:
+            if not child.deleting and self.gangs.may_run(child.name):
                 patch = elastic.adjust(child, self.groups[child.replicated_job], self.placed)
                 if patch is not None:
                     self.actions.append(patch)
@@ -316,7 +319,7 @@ class _Planner:
     def _resume_group(self, group: Group, children: list[Child]) -> None:
         resources = self.gates["MutablePodResourcesForSuspendedJobSets"]
         for child in children:
-            if not self.gangs.may_run(child.name):
+            if not self.gangs.may_run(child.name) or misplaced(child, self.gangs):
                 continue
             wanted = self._body(group, child.job_index, suspension.attempt_of(child))
             patch = suspension.resume(child, wanted, resources=resources)

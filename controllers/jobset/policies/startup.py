@@ -5,6 +5,7 @@ it, so that a pod that loses readiness later neither takes conditions back nor b
 (defect 7.1 #18). A restart and a suspension forget it, and the order is enforced anew.
 """
 
+import itertools
 from collections import Counter
 
 import msgspec
@@ -37,6 +38,7 @@ class Stages:
         )
         self._successors = _successors(js)
         self._suspended = js.suspended
+        self._ordered = in_order(js)
         self._stages = stages(js.spec)
         self._state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
         self._last = self._last_released()
@@ -57,6 +59,11 @@ class Stages:
         if self._stages:
             return rjob.name in self._released
         return all(self._depended_on(dep.name, dep.status) for dep in rjob.depends_on or () if dep.name != rjob.name)
+
+    def is_next(self, rjob: ReplicatedJob) -> bool:
+        """Whether it may start and, in an ordered start, everything before it has started."""
+        before = itertools.takewhile(lambda name: name != rjob.name, self._replicas if self._ordered else ())
+        return self.may_start(rjob) and (rjob.name in self._running or all(self.started(name) for name in before))
 
     def reached(self, name: str) -> bool:
         """Whether every Job of it is what the executionPolicy wants before the next stage is released.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, FakeNodes
@@ -27,6 +28,9 @@ SPEC = ClusterSpec(
 )
 SCHEDULING = "/apis/scheduling.k8s.io"
 PATIENCE = 60
+GRACE = "kwok.jobset.dev/grace-seconds"
+MERGE = "application/merge-patch+json"
+PRIORITIES = {"low": 100, "high": 1000}
 
 
 def slices(name: str = "slice", *, jobs: int = 2, pods: int = 2, tpus: int = 4, **more: Any) -> JSON:
@@ -46,10 +50,12 @@ class Yard(Sets):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster, new_namespace(cluster))
+        self._cordoned: set[str] = set()
 
     def close(self) -> None:
         """Delete everything, and wait until no pod takes up a node."""
-        paths = [self._path, self._url("jobs", "/apis/batch/v1"), self._url("pods", "/api/v1")]
+        self.uncordon()
+        paths = [self._path, self.url("jobs", "/apis/batch/v1"), self.url("pods", "/api/v1")]
         for path in paths:
             request(self.cluster, "DELETE", path, {**DELETE_OPTIONS, "propagationPolicy": "Background"})
 
@@ -63,13 +69,36 @@ class Yard(Sets):
         """Apply a JobSet with groups."""
         self.apply(manifest(*rjobs, name=name, scheduling=scheduling, **spec))
 
+    def pods(self, selector: str = "", name: str = "js") -> list[JSON]:
+        """The set's living pods, by name."""
+        chosen = ",".join(filter(None, [f"jobset.sigs.k8s.io/jobset-name={name}", selector]))
+        path = f"{self.url('pods', '/api/v1')}?labelSelector={quote(chosen)}"
+        found: list[JSON] = request(self.cluster, "GET", path)[1]["items"]
+        living = (pod for pod in found if pod["status"].get("phase", "Pending") in {"Pending", "Running"})
+        return sorted(living, key=lambda pod: str(pod["metadata"]["name"]))
+
+    def of_job(self, job: str) -> list[JSON]:
+        """The living pods of one Job that are to stay."""
+        found = self.pods(f"batch.kubernetes.io/job-name={job}")
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
     def groups(self, plural: str) -> list[JSON]:
         """Workloads, podgroups or compositepodgroups that are not in deletion, by name."""
         version = "v1alpha3" if plural == "compositepodgroups" else "v1beta1"
-        items: list[JSON] = request(self.cluster, "GET", self._url(plural, f"{SCHEDULING}/{version}"))[1]["items"]
+        items: list[JSON] = request(self.cluster, "GET", self.url(plural, f"{SCHEDULING}/{version}"))[1]["items"]
         return sorted(
             (of for of in items if "deletionTimestamp" not in of["metadata"]), key=lambda of: of["metadata"]["name"]
         )
+
+    def stored(self, plural: str) -> dict[str, str]:
+        """UIDs by name of workloads, podgroups or compositepodgroups, those in deletion too."""
+        version = "v1alpha3" if plural == "compositepodgroups" else "v1beta1"
+        items: list[JSON] = request(self.cluster, "GET", self.url(plural, f"{SCHEDULING}/{version}"))[1]["items"]
+        return {of["metadata"]["name"]: of["metadata"]["uid"] for of in items}
+
+    def all_stored(self) -> dict[str, str]:
+        """UIDs of the objects of all three kinds."""
+        return self.stored("workloads") | self.stored("compositepodgroups") | self.stored("podgroups")
 
     def bound(self, name: str = "js") -> list[JSON]:
         """Living pods that have a node."""
@@ -89,6 +118,108 @@ class Yard(Sets):
             out.setdefault(job, set()).add(of_node[pod["spec"]["nodeName"]][key])
         return out
 
+    def nodes(self, **labels: str) -> list[str]:
+        """Nodes with these labels."""
+        return sorted(name for name, found in self.labels().items() if labels.items() <= found.items())
+
+    def at(self, name: str = "js") -> set[str]:
+        """The nodes of a set's pods."""
+        return {pod["spec"]["nodeName"] for pod in self.bound(name)}
+
+    def where(self, key: str, name: str = "js") -> str:
+        """The one value of a node label where all pods of a set are."""
+        [found] = set.union(*self.domains(key, name).values())
+        return str(found)
+
+    def wait_bound(self, number: int, name: str = "js", timeout: float = PATIENCE) -> list[JSON]:
+        """The set's pods once so many have a node, and none is in deletion."""
+
+        def found() -> list[JSON] | None:
+            here = self.bound(name)
+            going = any("deletionTimestamp" in pod["metadata"] for pod in here)
+            return here if len(here) == number and not going else None
+
+        return self.until(found, f"{number} pods of {name} bound", timeout) or []
+
+    def wait_refused(self, number: int, name: str = "js") -> list[JSON]:
+        """The set's pods without a node, once so many have been told by the scheduler that they do not fit."""
+
+        def refused(pod: JSON) -> bool:
+            told = [c for c in pod["status"].get("conditions") or [] if c["type"] == "PodScheduled"]
+            return not pod["spec"].get("nodeName") and [c.get("reason") for c in told] == ["Unschedulable"]
+
+        def found() -> list[JSON] | None:
+            pods = [pod for pod in self.pods("", name) if refused(pod)]
+            return pods if len(pods) == number else None
+
+        return self.until(found, f"{number} pods of {name} refused") or []
+
+    def fill(self, *nodes: str, priority: str = "", tpus: int = 4) -> None:
+        """Take up nodes with pods that nobody owns; `lone=true` is their label."""
+        for node in nodes:
+            self.lone_pod(f"on-{node}", priority=priority, tpus=tpus, nodeName=node)
+
+    def lone_pod(self, name: str, *, priority: str = "", tpus: int = 4, **spec: Any) -> None:
+        """A pod that belongs to no set."""
+        resources = {"limits": {TPU: str(tpus)}, "requests": {TPU: str(tpus)}}
+        container = {"name": "main", "image": "busybox", "resources": resources}
+        more = {"priorityClassName": priority} if priority else {}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": {"lone": "true"}},
+            "spec": {"restartPolicy": "Never", "containers": [container], **more, **spec},
+        }
+        status, answer = request(self.cluster, "POST", self.url("pods", "/api/v1"), body)
+        assert status == 201, answer
+
+    def lone(self) -> dict[str, str]:
+        """Pods that belong to no set and are not in deletion: name and node."""
+        items = request(self.cluster, "GET", self.url("pods", "/api/v1") + "?labelSelector=lone%3Dtrue")[1]["items"]
+        stay = (pod for pod in items if "deletionTimestamp" not in pod["metadata"])
+        return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in stay}
+
+    def free(self, *nodes: str) -> None:
+        """Undo `fill`."""
+        for node in nodes:
+            self.drop_pod(f"on-{node}")
+
+    def drop_pod(self, name: str) -> None:
+        status, answer = request(self.cluster, "DELETE", f"{self.url('pods', '/api/v1')}/{name}", DELETE_OPTIONS)
+        assert status == 200, answer
+
+    def annotate(self, pod: JSON, **annotations: str | None) -> None:
+        path = f"{self.url('pods', '/api/v1')}/{pod['metadata']['name']}"
+        status, answer = request(self.cluster, "PATCH", path, {"metadata": {"annotations": annotations}}, MERGE)
+        assert status == 200, answer
+
+    def linger(self, pods: list[JSON]) -> None:
+        """Have pods stay for long once they are deleted."""
+        for pod in pods:
+            self.annotate(pod, **{GRACE: "60"})
+
+    def let_go(self, pods: list[JSON]) -> None:
+        """Undo `linger`."""
+        for pod in pods:
+            self.annotate(pod, **{GRACE: None})
+
+    def cordon(self, *nodes: str) -> None:
+        """Let no more pods onto nodes, until the end of the test."""
+        self._cordoned |= {*nodes}
+        for node in nodes:
+            self._set_cordon(node, on=True)
+
+    def uncordon(self, *nodes: str) -> None:
+        """Undo `cordon`; for all nodes if none is named."""
+        for node in nodes or sorted(self._cordoned):
+            self._set_cordon(node, on=False)
+        self._cordoned -= {*nodes} or self._cordoned
+
+    def _set_cordon(self, node: str, *, on: bool) -> None:
+        path, body = f"/api/v1/nodes/{node}", {"spec": {"unschedulable": on or None}}
+        status, answer = request(self.cluster, "PATCH", path, body, MERGE)
+        assert status == 200, answer
+
     def until(self, probe: Callable[[], T], what: str, timeout: float = PATIENCE) -> T:
         """Wait, and tell what there is when it was in vain."""
         try:
@@ -106,5 +237,13 @@ class Yard(Sets):
             lines.append(f"pod {pod['metadata']['name']} on {pod['spec'].get('nodeName')}: {json.dumps(told)}")
         return "\n".join(lines)
 
-    def _url(self, plural: str, group_version: str) -> str:
+    def url(self, plural: str, group_version: str) -> str:
         return f"{group_version}/namespaces/{self.namespace}/{plural}"
+
+
+def create_priorities(cluster: Cluster) -> None:
+    """The priority classes of PRIORITIES."""
+    for name, value in PRIORITIES.items():
+        body = {"metadata": {"name": name}, "value": value}
+        status, answer = request(cluster, "POST", f"{SCHEDULING}/v1/priorityclasses", body)
+        assert status == 201, answer

@@ -10,13 +10,14 @@ import pytest
 from app import local
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
-from tests.support.gangs import GATES, SPEC, Yard
+from tests.support.gangs import GATES, SPEC, Yard, create_priorities
 from tests.support.manager import ManagerProcess
 
 
 @pytest.fixture(scope="session")
 def yard_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
     with running(SPEC, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("yard")) as cluster:
+        create_priorities(cluster)
         yield cluster
 
 

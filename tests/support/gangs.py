@@ -45,6 +45,15 @@ def topology(key: str) -> JSON:
     return {"topology": [{"key": key}]}
 
 
+CUBES_IN_A_SUPERSLICE = {
+    "schedulingPolicy": {"gang": {}},
+    "schedulingConstraints": topology(SUPERSLICE),
+    "disruptionMode": {"all": {}},
+    "replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {"schedulingConstraints": topology(CUBE)}}],
+}
+"""A gang of the Jobs of `slices()`, all in one superslice, each Job in a cube."""
+
+
 class Yard(Sets):
     """A namespace with the JobSets of one test."""
 
@@ -68,6 +77,10 @@ class Yard(Sets):
     def gang(self, *rjobs: JSON, name: str = "js", scheduling: JSON, **spec: Any) -> None:
         """Apply a JobSet with groups."""
         self.apply(manifest(*rjobs, name=name, scheduling=scheduling, **spec))
+
+    def delete(self, name: str = "js") -> tuple[int, Any]:
+        """Delete a set, its pods after it."""
+        return request(self.cluster, "DELETE", f"{self._path}/{name}", {"propagationPolicy": "Background"})
 
     def pods(self, selector: str = "", name: str = "js") -> list[JSON]:
         """The set's living pods, by name."""

@@ -5,16 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.cluster import history, version_now
-from tests.support.gangs import CUBE, SUPERSLICE, Yard, slices, topology
+from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, Yard, slices, topology
 
 JSON = dict[str, Any]
 
-CUBES_IN_A_SUPERSLICE = {
-    "schedulingPolicy": {"gang": {}},
-    "schedulingConstraints": topology(SUPERSLICE),
-    "disruptionMode": {"all": {}},
-    "replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {"schedulingConstraints": topology(CUBE)}}],
-}
 ALONE = {"maxRestarts": 5, "rules": [{"name": "alone", "action": "RestartJob"}]}
 
 

@@ -13,23 +13,30 @@ import msgspec
 
 from api.batch import Job, Service
 from api.features import FeatureGates
+from api.gang_api import Served
+from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet, JobSetStatus
 from api.pod import Pod
 from controllers.jobset.actions import (
     CreateClaim,
+    CreateGroup,
     CreateJob,
     CreateService,
+    DeleteGroup,
     DeleteJob,
     DeleteJobSet,
     Event,
     FailedPod,
+    KnownGroups,
     Observed,
+    PatchGroup,
     PatchJob,
     Plan,
 )
 from controllers.jobset.plan import plan
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+ALL_SERVED = Served(groups=True, composites=True, topology=True)
 
 
 def rjob(name: str = "workers", replicas: int = 1, **extra: Any) -> dict[str, Any]:
@@ -74,10 +81,14 @@ def jobset(*rjobs: dict[str, Any], name: str = "js", annotations: dict[str, str]
 
 
 class World:
-    """One JobSet and its children."""
+    """One JobSet and its children. `served` and `trouble`: what is known of the scheduling API; see `KnownGroups`."""
 
     def __init__(self, js: JobSet, **gates: bool) -> None:
         self.js: JobSet | None = js
+        self.groups: dict[tuple[str, str], dict[str, Any]] = {}
+        self.served = ALL_SERVED
+        self.groups_required = True
+        self.trouble: tuple[str, str] | None = None
         self.gates = FeatureGates(gates)
         self.jobs: dict[str, dict[str, Any]] = {}
         self.service: Service | None = None
@@ -116,7 +127,26 @@ class World:
             departed=tuple(msgspec.convert(job, Job) for job in self.departed.values()),
             foreign=self.foreign,
             pods=tuple(self.pods),
+            groups=self._known_groups(),
         )
+
+    def _known_groups(self) -> KnownGroups | None:
+        """As the watches give them: None for a set that asks for none and has none."""
+        assert self.js is not None
+        if self.js.spec.scheduling is None and not self.groups:
+            return None
+        return KnownGroups(
+            self.served,
+            self.groups_required,
+            self.trouble,
+            tuple(msgspec.convert(of, StoredWorkload) for of in self.of_kind("Workload")),
+            tuple(msgspec.convert(of, StoredGroup) for of in self.of_kind("CompositePodGroup")),
+            tuple(msgspec.convert(of, StoredGroup) for of in self.of_kind("PodGroup")),
+        )
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """Workloads, CompositePodGroups or PodGroups, by name."""
+        return [of for (kind_, _), of in sorted(self.groups.items()) if kind_ == kind]
 
     def plan(self) -> Plan:
         """What the planner wants now, with its questions answered. `failed_pods` are by the name of their Job."""
@@ -203,6 +233,42 @@ class World:
     def collect(self) -> None:
         """The garbage collector removes what is in deletion."""
         self.jobs = {n: j for n, j in self.jobs.items() if "deletionTimestamp" not in j["metadata"]}
+        self.release()
+
+    def release(self) -> None:
+        """PodGroups in deletion go when no pod that lives is of them."""
+        for place, of in list(self.groups.items()):
+            if "deletionTimestamp" in of["metadata"] and not self._has_pods(place[1]):
+                del self.groups[place]
+
+    def lose(self, kind: str, name: str) -> None:
+        """Somebody deletes a Workload, CompositePodGroup or PodGroup."""
+        of = self.groups[kind, name]
+        if kind == "PodGroup" and self._has_pods(name):
+            of["metadata"]["deletionTimestamp"] = self.now
+        else:
+            del self.groups[kind, name]
+
+    def schedule(self) -> None:
+        """kube-scheduler says of every PodGroup that it was scheduled."""
+        for of in self.of_kind("PodGroup"):
+            of["status"] = {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "True"}]}
+
+    def group_of(self, job: str) -> str:
+        """The PodGroup that the pods of a Job name; empty for none."""
+        return self.jobs[job]["spec"]["template"]["spec"].get("schedulingGroup", {}).get("podGroupName", "")
+
+    def minima(self) -> dict[str, int]:
+        """How many members have to fit together, by template and number among the groups of that template."""
+        out: dict[str, int] = {}
+        for (kind, name), of in sorted(self.groups.items()):
+            policy = of["spec"].get("schedulingPolicy", {})
+            if kind != "Workload" and "gang" in policy:
+                out[name.rpartition("-")[0]] = next(iter(policy["gang"].values()))
+        return out
+
+    def _has_pods(self, group: str) -> bool:
+        return any(self.group_of(n) == group and j["status"].get("active") for n, j in self.jobs.items())
 
     def remove(self, name: str) -> None:
         """Somebody deletes a finished Job, or its own time to live is over; the watch saw it go."""
@@ -241,6 +307,7 @@ class World:
                 self._uids += 1
                 stored = msgspec.json.decode(msgspec.json.encode(body))
                 stored["metadata"]["uid"] = f"uid-{self._uids}"
+                self._tree_stands(stored)
                 self.jobs[name] = {**stored, "status": {}}
             case DeleteJob(name, uid):
                 assert self.jobs[name]["metadata"]["uid"] == uid, f"{name} is another Job by now"
@@ -255,10 +322,70 @@ class World:
             case CreateClaim(name):
                 assert name not in self.claims, f"claim {name} is created twice"
                 self.claims.add(name)
+            case CreateGroup() | PatchGroup() | DeleteGroup():
+                self._do_group(action)
             case DeleteJobSet():
                 self.js = None
             case _:
                 raise AssertionError(f"unknown action {action}")
+
+    def _do_group(self, action: CreateGroup | PatchGroup | DeleteGroup) -> None:
+        place = action.kind, action.name
+        if isinstance(action, CreateGroup):
+            assert place not in self.groups, f"{place} is created twice"
+            self._create_group(place, action.body)
+            return
+        of = self.groups[place]
+        assert of["metadata"]["uid"] == action.uid, f"{place} is another one by now"
+        if isinstance(action, DeleteGroup):
+            assert "deletionTimestamp" not in of["metadata"], f"{place} is deleted twice"
+            self.lose(*place)
+            return
+        wanted = msgspec.json.decode(msgspec.json.encode(of["spec"]))
+        merge(wanted, msgspec.json.decode(msgspec.json.encode(action.patch))["spec"])
+        if self._may_become(action.kind, of["spec"], wanted):
+            of["spec"] = wanted
+            return
+        assert action.replacement is not None, f"{place} cannot change to {wanted}"
+        del self.groups[place]
+        self._create_group(place, action.replacement)
+
+    def _create_group(self, place: tuple[str, str], body: dict[str, Any]) -> None:
+        kind, name = place
+        assert (body["kind"], body["metadata"]["name"]) == (kind, name), f"{place} has the body of another"
+        stored = msgspec.json.decode(msgspec.json.encode(body))
+        spec = stored["spec"]
+        if kind == "Workload":
+            lists = [key for key in ("podGroupTemplates", "compositePodGroupTemplates") if spec.get(key)]
+            assert len(lists) == 1, f"Workload with {lists}"
+            assert max(_widths(spec)) <= 8, "a Workload with more than eight templates in one list"
+        else:
+            workload = self.groups.get(("Workload", spec["workloadRef"]["workloadName"]))
+            assert workload is not None, f"{place} is created ahead of its Workload"
+            assert spec["workloadRef"]["templateName"] in _templates(workload["spec"]), f"{place} has no template"
+            parent = spec.get("parentCompositePodGroupName")
+            assert parent is None or ("CompositePodGroup", parent) in self.groups, (
+                f"{place} is created ahead of {parent}"
+            )
+            assert min(spec["schedulingPolicy"].get("gang", {"": 1}).values()) >= 1, f"{place} wants fewer than one"
+        self._uids += 1
+        stored["metadata"]["uid"] = f"uid-{self._uids}"
+        self.groups[place] = stored
+
+    @staticmethod
+    def _may_become(kind: str, old: dict[str, Any], new: dict[str, Any]) -> bool:
+        """Whether the API server takes such a change (1.37): nothing of a composite, only counts of the others."""
+        if kind == "CompositePodGroup":
+            return old == new
+        return _without_counts(old) == _without_counts(new)
+
+    def _tree_stands(self, job: dict[str, Any]) -> None:
+        """A Job whose pods name a group may come only once that and all above it are there, and no pod of before."""
+        name = job["spec"]["template"]["spec"].get("schedulingGroup", {}).get("podGroupName")
+        while name:
+            of = next((of for (_, name_), of in self.groups.items() if name_ == name), None)
+            assert of is not None, f"{job['metadata']['name']} is created ahead of its group {name}"
+            name = of["spec"].get("parentCompositePodGroupName")
 
     def _patch(self, job: dict[str, Any], patch: dict[str, Any]) -> None:
         before = msgspec.json.encode(job["spec"]["template"])
@@ -279,6 +406,24 @@ class World:
         assert not old.terminal_state or new.terminal_state == old.terminal_state, "a terminal state is left"
         assert self.js is not None
         self.js = msgspec.structs.replace(self.js, status=new)
+
+
+def _templates(spec: dict[str, Any]) -> list[str]:
+    """Names of all templates of a Workload."""
+    below = [*spec.get("podGroupTemplates", []), *spec.get("compositePodGroupTemplates", [])]
+    return [name for of in below for name in (of["name"], *_templates(of))]
+
+
+def _widths(spec: dict[str, Any]) -> list[int]:
+    """Lengths of all lists of templates of a Workload."""
+    lists = [spec.get("podGroupTemplates", []), spec.get("compositePodGroupTemplates", [])]
+    return [*map(len, lists), *(width for of in lists for template in of for width in _widths(template))]
+
+
+def _without_counts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: None if k in {"minCount", "minGroupCount"} else _without_counts(v) for k, v in value.items()}
+    return [_without_counts(part) for part in value] if isinstance(value, list) else value
 
 
 def plain_patch(job: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

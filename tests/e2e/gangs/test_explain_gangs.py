@@ -1,0 +1,115 @@
+"""`jobset explain` of gangs that wait, on the real kube-scheduler: what it says, and why there is silence."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from app.explain.run import Options, run
+from tests.support.cluster import DELETE_OPTIONS, request
+from tests.support.explained import causes
+from tests.support.gangs import CUBE, GATES, SCHEDULING, SUPERSLICE, Yard, slices, topology
+from tests.support.manager import ManagerProcess
+
+JSON = dict[str, Any]
+CUBES_IN_A_SUPERSLICE = {
+    "schedulingPolicy": {"gang": {}},
+    "schedulingConstraints": topology(SUPERSLICE),
+    "replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {"schedulingConstraints": topology(CUBE)}}],
+}
+WHOLE = {"schedulingPolicy": {"gang": {}}}
+
+
+def explain(yard: Yard, output: str = "text") -> str:
+    out, err = io.StringIO(), io.StringIO()
+    options = Options(name="js", namespace=yard.namespace, kubeconfig=str(yard.cluster.kubeconfig), output=output)
+    assert run(options, out, err) == 0, err.getvalue()
+    return out.getvalue()
+
+
+def told(yard: Yard, *words: str) -> str:
+    """The text, once all these words are in it."""
+
+    def probe() -> str:
+        text = explain(yard)
+        return text if all(word in text for word in words) else ""
+
+    try:
+        return yard.until(probe, f"explain to say {words}")
+    except AssertionError as late:
+        raise AssertionError(f"{late}; it says:\n{explain(yard)}") from None
+
+
+def body_of(yard: Yard) -> JSON:
+    body: JSON = json.loads(explain(yard, "json"))
+    return body
+
+
+def test_a_gang_that_does_not_fit_says_which_level_and_in_whose_words(yard: Yard) -> None:
+    yard.gang(slices(jobs=3), scheduling=CUBES_IN_A_SUPERSLICE)
+    yard.wait_refused(6)
+    text = told(yard, "the scheduler says: ")
+    [root] = yard.groups("compositepodgroups")
+    name = root["metadata"]["name"]
+    lines = text.splitlines()
+    rule = "all 3 groups have to fit at once, in one superslice"
+    assert lines[1] == f"└ CompositePodGroup {name}: 0 of 6 pods bound; {rule}"
+    assert "0 of 2 pods bound; all 2 pods have to fit at once, in one cube" in lines[2]
+    short = f"; that is: CompositePodGroup {name} needs 3 groups at once, and there is room for 2"
+    assert f"minCount (3) cannot be satisfied: 2 scheduled, 0 remaining{short} in the first of 4 superslices" in text
+    assert "nodes are available: 2 Insufficient example.com/tpu" in text
+    assert "way out: it goes on by itself when there is room for all that has to fit in one superslice" in text
+    body = body_of(yard)
+    assert (body["level"], body["notLookedAt"], causes(body)[0]) == ("waits", [], "gang-waits")
+
+
+def test_a_label_that_no_node_has(yard: Yard) -> None:
+    yard.gang(slices(), scheduling={**WHOLE, "schedulingConstraints": topology("example.com/block")})
+    yard.wait_refused(4)
+    text = told(yard, "the scheduler says: no feasible placements found")
+    assert "kubectl label node NODE example.com/block=VALUE" in text
+    assert body_of(yard)["level"] == "fault"
+
+
+def test_a_minimum_and_what_is_bound_already(yard: Yard) -> None:
+    """Six of eight Jobs fit: the other two wait for room, and nobody else is in their way."""
+    policy = {"schedulingPolicy": {"gang": {"minGroupCount": 6}}}
+    yard.fill(*yard.nodes(zone="zone-1")[:4])
+    yard.gang(slices(jobs=8), scheduling={"replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {}, **policy}]})
+    yard.wait_bound(12)
+    text = told(yard, "12 of 16 pods bound; 6 of 8 groups have to fit at once")
+    assert text.splitlines()[0].split(" (since")[0].endswith("waits, 6 of 8 Jobs ready or done")
+
+
+def test_a_group_that_is_missing_and_nobody_makes(yard: Yard, yard_manager: ManagerProcess) -> None:
+    yard.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE)
+    yard.wait_bound(4)
+    [root] = yard.groups("compositepodgroups")
+    yard_manager.stop()
+    try:
+        name = root["metadata"]["name"]
+        path = f"{SCHEDULING}/v1alpha3/namespaces/{yard.namespace}/compositepodgroups/{name}"
+        assert request(yard.cluster, "DELETE", path, DELETE_OPTIONS)[0] == 200
+        for pod in yard.bound():
+            yard.drop_pod(pod["metadata"]["name"])
+        text = told(yard, f"CompositePodGroup {name} is missing: no pod of the whole tree is scheduled without")
+        assert "0 of 4 pods bound" in text
+        assert causes(body_of(yard))[-2:] == ["gang-waits", "group-missing"]
+    finally:
+        yard_manager.start(featureGates=GATES)
+    yard.wait_bound(4)
+
+
+def test_a_gate_on_one_pod_holds_the_tree(yard: Yard) -> None:
+    gated = slices("gated", jobs=1, pods=1, pod={"schedulingGates": [{"name": "example.com/quota"}]})
+    yard.gang(slices(), gated, scheduling=WHOLE)
+    text = told(yard, "held back by scheduling gate example.com/quota: one such pod holds the whole tree")
+    assert "0 of 5 pods bound; all 5 pods have to fit at once" in text
+
+
+def test_pods_that_are_refused_keep_the_others_waiting(yard: Yard) -> None:
+    refused = slices("refused", jobs=1, pods=1, pod={"serviceAccountName": "nobody"})
+    yard.gang(slices(), refused, scheduling=WHOLE)
+    text = told(yard, "needs 5 pods, 4 exist; Jobs that lack pods: js-refused-0 (0 of 1)", "FailedCreate")
+    assert 'serviceaccount "nobody" not found' in text

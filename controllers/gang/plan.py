@@ -104,7 +104,6 @@ class _Planner:
             out.state = False, "JobsWithoutGroups", message
         elif self._js.suspended:
             out.state = (False, "Suspended", "the set is suspended and has no groups")
-            out.open = frozenset(self._active)
             if all(child.job.spec.suspend for child in self._active.values()):
                 out.actions += self._owned.removals(workload=True)
         else:

@@ -431,6 +431,7 @@ class TestSuspension:
         w = world(scheduling=NESTED, suspend=True)
         w.settle()
         assert w.groups == {}
+        assert w.live() == ["js-workers-0", "js-workers-1"]
         assert ready_condition(w) == ("False", "Suspended")
         w.edit(suspend=False)
         w.settle()

@@ -380,7 +380,9 @@ class World:
         return _without_counts(old) == _without_counts(new)
 
     def _tree_stands(self, job: dict[str, Any]) -> None:
-        """A Job whose pods name a group may come only once that and all above it are there, and no pod of before."""
+        """A Job whose pods name a group may start only once that and all above it are there, and no pod of before."""
+        if job["spec"]["suspend"]:
+            return
         name = job["spec"]["template"]["spec"].get("schedulingGroup", {}).get("podGroupName")
         while name:
             of = next((of for (_, name_), of in self.groups.items() if name_ == name), None)
@@ -388,8 +390,10 @@ class World:
             name = of["spec"].get("parentCompositePodGroupName")
 
     def _patch(self, job: dict[str, Any], patch: dict[str, Any]) -> None:
-        before = msgspec.json.encode(job["spec"]["template"])
+        before, halted_before = msgspec.json.encode(job["spec"]["template"]), job["spec"]["suspend"]
         merge(job, patch)
+        if halted_before:
+            self._tree_stands(job)
         if msgspec.json.encode(job["spec"]["template"]) != before:
             halted = any(c["type"] == "Suspended" for c in job["status"].get("conditions", []))
             started = job["status"].get("startTime") is not None

@@ -1,0 +1,207 @@
+"""Groups as they are sent: word for word what a person would write for the same tree (Kubernetes 1.37)."""
+
+import pytest
+
+from api.gang_objects import ALPHA, BETA, build_group, build_workload
+from api.gangs import forest
+from tests.support.world import jobset, rjob
+
+
+def topology(key):
+    return {"schedulingConstraints": {"topology": [{"key": key}]}}
+
+
+def groups(count):
+    return {"schedulingPolicy": {"gang": {"minGroupCount": count}}}
+
+
+def pods(count):
+    return {"schedulingPolicy": {"gang": {"minCount": count}}}
+
+
+BASIC = {"schedulingPolicy": {"basic": {}}}
+GANG = {"schedulingPolicy": {"gang": {}}}
+ALL = {"disruptionMode": {"all": {}}}
+SINGLE = {"disruptionMode": {"single": {}}}
+TRAINING = {"priorityClassName": "training"}
+
+
+def entry(*targets, **fields):
+    return {"targetReplicatedJobs": list(targets), **fields}
+
+
+def workers(name, jobs, pods, **more):
+    return rjob(name, jobs, parallelism=pods, completions=pods, **more)
+
+
+def specs(js):
+    """(spec of the Workload without its owner, specs of the groups by template, parents first).
+
+    Names are those of templates, so that a person can read them.
+    """
+    found = forest(js)
+    template = {group.name: group.template for group in found.groups()}
+    workload = build_workload(js, found)["spec"]
+    owner = workload.pop("controllerRef")
+    assert owner == {"apiGroup": "jobset.x-k8s.io", "kind": "JobSet", "name": "js"}
+    made = []
+    for root in found.roots:
+        for group, parent in root.with_parents():
+            body = build_group(js, found, group, parent, group.gang)
+            spec = body["spec"]
+            assert spec.pop("workloadRef") == {"workloadName": found.workload, "templateName": group.template}
+            if "parentCompositePodGroupName" in spec:
+                spec["parent"] = template[spec.pop("parentCompositePodGroupName")]
+            made.append((body["kind"], group.template, spec))
+    return workload, made
+
+
+def test_a_superslice_for_the_set_and_a_cube_for_each_job():
+    scheduling = {
+        **GANG,
+        **topology("example.com/superslice"),
+        **ALL,
+        "replicatedJobs": [entry("slice", job=topology("example.com/cube"))],
+    }
+    job = {**pods(2), **topology("example.com/cube"), **ALL}
+    root = {**groups(2), **topology("example.com/superslice"), **ALL}
+    assert specs(jobset(workers("slice", 2, 2), scheduling=scheduling)) == (
+        {
+            "compositePodGroupTemplates": [
+                {"name": "jobset", **root, "podGroupTemplates": [{"name": "job-slice", **job}]}
+            ]
+        },
+        [
+            ("CompositePodGroup", "jobset", root),
+            ("PodGroup", "job-slice", {"parent": "jobset", **job}),
+            ("PodGroup", "job-slice", {"parent": "jobset", **job}),
+        ],
+    )
+
+
+def test_three_levels_with_a_leader():
+    scheduling = {
+        **GANG,
+        **topology("zone"),
+        **SINGLE,
+        "replicatedJobs": [
+            entry("leader", **ALL),
+            entry("workers", **topology("superslice"), **ALL, job=topology("cube")),
+        ],
+    }
+    pod = {"pod": TRAINING}
+    js = jobset(workers("leader", 1, 1, **pod), workers("workers", 2, 2, **pod), scheduling=scheduling)
+    root = {**TRAINING, **groups(2), **topology("zone"), **SINGLE}
+    leader = {**TRAINING, **pods(1), **ALL}
+    middle = {**TRAINING, **groups(2), **topology("superslice"), **ALL}
+    job = {**TRAINING, **pods(2), **topology("cube"), **ALL}
+    assert specs(js) == (
+        {
+            "compositePodGroupTemplates": [
+                {
+                    "name": "jobset",
+                    **root,
+                    "podGroupTemplates": [{"name": "rj-leader", **leader}],
+                    "compositePodGroupTemplates": [
+                        {"name": "rj-workers", **middle, "podGroupTemplates": [{"name": "job-workers", **job}]}
+                    ],
+                }
+            ]
+        },
+        [
+            ("CompositePodGroup", "jobset", root),
+            ("PodGroup", "rj-leader", {"parent": "jobset", **leader}),
+            ("CompositePodGroup", "rj-workers", {"parent": "jobset", **middle}),
+            ("PodGroup", "job-workers", {"parent": "rj-workers", **job}),
+            ("PodGroup", "job-workers", {"parent": "rj-workers", **job}),
+        ],
+    )
+
+
+def test_stages_under_a_basic_root():
+    scheduling = {
+        **BASIC,
+        **topology("zone"),
+        "replicatedJobs": [
+            entry("initializer", **BASIC),
+            entry("trainer", **GANG, **ALL, job=topology("cube")),
+            entry("post", **BASIC),
+        ],
+    }
+    js = jobset(
+        workers("initializer", 1, 1),
+        workers("trainer", 2, 2, dependsOn=[{"name": "initializer", "status": "Complete"}]),
+        workers("post", 1, 1, dependsOn=[{"name": "trainer", "status": "Complete"}]),
+        scheduling=scheduling,
+    )
+    workload, made = specs(js)
+    job = {**pods(2), **topology("cube"), **ALL}
+    assert workload == {
+        "compositePodGroupTemplates": [
+            {
+                "name": "jobset",
+                **BASIC,
+                **topology("zone"),
+                "podGroupTemplates": [{"name": "rj-initializer", **BASIC}, {"name": "rj-post", **BASIC}],
+                "compositePodGroupTemplates": [
+                    {
+                        "name": "rj-trainer",
+                        **groups(2),
+                        **ALL,
+                        "podGroupTemplates": [{"name": "job-trainer", **job}],
+                    }
+                ],
+            }
+        ]
+    }
+    assert [(kind, template, spec.get("parent")) for kind, template, spec in made] == [
+        ("CompositePodGroup", "jobset", None),
+        ("PodGroup", "rj-initializer", "jobset"),
+        ("CompositePodGroup", "rj-trainer", "jobset"),
+        ("PodGroup", "job-trainer", "rj-trainer"),
+        ("PodGroup", "job-trainer", "rj-trainer"),
+        ("PodGroup", "rj-post", "jobset"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("claim", "stored"),
+    [
+        ({"resourceClaimName": "there"}, {"resourceClaimName": "there"}),
+        ({"resourceClaimTemplateName": "made"}, {"resourceClaimTemplateName": "made"}),
+    ],
+)
+def test_claims_with_the_one_source_that_they_have(claim, stored):
+    entries = [entry("workers", resourceClaims=[{"name": "gpus", **claim}])]
+    workload, [(_, _, spec)] = specs(jobset(workers("workers", 1, 1), scheduling={"replicatedJobs": entries}))
+    assert spec["resourceClaims"] == [{"name": "gpus", **stored}]
+    assert workload["podGroupTemplates"][0]["resourceClaims"] == [{"name": "gpus", **stored}]
+
+
+def test_metadata_says_whose_it_is():
+    js = jobset(
+        workers("driver", 1, 1),
+        workers("workers", 1, 1),
+        scheduling={**GANG, "replicatedJobs": [entry("workers", job={})]},
+    )
+    found = forest(js)
+    bodies = [build_group(js, found, group, "", group.gang) for group in found.groups()]
+    ours = {"jobset.sigs.k8s.io/jobset-name": "js", "jobset.sigs.k8s.io/jobset-uid": "js-uid"}
+    for body in (build_workload(js, found), *bodies):
+        assert body["metadata"]["namespace"] == "ns"
+        (owner,) = body["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == ("JobSet", "js-uid", True)
+        assert ours.items() <= body["metadata"]["labels"].items()
+    name = "jobset.sigs.k8s.io/replicatedjob-name"
+    assert [body["metadata"]["labels"].get(name) for body in bodies] == [None, "driver", "workers", "workers"]
+    assert {body["apiVersion"] for body in bodies if body["kind"] == "PodGroup"} == {BETA}
+    assert {body["apiVersion"] for body in bodies if body["kind"] == "CompositePodGroup"} == {ALPHA}
+
+
+def test_the_number_of_now_is_not_that_of_the_template():
+    js = jobset(workers("workers", 2, 2), scheduling={**GANG})
+    found = forest(js)
+    (group,) = found.roots
+    assert build_group(js, found, group, "", 3)["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+    templates = build_workload(js, found)["spec"]["podGroupTemplates"]
+    assert templates[0]["schedulingPolicy"] == {"gang": {"minCount": 4}}

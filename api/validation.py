@@ -6,6 +6,7 @@ Each function gives the list of complaints, empty when the text is good. Lengths
 import re
 
 _DNS1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_DNS1123_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _DNS1123_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 _HTTP_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
@@ -20,6 +21,11 @@ DNS1035_FORMAT = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"
     " and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is"
     " '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+DNS1123_LABEL_FORMAT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
+    " an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is"
+    " '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 DNS1123_SUBDOMAIN_FORMAT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
@@ -47,6 +53,11 @@ def byte_length(text: str) -> int:
 def dns1035_label(text: str) -> list[str]:
     """Name of a Service, a Job made for DNS, a group."""
     return _complaints(text, _DNS1035, DNS1035_FORMAT, TOO_LONG_LABEL, MAX_LABEL)
+
+
+def dns1123_label(text: str) -> list[str]:
+    """Name of a claim inside an object."""
+    return _complaints(text, _DNS1123_LABEL, DNS1123_LABEL_FORMAT, TOO_LONG_LABEL, MAX_LABEL)
 
 
 def dns1123_subdomain(text: str) -> list[str]:

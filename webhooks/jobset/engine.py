@@ -136,6 +136,7 @@ def _may_break_cel(spec: Any) -> bool:
     return (
         dig(spec, "startupPolicy", "startupPolicyOrder") == "InOrder"
         or bool(dig(spec, "volumeClaimPolicies"))
+        or dig(spec, "scheduling") is not None
         or dig(execution, "executionPolicyOrder") == "InOrder"
         or dig(execution, "replicatedJobsStatus") not in (None, *STAGE_STATES)
         or (dig(success, "operator") == "Any" and dig(success, "minSucceeded") is not None)

@@ -14,6 +14,7 @@ import msgspec
 
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Layer, Path, Rule
+from api.gangs import Forest, shape
 from api.jobset import JobSet, ReplicatedJob
 from api.jsontree import dig, without_nulls
 from api.meta import JSON, Base
@@ -187,6 +188,11 @@ class Subject:
     def names(self) -> tuple[str, ...]:
         """Names of the ReplicatedJobs, in order."""
         return tuple(entry.rjob.name for entry in self.entries)
+
+    @cached_property
+    def shape(self) -> Forest | None:
+        """The groups that spec.scheduling leads to, each ReplicatedJob with one Job."""
+        return shape(self.js)
 
     @cached_property
     def mounted(self) -> frozenset[str]:

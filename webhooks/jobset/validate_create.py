@@ -17,11 +17,29 @@ from webhooks.jobset.rules import (
     managed_by,
     names,
     placement,
+    scheduling,
+    scheduling_groups,
+    scheduling_pods,
     success,
 )
 from webhooks.jobset.rules import volume_claims as claims
 from webhooks.jobset.subject import Subject
 
+SCHEDULING: tuple[SubjectCheck, ...] = (
+    scheduling.gates,
+    scheduling.unions,
+    scheduling.words,
+    scheduling.together,
+    scheduling_groups.targets,
+    scheduling_groups.enough,
+    scheduling_groups.stages_apart,
+    scheduling_groups.fits_a_workload,
+    scheduling_pods.templates,
+    scheduling_pods.exclusive,
+    scheduling_pods.alike,
+    scheduling_pods.kueue,
+)
+"""Groups: looked at again on every update that could change them."""
 BEFORE: tuple[SubjectCheck, ...] = (
     depends_on.in_order,
     execution.one_order,
@@ -58,6 +76,7 @@ AFTER: tuple[SubjectCheck, ...] = (
     execution.effect,
     execution.can_start,
     dns.leads_somewhere,
+    *SCHEDULING,
 )
 
 
@@ -69,4 +88,10 @@ def create_findings(js: Subject) -> Iterator[FieldError]:
         for each in PER_REPLICATED_JOB:
             yield from each(js, entry)
     for check in AFTER:
+        yield from check(js)
+
+
+def scheduling_findings(js: Subject) -> Iterator[FieldError]:
+    """What of that is about groups."""
+    for check in SCHEDULING:
         yield from check(js)

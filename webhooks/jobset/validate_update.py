@@ -4,12 +4,12 @@ Both objects are raw JSON; they are compared after defaulting, so that leaving o
 Checks of creation are made again for what an update is allowed to change.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from api.features import FeatureGates
-from api.field import SPEC, ErrorType, FieldError, Layer, Rule
+from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule
 from api.jsontree import dig
 from api.keys import COMPLETED, FAILED
 from api.meta import JSON
@@ -19,6 +19,7 @@ from webhooks.jobset.resize import JOBS, PODS, Change, size_findings, sizes
 from webhooks.jobset.resources import is_amount, restored, with_amounts_of
 from webhooks.jobset.rules import coordinator, execution, placement
 from webhooks.jobset.subject import Subject, Unreadable, subject
+from webhooks.jobset.validate_create import scheduling_findings
 
 MAX_PLACES = 20
 """Changed places that are named for one ReplicatedJob or policy."""
@@ -108,6 +109,14 @@ POLICY = Rule(
     source="CRD rules on the policies",
     layer=Layer.SCHEMA,
 )
+SCHEDULING = Rule(
+    id="immutable-scheduling",
+    type=ErrorType.INVALID,
+    message="field is immutable while the JobSet runs: its groups are there{active}",
+    fix="set spec.suspend to true, wait until status.replicatedJobsStatus counts no active Jobs, then change it; the"
+    " same update may resume the JobSet",
+    source="spec.scheduling",
+)
 POLICY_PRESENCE = Rule(
     id="immutable-policy-presence",
     type=ErrorType.INVALID,
@@ -137,6 +146,7 @@ def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> I
     if sized or not semantically_equal(dig(old, "spec", "coordinator"), dig(new, "spec", "coordinator")):
         yield from coordinator.coordinator(js)
     yield from _new_placement(js, old)
+    yield from _scheduling(js, old, new)
 
 
 def _changes(old: JSON, new: JSON) -> list[Change]:
@@ -193,10 +203,25 @@ def _immutable(place: tuple[str | int, ...], gates: FeatureGates) -> Rule:
     return WHILE_SUSPENDED if any(place[: len(keys)] == keys for keys in _SCHEDULING) else TEMPLATE
 
 
+def _scheduling(js: Subject, old: JSON, new: JSON) -> Iterator[FieldError]:
+    """Groups change while there are none; what else changes must leave them possible."""
+    before, after = dig(old, "spec", "scheduling"), dig(new, "spec", "scheduling")
+    counts = dig(old, "status", "replicatedJobsStatus") or []
+    active = sum(dig(count, "active") or 0 for count in counts)
+    if dig(old, "spec", "suspend") is not True or active:
+        words = f" ({active} Jobs are active)" if active else ""
+        for place in islice(differences(before, after), MAX_PLACES):
+            yield SCHEDULING.at(SPEC.at("scheduling", *place), dig(after, *place), active=words)
+    if after is not None:
+        found = [error for error in scheduling_findings(js) if not error.is_warning]
+        stale = _places(old, js.gates, scheduling_findings) if found else set()
+        yield from (error for error in found if (error.rule, error.path) not in stale)
+
+
 def _new_placement(js: Subject, old: JSON) -> Iterator[FieldError]:
     """Faults of exclusive placement that the stored object has not."""
     if found := list(_placement(js)):
-        stale = {(error.rule, error.path) for error in _placement_of(old, js.gates)}
+        stale = _places(old, js.gates, _placement)
         yield from (error for error in found if (error.rule, error.path) not in stale)
 
 
@@ -207,8 +232,11 @@ def _placement(js: Subject) -> Iterator[FieldError]:
     yield from (error for error in placement.levels(js) if not error.is_warning)
 
 
-def _placement_of(obj: JSON, gates: FeatureGates) -> list[FieldError]:
+def _places(
+    obj: JSON, gates: FeatureGates, findings: Callable[[Subject], Iterator[FieldError]]
+) -> set[tuple[Rule | None, Path]]:
+    """What is wrong with an object, and where; nothing for one that cannot be read."""
     try:
-        return list(_placement(subject(obj, gates)))
+        return {(error.rule, error.path) for error in findings(subject(obj, gates))}
     except Unreadable:
-        return []
+        return set()

@@ -82,7 +82,7 @@ ON_PODS = Rule(
 def levels(subject: Subject) -> Iterator[FieldError]:
     """What is set on the JobSet itself."""
     annotations, namespace = subject.js.metadata.annotations, subject.js.metadata.namespace
-    topologies = (_by_affinity(subject, entry) for entry in subject.entries)
+    topologies = (by_affinity(subject, entry) for entry in subject.entries)
     topology = next((key for key in topologies if key is not None), None)
     if EXCLUSIVE_TOPOLOGY in annotations:
         yield from _topology_key(_META, annotations)
@@ -96,7 +96,7 @@ def exclusive(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """What comes of all three levels for one ReplicatedJob."""
     on_job = entry.template.metadata.annotations
     job_path = entry.path.at("template").at(*_META.parts)
-    topology = _by_affinity(subject, entry)
+    topology = by_affinity(subject, entry)
     if EXCLUSIVE_TOPOLOGY in on_job:
         yield from _topology_key(job_path, on_job)
     elif NODE_SELECTOR_STRATEGY in on_job:
@@ -111,7 +111,7 @@ def exclusive(subject: Subject, entry: Entry) -> Iterator[FieldError]:
             yield NON_INDEXED.at(path, entry.job.completion_mode, topology=topology, key=EXCLUSIVE_TOPOLOGY)
 
 
-def _by_affinity(subject: Subject, entry: Entry) -> str | None:
+def by_affinity(subject: Subject, entry: Entry) -> str | None:
     """The topology by which pods of a ReplicatedJob would be placed without the node-selector strategy, if any."""
     by_controller = placement_annotations(subject.js, entry.rjob)
     if NODE_SELECTOR_STRATEGY in by_controller:

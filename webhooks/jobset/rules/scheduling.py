@@ -1,0 +1,267 @@
+"""What stands on the levels of spec.scheduling, each for itself: gates, unions, names, what cannot be together."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
+from api.gang_api import GATE, LEVELS_GATE
+from api.jsontree import dig
+from api.scheduling import (
+    ONE_MODE,
+    ONE_POLICY,
+    ONE_SOURCE,
+    DisruptionMode,
+    EntryScheduling,
+    GroupResourceClaim,
+    GroupsPolicy,
+    JobScheduling,
+    PodsPolicy,
+    SchedulingConstraints,
+)
+from api.validation import dns1123_label, dns1123_subdomain, qualified_name
+from webhooks.jobset.subject import Subject
+
+SCHEDULING = SPEC.at("scheduling")
+ENTRIES = SCHEDULING.at("replicatedJobs")
+POLICY, MODE, CLAIMS = "schedulingPolicy", "disruptionMode", "resourceClaims"
+TOPOLOGY = ("schedulingConstraints", "topology")
+
+_SOURCE = "spec.scheduling"
+_BOTH = f"--feature-gates={GATE}=true,{LEVELS_GATE}=true"
+
+
+def _literal(text: str) -> str:
+    """A text as a template that says it."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+POLICY_UNION = Rule(
+    id="scheduling-one-policy",
+    type=ErrorType.INVALID,
+    message=_literal(ONE_POLICY),
+    fix="{way_out}",
+    source="CRD rule on schedulingPolicy",
+    layer=Layer.SCHEMA,
+)
+MODE_UNION = Rule(
+    id="scheduling-one-mode",
+    type=ErrorType.INVALID,
+    message=_literal(ONE_MODE),
+    fix="{way_out}",
+    source="CRD rule on disruptionMode",
+    layer=Layer.SCHEMA,
+)
+SOURCE_UNION = Rule(
+    id="scheduling-one-claim-source",
+    type=ErrorType.INVALID,
+    message=_literal(ONE_SOURCE),
+    fix="{way_out}",
+    source="CRD rule on resourceClaims",
+    layer=Layer.SCHEMA,
+)
+NO_GATE = Rule(
+    id="scheduling-gate",
+    type=ErrorType.FORBIDDEN,
+    message=f"needs the feature gate {GATE}",
+    fix="start the manager with --feature-gates={gates}, or remove spec.scheduling: pods are then scheduled one by one",
+    source=_SOURCE,
+)
+LEVELS = Rule(
+    id="scheduling-levels",
+    type=ErrorType.FORBIDDEN,
+    message=f"{{what}} needs the feature gate {LEVELS_GATE}: groups of groups",
+    fix=f"start the manager with {_BOTH}, or {{way_out}}",
+    source="KEP-969",
+)
+TOPOLOGY_MISSING = Rule(
+    id="scheduling-topology-missing",
+    type=ErrorType.REQUIRED,
+    message="constraints without a topology say nothing",
+    fix="write `topology: [{{key: LABEL}}]` with the label of the nodes whose values are the domains, or remove"
+    " schedulingConstraints",
+    source=_SOURCE,
+)
+TOPOLOGY_KEY = Rule(
+    id="scheduling-topology-key",
+    type=ErrorType.INVALID,
+    message="must be the key of a node label: {complaint}",
+    fix="name the label whose values are the domains, such as topology.kubernetes.io/zone",
+    source=_SOURCE,
+)
+TOPOLOGY_AGAIN = Rule(
+    id="scheduling-topology-again",
+    type=ErrorType.INVALID,
+    message="no effect: a level above has it",
+    fix="remove it",
+    source=_SOURCE,
+    severity=Severity.WARNING,
+)
+BASIC_ALL = Rule(
+    id="scheduling-basic-all",
+    type=ErrorType.INVALID,
+    message="pods that are scheduled one by one (basic) cannot be preempted as one (all)",
+    fix="write schedulingPolicy gang: {{}}, or disruptionMode single: {{}}",
+    source="KEP-5710",
+)
+SINGLE_BELOW_ALL = Rule(
+    id="scheduling-single-below-all",
+    type=ErrorType.INVALID,
+    message="{above} preempts everything below as one (all): no part can be preempted alone (single)",
+    fix="remove it, or write single: {{}} above as well",
+    source="KEP-6012",
+)
+CLAIMS_ABOVE_JOBS = Rule(
+    id="scheduling-claims-above-jobs",
+    type=ErrorType.FORBIDDEN,
+    message="only a group of pods can have claims, and with job this is a group of groups",
+    fix="move them below job: each Job's pods then share a claim",
+    source="Kubernetes 1.37: CompositePodGroup",
+)
+CLAIM_NAME = Rule(
+    id="scheduling-claim-name",
+    type=ErrorType.INVALID,
+    message="{complaint}",
+    fix="use lower case letters, digits and '-'",
+    source="Kubernetes 1.37: PodGroup",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What is said on one level: of the whole set, of an entry, of the Jobs of an entry."""
+
+    path: Path
+    targets: tuple[str, ...]
+    policy: GroupsPolicy | PodsPolicy | None
+    constraints: SchedulingConstraints | None
+    mode: DisruptionMode | None
+    claims: tuple[GroupResourceClaim, ...] = ()
+
+    @property
+    def topology(self) -> str:
+        """The key; empty where there is none."""
+        return self.constraints.topology[0].key if self.constraints is not None and self.constraints.topology else ""
+
+    @property
+    def said(self) -> bool:
+        return any(field is not None for field in (self.policy, self.constraints, self.mode))
+
+
+def lines(subject: Subject) -> Iterator[tuple[Level, ...]]:
+    """The levels from the set down to the pods, for each entry, or the one of the set alone."""
+    spec = subject.js.spec.scheduling
+    if spec is None:
+        return
+    top = Level(SCHEDULING, subject.names, spec.scheduling_policy, spec.scheduling_constraints, spec.disruption_mode)
+    for k, entry in enumerate(spec.replicated_jobs):
+        path, names = ENTRIES.at(k), entry.target_replicated_jobs
+        below = [_level(path, names, entry)]
+        if entry.job is not None:
+            below.append(_level(path.at("job"), names, entry.job))
+        yield (top, *below)
+    if not spec.replicated_jobs:
+        yield (top,)
+
+
+def _level(path: Path, names: tuple[str, ...], of: EntryScheduling | JobScheduling) -> Level:
+    rules = (of.scheduling_policy, of.scheduling_constraints, of.disruption_mode)
+    return Level(path, names, *rules, of.resource_claims)
+
+
+def _each(subject: Subject) -> Iterator[Level]:
+    """Every level once."""
+    for number, line in enumerate(lines(subject)):
+        yield from line[1 if number else 0 :]
+
+
+def gates(subject: Subject) -> Iterator[FieldError]:
+    """Off: nothing is let in. With the first alone, one level of groups, as in the Go JobSet."""
+    spec = subject.js.spec.scheduling
+    if spec is None or subject.gates[LEVELS_GATE]:
+        return
+    found = list(_beyond_one_level(subject))
+    if subject.gates[GATE]:
+        yield from found
+    else:
+        wanted = f"{GATE}=true" + (f",{LEVELS_GATE}=true" if found else "")
+        yield NO_GATE.at(SCHEDULING, gates=wanted)
+
+
+def _beyond_one_level(subject: Subject) -> Iterator[FieldError]:
+    found = False
+    for k, (top, *below) in enumerate(lines(subject)):
+        if below and top.said and not k:
+            found = True
+            yield LEVELS.at(ENTRIES, what="a level below the whole set", way_out="say it on one of the levels")
+        if len(below) > 1:
+            if below[0].said:
+                found = True
+                yield LEVELS.at(below[1].path, what="a level below the entry", way_out="say it on one of the levels")
+            if len(below[1].targets) > 1:
+                found = True
+                way_out = "give each ReplicatedJob an entry of its own"
+                yield LEVELS.at(below[1].path, what="job for several ReplicatedJobs", way_out=way_out)
+    if not found and subject.shape is not None and subject.shape.needs_composites:
+        what = "a constraint or mode of the whole set whose ReplicatedJobs do not start together"
+        yield LEVELS.at(SCHEDULING, what=what, way_out="say it in an entry for each in replicatedJobs")
+
+
+def unions(subject: Subject) -> Iterator[FieldError]:
+    """The CRD's own rules, said before they hide the rest."""
+    for level in _each(subject):
+        if level.policy is not None and (level.policy.basic is None) == (level.policy.gang is None):
+            yield _union(subject, POLICY_UNION, level.path.at(POLICY), level.policy.basic is None, ("basic", "gang"))
+        if level.mode is not None and (level.mode.single is None) == (level.mode.all is None):
+            yield _union(subject, MODE_UNION, level.path.at(MODE), level.mode.all is None, ("single", "all"))
+        for k, claim in enumerate(level.claims):
+            if bool(claim.resource_claim_name) == bool(claim.resource_claim_template_name):
+                names = ("resourceClaimName", "resourceClaimTemplateName")
+                place = level.path.at(CLAIMS, k)
+                yield _union(subject, SOURCE_UNION, place, not claim.resource_claim_name, names)
+
+
+def _union(subject: Subject, rule: Rule, path: Path, none: bool, names: tuple[str, str]) -> FieldError:
+    way_out = f"add {names[1]}, or {names[0]}" if none else f"remove {names[0]} or {names[1]}"
+    return rule.at(path, dig(subject.raw_spec, *path.parts[1:]), way_out=way_out)
+
+
+def words(subject: Subject) -> Iterator[FieldError]:
+    """Keys and names."""
+    for level in _each(subject):
+        if level.constraints is not None and not level.constraints.topology:
+            yield TOPOLOGY_MISSING.at(level.path.at(*TOPOLOGY))
+        for k, constraint in enumerate(level.constraints.topology if level.constraints else ()):
+            for complaint in qualified_name(constraint.key):
+                yield TOPOLOGY_KEY.at(level.path.at(*TOPOLOGY, k, "key"), constraint.key, complaint=complaint)
+        for k, claim in enumerate(level.claims):
+            path = level.path.at(CLAIMS, k)
+            for complaint in dns1123_label(claim.name):
+                yield CLAIM_NAME.at(path.at("name"), claim.name, complaint=complaint)
+            for field, name in (
+                ("resourceClaimName", claim.resource_claim_name),
+                ("resourceClaimTemplateName", claim.resource_claim_template_name),
+            ):
+                for complaint in dns1123_subdomain(name) if name else ():
+                    yield CLAIM_NAME.at(path.at(field), name, complaint=complaint)
+
+
+def together(subject: Subject) -> Iterator[FieldError]:
+    """What the levels say of each other, and each of itself."""
+    for line in lines(subject):
+        *above, last = line
+        if last.policy is not None and last.policy.basic is not None and last.mode is not None and last.mode.all:
+            yield BASIC_ALL.at(last.path.at(MODE), {"all": {}})
+        if above and len(line) > 2 and line[1].claims:
+            yield CLAIMS_ABOVE_JOBS.at(line[1].path.at(CLAIMS))
+        for upper, lower in _pairs(line):
+            if upper.mode is not None and upper.mode.all and lower.mode is not None and lower.mode.single:
+                yield SINGLE_BELOW_ALL.at(lower.path.at(MODE), {"single": {}}, above=str(upper.path))
+        for k, lower in enumerate(line):
+            if lower.topology and lower.topology in {upper.topology for upper in line[:k]}:
+                yield TOPOLOGY_AGAIN.at(lower.path.at(*TOPOLOGY, 0, "key"))
+
+
+def _pairs(line: tuple[Level, ...]) -> Iterator[tuple[Level, Level]]:
+    """Each level that says a mode, with the next below it that does."""
+    return pairwise(level for level in line if level.mode is not None)

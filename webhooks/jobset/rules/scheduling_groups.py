@@ -1,0 +1,244 @@
+"""The groups that spec.scheduling leads to: whom they hold, how many have to fit together, and whether they can."""
+
+from collections.abc import Iterator
+
+from api.field import ErrorType, FieldError, Path, Rule
+from api.gangs import ROOT, Group, pods_of
+from api.jobset import ReplicatedJob
+from api.scheduling import EntryScheduling, GroupsPolicy
+from api.stages import stages
+from webhooks.jobset.rules.scheduling import ENTRIES, POLICY, SCHEDULING
+from webhooks.jobset.rules.targets import unknown_targets
+from webhooks.jobset.subject import Subject
+
+MAX_TEMPLATES = 8
+"""Groups of one kind below another one, as templates: Kubernetes' limit for each list of a Workload."""
+_SHOWN = 5
+_TARGETS = "targetReplicatedJobs"
+_COUNT = (POLICY, "gang", "minGroupCount")
+
+_SOURCE = "spec.scheduling"
+NO_TARGETS = Rule(
+    id="scheduling-no-targets",
+    type=ErrorType.REQUIRED,
+    message="an entry is about one ReplicatedJob at least",
+    fix="name them, or remove the entry",
+    source=_SOURCE,
+)
+UNKNOWN_TARGET = Rule(
+    id="scheduling-target-unknown",
+    type=ErrorType.INVALID,
+    message="there is no ReplicatedJob of that name",
+    fix="{names_that_exist}",
+    source="KEP-969",
+)
+TARGET_AGAIN = Rule(
+    id="scheduling-target-again",
+    type=ErrorType.DUPLICATE,
+    message="entry {first} has it already, and a pod can be in one group only",
+    fix="remove it from one of them",
+    source="KEP-969",
+)
+NOT_TARGETED = Rule(
+    id="scheduling-not-targeted",
+    type=ErrorType.INVALID,
+    message="no entry has {names}: every ReplicatedJob needs one where nothing is said of the whole set",
+    fix="add `- targetReplicatedJobs: [{first}]`, with `schedulingPolicy: {{basic: {{}}}}` where its pods are to be"
+    " scheduled one by one",
+    source="KEP-969",
+)
+TOO_MANY_PODS = Rule(
+    id="scheduling-min-count",
+    type=ErrorType.INVALID,
+    message='a Job of "{name}" has {pods} at once: the gang would never be complete',
+    fix="write {count} or less, or leave it out: all pods of a Job then",
+    source=_SOURCE,
+)
+TOO_MANY_GROUPS = Rule(
+    id="scheduling-min-group-count",
+    type=ErrorType.INVALID,
+    message="{count} are below it: the gang would never be complete",
+    fix="write {count} or less, or leave it out: all of them then",
+    source=_SOURCE,
+)
+NOTHING_TO_COUNT = Rule(
+    id="scheduling-nothing-to-count",
+    type=ErrorType.INVALID,
+    message="nothing to count: all pods of {whose} are one group",
+    fix="{way_out}, or remove minGroupCount: all pods have to fit together then",
+    source="KEP-969",
+)
+STAGES = Rule(
+    id="scheduling-gang-of-stages",
+    type=ErrorType.INVALID,
+    message='a gang starts together, but "{later}" waits for "{earlier}": neither would ever run',
+    fix="{way_out}",
+    source="KEP-969",
+)
+TOO_MANY_TEMPLATES = Rule(
+    id="scheduling-too-many-groups",
+    type=ErrorType.INVALID,
+    message="{count} ReplicatedJobs or entries become groups of their own here, and Kubernetes takes at most"
+    f" {MAX_TEMPLATES}",
+    fix="let one entry without job have several ReplicatedJobs, or make several JobSets",
+    source="Kubernetes 1.37: Workload",
+)
+
+
+def targets(subject: Subject) -> Iterator[FieldError]:
+    """Every name exists and is there once; all are there where nothing holds the rest."""
+    spec = subject.js.spec.scheduling
+    if spec is None or not spec.replicated_jobs:
+        return
+    first: dict[str, int] = {}
+    for k, entry in enumerate(spec.replicated_jobs):
+        path = ENTRIES.at(k, _TARGETS)
+        if not entry.target_replicated_jobs:
+            yield NO_TARGETS.at(path)
+        yield from unknown_targets(subject, UNKNOWN_TARGET, entry.target_replicated_jobs, path)
+        for j, name in enumerate(entry.target_replicated_jobs):
+            if first.setdefault(name, k) != k:
+                yield TARGET_AGAIN.at(path.at(j), name, first=first[name])
+    whole = spec.scheduling_policy or spec.scheduling_constraints or spec.disruption_mode
+    missing = [name for name in subject.names if name not in first]
+    if missing and not whole:
+        names = ", ".join(f'"{name}"' for name in missing[:_SHOWN])
+        names += f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        yield NOT_TARGETED.at(ENTRIES, names=names, first=missing[0])
+
+
+def enough(subject: Subject) -> Iterator[FieldError]:
+    """Numbers that can be reached."""
+    spec = subject.js.spec.scheduling
+    if spec is None:
+        return
+    wanted = _count(spec.scheduling_policy)
+    if wanted is not None and not spec.replicated_jobs:
+        name = subject.names[0] if subject.names else "NAME"
+        way_out = f"add `replicatedJobs: [{{targetReplicatedJobs: [{name}], job: {{}}}}]` to count Jobs"
+        yield NOTHING_TO_COUNT.at(SCHEDULING.at(*_COUNT), wanted, whose="the set", way_out=way_out)
+    elif wanted is not None:
+        yield from _groups(SCHEDULING, wanted, _below_root(subject))
+    for k, entry in enumerate(spec.replicated_jobs):
+        yield from _enough_in(subject, entry, ENTRIES.at(k))
+
+
+def _enough_in(subject: Subject, entry: EntryScheduling, path: Path) -> Iterator[FieldError]:
+    wanted = _count(entry.scheduling_policy)
+    rjobs = [subject.by_name[name].rjob for name in entry.target_replicated_jobs if name in subject.by_name]
+    if wanted is not None and entry.job is None:
+        way_out = "add `job: {}` to count Jobs"
+        yield NOTHING_TO_COUNT.at(path.at(*_COUNT), wanted, whose="the entry", way_out=way_out)
+    elif wanted is not None:
+        yield from _groups(path, wanted, sum(rjob.replicas for rjob in rjobs if pods_of(rjob)))
+    below = entry.job.scheduling_policy if entry.job is not None else None
+    pods = below.gang.min_count if below is not None and below.gang is not None else None
+    if pods is None:
+        return
+    for rjob in rjobs:
+        count = pods_of(rjob)
+        if 0 < count < pods:
+            words = f"{count} pod" if count == 1 else f"{count} pods"
+            place = path.at("job", POLICY, "gang", "minCount")
+            yield TOO_MANY_PODS.at(place, pods, name=rjob.name, pods=words, count=count)
+            return
+
+
+def _count(policy: GroupsPolicy | None) -> int | None:
+    return None if policy is None or policy.gang is None else policy.gang.min_group_count
+
+
+def _groups(path: Path, wanted: int, there: int) -> Iterator[FieldError]:
+    if 0 < there < wanted:
+        yield TOO_MANY_GROUPS.at(path.at(*_COUNT), wanted, count=there)
+
+
+def _below_root(subject: Subject) -> int:
+    """Groups directly below the set's own; 0 where there is none."""
+    roots = subject.shape.roots if subject.shape is not None else ()
+    # The groups of single Jobs are as many as there are Jobs, of which a shape has but one.
+    return sum(
+        subject.by_name[child.replicated_jobs[0]].rjob.replicas if child.template.startswith("job-") else 1
+        for root in roots
+        for child in (root.children if root.template == ROOT else ())
+    )
+
+
+def stages_apart(subject: Subject) -> Iterator[FieldError]:
+    """No gang has members that wait for one another: it is scheduled when all are there."""
+    for root in subject.shape.roots if subject.shape is not None else ():
+        yield from _apart(subject, root)
+
+
+def _apart(subject: Subject, group: Group) -> Iterator[FieldError]:
+    several = group.gang is not None and len(group.replicated_jobs) > 1
+    waiting = _waiting(subject, frozenset(group.replicated_jobs)) if several else None
+    if waiting is None:
+        for child in group.children:
+            yield from _apart(subject, child)
+        return
+    earlier, later = waiting
+    path = _place(subject, group)
+    if path == SCHEDULING:
+        way_out = (
+            "remove schedulingPolicy: each ReplicatedJob is a gang of its own then; or write `basic: {}` here and an"
+            " entry for each in replicatedJobs"
+        )
+    else:
+        way_out = "give each an entry of its own; `basic: {}` for the whole set keeps them in one topology"
+    yield STAGES.at(path.at(POLICY), {"gang": {}}, earlier=earlier, later=later, way_out=way_out)
+
+
+def _place(subject: Subject, group: Group) -> Path:
+    """The level that a group of several ReplicatedJobs comes from."""
+    spec = subject.js.spec.scheduling
+    entries = spec.replicated_jobs if spec is not None else ()
+    if group.template == ROOT and (not entries or (spec is not None and spec.scheduling_policy is not None)):
+        return SCHEDULING
+    first = group.replicated_jobs[0]
+    found = (k for k, entry in enumerate(entries) if first in entry.target_replicated_jobs)
+    return next((ENTRIES.at(k) for k in found), SCHEDULING)
+
+
+def _waiting(subject: Subject, members: frozenset[str]) -> tuple[str, str] | None:
+    """(one member, another that starts only after it); None where all can start together."""
+    spec = subject.js.spec
+    startup = spec.startup_policy
+    if startup is not None and startup.startup_policy_order == "InOrder":
+        ordered = [name for name in subject.names if name in members]
+        return (ordered[0], ordered[1]) if len(ordered) > 1 else None
+    number = {rjob.name: k for k, stage in enumerate(stages(spec)) for rjob in stage if rjob.name in members}
+    if len({*number.values()}) > 1:
+        earlier, *_ = number
+        return earlier, next(name for name in number if number[name] != number[earlier])
+    return _depending(subject.js.spec.replicated_jobs, members)
+
+
+def _depending(rjobs: tuple[ReplicatedJob, ...], members: frozenset[str]) -> tuple[str, str] | None:
+    """The same for dependsOn, which may lead through ReplicatedJobs that are no members."""
+    after: dict[str, str] = {}
+    for rjob in rjobs:
+        for item in rjob.depends_on or ():
+            earlier = item.name if item.name in members else after.get(item.name)
+            if earlier is not None and earlier != rjob.name:
+                after.setdefault(rjob.name, earlier)
+        if rjob.name in members and rjob.name in after:
+            return after[rjob.name], rjob.name
+    return None
+
+
+def fits_a_workload(subject: Subject) -> Iterator[FieldError]:
+    """No list of templates is too long."""
+    wanted = subject.shape
+    if wanted is None:
+        return
+    yield from _few(wanted.roots, SCHEDULING)
+    for group in wanted.groups():
+        yield from _few(group.children, _place(subject, group))
+
+
+def _few(groups: tuple[Group, ...], path: Path) -> Iterator[FieldError]:
+    for composite in (False, True):
+        count = len({group.template for group in groups if group.composite is composite})
+        if count > MAX_TEMPLATES:
+            yield TOO_MANY_TEMPLATES.at(path, count=count)

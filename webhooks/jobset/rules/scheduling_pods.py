@@ -1,0 +1,128 @@
+"""What pod and Job templates must not say where their pods are scheduled in groups."""
+
+from collections.abc import Iterator
+
+from api.field import ErrorType, FieldError, Rule, Severity
+from api.gangs import pods_of
+from api.keys import EXCLUSIVE_TOPOLOGY
+from webhooks.jobset.rules.placement import by_affinity
+from webhooks.jobset.rules.scheduling import lines
+from webhooks.jobset.subject import Entry, Subject
+
+KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+_DEFAULT_SCHEDULER = "default-scheduler"
+
+_SOURCE = "spec.scheduling"
+OWN_GROUP = Rule(
+    id="scheduling-own-group",
+    type=ErrorType.FORBIDDEN,
+    message="a pod is in one group, and spec.scheduling makes it",
+    fix="remove it, or remove spec.scheduling and keep to groups of your own",
+    source="KEP-969",
+)
+JOB_SCHEDULING = Rule(
+    id="scheduling-of-the-job",
+    type=ErrorType.FORBIDDEN,
+    message="the groups of a JobSet's Jobs are made by the JobSet",
+    fix="move it to `job` of an entry of spec.scheduling.replicatedJobs, where it has the same fields",
+    source="KEP-6089",
+)
+JOB_SCHEDULING_IGNORED = Rule(
+    id="scheduling-of-the-job-ignored",
+    type=ErrorType.INVALID,
+    message="ignored for Jobs of a JobSet",
+    fix="use spec.scheduling",
+    source="Kubernetes 1.37: Job controller",
+    severity=Severity.WARNING,
+)
+PRIORITY = Rule(
+    id="scheduling-priority",
+    type=ErrorType.INVALID,
+    message="all groups of a set have one priority class, and that of {other} is {theirs}",
+    fix="write the same one in all pod templates",
+    source="Kubernetes 1.37: Workload",
+)
+ONE_SCHEDULING = Rule(
+    id="scheduling-same-scheduler",
+    type=ErrorType.INVALID,
+    message="pods that are scheduled together have one {field}, and that of {other} is {theirs}",
+    fix="write the same one in both, or give them entries of their own below nothing common",
+    source="Kubernetes 1.37: kube-scheduler",
+)
+EXCLUSIVE = Rule(
+    id="scheduling-exclusive",
+    type=ErrorType.INVALID,
+    message="exclusive placement by {topology} lets no pod of a Job be scheduled before its leader has a node, and a"
+    " group none before all can be: neither would ever run",
+    fix="remove the annotation {key} and write topology {topology} in schedulingConstraints of `job`; to have the"
+    " domains alone, too, use the node-selector strategy",
+    source="behaviour 4",
+)
+EVICTION = Rule(
+    id="scheduling-eviction-responders",
+    type=ErrorType.FORBIDDEN,
+    message="the API server refuses pods that have both a group and evictionResponders",
+    fix="remove them, or remove spec.scheduling",
+    source="Kubernetes 1.37: Pod",
+)
+KUEUE = Rule(
+    id="scheduling-kueue-topology",
+    type=ErrorType.INVALID,
+    message="schedulingConstraints may ask for another domain",
+    fix="keep one",
+    source="Kueue: topology-aware scheduling",
+    severity=Severity.WARNING,
+)
+
+
+def templates(subject: Subject) -> Iterator[FieldError]:
+    """What a template says itself of groups."""
+    grouped = subject.js.spec.scheduling is not None
+    for entry in subject.entries:
+        path, pod, spec = entry.job_path.at("scheduling"), entry.rjob.pod_spec, entry.pod_path.at("spec")
+        if entry.rjob.job_spec.get("scheduling") is not None:
+            yield JOB_SCHEDULING.at(path) if grouped else JOB_SCHEDULING_IGNORED.at(path)
+        if grouped and pod.get("schedulingGroup") is not None:
+            yield OWN_GROUP.at(spec.at("schedulingGroup"))
+        if grouped and pod.get("evictionResponders"):
+            yield EVICTION.at(spec.at("evictionResponders"))
+
+
+def exclusive(subject: Subject) -> Iterator[FieldError]:
+    """A follower is gated until its leader has a node; kube-scheduler tries no group that has a gated pod."""
+    for entry in subject.entries if subject.js.spec.scheduling is not None else ():
+        topology = by_affinity(subject, entry)
+        if topology is not None and pods_of(entry.rjob) > 1:
+            words = {"topology": topology, "key": EXCLUSIVE_TOPOLOGY}
+            yield EXCLUSIVE.at(entry.path.at("template"), entry.rjob.name, **words)
+
+
+def alike(subject: Subject) -> Iterator[FieldError]:
+    """What has to be the same in the whole set, or below one root: a group with two of them is never scheduled."""
+    wanted = subject.shape
+    if wanted is None:
+        return
+    grouped = [subject.by_name[name] for root in wanted.roots for name in root.replicated_jobs]
+    yield from _alike(grouped, PRIORITY, "priorityClassName", "")
+    for root in wanted.roots:
+        entries = [subject.by_name[name] for name in root.replicated_jobs]
+        yield from _alike(entries, ONE_SCHEDULING, "schedulerName", _DEFAULT_SCHEDULER)
+        yield from _alike(entries, ONE_SCHEDULING, "preemptionPolicy", "")
+
+
+def _alike(entries: list[Entry], rule: Rule, field: str, default: str) -> Iterator[FieldError]:
+    """Each that says something else than the first."""
+    ordered = sorted(entries, key=lambda entry: entry.index)
+    for entry in ordered[1:]:
+        first, own = (each.rjob.pod_spec.get(field) or default for each in (ordered[0], entry))
+        if own != first:
+            other, theirs = f'"{ordered[0].rjob.name}"', f'"{first}"' if first else "none"
+            yield rule.at(entry.pod_path.at("spec", field), own, field=field, other=other, theirs=theirs)
+
+
+def kueue(subject: Subject) -> Iterator[FieldError]:
+    """Two that choose a domain for the same pods."""
+    constrained = {name for line in lines(subject) for level in line if level.topology for name in level.targets}
+    for entry in subject.entries:
+        if entry.rjob.name in constrained and KUEUE_TOPOLOGY in entry.job.template.metadata.annotations:
+            yield KUEUE.at(entry.pod_path.at("metadata", "annotations", KUEUE_TOPOLOGY))

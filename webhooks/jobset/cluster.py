@@ -26,7 +26,8 @@ from api import keys
 from api.batch import Owned
 from api.children import build_service, build_volume_claim
 from api.features import FeatureGates
-from api.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
+from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
+from api.gang_api import GATE
 from api.jobset import JobSet, ReplicatedJob
 from api.jsontree import dig, set_in
 from api.meta import JSON
@@ -49,11 +50,13 @@ from webhooks.jobset.cluster_faults import (
     job_faults,
     service_faults,
 )
+from webhooks.jobset.cluster_gangs import SchedulingApi
 from webhooks.jobset.cluster_news import news
 from webhooks.jobset.cluster_verdict import Verdict, verdict, why
 from webhooks.jobset.default import by_name
 from webhooks.jobset.resources import is_amount
 from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
+from webhooks.jobset.rules.scheduling import SCHEDULING
 from webhooks.jobset.subject import Unreadable, subject
 
 MAX_IN_FLIGHT = 16
@@ -113,6 +116,7 @@ SERVICE_FOREIGN = Rule(
     severity=Severity.WARNING,
 )
 
+_CHILDREN = SPEC.at("replicatedJobs")
 Ask = Callable[[], Awaitable[list[FieldError]]]
 
 
@@ -136,6 +140,7 @@ class ClusterChecks:
     def __init__(self, client: Client, *, dry_run: bool = True, budget: float = 3.0) -> None:
         """`budget` is in seconds, for all questions about one JobSet; `dry_run` False leaves only the claims."""
         self._client = client.unlimited()
+        self._scheduling = SchedulingApi(self._client)
         self._dry_run = dry_run
         self._budget = budget
         self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
@@ -148,8 +153,9 @@ class ClusterChecks:
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(self._claims(request))
             asking = group.create_task(self._children(request, gates, range(len(request.js.spec.replicated_jobs))))
+            looking = group.create_task(self._groups(request, gates))
         found, missing = reading.result()
-        found += asking.result()
+        found += [*asking.result(), *looking.result()]
         if missing and self._asks_about(request):
             found += await self._answers(request, [partial(self._new_claim, request, claim) for claim in missing])
         return news(_each_once(found), known, request.js)
@@ -170,6 +176,8 @@ class ClusterChecks:
             if any(suspended or is_amount(place) for place in _changed_places(stored.get(rjob.name), rjob))
         ]
         found = await self._children(request, gates, changed, service=False)
+        if dig(old, "spec", "scheduling") != dig(js, "spec", "scheduling"):
+            found += await self._groups(request, gates)
         return news(_each_once(found), known, request.js)
 
     def _request(self, raw: JSON, gates: FeatureGates, known: Sequence[FieldError]) -> _Request | None:
@@ -199,7 +207,14 @@ class ClusterChecks:
         asks: list[Ask] = [partial(self._service, request)] if service and js.dns_enabled else []
         return await self._answers(request, [*asks, *(partial(self._job, request, child) for child in jobs)])
 
-    async def _answers(self, request: _Request, asks: Sequence[Ask]) -> list[FieldError]:
+    async def _groups(self, request: _Request, gates: FeatureGates) -> list[FieldError]:
+        """What the groups of a set need and the API server has not; without the feature gate the set is refused."""
+        js = request.js
+        if js.spec.scheduling is None or not gates[GATE] or not self._asks_about(request):
+            return []
+        return await self._answers(request, [partial(self._scheduling.missing, js)], of=SCHEDULING)
+
+    async def _answers(self, request: _Request, asks: Sequence[Ask], of: Path = _CHILDREN) -> list[FieldError]:
         """Findings about children, and a warning about those that there was no answer about."""
         answers = await self._each(asks[:MAX_CHILDREN], request.deadline, patience=PATIENCE)
         found = [error for answer in answers if not isinstance(answer, Exception) for error in answer]
@@ -207,7 +222,7 @@ class ClusterChecks:
         if len(asks) > MAX_CHILDREN:
             failures.append(f"{len(asks) - MAX_CHILDREN} of {len(asks)} objects")
         if failures:
-            found.append(INCOMPLETE.at(SPEC.at("replicatedJobs"), why=failures[0]))
+            found.append(INCOMPLETE.at(of, why=failures[0]))
         return found
 
     async def _job(self, request: _Request, child: ChildJob) -> list[FieldError]:

@@ -1,0 +1,92 @@
+"""Whether the API server serves what a set's groups need: asked at admission, for sets with spec.scheduling alone.
+
+What is missing may come later, and the controller waits for it: a warning, with the flags that bring it. The answer is
+kept for a minute, so that many sets at once cost a few questions.
+"""
+
+import asyncio
+import math
+
+import msgspec
+
+from api.field import ErrorType, FieldError, Layer, Rule, Severity
+from api.gang_api import PROBE, PROBE_NAMESPACE, UNKNOWN, Served, keeps_topology, lacking
+from api.gang_objects import ALPHA, BETA
+from api.gangs import shape
+from api.jobset import JobSet
+from api.meta import JSON, Base
+from kube.client import Client
+from kube.errors import ApiError, NotFound
+from kube.resources import Resource
+from webhooks.jobset.rules.scheduling import SCHEDULING
+
+FRESH = 60.0
+"""Seconds for which an answer is good."""
+_POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups")
+
+NOT_SERVED = Rule(
+    id="scheduling-not-served",
+    type=ErrorType.INVALID,
+    message="{text}",
+    fix="",
+    source="Kubernetes 1.37: feature gates",
+    layer=Layer.CLUSTER,
+    severity=Severity.WARNING,
+)
+
+
+class _Named(Base, frozen=True, kw_only=True):
+    name: str
+
+
+class _Resources(Base, frozen=True, kw_only=True):
+    """meta/v1 APIResourceList, as far as it is read."""
+
+    resources: tuple[_Named, ...] = ()
+
+
+class SchedulingApi:
+    """What the API server serves of scheduling.k8s.io. One for a process."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._served = Served()
+        self._until = -math.inf
+        self._asking = asyncio.Lock()
+
+    async def missing(self, js: JobSet) -> list[FieldError]:
+        """Warnings about what its groups need and the API server has not; raises when there is no answer."""
+        wanted = shape(js)
+        lack = None if wanted is None else lacking(wanted, await self._look())
+        if lack is None or lack is UNKNOWN:
+            return []
+        texts = [f"{lack.what}: Jobs may have to wait", f"needs --feature-gates={lack.gates}"]
+        if lack.versions:
+            texts.append(f"and kube-apiserver --runtime-config={lack.runtime_config}")
+        return [NOT_SERVED.at(SCHEDULING, text=text) for text in texts]
+
+    async def _look(self) -> Served:
+        now = asyncio.get_running_loop().time
+        async with self._asking:
+            if now() >= self._until:
+                groups = {"workloads", "podgroups"} <= await self._plurals(BETA)
+                composites = "compositepodgroups" in await self._plurals(ALPHA)
+                topology = composites or (await self._keeps_topology() if groups else False)
+                self._served = Served(groups=groups, composites=groups and composites, topology=topology)
+                self._until = now() + FRESH
+            return self._served
+
+    async def _plurals(self, version: str) -> set[str]:
+        try:
+            answer = msgspec.json.decode(await self._client.raw(f"/apis/{version}"), type=_Resources)
+        except NotFound:
+            return set()
+        return {resource.name for resource in answer.resources}
+
+    async def _keeps_topology(self) -> bool | None:
+        """None for whoever may not try."""
+        try:
+            tried: JSON = await self._client.create(_POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
+        except ApiError:
+            return None
+        return keeps_topology(tried)

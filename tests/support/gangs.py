@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -260,3 +261,23 @@ def create_priorities(cluster: Cluster) -> None:
         body = {"metadata": {"name": name}, "value": value}
         status, answer = request(cluster, "POST", f"{SCHEDULING}/v1/priorityclasses", body)
         assert status == 201, answer
+
+
+def times(yard: Yard, what: str) -> list[float]:
+    """When requests of a kind, such as "create pods/binding", succeeded in a namespace: seconds, in order.
+
+    From the audit log, so that asking costs the cluster nothing.
+    """
+    verb, resource = what.split()
+    plural, _, subresource = resource.partition("/")
+    wanted = (verb, plural, subresource, yard.namespace)
+    with yard.cluster.audit_log.open() as log:
+        # Most lines are of something else, and are not worth decoding.
+        lines = [line for line in log if f'"{yard.namespace}"' in line and f'"{verb}"' in line and line.endswith("\n")]
+    out: list[float] = []
+    for call in map(json.loads, lines):
+        of = call["objectRef"]
+        kind = (call["verb"], of["resource"], of.get("subresource", ""), of.get("namespace"))
+        if kind == wanted and call["stage"] == "ResponseComplete" and call["responseStatus"]["code"] < 300:
+            out.append(datetime.fromisoformat(call["stageTimestamp"]).timestamp())
+    return sorted(out)

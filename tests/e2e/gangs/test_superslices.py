@@ -1,0 +1,114 @@
+"""The case that gangs of gangs are for: 16 Jobs of 16 pods, a cube for each Job, one superslice for the set.
+
+On a cluster of its own: two superslices, each of as many cubes as the set has Jobs, of four nodes with sixteen TPUs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import local
+from devcluster.assets import Sources
+from devcluster.cluster import Cluster, running
+from devcluster.spec import ClusterSpec, FakeNodes
+from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GATES, SUPERSLICE, TPU, Yard, slices, times
+from tests.support.manager import ManagerProcess
+
+JSON = dict[str, Any]
+PODS = 16
+"""Of a Job, and of a cube."""
+
+
+@contextlib.contextmanager
+def superslices(cubes: int, folder: Path, binaries: Path) -> Iterator[Cluster]:
+    """A cluster of two superslices of so many cubes, with a manager; a cube is four nodes with room for four pods."""
+    nodes = FakeNodes(count=8 * cubes, label_every={SUPERSLICE: 4 * cubes, CUBE: 4}, capacity={TPU: "16"})
+    spec = ClusterSpec(name=f"hall-{cubes}", nodes=nodes)
+    with running(spec, sources=Sources(assets=binaries), state_root=folder / "cluster") as cluster:
+        manager = ManagerProcess(cluster, folder / "manager")
+        local.install(cluster, webhook_port=manager.port)
+        manager.start(featureGates=GATES)
+        yield cluster
+        manager.stop()
+
+
+@pytest.fixture(scope="module")
+def hall_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+    with superslices(16, tmp_path_factory.mktemp("hall"), binaries) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def hall(hall_cluster: Cluster) -> Iterator[Yard]:
+    """A namespace for one test, in an empty cluster."""
+    place = Yard(hall_cluster)
+    yield place
+    place.close()
+
+
+def take_one_node(hall: Yard, superslice: str) -> str:
+    """Occupy a part of a superslice; gives the node."""
+    node = hall.nodes(superslice=superslice)[5]
+    hall.fill(node)
+    return node
+
+
+def wait_bindings(hall: Yard, number: int, timeout: float) -> float:
+    """Until so many pods are bound; gives the second of the last one, as the API server saw it."""
+    hall.until(lambda: len(times(hall, "create pods/binding")) >= number, f"{number} bindings", timeout)
+    return max(times(hall, "create pods/binding"))
+
+
+def tell(figures: str) -> None:
+    """For whoever runs it with -s."""
+    print(f"\n{figures}")  # noqa: T201 - figures, not a log
+
+
+def check_placed(hall: Yard, jobs: int, superslice: str) -> None:
+    """All Jobs in that superslice, each in one cube that it has for itself."""
+    assert len(hall.bound()) == jobs * PODS
+    assert hall.where(SUPERSLICE) == superslice
+    by_job = hall.domains(CUBE)
+    assert (len(by_job), [len(found) for found in by_job.values()]) == (jobs, [1] * jobs)
+    assert len(set.union(*by_job.values())) == jobs
+
+
+def bind(hall: Yard, jobs: int, timeout: float) -> None:
+    """With one superslice partly taken, all pods go to the other one."""
+    take_one_node(hall, "superslice-0")
+    hall.gang(slices(jobs=jobs, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
+    last = wait_bindings(hall, jobs * PODS, timeout)
+    [created] = times(hall, "create jobsets")
+    last_pod = max(times(hall, "create pods"))
+    tell(f"{jobs * PODS} pods made {last_pod - created:.1f} s after the set, bound after {last - created:.1f} s")
+    check_placed(hall, jobs, "superslice-1")
+
+
+def test_256_pods_go_to_the_superslice_that_is_free(hall):
+    bind(hall, jobs=16, timeout=60)
+
+
+def test_where_none_is_free_nothing_is_bound_until_one_is(hall):
+    taken = [take_one_node(hall, name) for name in ("superslice-0", "superslice-1")]
+    hall.gang(slices(jobs=16, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
+    hall.wait_refused(16 * PODS)
+    assert times(hall, "create pods/binding") == []
+    before = hall.get()["metadata"]["generation"]
+    hall.free(taken[1])
+    [freed] = times(hall, "delete pods")
+    last = wait_bindings(hall, 16 * PODS, 60)
+    tell(f"{16 * PODS} pods bound {last - freed:.1f} s after there was room")
+    check_placed(hall, 16, "superslice-1")
+    assert hall.get()["metadata"]["generation"] == before, "nobody touched the set"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_1024_pods_go_to_the_superslice_that_is_free(tmp_path, binaries):
+    with superslices(64, tmp_path, binaries) as cluster:
+        bind(Yard(cluster), jobs=64, timeout=400)

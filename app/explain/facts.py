@@ -12,10 +12,12 @@ from typing import Any
 from api import keys
 from api.batch import Job, Owned
 from api.exclusive import topology_of
+from api.gangs import forest
 from api.meta import Base, Identity
-from app.explain.seen import Facts, Holder, SeenEvent, SeenJobSet, SeenLease, SeenPod
+from app.explain.seen import Facts, Holder, SeenEvent, SeenGroup, SeenGroups, SeenJobSet, SeenLease, SeenPod
 from app.explain.survey import Survey, lacking, survey
 from app.settings import LeaderElectionSettings
+from controllers.gang.execute import COMPOSITES, POD_GROUPS
 from kube.client import METADATA_LIST, Client
 from kube.errors import Forbidden, NotFound
 from kube.resources import EVENTS, JOBS, LEASES, NODES, PODS, Resource
@@ -30,6 +32,8 @@ LOOKED_AT = 3
 PAGE = 500
 MOST_PAGES = 20
 """Pages of what belongs to others: leaders of other JobSets, events of other Jobs."""
+PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+"""Field selector of pods that are on a node and have not ended."""
 FEW_PAGES = 4
 """Pages of what is asked for on suspicion."""
 
@@ -95,7 +99,36 @@ class _Look:
         waiting = [pod for pod in leaders if pod.unscheduled]
         if waiting:
             known["holders"] = await self._holders(waiting, known["nodes"])
+        if self._js.spec.scheduling is not None:
+            known["groups"] = await self._groups()
         return known
+
+    async def _groups(self) -> SeenGroups | None:
+        """The groups that the set owns, and how many of its pods have a node."""
+        wanted = forest(self._js)
+        kinds = [POD_GROUPS, *([COMPOSITES] if wanted is not None and wanted.needs_composites else [])]
+        there: dict[str, SeenGroup] = {}
+        bound: Counter[str] = Counter()
+        for resource in kinds:
+            try:
+                async for group in self._some(resource, SeenGroup, resource.plural, label_selector=self._of_set):
+                    owner = group.metadata.controller()
+                    if owner is not None and owner.uid == self._js.metadata.uid:
+                        there[group.metadata.name] = group
+            except NotFound:
+                continue  # not served: the condition says so
+            except Forbidden:
+                where = f"in namespace {self._namespace}"
+                self._skip(f"groups: you may not list {resource.plural}.{resource.group} {where}")
+                return None
+        try:
+            placed: dict[str, Any] = {"label_selector": self._of_set, "field_selector": PLACED}
+            async for pod in self._some(PODS, _PartialPod, "pods with a node", accept=METADATA_LIST, **placed):
+                owner = pod.metadata.controller()
+                bound["" if owner is None else owner.uid] += 1
+        except Forbidden:
+            return None  # noted by whoever read the pods
+        return SeenGroups(there, bound)
 
     async def _jobs(self) -> tuple[Job, ...] | None:
         uid = self._js.metadata.uid
@@ -223,10 +256,9 @@ class _Look:
 
     def _placed(self, selector: str, pages: int) -> AsyncIterator[SeenPod]:
         """Pods on nodes, in all namespaces."""
-        fields = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
         what = "pods of other JobSets"
         return self._some(
-            PODS, SeenPod, what, pages=pages, namespace=None, label_selector=selector, field_selector=fields
+            PODS, SeenPod, what, pages=pages, namespace=None, label_selector=selector, field_selector=PLACED
         )
 
     async def _lease(self) -> SeenLease | None:

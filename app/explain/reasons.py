@@ -7,7 +7,7 @@ has explained; what it finds is laid into the tree in this order.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.explain import of_jobs, of_pods, of_set
+from app.explain import of_groups, of_jobs, of_pods, of_set
 from app.explain.case import Case, Cause, case
 from app.explain.finding import Finding, Found, Level, counted
 from app.explain.seen import Facts
@@ -20,6 +20,8 @@ CAUSES: tuple[Cause, ...] = (
     of_set.unlisted,
     of_set.no_manager,
     of_set.restarting,
+    of_groups.objects,
+    of_groups.tree_restarts,
     of_jobs.failed,
     of_jobs.later_stage,
     of_jobs.missing,
@@ -27,6 +29,7 @@ CAUSES: tuple[Cause, ...] = (
     of_jobs.going,
     of_pods.leader_waits,
     of_pods.leader_nowhere,
+    of_groups.waits,
     of_jobs.podless,
     of_pods.held,
     of_pods.followers_wait,

@@ -8,8 +8,10 @@ import msgspec
 
 from api import keys
 from api.batch import Job
+from api.gang_status import GroupSpec, StoredGroup
 from api.jobset import JobSet
 from api.meta import Base, Condition, Identity, ObjectMeta, find
+from api.silence import DEFAULT_SCHEDULER
 
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
 """Reasons of a waiting container that tell of no trouble."""
@@ -51,6 +53,7 @@ class _Gate(Base, frozen=True, kw_only=True):
 
 class _PodSpec(Base, frozen=True, kw_only=True):
     node_name: str = ""
+    scheduler_name: str = DEFAULT_SCHEDULER
     priority: int | None = None
     preemption_policy: str = ""
     scheduling_gates: tuple[_Gate, ...] = ()
@@ -154,6 +157,16 @@ class SeenPod(Base, frozen=True, kw_only=True):
         return next((container.trouble for container in containers if container.trouble), "")
 
 
+class _GroupSpec(GroupSpec, frozen=True, kw_only=True):
+    priority: int | None = None
+
+
+class SeenGroup(StoredGroup, frozen=True, kw_only=True):
+    """A PodGroup or CompositePodGroup with the priority that admission gave it."""
+
+    spec: _GroupSpec = _GroupSpec()
+
+
 class _Regarding(Base, frozen=True, kw_only=True):
     name: str = ""
     uid: str = ""
@@ -216,6 +229,14 @@ class Holder:
         return f"{self.namespace}/{self.job}" + (f" ({', '.join(marks)})" if marks else "")
 
 
+@dataclass(frozen=True, slots=True)
+class SeenGroups:
+    """The groups of a set: `there` by name, and how many pods have a node (`bound`), by the UID of their Job."""
+
+    there: Mapping[str, SeenGroup]
+    bound: Mapping[str, int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All that was read. None: not known; what that is for, and why, stands in `unseen`.
@@ -226,6 +247,7 @@ class Facts:
     - `gated`: pods that await their leader, by the UID of their Job.
     - `nodes`: the topology labels of every node, by its name. `holders`: Jobs of all JobSets that are on nodes.
     - `lease`: the manager's; without holder where there is none.
+    - `groups`: of a set with `spec.scheduling` that has Jobs that are not ready.
     """
 
     now: datetime
@@ -239,4 +261,5 @@ class Facts:
     nodes: Mapping[str, Mapping[str, str]] | None = None
     holders: tuple[Holder, ...] | None = None
     lease: SeenLease | None = None
+    groups: SeenGroups | None = None
     unseen: tuple[str, ...] = ()

@@ -1,0 +1,165 @@
+"""Why kube-scheduler says nothing about a tree of groups: a pure function of the tree and of what is known of its pods.
+
+A tree that lacks a group, or pods that have to exist, or that holds a gated pod is never tried: its pods get no
+condition at all (Kubernetes 1.37). Causes are looked for in the order in which the scheduler would stumble over them.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from api.gang_status import StoredGroup
+from api.gangs import Group
+
+DEFAULT_SCHEDULER = "default-scheduler"
+NAMED = 3
+GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A living pod that has no node. `gates`: names of its scheduling gates."""
+
+    name: str
+    gates: tuple[str, ...] = ()
+    priority: int = 0
+    scheduler: str = DEFAULT_SCHEDULER
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What is known of one root and all below it.
+
+    - `there`: groups that exist, by name. `priority` is that of the root, None where it is not known.
+    - `released`: ReplicatedJobs that may start: groups of others are not expected.
+    - `pods`: how many living pods each Job has, by its name. `waiting`: those without a node, as far as they are known.
+    """
+
+    root: Group
+    there: Mapping[str, StoredGroup]
+    released: Collection[str]
+    pods: Mapping[str, int]
+    waiting: Collection[Member] = ()
+    priority: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """A likely cause: its kind for programs, the words, the way out. `fault`: it does not pass by itself."""
+
+    cause: str
+    what: str
+    way_out: str
+    fault: bool = False
+
+
+def why_silent(tree: Tree) -> Why:
+    """The first cause that there is."""
+    return _missing(tree) or _gated(tree) or _short(tree) or _priority(tree) or _scheduler(tree) or _unknown(tree)
+
+
+def kind(group: Group) -> str:
+    return "CompositePodGroup" if group.composite else "PodGroup"
+
+
+def expected(tree: Tree) -> Iterator[Group]:
+    """Its groups, but for those of stages that are still to come."""
+    return (group for group in tree.root.walk() if not set(tree.released).isdisjoint(group.replicated_jobs))
+
+
+def _missing(tree: Tree) -> Why | None:
+    gone = [f"{kind(group)} {group.name}" for group in expected(tree) if group.name not in tree.there]
+    if not gone:
+        return None
+    what = f"{_some(gone)} {'is' if len(gone) == 1 else 'are'} missing: no pod of the whole tree is scheduled without"
+    return Why("group-missing", what, "the manager makes groups anew: does it run, and may it create them?")
+
+
+def _gated(tree: Tree) -> Why | None:
+    gated = [member for member in tree.waiting if member.gates]
+    if not gated:
+        return None
+    gates = ", ".join(sorted({gate for member in gated for gate in member.gates}))
+    pods = _some([f"pod {member.name}" for member in gated])
+    held = f"{'is' if len(gated) == 1 else 'are'} held back by scheduling gate {gates}"
+    what = f"{pods} {held}: one such pod holds the whole tree"
+    return Why("pod-gated", what, "the controller that the gate is named after has to lift it")
+
+
+def _short(tree: Tree) -> Why | None:
+    """Whether fewer pods exist than have to be there before the scheduler tries."""
+    if _ready(tree, tree.root):
+        return None
+    short = [group for group in expected(tree) if not group.composite and not _ready(tree, group)]
+    told = [
+        f"PodGroup {group.name} needs {needed(tree, group)} pods, {_pods(tree, group)} exist" for group in short[:NAMED]
+    ]
+    more = f" and {len(short) - NAMED} more groups likewise" if len(short) > NAMED else ""
+    lacking = [
+        f"{job} ({tree.pods.get(job, 0)} of {pods})"
+        for group in short
+        for job, pods in group.jobs
+        if tree.pods.get(job, 0) < pods
+    ]
+    of = f"; Jobs that lack pods: {_some(lacking)}" if lacking else ""
+    root = tree.root
+    groups = ""
+    if root.composite:
+        ready = sum(_ready(tree, child) for child in root.children)
+        groups = f"{kind(root)} {root.name} needs {needed(tree, root)} groups with their pods, {ready} have them; "
+    what = f"pods that have to be there first do not exist: {groups}{', '.join(told)}{more}{of}"
+    return Why("quorum", what, "see what keeps those Jobs from having their pods; the scheduler tries when they exist")
+
+
+def _priority(tree: Tree) -> Why | None:
+    others = [member for member in tree.waiting if tree.priority is not None and member.priority != tree.priority]
+    if not others:
+        return None
+    pods = _some([f"pod {member.name}" for member in others])
+    have = f"{'has' if len(others) == 1 else 'have'} priority {others[0].priority}"
+    what = f"{pods} {have}, the groups have {tree.priority}: the scheduler wants one for all"
+    way_out = "give all ReplicatedJobs the same priorityClassName in a new JobSet"
+    return Why("priority-differs", what, way_out, fault=True)
+
+
+def _scheduler(tree: Tree) -> Why | None:
+    names = sorted({member.scheduler for member in tree.waiting})
+    if not names or (len(names) == 1 and names[0] == DEFAULT_SCHEDULER):
+        return None
+    if len(names) > 1:
+        what = f"its pods name different schedulers: {', '.join(names)}: each of them waits for the others' pods"
+        return Why("scheduler-differs", what, "one schedulerName for all in a new JobSet", fault=True)
+    what = f"its pods are for scheduler {names[0]}, which says nothing about them"
+    way_out = f"see whether it runs, and knows groups (--feature-gates={GATES}), or leave schedulerName out"
+    return Why("scheduler-differs", what, way_out)
+
+
+def _unknown(_tree: Tree) -> Why:
+    what = "groups and pods are all there and none is held back: kube-scheduler has not looked at them (yet)"
+    way_out = (
+        f"look again in a moment; if it stays so, does kube-scheduler run with --feature-gates={GATES}, and does the"
+        " API server serve scheduling.k8s.io/v1beta1 and v1alpha3? It schedules nothing while one of them is missing"
+    )
+    return Why("scheduler-silent", what, way_out)
+
+
+def needed(tree: Tree, group: Group) -> int:
+    """Members that have to fit together, as it is stored; 1 for a basic group."""
+    stored = tree.there.get(group.name)
+    gang = None if stored is None else stored.spec.scheduling_policy.gang
+    return gang.count if gang is not None else group.gang or 1
+
+
+def _ready(tree: Tree, group: Group) -> bool:
+    """Whether enough of its pods exist for the scheduler to try."""
+    if group.composite:
+        return sum(_ready(tree, child) for child in group.children) >= needed(tree, group)
+    return _pods(tree, group) >= needed(tree, group)
+
+
+def _pods(tree: Tree, group: Group) -> int:
+    return sum(tree.pods.get(job, 0) for job, _ in group.jobs)
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"

@@ -1,0 +1,329 @@
+"""Causes that are about groups (`spec.scheduling`): missing objects, trees that do not fit, and silence. Pure."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from api import keys
+from api.gang_status import INITIALLY_SCHEDULED
+from api.gangs import Group, forest
+from api.meta import Condition, find
+from api.silence import Member, Tree, kind, needed, why_silent
+from app.explain.case import Case
+from app.explain.finding import MOST_GROUPS, Finding, Found, Level, counted, listed
+from app.explain.of_domains import noun
+from app.explain.seen import SeenGroups, SeenPod
+from app.explain.survey import lacking
+from controllers.jobset.buckets import Child
+
+IGNORED = "scheduling.whenUnavailable is Ignore"
+"""Part of the condition's message where Jobs run without groups."""
+_ENDING = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
+_WAYS = {
+    "WaitingForOldGroups": _ENDING,
+    "NameConflict": "delete that object, or recreate the JobSet under another name: the manager tries again by itself",
+    "Discovering": "look again in a moment",
+}
+_WAY = "the manager looks again every 15 s and goes on by itself; to run without groups, leave spec.scheduling out"
+_FAULTS = {"FeatureGateDisabled", "APIUnavailable", "CompositePodGroupUnavailable", "FieldDropped", "NameConflict"}
+_REPEATED = "pod group is unschedulable, "
+_PREEMPTION = ", pod group preemption:"
+_SHORT = re.compile(r"(?:0/(\d+) placements are available.*?)?minCount \((\d+)\) cannot be satisfied: (\d+) scheduled")
+_NO_DOMAIN = "no feasible placements found"
+
+
+def objects(case: Case, left: frozenset[str]) -> list[Found]:
+    """The groups cannot be made, or those of before have to go first: no Job starts."""
+    js = case.facts.jobset
+    said = find(js.status.conditions, keys.GROUPS_READY)
+    if case.of is None or said is None or said.status != "False" or said.reason == "Suspended":
+        return []
+    ignored = IGNORED in said.message
+    level = Level.NOTE if ignored else Level.FAULT if said.reason in _FAULTS else Level.WAITS
+    finding = Finding(
+        level=level,
+        cause="groups-not-ready",
+        what=f"the groups that spec.scheduling asks for are not there: {said.reason}: {said.message}",
+        way_out="" if ignored else _WAYS.get(said.reason, _WAY),
+        since=said.last_transition_time,
+    )
+    held = frozenset() if ignored else left & _not_started(case)
+    return [Found(finding, held)]
+
+
+def tree_restarts(case: Case, left: frozenset[str]) -> list[Found]:
+    """Jobs of a tree do not start before all Jobs of an earlier attempt in it are gone."""
+    if case.of is None or not case.of.previous:
+        return []
+    old = {child.name for child in case.of.previous}
+    found = []
+    for root in _roots(case):
+        jobs = _jobs(root)
+        going, held = sorted(old & jobs), jobs & left & _not_started(case)
+        if going and held:
+            wait = f"{counted(len(held), 'Job')} {'waits' if len(held) == 1 else 'wait'}"
+            what = (
+                f"{_titled(root)}: {wait} until all of an earlier attempt are gone ({listed(going)}): the"
+                " scheduler counts pods that are ending as members"
+            )
+            finding = Finding(level=Level.WAITS, cause="tree-restarts", what=what, way_out=_ENDING)
+            found.append(Found(finding, frozenset(held)))
+    return found
+
+
+def waits(case: Case, left: frozenset[str]) -> list[Found]:
+    """Pods of a tree have no node: which level waits for how many; the scheduler's words, or why there are none.
+
+    Jobs that lack pods have a reason of their own, which is left to later causes.
+    """
+    groups, of = case.facts.groups, case.of
+    if groups is None or of is None or case.facts.pods is None:
+        return []
+    stories: list[_Story] = []
+    explained: set[str] = set()
+    for root in _roots(case):
+        look = _Look(case, groups, root)
+        here = {child.name for child in look.unready} & left
+        if here and look.unplaced:
+            stories.append(_Story(_titled(root), look.key(root), look.whole))
+            explained |= here - {child.name for child in look.unready if lacking(child.job)}
+    return [
+        Found(finding, frozenset(explained) if number == 0 else frozenset())
+        for number, finding in enumerate(_told(stories))
+    ]
+
+
+def _roots(case: Case) -> tuple[Group, ...]:
+    wanted = forest(case.facts.jobset)
+    return () if wanted is None else wanted.roots
+
+
+def _jobs(group: Group) -> set[str]:
+    return {job for below in group.walk() for job, _ in below.jobs}
+
+
+def _not_started(case: Case) -> frozenset[str]:
+    """Jobs that groups may hold up: neither running nor of a later stage."""
+    if case.of is None:
+        return frozenset()
+    missing = (slot.name for slot in case.of.missing if slot.replicated_job.name not in case.of.stages)
+    halted = (child.name for child in case.of.halted if child.replicated_job not in case.of.stages)
+    return frozenset([*missing, *halted])
+
+
+@dataclass(frozen=True, slots=True)
+class _Story:
+    """What there is to say about one group. Those with the same `key` have the same story: it is told once."""
+
+    name: str
+    key: object
+    tell: Callable[[], Finding]
+
+
+def _told(stories: Iterable[_Story]) -> list[Finding]:
+    same: dict[object, list[_Story]] = {}
+    for story in stories:
+        same.setdefault(story.key, []).append(story)
+    found: list[Finding] = []
+    for alike in list(same.values())[:MOST_GROUPS]:
+        first, others = alike[0].tell(), [story.name for story in alike[1:]]
+        found.append(first)
+        if others:
+            what = f"{others[0]}: likewise"
+            if len(others) > 1:
+                what = f"{len(others)} more groups ({others[0]} … {others[-1]}): likewise"
+            found.append(Finding(level=first.level, cause=first.cause, what=what))
+    rest = [story.name for alike in list(same.values())[MOST_GROUPS:] for story in alike]
+    if rest:
+        what = f"{counted(len(rest), 'more group')} ({listed(rest, 2)}): waiting for reasons of this kind, too"
+        found.append(Finding(level=Level.WAITS, cause="more", what=what))
+    return found
+
+
+class _Look:
+    """One look at one tree."""
+
+    def __init__(self, case: Case, groups: SeenGroups, root: Group) -> None:
+        self._case, self._groups, self._root = case, groups, root
+        jobs = _jobs(root)
+        self.unready: list[Child] = [child for child in case.of.unready if child.name in jobs] if case.of else []
+        self._of: dict[str, list[SeenPod]] = {
+            child.name: [pod for pod in case.pods_of(child) if pod.live and not pod.spec.node_name]
+            for child in self.unready
+        }
+        self._jobs = {job.metadata.name: job for job in case.facts.jobs or () if job.metadata.name in jobs}
+        self._path = {group.name: path for path, group in _paths(root)}
+        self._tree = self._as_tree()
+
+    @property
+    def unplaced(self) -> list[SeenPod]:
+        """Its living pods without a node, as far as they are known."""
+        return [pod for pods in self._of.values() for pod in pods]
+
+    @property
+    def _silent(self) -> bool:
+        return not any(pod.unscheduled for pod in self.unplaced)
+
+    def key(self, group: Group) -> object:
+        """Equal for groups that there is the same to say of. A tree that is silent is told by itself."""
+        if group is self._root and self._silent:
+            return group.name
+        below = tuple(self.key(child) for child in group.children)
+        return group.template, self._bound(group), self._words(group), below
+
+    def whole(self) -> Finding:
+        """The tree from its root."""
+        level, because = Level.WAITS, tuple(self._ignored())
+        if self._silent and not because:
+            why = why_silent(self._tree)
+            level = Level.FAULT if why.fault or self._case.manager_silent else Level.WAITS
+            because = (Finding(level=level, cause=why.cause, what=why.what, way_out=why.way_out),)
+            return self._finding(self._root, because, cause="gang-waits")
+        because += tuple(self._below(self._root))
+        return self._finding(self._root, because, cause="gang-waits", way_out=self._way_out())
+
+    def _finding(self, group: Group, because: tuple[Finding, ...], *, cause: str, way_out: str = "") -> Finding:
+        jobs = f", {_of_jobs(group)}" if group.jobs else ""
+        what = f"{_titled(group)}{jobs}: {self._bound(group)} of {counted(group.pods, 'pod')} bound"
+        rule = _rule(group, needed(self._tree, group))
+        moments = [pod.unscheduled.last_transition_time for pod in self._pods(group) if pod.unscheduled]
+        return Finding(
+            level=Level.WAITS,
+            cause=cause,
+            what=f"{what}; {rule}",
+            because=because,
+            way_out=way_out,
+            since=min((moment for moment in moments if moment), default=""),
+        )
+
+    def _below(self, group: Group) -> list[Finding]:
+        """Of a composite what its waiting children say; of a PodGroup what the scheduler says."""
+        if not group.composite:
+            return self._said(group)
+        waiting = [child for child in group.children if self._pods(child)]
+        return _told(_Story(_titled(child), self.key(child), partial(self._child, child)) for child in waiting)
+
+    def _child(self, child: Group) -> Finding:
+        return self._finding(child, tuple(self._below(child)), cause="group-waits")
+
+    def _said(self, group: Group) -> list[Finding]:
+        found = []
+        said, pods = self._words(group)
+        for text in filter(None, (said, *pods)):
+            level, way_out = Level.WAITS, ""
+            key = next((above.topology for above in self._path[group.name][::-1] if above.topology), "")
+            if text == _NO_DOMAIN and key:
+                way_out = (
+                    f"no node has the label {key}, or none in the domain above: kubectl label node NODE {key}=VALUE"
+                )
+                level = Level.FAULT
+            what = f"the scheduler says: {text}{self._level(group, text)}"
+            found.append(Finding(level=level, cause="scheduler-said", what=what, way_out=way_out))
+        return found
+
+    def _words(self, group: Group) -> tuple[str, tuple[str, ...]]:
+        """What the scheduler says of a PodGroup, and what else of its pods, each without its repetitions."""
+        condition = self._condition(group)
+        said = _plain(condition.message) if condition is not None and condition.status == "False" else ""
+        told = (_plain(pod.unscheduled.message) for pod in self._pods(group) if pod.unscheduled)
+        others = dict.fromkeys(
+            text for text in told if not (said and (text == said or text.startswith(_REPEATED[:-2])))
+        )
+        return said, tuple(others)[:2]
+
+    def _level(self, group: Group, text: str) -> str:
+        """Which level it is that lacks members, where only one of them can be meant."""
+        match = _SHORT.search(text)
+        if match is None:
+            return ""
+        placements, wanted, fit = match.groups()
+        meant = [above for above in self._path[group.name] if str(needed(self._tree, above)) == wanted]
+        if len(meant) != 1:
+            return ""
+        [above] = meant
+        noun_ = "groups" if above.composite else "pods"
+        where = f" in the first of {placements} {noun(above.topology)}s" if above.topology and placements else ""
+        return f"; that is: {_titled(above)} needs {wanted} {noun_} at once, and there is room for {fit}{where}"
+
+    def _ignored(self) -> list[Finding]:
+        """The scheduler has bound pods and knows nothing of their groups."""
+        leaves = [group for group in self._root.walk() if not group.composite and self._bound(group)]
+        if not leaves or any(self._condition(group) for group in self._root.walk()):
+            return []
+        what = f"pods of PodGroup {leaves[0].name} have nodes, and the scheduler has never said a word about the group"
+        way_out = (
+            "start kube-scheduler with --feature-gates=GenericWorkload=true: without it, pods are scheduled one by one"
+        )
+        return [Finding(level=Level.FAULT, cause="scheduler-ignores-groups", what=what, way_out=way_out)]
+
+    def _condition(self, group: Group) -> Condition | None:
+        found = self._groups.there.get(group.name)
+        return None if found is None else find(found.status.conditions or (), INITIALLY_SCHEDULED)
+
+    def _pods(self, group: Group) -> list[SeenPod]:
+        return [pod for job in _jobs(group) for pod in self._of.get(job, ())]
+
+    def _bound(self, group: Group) -> int:
+        uids = (self._jobs[job].metadata.uid for job in _jobs(group) if job in self._jobs)
+        return sum(self._groups.bound.get(uid, 0) for uid in uids)
+
+    def _as_tree(self) -> Tree:
+        stages = self._case.of.stages if self._case.of else {}
+        root = self._groups.there.get(self._root.name)
+        return Tree(
+            root=self._root,
+            there=self._groups.there,
+            released={r.name for r in self._case.facts.jobset.spec.replicated_jobs} - stages.keys(),
+            pods={name: job.status.active for name, job in self._jobs.items()},
+            waiting=[_member(pod) for pod in self.unplaced],
+            priority=None if root is None else root.spec.priority,
+        )
+
+    def _way_out(self) -> str:
+        if any(_NO_DOMAIN in self._words(group)[0] for group in self._root.walk()):
+            return ""
+        key = self._root.topology
+        where = f" in one {noun(key)}" if key else ""
+        return f"it goes on by itself when there is room for all that has to fit{where}: add nodes or end what is there"
+
+
+def _paths(group: Group, above: Sequence[Group] = ()) -> Iterator[tuple[list[Group], Group]]:
+    """Each group of a tree with those above it, from the root, and itself."""
+    yield [*above, group], group
+    for child in group.children:
+        yield from _paths(child, [*above, group])
+
+
+def _member(pod: SeenPod) -> Member:
+    gates = tuple(gate.name for gate in pod.spec.scheduling_gates)
+    return Member(pod.name, gates, pod.spec.priority or 0, pod.spec.scheduler_name)
+
+
+def _titled(group: Group) -> str:
+    return f"{kind(group)} {group.name}"
+
+
+def _of_jobs(group: Group) -> str:
+    names = [job for job, _ in group.jobs]
+    return f"Job {names[0]}" if len(names) == 1 else counted(len(names), "Job")
+
+
+def _rule(group: Group, wanted: int) -> str:
+    members = len(group.children) if group.composite else group.pods
+    word = "group" if group.composite else "pod"
+    where = f", in one {noun(group.topology)}" if group.topology else ""
+    if group.gang is None:
+        return f"{word}s are scheduled one by one{where}"
+    if members == 1:
+        return f"its one {word} has to fit{where}"
+    some = f"all {members}" if wanted >= members else f"{wanted} of {members}"
+    return f"{some} {word}s have to fit at once{where}"
+
+
+def _plain(message: str) -> str:
+    """The scheduler's words without what it repeats for each level."""
+    text = message.partition(_PREEMPTION)[0]
+    while text.startswith(_REPEATED * 2):
+        text = text[len(_REPEATED) :]
+    return text.rstrip(". ")

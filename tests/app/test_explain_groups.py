@@ -1,0 +1,345 @@
+"""What `jobset explain` says of gangs, from facts made by hand: which level waits, and why there is silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from api.gang_api import NO_COMPOSITES, NO_GROUPS
+from api.gang_objects import build_group
+from api.gangs import Forest, forest
+from api.jobset import JobSet
+from app.explain.seen import SeenGroup, SeenGroups
+from tests.support.explained import MOMENT, at, causes, event, facts, job_of, lease, made, pod_of, told, walk
+from tests.support.jobsets import jobset, rjob, stored
+
+JSON = dict[str, Any]
+GANG: JSON = {"gang": {}}
+NESTED: JSON = {
+    "schedulingPolicy": GANG,
+    "schedulingConstraints": {"topology": [{"key": "example.com/superslice"}]},
+    "replicatedJobs": [
+        {
+            "targetReplicatedJobs": ["workers"],
+            "job": {"schedulingConstraints": {"topology": [{"key": "example.com/cube"}]}},
+        }
+    ],
+}
+EACH: JSON = {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]}
+SHORT = "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"
+WORDS = f"pod group is unschedulable, 0/4 placements are available, first placement status: {SHORT}"
+REPEATED = (
+    f"pod group is unschedulable, {WORDS}, pod group preemption: No preemption victims found for incoming preemptor"
+)
+
+
+class Played:
+    """A set whose Jobs have two pods each, which have no node; its groups are there."""
+
+    def __init__(self, scheduling: JSON, *rjobs: JSON, **status: Any) -> None:
+        workers = rjobs or (rjob(replicas=3, parallelism=2, completions=2),)
+        self.js = made(stored(jobset(*workers, namespace="team-a", scheduling=scheduling)), **status)
+        self.typed = msgspec.convert(self.js, JobSet)
+        found = forest(self.typed)
+        assert found is not None
+        self.forest: Forest = found
+        self.jobs = {
+            job["metadata"]["name"]: job
+            for spec in self.js["spec"]["replicatedJobs"]
+            for index in range(spec["replicas"])
+            for job in [made(job_of(self.js, index, spec["name"]), active=spec["template"]["spec"]["parallelism"])]
+        }
+        self.groups = {
+            group.name: made(build_group(self.typed, self.forest, group, parent, group.gang))
+            for root in self.forest.roots
+            for group, parent in root.with_parents()
+        }
+        for group in self.groups.values():
+            group["spec"]["priority"] = 0
+        self.pods: dict[str, JSON] = {}
+        for job in self.jobs.values():
+            for index in range(job["spec"]["parallelism"]):
+                self.pod(job["metadata"]["name"], index)
+        self.bound: dict[str, int] = {}
+
+    def pod(self, job: str, index: int, **fields: Any) -> None:
+        self.pods[f"{job}-{index}"] = made(pod_of(self.jobs[job], index, **fields))
+
+    def bind(self, job: str) -> None:
+        pods = self.jobs[job]["spec"]["parallelism"]
+        self.jobs[job]["status"]["ready"] = self.bound[f"uid-{job}"] = pods
+        for index in range(pods):
+            del self.pods[f"{job}-{index}"]
+
+    def name(self, template: str) -> str:
+        """Of the first group that was made from a template."""
+        return next(group.name for group in self.forest.groups() if group.template == template)
+
+    def of_job(self, job: str) -> str:
+        group = self.forest.of_job(job)
+        return "" if group is None else group.name
+
+    def say(self, group: str, message: str, status: str = "False") -> None:
+        said = {"status": status, "reason": "Unschedulable", "message": message, "lastTransitionTime": at(MOMENT)}
+        self.groups[group]["status"] = {"conditions": [{"type": "PodGroupInitiallyScheduled", **said}]}
+
+    def refuse_all(self, message: str = WORDS) -> None:
+        for job in self.jobs:
+            self.say(self.of_job(job), message)
+            for index in range(2):
+                self.pod(job, index, unscheduled=message)
+
+    def told(self, **known: Any) -> tuple[str, JSON]:
+        there = {name: msgspec.convert(group, SeenGroup) for name, group in self.groups.items()}
+        given = {"lease": lease(), "groups": SeenGroups(there, self.bound), **known}
+        return told(facts(self.js, self.jobs.values(), self.pods.values(), **given))
+
+
+def last(body: JSON) -> JSON:
+    return [*walk(body)][-1]
+
+
+def test_which_level_waits_for_how_many_and_where():
+    played = Played(NESTED)
+    played.refuse_all()
+    played.say(played.of_job("train-workers-0"), REPEATED)
+    played.say(played.of_job("train-workers-2"), "0/2 placements are available")
+    played.pod("train-workers-2", 0, unscheduled="0/2 nodes are available: 2 Insufficient example.com/tpu.")
+    text, body = played.told()
+    root, groups = played.name("jobset"), [played.of_job(f"train-workers-{index}") for index in range(3)]
+    needs = "needs 3 groups at once, and there is room for 2 in the first of 4 superslices"
+    way_out = "add nodes or end what is there"
+    of_each = "0 of 2 pods bound; all 2 pods have to fit at once, in one cube"
+    assert text.splitlines() == [
+        "JobSet team-a/train: waits, 0 of 3 Jobs ready or done (since 14:05:03Z, 12 min)",
+        f"└ CompositePodGroup {root}: 0 of 6 pods bound; all 3 groups have to fit at once, in one superslice",
+        f"  ├ PodGroup {groups[0]}, Job train-workers-0: {of_each}",
+        f"  │ └ the scheduler says: {WORDS}; that is: CompositePodGroup {root} {needs}",
+        f"  ├ PodGroup {groups[1]}: likewise",
+        f"  └ PodGroup {groups[2]}, Job train-workers-2: {of_each}",
+        "    ├ the scheduler says: 0/2 placements are available",
+        "    └ the scheduler says: 0/2 nodes are available: 2 Insufficient example.com/tpu",
+        f"  way out: it goes on by itself when there is room for all that has to fit in one superslice: {way_out}",
+    ]
+    assert causes(body) == [
+        "gang-waits", "group-waits", "scheduler-said", "group-waits", "group-waits", "scheduler-said", "scheduler-said",
+    ]  # fmt: skip
+
+
+def test_the_words_about_pods_count_where_the_group_was_scheduled_once():
+    played = Played(EACH)
+    played.refuse_all()
+    for name in played.groups:
+        played.say(name, "", "True")
+    assert f"the scheduler says: {WORDS}" in played.told()[0]
+
+
+def test_trees_that_wait_for_the_same_reason_are_told_once():
+    played = Played(EACH, rjob(replicas=40, parallelism=2, completions=2))
+    played.refuse_all("0/1 placements are available")
+    text, _ = played.told()
+    names = [played.of_job(f"train-workers-{index}") for index in range(40)]
+    assert f"39 more groups (PodGroup {names[1]} … PodGroup {names[39]}): likewise" in text
+    assert len(text.splitlines()) == 5
+
+
+def test_a_gang_that_needs_fewer_than_all_says_how_many_are_bound():
+    played = Played(
+        {"replicatedJobs": [{**EACH["replicatedJobs"][0], "schedulingPolicy": {"gang": {"minGroupCount": 2}}}]}
+    )
+    played.refuse_all()
+    for index in range(2):
+        played.bind(f"train-workers-{index}")
+        played.say(played.of_job(f"train-workers-{index}"), "", "True")
+    text, _ = played.told()
+    assert "4 of 6 pods bound; 2 of 3 groups have to fit at once" in text
+
+
+def test_basic_groups_have_nothing_to_wait_for_together():
+    played = Played({"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "schedulingPolicy": {"basic": {}}}]})
+    played.refuse_all("0/1 nodes are available")
+    assert "0 of 6 pods bound; pods are scheduled one by one" in played.told()[0]
+
+
+def test_the_level_is_not_named_where_two_could_be_meant():
+    played = Played(NESTED)
+    played.refuse_all(WORDS.replace("(3)", "(2)"))
+    for name in played.groups:
+        gang = played.groups[name]["spec"]["schedulingPolicy"]["gang"]
+        gang |= dict.fromkeys(gang, 2)
+    assert "that is:" not in played.told()[0]
+
+
+def test_a_label_that_no_node_has():
+    played = Played(NESTED)
+    played.refuse_all("no feasible placements found")
+    text, body = played.told()
+    assert "kubectl label node NODE example.com/cube=VALUE" in text
+    assert "it goes on by itself" not in text
+    assert body["level"] == "fault"
+
+
+class TestSilence:
+    """Pods without a word from the scheduler: the likely cause, in the order of what holds them first."""
+
+    def test_a_group_that_is_missing(self):
+        played = Played(NESTED)
+        root = played.name("jobset")
+        del played.groups[root]
+        played.pod("train-workers-0", 0, gates=("example.com/quota",))
+        text, body = played.told()
+        assert f"CompositePodGroup {root} is missing: no pod of the whole tree is scheduled without" in text
+        assert causes(body) == ["gang-waits", "group-missing"]
+
+    def test_it_is_a_fault_while_nobody_makes_groups(self):
+        played = Played(NESTED)
+        played.groups.clear()
+        _, body = played.told(lease=lease(ago=3600))
+        assert (last(body)["cause"], last(body)["level"]) == ("group-missing", "fault")
+
+    def test_a_gated_pod_holds_the_tree(self):
+        played = Played(NESTED)
+        played.pod("train-workers-1", 1, gates=("example.com/quota",))
+        _, body = played.told()
+        held = "held back by scheduling gate example.com/quota: one such pod holds the whole tree"
+        assert last(body)["what"] == f"pod train-workers-1-1 is {held}"
+        assert causes(body) == ["gang-waits", "pod-gated"]
+
+    def test_pods_that_do_not_exist(self):
+        played = Played(NESTED)
+        played.jobs["train-workers-2"]["status"]["active"] = 1
+        del played.pods["train-workers-2-1"]
+        quota = event("FailedCreate", "exceeded quota", about="uid-train-workers-2")
+        text, body = played.told(job_warnings=[quota])
+        short = played.of_job("train-workers-2")
+        assert (
+            f"CompositePodGroup {played.name('jobset')} needs 3 groups with their pods, 2 have them; PodGroup {short}"
+            " needs 2 pods, 1 exist; Jobs that lack pods: train-workers-2 (1 of 2)"
+        ) in text
+        assert causes(body) == ["gang-waits", "quorum", "pods-refused"]
+
+    def test_a_minimum_that_is_reached_is_no_reason(self):
+        played = Played(
+            {
+                "replicatedJobs": [
+                    {"targetReplicatedJobs": ["workers"], "job": {"schedulingPolicy": {"gang": {"minCount": 1}}}}
+                ]
+            }
+        )
+        for job in played.jobs.values():
+            job["status"]["active"] = 1
+        assert "quorum" not in causes(played.told()[1])
+
+    def test_another_priority(self):
+        played = Played(NESTED)
+        played.pod("train-workers-1", 1, priority=1000)
+        _, body = played.told()
+        words = "has priority 1000, the groups have 0: the scheduler wants one for all"
+        assert last(body)["what"] == f"pod train-workers-1-1 {words}"
+        assert last(body)["level"] == "fault"
+
+    @pytest.mark.parametrize(
+        ("pods", "says"),
+        [
+            (["train-workers-0-0"], "different schedulers: default-scheduler, other"),
+            (None, "its pods are for scheduler other, which says nothing about them"),
+        ],
+    )
+    def test_another_scheduler(self, pods, says):
+        played = Played(NESTED)
+        for name in pods or [*played.pods]:
+            job, _, index = name.rpartition("-")
+            played.pod(job, int(index), schedulerName="other")
+        _, body = played.told()
+        assert says in last(body)["what"]
+        assert last(body)["cause"] == "scheduler-differs"
+
+    def test_nothing_is_wrong_that_can_be_seen(self):
+        _, body = Played(NESTED).told()
+        assert last(body)["cause"] == "scheduler-silent"
+        assert "GenericWorkload=true" in last(body)["wayOut"]
+
+    def test_groups_of_later_stages_are_not_missed(self):
+        stages = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}
+        scheduling = {
+            "schedulingPolicy": {"basic": {}},
+            "replicatedJobs": [
+                {"targetReplicatedJobs": [name], "schedulingPolicy": GANG, "job": {}} for name in ("a", "b")
+            ],
+        }
+        played = Played(scheduling, *(rjob(name, parallelism=2, completions=2) for name in ("a", "b")))
+        played.js["spec"]["executionPolicy"] = stages
+        for name in [name for name in played.groups if "-b" in name]:
+            del played.groups[name]
+        del played.jobs["train-b-0"]
+        text, body = played.told()
+        assert causes(body) == ["later-stage", "gang-waits", "scheduler-silent"], text
+
+
+def test_a_scheduler_that_ignores_groups():
+    played = Played(NESTED)
+    played.bind("train-workers-0")
+    played.pod("train-workers-1", 0, unscheduled="0/16 nodes are available")
+    text, body = played.told()
+    assert "2 of 6 pods bound" in text
+    assert "start kube-scheduler with --feature-gates=GenericWorkload=true" in text
+    assert causes(body)[:2] == ["gang-waits", "scheduler-ignores-groups"]
+
+
+def test_pods_that_are_bound_and_not_ready_are_no_matter_of_groups():
+    played = Played(NESTED)
+    for job in played.jobs:
+        for index in range(2):
+            played.pod(job, index, node="node-1", phase="Pending")
+    assert set(causes(played.told()[1])) == {"not-ready"}
+
+
+def test_what_may_not_be_read_leaves_the_scheduler_s_words():
+    played = Played(NESTED)
+    played.refuse_all()
+    _, body = played.told(groups=None)
+    assert set(causes(body)) == {"unscheduled"}
+
+
+class TestObjects:
+    """SchedulingObjectsReady=False."""
+
+    def refused(self, reason: str, message: str, **known: Any) -> tuple[str, JSON]:
+        said = {"type": "SchedulingObjectsReady", "status": "False", "lastTransitionTime": at(MOMENT)}
+        played = Played(NESTED, conditions=[{**said, "reason": reason, "message": message}])
+        played.jobs.clear()
+        played.pods.clear()
+        played.groups.clear()
+        return played.told(**known)
+
+    @pytest.mark.parametrize("lack", [NO_GROUPS, NO_COMPOSITES])
+    def test_an_api_that_is_not_served(self, lack):
+        text, body = self.refused(lack.reason, f"no Job is created: {lack.message}")
+        assert f"{lack.reason}: no Job is created: {lack.what}" in text
+        assert "--runtime-config=scheduling.k8s.io/v1beta1=true" in text
+        assert (causes(body), body["level"]) == (["groups-not-ready"], "fault")
+
+    def test_groups_of_before(self):
+        _, body = self.refused("WaitingForOldGroups", "PodGroup x of before still goes")
+        assert (causes(body), body["level"]) == (["groups-not-ready"], "waits")
+        assert "--force" in last(body)["wayOut"]
+
+    def test_jobs_that_run_without_groups_are_not_held_up_by_them(self):
+        message = "nothing is served. The Jobs run without groups, as scheduling.whenUnavailable is Ignore"
+        _, body = self.refused("APIUnavailable", message)
+        assert causes(body) == ["groups-not-ready", "missing"]
+        assert [finding["level"] for finding in walk(body)][1:] == ["note", "waits"]
+
+
+def test_a_tree_whose_old_jobs_have_to_go_first():
+    played = Played(NESTED, restarts=1)
+    for name in ("train-workers-1", "train-workers-2"):
+        del played.jobs[name]
+    played.pods.clear()
+    old = played.jobs["train-workers-0"]
+    old["metadata"]["deletionTimestamp"] = at(MOMENT)
+    text, body = played.told()
+    assert causes(body) == ["restarting", "tree-restarts"]
+    assert "2 Jobs wait until all of an earlier attempt are gone (train-workers-0)" in text

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from api.gang_api import GATE, LEVELS_GATE
 from app import local
 from app.local import LocalError, kubectl
 from devcluster.assets import Sources, locate
@@ -30,6 +31,8 @@ STEP_SECONDS = 60
 EXIT_CODE = "kwok.jobset.dev/exit-code"
 ACCELERATOR = "nvidia.com/gpu"
 SPEC = ClusterSpec(name="demo", nodes=FakeNodes(count=20, label_every={"rack": 10}, capacity={ACCELERATOR: "8"}))
+FLAGS = (f"--feature-gates={GATE}=true,{LEVELS_GATE}=true",)
+"""Gangs can be tried on the cluster that is kept."""
 
 Status = dict[str, Any]
 
@@ -150,7 +153,7 @@ def _play_and_clear(story: Story, console: Console, started: float) -> None:
         with cluster_running(SPEC, state_root=Path(scratch)) as cluster:
             demo = Demo(console, cluster, started, story.jobset)
             demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
-            with local.running(cluster, Path(scratch) / "manager"):
+            with local.running(cluster, Path(scratch) / "manager", flags=FLAGS):
                 _play(story, demo)
         demo.say("everything is torn down")
 
@@ -167,7 +170,7 @@ def _play_and_keep(story: Story, console: Console, started: float) -> None:
         demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
         port = local.free_port()
         local.install(cluster, webhook_port=port)
-        manager = local.start(cluster, cluster.kubeconfig.parent / "manager", webhook_port=port)
+        manager = local.start(cluster, cluster.kubeconfig.parent / "manager", webhook_port=port, flags=FLAGS)
         _play(story, demo)
     except BaseException:
         down(SPEC.name)  # a manager that has started ends by itself: it cannot renew its lease

@@ -17,6 +17,7 @@ _RBAC = "rbac.authorization.k8s.io"
 _API = f"{_RBAC}/v1"
 _READ = ["get", "list", "watch"]
 _CRUD = ["create", "delete", "get", "list", "patch", "update", "watch"]
+_GROUPS = [verb for verb in _CRUD if verb != "update"]
 _WRITE_STATUS = ["get", "patch", "update"]
 
 
@@ -41,7 +42,7 @@ def _manager_rules() -> list[Object]:
         _rule("", "pods/status", ["patch", "update"]),
         _rule("", "nodes", _READ),
         _rule("scheduling.k8s.io", "priorityclasses", _READ),
-        _rule("scheduling.k8s.io", "workloads podgroups compositepodgroups", _CRUD),
+        _rule("scheduling.k8s.io", "workloads podgroups compositepodgroups", _GROUPS),
         _rule("", "events", ["create", "patch", "update"]),
         _rule("events.k8s.io", "events", ["create", "patch", "update"]),
         _rule(webhooks, "mutatingwebhookconfigurations validatingwebhookconfigurations", _READ),

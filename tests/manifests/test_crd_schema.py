@@ -89,6 +89,48 @@ ACTIONS = [
     "RestartJobAndIgnoreMaxRestarts",
     "RestartReplicatedJob",
 ]
+ONE_POLICY = {
+    "rule": "has(self.basic) != has(self.gang)",
+    "message": "exactly one of basic and gang: gang: {} is all or nothing, basic: {} one by one",
+}
+ONE_MODE = {
+    "rule": "has(self.single) != has(self.all)",
+    "message": "exactly one of single and all: all: {} preempts everything below as one, single: {} pod by pod",
+}
+ONE_SOURCE = {
+    "rule": "has(self.resourceClaimName) != has(self.resourceClaimTemplateName)",
+    "message": "exactly one of resourceClaimName, which all groups share, and resourceClaimTemplateName, one for each",
+}
+OBJECT = {"type": "object"}
+
+
+def scheduling(path, count, *, claims):
+    """What every level of spec.scheduling has; `count` is what its gangs count."""
+    fields = {
+        f"{path}.schedulingPolicy": OBJECT | {"x-kubernetes-validations": [ONE_POLICY]},
+        f"{path}.schedulingPolicy.basic": OBJECT,
+        f"{path}.schedulingPolicy.gang": OBJECT,
+        f"{path}.schedulingPolicy.gang.{count}": INT32 | {"minimum": 1},
+        f"{path}.schedulingConstraints": OBJECT,
+        f"{path}.schedulingConstraints.topology": ATOMIC | {"maxItems": 1},
+        f"{path}.schedulingConstraints.topology[]": OBJECT,
+        f"{path}.schedulingConstraints.topology[].key!": {"type": "string"},
+        f"{path}.disruptionMode": OBJECT | {"x-kubernetes-validations": [ONE_MODE]},
+        f"{path}.disruptionMode.single": OBJECT,
+        f"{path}.disruptionMode.all": OBJECT,
+    }
+    if claims:
+        fields |= {
+            f"{path}.resourceClaims": MAP | {"maxItems": 4},
+            f"{path}.resourceClaims[]": OBJECT | {"x-kubernetes-validations": [ONE_SOURCE]},
+            f"{path}.resourceClaims[].name!": {"type": "string"},
+            f"{path}.resourceClaims[].resourceClaimName": {"type": "string", "minLength": 1},
+            f"{path}.resourceClaims[].resourceClaimTemplateName": {"type": "string", "minLength": 1},
+        }
+    return fields
+
+
+ENTRY = "spec.scheduling.replicatedJobs[]"
 EXIT_CODES = {"type": "array", "x-kubernetes-list-type": "set", "maxItems": 255}
 # Path -> keywords apart from description, properties and items. `!` marks a field that the schema requires.
 FIELDS = {
@@ -184,6 +226,15 @@ FIELDS = {
     "spec.replicatedJobs[].exitCodePolicy.retryable": EXIT_CODES,
     "spec.replicatedJobs[].exitCodePolicy.retryable[]": INT32 | {"minimum": 1},
     "spec.replicatedJobs[].exitCodePolicy.containerName": {"type": "string"},
+    "spec.scheduling": OBJECT,
+    **scheduling("spec.scheduling", "minGroupCount", claims=False),
+    "spec.scheduling.replicatedJobs": ATOMIC | {"maxItems": 8},
+    ENTRY: OBJECT,
+    f"{ENTRY}.targetReplicatedJobs!": {"type": "array", "x-kubernetes-list-type": "set"},
+    f"{ENTRY}.targetReplicatedJobs[]": {"type": "string"},
+    **scheduling(ENTRY, "minGroupCount", claims=True),
+    f"{ENTRY}.job": OBJECT,
+    **scheduling(f"{ENTRY}.job", "minCount", claims=True),
     "spec.successPolicy.minSucceeded": {
         "anyOf": [{"type": "integer"}, {"type": "string"}],
         "x-kubernetes-int-or-string": True,
@@ -268,7 +319,7 @@ def test_rules_and_messages():
     ]
     (namespace,) = NODES["spec.volumeClaimPolicies[]"]["x-kubernetes-validations"]
     assert namespace["message"] == "namespace cannot be set for VolumeClaimPolicies templates"
-    assert sum("x-kubernetes-validations" in n for n in NODES.values()) == 10
+    assert sum("x-kubernetes-validations" in n for n in NODES.values()) == 18
 
 
 def test_only_structural_keywords():

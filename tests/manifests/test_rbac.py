@@ -26,6 +26,10 @@ TABLE = {
     ("jobset-manager-role", "", "pods/status", ""): "patch update",
     ("jobset-manager-role", "", "nodes", ""): READ,
     ("jobset-manager-role", "scheduling.k8s.io", "priorityclasses", ""): READ,
+    # To create, keep in step, replace and free groups; patch is for the numbers of a gang.
+    ("jobset-manager-role", "scheduling.k8s.io", "workloads", ""): "create delete get list patch watch",
+    ("jobset-manager-role", "scheduling.k8s.io", "podgroups", ""): "create delete get list patch watch",
+    ("jobset-manager-role", "scheduling.k8s.io", "compositepodgroups", ""): "create delete get list patch watch",
     ("jobset-manager-role", "", "events", ""): "create patch update",
     ("jobset-manager-role", "events.k8s.io", "events", ""): "create patch update",
     ("jobset-manager-role", "admissionregistration.k8s.io", MUTATING, ""): READ,

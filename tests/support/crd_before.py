@@ -1,4 +1,4 @@
-"""The CRD as it was before stages, exit codes, success by share and budgets of rules: the new one without them.
+"""The CRD as it was before stages, exit codes, success by share, budgets of rules and gangs: the new one without them.
 
 A digest, taken of the definition that was committed then, holds that nothing else has changed.
 """
@@ -28,6 +28,7 @@ FIELDS = (
     "status.currentStage",
     "status.failurePolicyRestarts",
     "status.attemptHistory[].container",
+    "spec.scheduling",
 )
 ACTION = "RestartReplicatedJob"
 COLUMN = "Stage"

@@ -84,7 +84,7 @@ def _selector(uids: Sequence[str]) -> str:
 def summary(pod: Pod) -> FailedPod:
     """What decisions need of a failed pod. One none of whose containers ran ended when it was said not to be ready."""
     status = pod.status
-    done = [(c.name, c.state.terminated) for c in (*status.init_container_statuses, *status.container_statuses)]
+    done = [(c.name, c.state.terminated) for c in (*status.container_statuses, *status.init_container_statuses)]
     ended = [(name, end) for name, end in done if end is not None]
     not_ready = [c.last_transition_time for c in status.conditions if c.type == "Ready" and c.status == "False"]
     return FailedPod(

@@ -386,6 +386,33 @@ class TestTelling:
                 f"{base}1): container c0 of pod p ended with exit code 5",
             ]
 
+    def test_of_a_pod_that_is_gone_the_job_itself_tells(self):
+        """Its node alone is not known then."""
+        world = started(rjob("workers", exitCodePolicy={}), failurePolicy={"maxRestarts": 9})
+        message = (
+            "Container main for pod ns/js-workers-0-0-abcde failed with exit code 127 matching FailJob rule at index 0"
+        )
+        world.fail("js-workers-0", BY_POLICY, message)
+        world.settle()
+        [entry] = world.status.attempt_history
+        assert (entry.pod, entry.node, entry.container, entry.exit_code) == ("js-workers-0-0-abcde", "", "main", 127)
+        [event] = [e for e in world.events if e.reason == "RestartJobSetFailurePolicyAction"]
+        assert event.note.endswith(": container main of pod js-workers-0-0-abcde ended with exit code 127")
+
+    def test_of_a_sidecar_that_ends_in_the_same_second_as_the_program_nothing_is_told(self):
+        def entry(name: str, code: int) -> dict:
+            return {"name": name, "state": {"terminated": {"exitCode": code, "finishedAt": at(3)}}}
+
+        status = {"initContainerStatuses": [entry("log", 143)], "containerStatuses": [entry("main", 3)]}
+        world = started(rjob("workers", exitCodePolicy={"permanent": [9]}), failurePolicy={"maxRestarts": 9})
+        world.fail("js-workers-0")
+        world.failed_pods["js-workers-0"] = (
+            summary(msgspec.convert({"metadata": {"name": "p"}, "status": status}, Pod)),
+        )
+        world.settle()
+        [attempt] = world.status.attempt_history
+        assert (attempt.container, attempt.exit_code) == ("main", 3)
+
     def test_of_a_pod_without_a_container_that_failed_only_the_history_tells(self):
         world = started(rjob("workers", exitCodePolicy={}))
         world.fail("js-workers-0")

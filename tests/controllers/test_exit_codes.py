@@ -97,6 +97,15 @@ class TestDecisivePod:
         spec = spec | {"podFailurePolicy": {"rules": [fail_index]}}
         assert names(decisive(failed_job(reason), of(**spec), pods)) == name
 
+    def test_conditions_without_a_time_are_read_as_the_api_server_stores_them(self):
+        """A gate that somebody patches may lack it; the set must not wait for ever for such a pod to be read."""
+        conditions = [
+            {"type": kind, "status": "False", "lastTransitionTime": None} for kind in ("Ready", "example.com/gate")
+        ]
+        stored = {"metadata": {"name": "p"}, "status": {"phase": "Failed", "conditions": conditions}}
+        seen = summary(msgspec.json.decode(msgspec.json.encode(stored), type=Pod))
+        assert (seen.ended_at, ("example.com/gate", "False") in seen.conditions) == ("", True)
+
     def test_how_often_its_index_had_failed_is_read_from_the_pod(self):
         meta = {"name": "p", "annotations": {"batch.kubernetes.io/job-index-failure-count": "2"}}
         seen = [summary(msgspec.convert({"metadata": of}, Pod)) for of in (meta, {"name": "p"})]
@@ -505,6 +514,13 @@ class TestLookingUp:
         api.broken = 500
         assert await look_up(Client(api), "ns", self.question(1, needed=False)) == {"u0": ()}
         with pytest.raises(KubeError):
+            await look_up(Client(api), "ns", self.question(1))
+
+    async def test_a_pod_that_cannot_be_read_holds_up_what_needs_it_and_nothing_else(self):
+        api = Pods()
+        api.put("pods", "p", metadata={"labels": {keys.JOB_UID: "u0"}}, status={"phase": 7})
+        assert await look_up(Client(api), "ns", self.question(1, needed=False)) == {"u0": ()}
+        with pytest.raises(msgspec.ValidationError):
             await look_up(Client(api), "ns", self.question(1))
 
 

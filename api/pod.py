@@ -7,7 +7,7 @@ and all annotations but one are dropped on decode. Nothing is written through th
 import msgspec
 
 from api.keys import IN_PLACE_RESTART_ATTEMPT, INDEX_FAILURES, JOB_UID
-from api.meta import Base, Condition, Identity
+from api.meta import Base, Identity
 
 
 class PodAnnotations(Base, frozen=True, kw_only=True):
@@ -93,10 +93,18 @@ class FailedPodMeta(PodMeta, frozen=True, kw_only=True):
     annotations: FailedPodAnnotations = FailedPodAnnotations()
 
 
+class PodCondition(Base, frozen=True, kw_only=True):
+    """core/v1 PodCondition. Anybody may add one, and the API server stores a time that was left out as null."""
+
+    type: str = ""
+    status: str = ""
+    last_transition_time: str | None = None
+
+
 class FailedPodStatus(PodStatus, frozen=True, kw_only=True):
     """Status of a failed pod: conditions tell of disruptions, by which failures are told apart."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[PodCondition, ...] = ()
 
 
 class FailedPod(Pod, frozen=True, kw_only=True):

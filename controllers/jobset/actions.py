@@ -131,8 +131,9 @@ class Ended:
 class FailedPod:
     """A pod of phase Failed.
 
-    - `ends`: init containers first, each kind in the order of the pod. `ended_at`: when the last container had ended,
-      RFC 3339, may be empty. `conditions`: (type, status). `deleting`: its end may not be its own doing.
+    - `ends`: init containers last, each kind in the order of the pod: of those that end in the same second as a
+      container they are sidecars, ended with it. `ended_at`: when the last container had ended, RFC 3339, may be
+      empty. `conditions`: (type, status). `deleting`: its end may not be its own doing.
     - `index_failures`: how often its index had failed before it; 0 where the Job does not count that.
     """
 

@@ -156,9 +156,9 @@ class _Sorting:
         index = child.job_index
         if not child.gone:
             place.present.add(index)
-        own, wanted = integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)), _at(place.restarts, index)
-        # A Job without the label predates the gate.
-        if self._alone and own is not None:
+        # A Job without the label is of a time when the gate was off: it was not restarted alone yet.
+        own, wanted = integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)) or 0, _at(place.restarts, index)
+        if self._alone:
             if own < wanted:
                 if not child.gone:
                     self._previous.append(child)

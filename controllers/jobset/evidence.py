@@ -7,6 +7,8 @@ up or fails a restart: without an answer in time the history says less. Must not
 import logging
 from collections.abc import AsyncIterator, Sequence
 
+import msgspec
+
 from api import keys
 from api.meta import Base
 from api.pod import FailedPod as Pod
@@ -46,7 +48,7 @@ async def look_up(client: Client, namespace: str, question: Question) -> Evidenc
     try:
         async for pod in _pods(client, namespace, question):
             found.get(pod.metadata.labels.job_uid, []).append(summary(pod))
-    except (KubeError, TimeoutError) as error:
+    except (KubeError, TimeoutError, msgspec.DecodeError) as error:
         if question.needed:
             raise
         log.info("pods of Job %s/%s are not known: %s", namespace, question.jobs[0][0], error)
@@ -84,9 +86,9 @@ def _selector(uids: Sequence[str]) -> str:
 def summary(pod: Pod) -> FailedPod:
     """What decisions need of a failed pod. One none of whose containers ran ended when it was said not to be ready."""
     status = pod.status
-    done = [(c.name, c.state.terminated) for c in (*status.init_container_statuses, *status.container_statuses)]
+    done = [(c.name, c.state.terminated) for c in (*status.container_statuses, *status.init_container_statuses)]
     ended = [(name, end) for name, end in done if end is not None]
-    not_ready = [c.last_transition_time for c in status.conditions if c.type == "Ready" and c.status == "False"]
+    not_ready = [c.last_transition_time or "" for c in status.conditions if c.type == "Ready" and c.status == "False"]
     return FailedPod(
         name=pod.metadata.name,
         node=pod.spec.node_name,

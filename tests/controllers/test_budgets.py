@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from api import keys
+from api.features import FeatureGates
 from controllers.jobset.actions import CreateJob, DeleteJob
 from controllers.jobset.draft import _bumped
 from tests.support.lives import counts_of, of_type, resume, started, suspend
@@ -297,6 +298,23 @@ class TestRestartReplicatedJob:
         [warning] = plan.warnings
         assert warning.reason == "FeatureGateDisabled"
         assert "a rule asks for RestartReplicatedJob, which needs the feature gate RestartJob:" in warning.note
+
+    @pytest.mark.parametrize(
+        ("action", "left"), [("RestartJobAndIgnoreMaxRestarts", ["js-workers-1"]), ("RestartReplicatedJob", [])]
+    )
+    def test_jobs_of_a_time_without_the_gate_are_restarted_once(self, action, left):
+        """They have no label that says how often they were restarted alone."""
+        world = started(rjob("workers", 2), failurePolicy=policy({"action": action}))
+        world.gates = FeatureGates(GATES)
+        world.settle()
+        world.finish("js-workers-1")
+        world.settle()
+        world.fail("js-workers-0")
+        world.settle()
+        assert world.live() == left
+        again(world)
+        assert counts_of(world).job_restarts == ((1, 0) if left else (1, 1))
+        assert world.live() == ["js-workers-0", "js-workers-1"]
 
     def test_blocking_recreate_waits_for_all_its_old_jobs(self):
         rules = policy({"action": "RestartReplicatedJob"}, restartStrategy="BlockingRecreate")

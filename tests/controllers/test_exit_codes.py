@@ -97,6 +97,15 @@ class TestDecisivePod:
         spec = spec | {"podFailurePolicy": {"rules": [fail_index]}}
         assert names(decisive(failed_job(reason), of(**spec), pods)) == name
 
+    def test_conditions_without_a_time_are_read_as_the_api_server_stores_them(self):
+        """A gate that somebody patches may lack it; the set must not wait for ever for such a pod to be read."""
+        conditions = [
+            {"type": kind, "status": "False", "lastTransitionTime": None} for kind in ("Ready", "example.com/gate")
+        ]
+        stored = {"metadata": {"name": "p"}, "status": {"phase": "Failed", "conditions": conditions}}
+        seen = summary(msgspec.json.decode(msgspec.json.encode(stored), type=Pod))
+        assert (seen.ended_at, ("example.com/gate", "False") in seen.conditions) == ("", True)
+
     def test_how_often_its_index_had_failed_is_read_from_the_pod(self):
         meta = {"name": "p", "annotations": {"batch.kubernetes.io/job-index-failure-count": "2"}}
         seen = [summary(msgspec.convert({"metadata": of}, Pod)) for of in (meta, {"name": "p"})]
@@ -386,6 +395,33 @@ class TestTelling:
                 f"{base}1): container c0 of pod p ended with exit code 5",
             ]
 
+    def test_of_a_pod_that_is_gone_the_job_itself_tells(self):
+        """Its node alone is not known then."""
+        world = started(rjob("workers", exitCodePolicy={}), failurePolicy={"maxRestarts": 9})
+        message = (
+            "Container main for pod ns/js-workers-0-0-abcde failed with exit code 127 matching FailJob rule at index 0"
+        )
+        world.fail("js-workers-0", BY_POLICY, message)
+        world.settle()
+        [entry] = world.status.attempt_history
+        assert (entry.pod, entry.node, entry.container, entry.exit_code) == ("js-workers-0-0-abcde", "", "main", 127)
+        [event] = [e for e in world.events if e.reason == "RestartJobSetFailurePolicyAction"]
+        assert event.note.endswith(": container main of pod js-workers-0-0-abcde ended with exit code 127")
+
+    def test_of_a_sidecar_that_ends_in_the_same_second_as_the_program_nothing_is_told(self):
+        def entry(name: str, code: int) -> dict:
+            return {"name": name, "state": {"terminated": {"exitCode": code, "finishedAt": at(3)}}}
+
+        status = {"initContainerStatuses": [entry("log", 143)], "containerStatuses": [entry("main", 3)]}
+        world = started(rjob("workers", exitCodePolicy={"permanent": [9]}), failurePolicy={"maxRestarts": 9})
+        world.fail("js-workers-0")
+        world.failed_pods["js-workers-0"] = (
+            summary(msgspec.convert({"metadata": {"name": "p"}, "status": status}, Pod)),
+        )
+        world.settle()
+        [attempt] = world.status.attempt_history
+        assert (attempt.container, attempt.exit_code) == ("main", 3)
+
     def test_of_a_pod_without_a_container_that_failed_only_the_history_tells(self):
         world = started(rjob("workers", exitCodePolicy={}))
         world.fail("js-workers-0")
@@ -478,6 +514,13 @@ class TestLookingUp:
         api.broken = 500
         assert await look_up(Client(api), "ns", self.question(1, needed=False)) == {"u0": ()}
         with pytest.raises(KubeError):
+            await look_up(Client(api), "ns", self.question(1))
+
+    async def test_a_pod_that_cannot_be_read_holds_up_what_needs_it_and_nothing_else(self):
+        api = Pods()
+        api.put("pods", "p", metadata={"labels": {keys.JOB_UID: "u0"}}, status={"phase": 7})
+        assert await look_up(Client(api), "ns", self.question(1, needed=False)) == {"u0": ()}
+        with pytest.raises(msgspec.ValidationError):
             await look_up(Client(api), "ns", self.question(1))
 
 

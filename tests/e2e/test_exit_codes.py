@@ -148,6 +148,25 @@ class TestRulesByExitCode:
         sets.wait_state("Failed")
         assert blamed(again["1"], 7) in sets.condition("Failed")["message"]
 
+    def test_after_a_disruption_the_set_starts_anew_for_free_where_the_job_says_so(self, sets):
+        """The recipe of exit-codes.md. The condition has no time, which the API server stores as null."""
+        own = {"rules": [{"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+        free = rule("drained", "RestartJobSetAndIgnoreMaxRestarts", onJobFailureReasons=["PodFailurePolicy"])
+        free["onJobFailureMessagePatterns"] = ["has condition DisruptionTarget"]
+        sets.apply(manifest(group(job={"podFailurePolicy": own}), failurePolicy={"maxRestarts": 0, "rules": [free]}))
+        pod = running(sets, 1)[0]["metadata"]["name"]
+        at = "2026-01-01T00:00:05Z"
+        ended = {"terminated": {"exitCode": 143, "startedAt": at, "finishedAt": at}}
+        main = {"name": "main", "image": "busybox", "imageID": "", "ready": False, "restartCount": 0, "state": ended}
+        disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        body = {"status": {"phase": "Failed", "containerStatuses": [main], "conditions": [disrupted]}}
+        path = f"/api/v1/namespaces/{sets.namespace}/pods/{pod}/status"
+        code, answer = request(sets.cluster, "PATCH", path, body, "application/strategic-merge-patch+json")
+        assert code == 200, answer
+        wait_for(lambda: sets.status().get("restarts") == 1, what="the free restart")
+        sets.wait_ready(1)
+        assert sets.status().get("restartsCountTowardsMax", 0) == 0
+
     def test_each_code_has_its_own_action(self, sets):
         """Maintenance is free, a bug is final, anything else is counted by maxRestarts."""
         sets.apply(manifest(group(replicas=2), failurePolicy={"maxRestarts": 1, "rules": list(self.RULES)}))

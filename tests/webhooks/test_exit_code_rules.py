@@ -26,6 +26,7 @@ POD = {
     "containers": [{"name": "main", "image": "busybox"}, {"name": "side", "image": "busybox"}],
     "initContainers": [{"name": "fetch", "image": "busybox"}],
 }
+ALONE = {**POD, "containers": POD["containers"][:1], "initContainers": []}
 
 
 def worker(name: str = "a", policy: Any = None, own: list[JSON] | None = None, **job: Any) -> JSON:
@@ -217,13 +218,17 @@ ON_EXIT_CODES: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
         [("spec.failurePolicy.rules[1]", SHADOWED.format(0))],
     ),
     "codes that are retried": (
-        jobset(worker(policy={}), failurePolicy=rules(on(137, 143))),
+        jobset(rjob("a", pod=ALONE, exitCodePolicy={}), failurePolicy=rules(on(137, 143))),
         [(CODES, RETRIED)],
+    ),
+    "codes that are retried unless another container ended with a permanent one": (
+        jobset(worker(policy={}), failurePolicy=rules(on(137, 143))),
+        [],
     ),
     "not all of them": (jobset(worker(policy={}), failurePolicy=rules(on(137, 3))), []),
     "not in each target": (jobset(worker("a", policy={}), worker("b"), failurePolicy=rules(on(137))), []),
     "in each of the targets": (
-        jobset(worker("a", policy={}), worker("b"), failurePolicy=rules(on(137) | A)),
+        jobset(worker("a", policy={"retryable": [137]}), worker("b"), failurePolicy=rules(on(137) | A)),
         [(CODES, RETRIED)],
     ),
     "not in each container": (

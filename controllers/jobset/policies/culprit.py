@@ -23,7 +23,10 @@ BACKOFF_LIMIT = 6
 _BY_INDEX = {"FailedIndexes", "MaxFailedIndexesExceeded"}
 """Reasons of a Job that failed by its indexes."""
 
-_NAMED = re.compile(r"(?:Container (?P<container>\S+) for p|^P)od [^\s/]+/(?P<pod>\S+) (?:failed with|has condition) ")
+_NAMED = re.compile(
+    r"(?:Container (?P<container>\S+) for p|^P)od [^\s/]+/(?P<pod>\S+)"
+    r" (?:failed with exit code (?P<code>[0-9]{1,10})|has condition) "
+)
 """How a Job tells which pod matched a FailJob rule."""
 
 
@@ -47,6 +50,14 @@ class Culprit:
 def culprit(pod: FailedPod, end: Ended | None) -> Culprit:
     """The pod with the container that ended so."""
     return Culprit(pod.name, pod.node, end.container, end.exit_code) if end else Culprit(pod.name, pod.node)
+
+
+def named_by(job: Job) -> Culprit:
+    """What a failed Job itself says of the pod that matched a FailJob rule, which may be gone; empty if nothing."""
+    named = _NAMED.search(job.failure.message) if job.failure else None
+    if named is None or named["code"] is None:
+        return Culprit()
+    return Culprit(named["pod"], container=named["container"] or "", exit_code=int(named["code"]))
 
 
 def decides_by_pods(job: Job) -> bool:

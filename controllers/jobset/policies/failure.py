@@ -26,6 +26,7 @@ from controllers.jobset.policies.culprit import (
     decisive,
     first_failed,
     matching,
+    named_by,
 )
 
 FAIL = "FailJobSet"
@@ -147,7 +148,8 @@ class _Judge:
             return first_failed(pods), ""
         pod = decisive(child.job, rjob, pods)
         if pod is None:
-            return first_failed([pod for pod in pods if pod.deleting]), ""
+            said = named_by(child.job)
+            return (said, f": {said}") if said.pod else (first_failed([pod for pod in pods if pod.deleting]), "")
         if rule and rule.on_exit_codes:
             end = matching(rule.on_exit_codes, pod.ends)
         else:

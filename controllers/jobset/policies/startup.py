@@ -31,16 +31,12 @@ class Stages:
         self._running = {c.replicated_job for c in buckets.active if not c.job.spec.suspend}
         # A Job that is being suspended may still report ready pods: they are about to go.
         self._halting = Counter(c.replicated_job for c in buckets.active if c.job.spec.suspend and job_ready(c.job))
-        self._there = Counter(
-            c.replicated_job
-            for c in buckets.active
-            if not c.job.spec.suspend and (c.job.status.active > 0 or job_ready(c.job))
-        )
         self._successors = _successors(js)
         self._suspended = js.suspended
         self._ordered = in_order(js)
         self._stages = stages(js.spec)
         self._state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
+        self._there = _there(buckets) if self._stages and self._state == "Active" else Counter()
         self._last = self._last_released()
         self._released = {rjob.name for stage in self._stages[: self._last + 1] for rjob in stage}
 
@@ -150,6 +146,15 @@ class Stages:
     def _passed(self, name: str) -> bool:
         """Whether something that waits for it runs: then it was reached before anybody took notes."""
         return not self._running.isdisjoint(self._successors.get(name, ()))
+
+
+def _there(buckets: Buckets) -> Counter[str]:
+    """Jobs that have pods, or had them all, by ReplicatedJob; one that is being suspended is not there."""
+    return Counter(
+        c.replicated_job
+        for c in buckets.active
+        if not c.job.spec.suspend and (c.job.status.active > 0 or job_ready(c.job))
+    )
 
 
 def _successors(js: JobSet) -> dict[str, set[str]]:

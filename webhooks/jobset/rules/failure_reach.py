@@ -132,12 +132,17 @@ def _codes_can_come(path: Path, rule: FailurePolicyRule, subject: Subject) -> It
 
 
 def _retries(entry: Entry, codes: OnExitCodes) -> bool:
-    """Whether no pod that ended with one of these codes makes its Job fail; rules of the Job's own come first."""
+    """Whether no pod that ended with one of these codes makes its Job fail.
+
+    Rules of the Job's own come first, and so do permanent codes, with which another container may have ended.
+    """
     policy = entry.rjob.exit_code_policy
     if policy is None or dig(entry.job.pod_failure_policy, "rules"):
         return False
+    permanent, retryable = meanings(policy)
     same_container = policy.container_name in {"", codes.container_name}
-    return same_container and set(codes.values) <= set(meanings(policy)[1])
+    alone = bool(policy.container_name) or len(entry.containers) == 1 or not permanent
+    return same_container and alone and set(codes.values) <= set(retryable)
 
 
 def _shadowed(subject: Subject, rules: tuple[FailurePolicyRule, ...]) -> Iterator[FieldError]:

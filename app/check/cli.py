@@ -28,13 +28,14 @@ exit codes:
 RENDER_EXAMPLES = """examples:
   %(prog)s -f jobset.yaml                          Service, claims and Jobs as YAML
   %(prog)s -f jobset.yaml -o json | jq '.items[].metadata.name'
+  %(prog)s -f gang.yaml -o tree --feature-gates=AllAlpha=true    its gangs as a picture: how many, where
   %(prog)s -f jobset.yaml -n team-a | kubectl diff -f -
   %(prog)s -f jobset.yaml | kubectl apply --dry-run=server -f -
 
 The objects are those that the controller creates for the JobSet as it is stored, defaults included, in its order. What
 a JobSet gets only when it is stored has stand-ins: its uid is 00000000-0000-0000-0000-000000000000, a generated name
-ends in xxxxx. The pods' label of their priority is left out, since the cluster's priority classes decide about it. A
-JobSet that has no namespace is taken to be in `default`.
+ends in xxxxx, and names of groups (spec.scheduling) end in another hash. The pods' label of their priority is left
+out, since the cluster's priority classes decide about it. A JobSet that has no namespace is taken to be in `default`.
 
 exit codes:
   0  rendered
@@ -57,7 +58,7 @@ def add_validate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def add_render(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Register `render`."""
     parser = _command(commands, "render", "print the objects that a JobSet manifest leads to", RENDER_EXAMPLES)
-    parser.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml", help="default: yaml")
+    parser.add_argument("-o", "--output", choices=("yaml", "json", "tree"), default="yaml", help="default: yaml")
     parser.set_defaults(handler=as_command(_render))
 
 

@@ -1,8 +1,9 @@
 """`jobset render`: the objects that the controller would create for a JobSet, without a cluster.
 
 They are built by what the controller builds them with (api/children.py), one at a time: a JobSet of a hundred thousand
-Jobs takes no more memory than one of ten. Two things are only known once the JobSet is stored and have stand-ins here:
-its uid (all zeros) and the random end of a generated name (xxxxx).
+Jobs takes no more memory than one of ten; groups (spec.scheduling) alone are all worked out before. Two things are only
+known once the JobSet is stored and have stand-ins here: its uid (all zeros), of which the names of groups have a hash,
+and the random end of a generated name (xxxxx).
 """
 
 import json
@@ -13,19 +14,22 @@ from typing import Any, TextIO
 import msgspec
 import yaml
 
-from api.children import NO_UID, build_job, build_service, build_volume_claim, mounted_names
+from api.children import NO_UID, build_job, build_service, build_volume_claim, in_group, mounted_names
 from api.features import FeatureGates
-from api.jobset import JobSet
+from api.gang_objects import build_group, build_workload
+from api.gangs import Forest, forest, sequenced
+from api.jobset import JobSet, ReplicatedJob
 from api.meta import JSON
 from api.placement import Group, Placement, placement
 from api.stages import stage_name, stages
 from app.check.checks import Checks, placed
 from app.check.findings import Report, printable, write_text
+from app.check.gang_tree import picture
 from app.check.manifest_files import Inputs
 from app.check.yaml_scalars import plain
 from webhooks.jobset.subject import subject
 
-OUTPUTS = ("yaml", "json")
+OUTPUTS = ("yaml", "json", "tree")
 DEFAULT_NAMESPACE = "default"
 _FIRST = ("apiVersion", "kind", "metadata", "spec")
 _WIDTH = 2**31 - 1
@@ -63,6 +67,14 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
             err.write(
                 f"jobset render: {js.metadata.name}: managed by {js.spec.managed_by}, nothing is created for it\n"
             )
+    if options.output == "tree":
+        out.writelines(f"{line}\n" for js in jobsets if js.is_ours for line in picture(js))
+        return 0
+    err.writelines(
+        f"jobset render: {js.metadata.name}: suspended, its groups are created when it is resumed\n"
+        for js in jobsets
+        if js.is_ours and js.suspended and js.spec.scheduling is not None
+    )
     bodies = (body for js in jobsets if js.is_ours for body in by_stage(js, options.gates))
     if options.output == "json":
         _write_json((body for _, body in bodies), out)
@@ -101,13 +113,46 @@ def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
     placed_ = placement(js)
     groups = placed_.by_name()
     claimed: set[str] = set()
+    gangs = _Gangs(js)
     for number, stage in enumerate(in_stages or (js.spec.replicated_jobs,), 1):
         told = f"{js.metadata.name}: stage {number} of {len(in_stages)}: {stage_name(stage)}" if in_stages else ""
         if js.dns_enabled and number == 1:
             yield told, build_service(js)
         mounted = set().union(*(mounted_names(rjob.pod_spec) for rjob in stage)) if in_stages else None
         yield from ((told, claim) for claim in _claims(js, mounted, claimed))
-        yield from ((told, job) for job in _jobs(js, placed_, [groups[rjob.name] for rjob in stage], gates))
+        # What waits inside a stage gets its groups when it is released.
+        for part in [(rjob,) for rjob in stage] if sequenced(js.spec) and not in_stages else [stage]:
+            yield from ((told, group) for group in gangs.of(part))
+            of_these = [groups[rjob.name] for rjob in part]
+            yield from ((told, gangs.joined(job)) for job in _jobs(js, placed_, of_these, gates))
+
+
+class _Gangs:
+    """The groups of one set, each created once; none where it asks for none."""
+
+    def __init__(self, js: JobSet) -> None:
+        self._js = js
+        self._forest: Forest | None = forest(js)
+        self._made: set[str] = set()
+
+    def of(self, rjobs: Sequence[ReplicatedJob]) -> Iterator[JSON]:
+        """What has to be there for Jobs of these and is not yet, parents first. A suspended set has no groups."""
+        wanted, names = self._forest, {rjob.name for rjob in rjobs}
+        if wanted is None or self._js.suspended:
+            return
+        if not self._made:
+            self._made.add(wanted.workload)
+            yield build_workload(self._js, wanted)
+        found = [place for root in wanted.roots for place in root.with_parents()]
+        for group, parent in sorted(found, key=lambda place: not place[0].composite):
+            if group.name not in self._made and not names.isdisjoint(group.replicated_jobs):
+                self._made.add(group.name)
+                yield build_group(self._js, wanted, group, parent, group.gang)
+
+    def joined(self, job: JSON) -> JSON:
+        """The Job with its group."""
+        group = None if self._forest is None else self._forest.of_job(job["metadata"]["name"])
+        return job if group is None else in_group(job, group.template, group.name)
 
 
 def _claims(js: JobSet, mounted: set[str] | None, claimed: set[str]) -> Iterator[JSON]:

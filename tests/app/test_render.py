@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.features import FeatureGates
+from api.gang_api import Served
 from app.check.documents import documents
 from app.check.places import Source
 from app.check.render import Options, as_stored, children, run, to_yaml
-from controllers.jobset.actions import CreateClaim, CreateJob, CreateService, Observed
+from controllers.jobset.actions import CreateClaim, CreateGroup, CreateJob, CreateService, KnownGroups, Observed
 from controllers.jobset.plan import plan
 from tests.app.conftest import Command
 from tests.support.jobsets import jobset, rjob, stored
@@ -261,3 +262,137 @@ def test_no_anchors_are_written_for_parts_that_are_shared():
 
 def test_scripts_are_written_as_they_are_read():
     assert "|\n" in to_yaml({"apiVersion": "v1", "kind": "X", "spec": {"script": "set -e\nrun\n"}})
+
+
+CUBE, SUPERSLICE = ({"topology": [{"key": f"example.com/{name}"}]} for name in ("cube", "superslice"))
+GANGS = {
+    "schedulingPolicy": {"gang": {}},
+    "schedulingConstraints": SUPERSLICE,
+    "disruptionMode": {"all": {}},
+    "replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {"schedulingConstraints": CUBE}}],
+}
+ALL_GATES = ("--feature-gates", "AllAlpha=true")
+
+
+def slices(**spec):
+    return jobset(rjob("slice", replicas=16, parallelism=16, completions=16), name="tpu", scheduling=GANGS, **spec)
+
+
+def test_groups_stand_ahead_of_the_jobs_that_name_them(render, write):
+    code, out, err = render("-f", write(slices()), *ALL_GATES)
+    assert (code, err) == (0, "")
+    bodies = list(yaml.safe_load_all(out))
+    assert [body["kind"] for body in bodies] == [
+        "Service", "Workload", "CompositePodGroup", *["PodGroup"] * 16, *["Job"] * 16,
+    ]  # fmt: skip
+    workload, root, pod_groups, jobs = bodies[1], bodies[2], bodies[3:19], bodies[19:]
+    assert root["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 16}}
+    assert root["spec"]["workloadRef"] == {"workloadName": workload["metadata"]["name"], "templateName": "jobset"}
+    assert {body["spec"]["parentCompositePodGroupName"] for body in pod_groups} == {root["metadata"]["name"]}
+    named = [body["spec"]["template"]["spec"]["schedulingGroup"]["podGroupName"] for body in jobs]
+    assert named == [body["metadata"]["name"] for body in pod_groups]
+    assert {body["metadata"]["annotations"]["scheduling.k8s.io/group-template-name"] for body in jobs} == {"job-slice"}
+
+
+STAGED = {
+    "stages": ({"executionPolicy": {"executionPolicyOrder": "InOrder"}}, {}),
+    "dependsOn": ({}, {"dependsOn": [{"name": "data", "status": "Complete"}]}),
+    "startup in order": ({"startupPolicy": {"startupPolicyOrder": "InOrder"}}, {}),
+}
+
+
+@pytest.mark.parametrize("how", STAGED)
+def test_groups_of_what_waits_come_with_it(render, write, how):
+    spec, fields = STAGED[how]
+    js = jobset(rjob("data"), rjob("train", replicas=2, **fields), scheduling={"schedulingConstraints": CUBE}, **spec)
+    _, out, err = render("-f", write(js), *ALL_GATES)
+    assert err == ""
+    found = [(body["kind"], body["metadata"]["name"].rpartition("-")[0]) for body in yaml.safe_load_all(out)]
+    assert found[1:] == [
+        ("Workload", "train"),
+        ("CompositePodGroup", "train-jobset"),
+        ("PodGroup", "train-rj-data"),
+        ("Job", "train-data"),
+        ("PodGroup", "train-rj-train"),
+        ("Job", "train-train"),
+        ("Job", "train-train"),
+    ]
+
+
+@pytest.mark.parametrize("order", [{}, {"startupPolicy": {"startupPolicyOrder": "InOrder"}}])
+def test_groups_are_those_that_the_controller_plans(order):
+    gates = FeatureGates({"AllAlpha": True})
+    scheduling = {"schedulingConstraints": SUPERSLICE, "disruptionMode": {"all": {}}}
+    js = stored(jobset(rjob("data"), rjob("train", replicas=3, parallelism=2), scheduling=scheduling, **order))
+    js = as_stored(js, gates)
+    served = Served(groups=True, composites=True, topology=True)
+    made = plan(
+        Observed(js, (), service=None, claims=frozenset(), now="2026-01-01T00:00:00Z", groups=KnownGroups(served)),
+        gates,
+    )
+    planned = [action for action in made.actions if isinstance(action, CreateGroup)]
+    planned.sort(key=lambda action: action.level)
+    rendered = [body for body in children(js, gates) if body["kind"] in {"Workload", "CompositePodGroup", "PodGroup"}]
+    assert rendered[: len(planned)] == [action.body for action in planned]
+    assert len(planned) == (3 if order else 2), "later stages wait"
+
+
+def test_a_suspended_set_has_no_groups_yet(render, write):
+    code, out, err = render("-f", write(slices(suspend=True)), *ALL_GATES)
+    bodies = list(yaml.safe_load_all(out))
+    assert code == 0
+    assert {body["kind"] for body in bodies} == {"Service", "Job"}
+    assert bodies[1]["spec"]["template"]["spec"]["schedulingGroup"]["podGroupName"].startswith("tpu-job-slice-0-")
+    assert err == "jobset render: tpu: suspended, its groups are created when it is resumed\n"
+
+
+def test_the_tree_is_a_picture(render, write):
+    code, out, err = render("-f", write(slices()), "-o", "tree", *ALL_GATES)
+    assert (code, err) == (0, "")
+    assert out == (
+        "JobSet tpu: 17 groups, 16 Jobs, 256 pods\n"
+        "  CompositePodGroup tpu-jobset-...  gang 16 of 16 groups  example.com/superslice  all\n"
+        "    PodGroup tpu-job-slice-0-...  gang 16 of 16 pods  example.com/cube  all  tpu-slice-0\n"
+        "    PodGroup tpu-job-slice-1-...  gang 16 of 16 pods  example.com/cube  all  tpu-slice-1\n"
+        "    PodGroup tpu-job-slice-2-...  gang 16 of 16 pods  example.com/cube  all  tpu-slice-2\n"
+        "    and 13 more like it\n"
+    )
+
+
+def test_the_tree_tells_what_differs(render, write):
+    critical = {"priorityClassName": "system-node-critical"}
+    entries = [
+        {"targetReplicatedJobs": ["driver"], "schedulingPolicy": {"basic": {}}},
+        {
+            "targetReplicatedJobs": ["workers"],
+            "schedulingPolicy": {"gang": {"minGroupCount": 1}},
+            "job": {"resourceClaims": [{"name": "fabric", "resourceClaimTemplateName": "fabric"}]},
+        },
+    ]
+    js = jobset(
+        rjob("driver", replicas=5, pod=critical),
+        rjob("workers", replicas=2, parallelism=2, completions=2, pod=critical),
+        scheduling={"replicatedJobs": entries},
+    )
+    out = render("-f", write(js), "-o", "tree", *ALL_GATES)[1]
+    assert out == (
+        "JobSet train: 5 groups, 7 Jobs, 9 pods, priority class system-node-critical\n"
+        "  CompositePodGroup train-root-rj-driver-...  basic, 1 group\n"
+        "    PodGroup train-rj-driver-...  basic, 5 pods  train-driver-0, train-driver-1, train-driver-2 and 2 more\n"
+        "  CompositePodGroup train-rj-workers-...  gang 1 of 2 groups\n"
+        "    PodGroup train-job-workers-0-...  gang 2 of 2 pods  claims fabric  train-workers-0\n"
+        "    PodGroup train-job-workers-1-...  gang 2 of 2 pods  claims fabric  train-workers-1\n"
+    )
+
+
+def test_the_tree_of_a_set_without_groups_says_so(render, write):
+    assert render("-f", write(jobset()), "-o", "tree")[:2] == (
+        0,
+        "JobSet train: no groups, pods are scheduled one by one\n",
+    )
+
+
+def test_groups_without_the_feature_gate_are_a_fault(render, write):
+    code, out, err = render("-f", write(slices()))
+    assert (code, out) == (1, "")
+    assert "JobSetWorkloadAwareSchedulingAPI=true,JobSetGangOfGangs=true" in err

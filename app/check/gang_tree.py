@@ -1,0 +1,65 @@
+"""The groups of a JobSet as an indented picture for people: who waits for whom, in which domain. Pure.
+
+The end of a group's name is a hash of what a JobSet gets only when it is stored, and stands here as dots.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+
+from api.gangs import Group, forest
+from api.jobset import JobSet
+
+_HASH = 10
+_SHOWN = 3
+"""Groups that are alike, and Jobs of one group, that are shown before the rest is counted."""
+
+
+def picture(js: JobSet) -> Iterator[str]:
+    """Lines without their ends."""
+    wanted = forest(js)
+    if wanted is None:
+        yield f"JobSet {js.metadata.name}: no groups, pods are scheduled one by one"
+        return
+    groups = list(wanted.groups())
+    pods = sum(root.pods for root in wanted.roots)
+    jobs = sum(len(group.jobs) for group in groups)
+    priority = f", priority class {wanted.priority_class}" if wanted.priority_class else ""
+    numbers = ", ".join((_some(len(groups), "group"), _some(jobs, "Job"), _some(pods, "pod")))
+    yield f"JobSet {js.metadata.name}: {numbers}{priority}"
+    yield from _level(wanted.roots, "  ")
+
+
+def _level(groups: tuple[Group, ...], indent: str) -> Iterator[str]:
+    """Groups side by side; of those that follow on one another and are alike, the first few."""
+    for _, run in groupby(groups, _like):
+        alike = list(run)
+        for group in alike[:_SHOWN]:
+            yield indent + _line(group)
+            yield from _level(group.children, indent + "  ")
+        if len(alike) > _SHOWN:
+            yield f"{indent}and {len(alike) - _SHOWN} more like it"
+
+
+def _like(group: Group) -> Group:
+    """What is the same in groups that differ by their names alone."""
+    jobs = tuple(("", pods) for _, pods in group.jobs)
+    return replace(group, name="", jobs=jobs, children=tuple(map(_like, group.children)))
+
+
+def _line(group: Group) -> str:
+    kind = "CompositePodGroup" if group.composite else "PodGroup"
+    members, what = (len(group.children), "group") if group.composite else (group.pods, "pod")
+    policy = f"basic, {_some(members, what)}" if group.gang is None else f"gang {group.gang} of {_some(members, what)}"
+    claims = ", ".join(claim.name for claim in group.claims)
+    words = (policy, group.topology, group.mode, claims and f"claims {claims}", _jobs([name for name, _ in group.jobs]))
+    return "  ".join(filter(None, (f"{kind} {group.name[:-_HASH]}...", *words)))
+
+
+def _jobs(names: list[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
+
+
+def _some(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

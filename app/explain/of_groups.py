@@ -1,11 +1,12 @@
 """Causes that are about groups (`spec.scheduling`): missing objects, trees that do not fit, and silence. Pure."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from api import keys
+from api.batch import Job
 from api.gang_status import INITIALLY_SCHEDULED
 from api.gangs import Group, forest
 from api.meta import Condition, find
@@ -58,9 +59,10 @@ def tree_restarts(case: Case, left: frozenset[str]) -> list[Found]:
         return []
     old = {child.name for child in case.of.previous}
     found = []
+    idle = left & _not_started(case)
     for root in _roots(case):
         jobs = _jobs(root)
-        going, held = sorted(old & jobs), jobs & left & _not_started(case)
+        going, held = sorted(old & jobs), jobs & idle
         if going and held:
             wait = f"{counted(len(held), 'Job')} {'waits' if len(held) == 1 else 'wait'}"
             what = (
@@ -82,8 +84,10 @@ def waits(case: Case, left: frozenset[str]) -> list[Found]:
         return []
     stories: list[_Story] = []
     explained: set[str] = set()
+    unready = {child.name: child for child in of.unready}
+    jobs = {job.metadata.name: job for job in case.facts.jobs or ()}
     for root in _roots(case):
-        look = _Look(case, groups, root)
+        look = _Look(case, groups, root, unready, jobs)
         here = {child.name for child in look.unready} & left
         if here and look.unplaced:
             stories.append(_Story(_titled(root), look.key(root), look.whole))
@@ -144,15 +148,17 @@ def _told(stories: Iterable[_Story]) -> list[Finding]:
 class _Look:
     """One look at one tree."""
 
-    def __init__(self, case: Case, groups: SeenGroups, root: Group) -> None:
+    def __init__(
+        self, case: Case, groups: SeenGroups, root: Group, unready: Mapping[str, Child], jobs: Mapping[str, Job]
+    ) -> None:
         self._case, self._groups, self._root = case, groups, root
-        jobs = _jobs(root)
-        self.unready: list[Child] = [child for child in case.of.unready if child.name in jobs] if case.of else []
+        names = sorted(_jobs(root))
+        self.unready = [unready[name] for name in names if name in unready]
         self._of: dict[str, list[SeenPod]] = {
             child.name: [pod for pod in case.pods_of(child) if pod.live and not pod.spec.node_name]
             for child in self.unready
         }
-        self._jobs = {job.metadata.name: job for job in case.facts.jobs or () if job.metadata.name in jobs}
+        self._jobs = {name: jobs[name] for name in names if name in jobs}
         self._path = {group.name: path for path, group in _paths(root)}
         self._tree = self._as_tree()
 
@@ -166,9 +172,9 @@ class _Look:
         return not any(pod.unscheduled for pod in self.unplaced)
 
     def key(self, group: Group) -> object:
-        """Equal for groups that there is the same to say of. A tree that is silent is told by itself."""
+        """Equal for groups that there is the same to say of."""
         if group is self._root and self._silent:
-            return group.name
+            return group.template, self._bound(group), why_silent(self._tree).cause
         below = tuple(self.key(child) for child in group.children)
         return group.template, self._bound(group), self._words(group), below
 

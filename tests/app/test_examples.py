@@ -13,7 +13,7 @@ from app import cli
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.yaml") if "kind: JobSet" in path.read_text())
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), ROOT / "README.md"])
-WHOLE = {"stages", "exit-codes", "success", "queueing"}
+WHOLE = {"stages", "exit-codes", "success", "queueing", "gangs"}
 """Pages of which every piece of YAML is a whole manifest."""
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
 GATES = re.compile(r"--feature-gates=\w+=\w+(?:,\w+=\w+)*")

@@ -14,7 +14,7 @@ from app.explain.seen import Facts
 from kube.client import Client
 from kube.errors import NotFound
 from kube.transport import Request, Response
-from tests.support.explained import NOW, RACK, causes, exclusive, facts, job_of, leader_of, made, pod_of, told
+from tests.support.explained import NOW, RACK, causes, exclusive, facts, job_of, leader_of, made, owner, pod_of, told
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -187,6 +187,52 @@ async def test_jobs_of_an_earlier_jobset_of_the_name_are_not_its_own():
     other = made(stored(jobset(rjob())), uid="another")
     found = await read(Cluster(js, made(job_of(other, 0), active=1, ready=1)))
     assert found.jobs == ()
+
+
+def a_gang(**status: Any) -> JSON:
+    """Two Jobs, each a group of its own below one for both."""
+    scheduling = {
+        "schedulingPolicy": {"gang": {}},
+        "replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}],
+    }
+    return made(stored(jobset(rjob(replicas=2), scheduling=scheduling)), **status)
+
+
+def group_of(js: JSON, kind: str, name: str) -> JSON:
+    labels = {keys.JOBSET_NAME: js["metadata"]["name"]}
+    return {"kind": kind, "metadata": {"name": name, "labels": labels, "ownerReferences": [owner(js)]}, "spec": {}}
+
+
+async def test_groups_are_read_once_for_each_kind_and_only_while_jobs_are_not_ready():
+    js = a_gang()
+    jobs = [made(job_of(js, index), active=1) for index in range(2)]
+    pods = [made(pod_of(job, unscheduled="no")) for job in jobs]
+    groups = [group_of(js, "PodGroup", "a"), group_of(js, "CompositePodGroup", "b")]
+    other = group_of(made(stored(jobset()), uid="another"), "PodGroup", "c")
+    cluster = Cluster(js, *jobs, *pods, *groups, other)
+    found = await read(cluster)
+    assert found.groups is not None
+    assert {*found.groups.there} == {"a", "b"}, "those that it owns"
+    plain = Cluster(made(stored(jobset(rjob(replicas=2)))), *jobs, *pods)
+    await read(plain)
+    assert len(cluster.asked) == len(plain.asked) + 3
+    ready = Cluster(js, *(made(job_of(js, index), active=1, ready=1) for index in range(2)))
+    await read(ready)
+    assert len(ready.asked) == 3
+
+
+async def test_groups_that_are_not_served_are_none():
+    class NotServed(Cluster):
+        async def send(self, request: Request) -> Response:
+            if request.path.endswith(("/podgroups", "/compositepodgroups")):
+                return Response(404, {}, b"404 page not found")
+            return await super().send(request)
+
+    js = a_gang()
+    found = await read(NotServed(js, made(job_of(js, 0), active=1)))
+    assert found.groups is not None
+    assert found.groups.there == {}
+    assert found.unseen == ()
 
 
 async def test_no_such_jobset():

@@ -145,6 +145,16 @@ def test_trees_that_wait_for_the_same_reason_are_told_once():
     assert len(text.splitlines()) == 5
 
 
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("scheduling", [EACH, NESTED, {}])
+def test_thousands_of_jobs_are_explained_at_once(scheduling):
+    played = Played(scheduling, rjob(replicas=3000, parallelism=1, completions=1))
+    for job in [*played.jobs][:50]:
+        played.pod(job, 0, unscheduled="no room")
+    text, _ = played.told()
+    assert len(text.splitlines()) < 20
+
+
 def test_a_gang_that_needs_fewer_than_all_says_how_many_are_bound():
     played = Played(
         {"replicatedJobs": [{**EACH["replicatedJobs"][0], "schedulingPolicy": {"gang": {"minGroupCount": 2}}}]}

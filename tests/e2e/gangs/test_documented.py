@@ -1,0 +1,97 @@
+"""The manifests of docs/concepts/gangs.md and examples/gangs, as they stand there: every pod is bound where it should be.
+
+By the tree that each asks for: all pods of a group with a topology key are on nodes with one value of that label.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from api.gangs import Forest, forest
+from api.jobset import JobSet
+from devcluster.cluster import Cluster
+from tests.support.cluster import request
+from tests.support.gangs import CUBE, MERGE, SUPERSLICE, ZONE, Yard
+
+JSON = dict[str, Any]
+ROOT = Path(__file__).parents[3]
+BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LABELS = {"example.com/superslice": SUPERSLICE, "example.com/cube": CUBE, "topology.kubernetes.io/zone": ZONE}
+PAGE = [yaml.safe_load(text) for text in BLOCK.findall((ROOT / "docs/concepts/gangs.md").read_text())]
+EXAMPLES = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "examples/gangs").glob("*.yaml"))}
+TOO_LARGE = "tpu-slices"
+"""It needs 256 nodes: test_superslices.py has that shape of that size."""
+SMALL = [*PAGE, *(body for name, body in EXAMPLES.items() if name != TOO_LARGE)]
+
+
+@pytest.fixture(scope="module")
+def labelled(yard_cluster: Cluster) -> None:
+    """Nodes carry the labels that the manifests name."""
+    for node in request(yard_cluster, "GET", "/api/v1/nodes")[1]["items"]:
+        labels = {key: node["metadata"]["labels"][of] for key, of in LABELS.items()}
+        path = f"/api/v1/nodes/{node['metadata']['name']}"
+        assert request(yard_cluster, "PATCH", path, {"metadata": {"labels": labels}}, MERGE)[0] == 200
+
+
+@pytest.mark.usefixtures("labelled")
+@pytest.mark.parametrize("manifest", SMALL, ids=lambda body: body["metadata"]["name"])
+def test_every_pod_is_bound_in_the_domains_of_its_groups(yard: Yard, manifest: JSON) -> None:
+    name = manifest["metadata"]["name"]
+    yard.apply(manifest)
+    for stage in stages(manifest):
+        there = yard.wait_bound(sum(pods_of(manifest, rjob) for rjob in stage), name)
+        check_domains(yard, name, there)
+        if stage is not stages(manifest)[-1]:
+            for pod in there:
+                yard.end(pod)
+            yard.until(lambda: done(yard, name, stage), "the stage is done")  # noqa: B023 - called at once
+
+
+def test_the_large_one_is_admitted_without_a_warning(yard: Yard) -> None:
+    yard.apply({**EXAMPLES[TOO_LARGE], "spec": {**EXAMPLES[TOO_LARGE]["spec"], "suspend": True}})
+    stored = yard.get(TOO_LARGE)
+    assert stored is not None
+    [root] = tree(stored).roots
+    assert (root.gang, root.topology, root.mode) == (16, "example.com/superslice", "all")
+    assert {(job.gang, job.topology, job.mode) for job in root.children} == {(16, "example.com/cube", "all")}
+
+
+def stages(manifest: JSON) -> list[list[str]]:
+    """Names of the ReplicatedJobs that run together."""
+    names = [rjob["name"] for rjob in manifest["spec"]["replicatedJobs"]]
+    return [[name] for name in names] if "executionPolicy" in manifest["spec"] else [names]
+
+
+def done(yard: Yard, name: str, stage: list[str]) -> bool:
+    jobs = [
+        job for job in yard.jobs(name) if job["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] in stage
+    ]
+    return bool(jobs) and all("completionTime" in job["status"] for job in jobs)
+
+
+def pods_of(manifest: JSON, name: str) -> int:
+    [rjob] = [rjob for rjob in manifest["spec"]["replicatedJobs"] if rjob["name"] == name]
+    return int(rjob.get("replicas", 1) * rjob["template"]["spec"].get("parallelism", 1))
+
+
+def tree(stored: JSON) -> Forest:
+    found = forest(msgspec.convert(stored, JobSet))
+    assert found is not None
+    return found
+
+
+def check_domains(yard: Yard, name: str, pods: list[JSON]) -> None:
+    stored, labels = yard.get(name), yard.labels()
+    assert stored is not None
+    for group in tree(stored).groups():
+        if group.topology:
+            jobs = {job for below in group.walk() for job, _ in below.jobs}
+            here = [pod for pod in pods if pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] in jobs]
+            domains = {labels[pod["spec"]["nodeName"]][group.topology] for pod in here}
+            assert len(domains) == (1 if here else 0), (group.name, domains)

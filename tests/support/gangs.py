@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from devcluster import cluster as lifetime
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, FakeNodes
 from tests.support.cluster import DELETE_OPTIONS, drop_namespace, new_namespace, request, wait_for
@@ -281,3 +283,15 @@ def times(yard: Yard, what: str) -> list[float]:
         if kind == wanted and call["stage"] == "ResponseComplete" and call["responseStatus"]["code"] < 300:
             out.append(datetime.fromisoformat(call["stageTimestamp"]).timestamp())
     return sorted(out)
+
+
+def restart_cluster(cluster: Cluster, spec: ClusterSpec) -> None:
+    """Stop a cluster and start it as another spec has it, with the data, the ports and the certificates it had.
+
+    Only what is not in the data may differ, such as feature gates.
+    """
+    plan = replace(cluster.plan, spec=spec)
+    lifetime._stop(plan.layout)
+    plan.layout.record.write_text(plan.as_json())
+    lifetime._start_supervisor(plan.layout, owned=True)
+    lifetime._wait_until_ready(plan.layout)

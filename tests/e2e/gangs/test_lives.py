@@ -136,7 +136,8 @@ class TestSuspension:
 
     def test_created_suspended_it_has_no_groups(self, yard):
         yard.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE, suspend=True)
-        yard.until(lambda: (yard.condition("SchedulingObjectsReady") or {}).get("reason") == "Suspended", "told")
+        yard.until(lambda: yard.counts().get("suspended") == 2, "two suspended Jobs")
+        assert yard.condition("SchedulingObjectsReady")["reason"] == "Suspended"
         assert (yard.all_stored(), yard.pods()) == ({}, [])
         yard.patch({"suspend": False})
         yard.wait_bound(4)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from tests.support.cluster import kubectl
 from tests.support.gangs import CUBE, ZONE, Yard, slices, topology
+from tests.support.jobs import manifest
 
 JSON = dict[str, Any]
 
@@ -95,6 +98,16 @@ def test_each_stage_gets_its_groups_when_it_starts_and_the_zone_of_the_first(yar
     yard.until(lambda: any("post" in job for job in yard.domains(ZONE)), "the last stage is bound")
     assert yard.where(ZONE) == home
     assert "rj-post" in names(yard)
+
+
+@pytest.mark.parametrize("order", [by_dependence, by_policy, by_startup])
+def test_a_gang_across_stages_is_refused_with_the_way_out(yard, order):
+    """It would wait for pods that wait for it."""
+    body = manifest(**{"scheduling": {**STAGES, "schedulingPolicy": {"gang": {}}}, **order()})
+    printed = kubectl(yard.cluster, "apply", "-f", "-", namespace=yard.namespace, stdin=json.dumps(body), check=False)
+    assert 'The JobSet "js" is invalid: spec.scheduling.schedulingPolicy: ' in printed
+    assert "`basic: {}`" in printed, "the way out"
+    assert yard.get() is None
 
 
 def test_without_a_word_about_levels_each_replicated_job_is_a_gang(yard):

@@ -171,8 +171,9 @@ def stages_apart(subject: Subject) -> Iterator[FieldError]:
 
 
 def _apart(subject: Subject, group: Group) -> Iterator[FieldError]:
-    several = group.gang is not None and len(group.replicated_jobs) > 1
-    waiting = _waiting(subject, frozenset(group.replicated_jobs)) if several else None
+    rjobs = (subject.by_name[name].rjob for name in group.replicated_jobs)
+    members = frozenset(rjob.name for rjob in rjobs if rjob.replicas and pods_of(rjob))
+    waiting = _waiting(subject, members) if group.gang is not None and len(members) > 1 else None
     if waiting is None:
         for child in group.children:
             yield from _apart(subject, child)

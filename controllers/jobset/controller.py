@@ -15,6 +15,7 @@ from api.names import subdomain
 from api.pod import Pod
 from api.priority import Priorities, PriorityClass
 from controllers.gang.execute import GroupTroubleError
+from controllers.gang.silence import Silence
 from controllers.gang.watches import GroupWatches
 from controllers.jobset.actions import Event, KnownGroups, Observed, Plan, Question
 from controllers.jobset.buckets import untold
@@ -167,6 +168,7 @@ class JobSetReconciler:
         self._gates = gates
         self._create_suspended = create_suspended
         self._executor = Executor(client, caches, recorder)
+        self._silence = Silence(client, self._executor.event)
         self._stopwatch = Stopwatch(milestones)
         self._memory: dict[Request, _Memory] = {}
 
@@ -185,6 +187,7 @@ class JobSetReconciler:
         if js is None:
             self._memory.pop(request, None)
             self._stopwatch.forget(*request)
+            self._silence.forget(request)
             return Result()
         memory = self._memory.setdefault(request, _Memory())
         clock = asyncio.get_running_loop().time
@@ -211,7 +214,10 @@ class JobSetReconciler:
             raise
         if decided.status is not None:
             memory.written = clock()
-        return Result(TROUBLE_RETRY if clock() < memory.trouble_until else decided.requeue_after)
+        if clock() < memory.trouble_until:
+            return Result(TROUBLE_RETRY)
+        again = (decided.requeue_after, await self._silence.look(request, observed))
+        return Result(min((seconds for seconds in again if seconds is not None), default=None))
 
     def _remember(self, failed: PartialFailure, memory: _Memory) -> None:
         """Of what failed, that which the next plan has to know."""

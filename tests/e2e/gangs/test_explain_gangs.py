@@ -114,6 +114,13 @@ def test_a_gate_on_one_pod_holds_the_tree(yard: Yard) -> None:
     text = told(yard, "held back by scheduling gate example.com/quota: one such pod holds the whole tree")
     assert "0 of 5 pods bound; all 5 pods have to fit at once" in text
 
+    def warned() -> list[str]:
+        return [note for _, reason, note in yard.events() if reason == "GangWaiting"]
+
+    [note] = yard.until(warned, "the Warning after 30 s")
+    assert "its 5 pods wait and the scheduler says nothing: pod js-gated-0-0" in note
+    assert "Warning GangWaiting" in explain(yard)
+
 
 def test_pods_that_are_refused_keep_the_others_waiting(yard: Yard) -> None:
     limits = {"metadata": {"name": "small"}, "spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}}

@@ -1,0 +1,233 @@
+"""Warns of gangs that kube-scheduler says nothing about, and of those that it does not take for gangs.
+
+A tree that waits for something outside the scheduler gets no condition anywhere: for a person it is Pending without a
+reason. `unheard` judges, without a call, which trees those are; only their pods are then looked at, once a minute at
+most. Decides nothing about groups or Jobs.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from api import keys
+from api.batch import Job
+from api.gang_status import INITIALLY_SCHEDULED
+from api.gangs import Group, forest
+from api.jobset import JobSet
+from api.meta import Base, Condition, Identity, find, is_true
+from api.silence import DEFAULT_SCHEDULER, Member, Tree, kind, why_silent
+from controllers.jobset.actions import Event, Observed
+from kube.client import Client, ListMeta
+from kube.controller import Request
+from kube.errors import KubeError
+from kube.resources import PODS
+
+log = logging.getLogger(__name__)
+
+QUIET = 30.0
+"""Seconds that the scheduler has for a first word once the pods exist."""
+
+EACH = 60.0
+"""Seconds between two looks at the pods of a set."""
+
+PATIENCE = 2.0
+"""Seconds for the list of pods: a reconcile waits for it."""
+
+MOST_PODS = 500
+MOST_NOTE = 900
+"""Characters of an event's note."""
+
+
+class _Gate(Base, frozen=True, kw_only=True):
+    name: str = ""
+
+
+class _PodSpec(Base, frozen=True, kw_only=True):
+    node_name: str = ""
+    scheduler_name: str = DEFAULT_SCHEDULER
+    priority: int | None = None
+    scheduling_gates: tuple[_Gate, ...] = ()
+
+
+class _PodStatus(Base, frozen=True, kw_only=True):
+    conditions: tuple[Condition, ...] = ()
+
+
+class _Pod(Base, frozen=True, kw_only=True):
+    metadata: Identity
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+    @property
+    def heard(self) -> bool:
+        """Whether the scheduler has said a word: that a pod is gated the API server says."""
+        return bool(self.spec.node_name) or (
+            not self.spec.scheduling_gates and find(self.status.conditions, "PodScheduled") is not None
+        )
+
+
+class _Page(Base, frozen=True, kw_only=True):
+    metadata: ListMeta = ListMeta()
+    items: tuple[_Pod, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unheard:
+    """Trees with all of their pods and without a word. `ignored`: the first of those that run all the same.
+
+    `wait`: seconds until there may be one, where all is as it should be for now.
+    """
+
+    trees: tuple[Tree, ...] = ()
+    ignored: Group | None = None
+    wait: float | None = None
+
+
+def unheard(observed: Observed) -> Unheard:
+    """What the caches tell. Only a tree whose PodGroups have no condition yet, not even of an earlier time."""
+    js, known = observed.jobset, observed.groups
+    wanted = forest(js)
+    if wanted is None or known is None or not _waits(js):
+        return Unheard()
+    there = {group.metadata.name: group for group in (*known.pod_groups, *known.composites)}
+    jobs = {job.metadata.name: job for job in observed.jobs}
+    trees, ignored, wait = [], None, None
+    for root in wanted.roots:
+        leaves = [group for group in root.walk() if not group.composite]
+        own = {name: jobs[name] for leaf in leaves for name, _ in leaf.jobs if _in(leaf, jobs.get(name))}
+        stored = [there[leaf.name] for leaf in leaves if leaf.name in there]
+        told = any(find(group.status.conditions or (), INITIALLY_SCHEDULED) for group in stored)
+        pods = {name: number for leaf in leaves for name, number in leaf.jobs}
+        if told or not own or any(job.status.active < pods[name] for name, job in own.items()):
+            continue
+        age = _age(own.values(), observed.now)
+        if age < QUIET:
+            wait = min(QUIET - age, QUIET if wait is None else wait)
+        elif any(job.status.ready for job in own.values()):
+            ignored = ignored or root
+        else:
+            released = {rjob for leaf in leaves for rjob in leaf.replicated_jobs if _has(leaf, own)}
+            trees.append(Tree(root, there, released, {name: job.status.active for name, job in own.items()}))
+    return Unheard(tuple(trees), ignored, wait)
+
+
+def _waits(js: JobSet) -> bool:
+    """Whether groups are there, and not all of them have been scheduled."""
+    conditions = js.status.conditions
+    return (
+        not js.suspended and is_true(conditions, keys.GROUPS_READY) and not is_true(conditions, keys.GROUPS_SCHEDULED)
+    )
+
+
+def _in(leaf: Group, job: Job | None) -> bool:
+    """Whether the pods of a Job that runs name this group: they do not where groups came later."""
+    if job is None or job.finished or job.spec.suspend or job.metadata.deletion_timestamp is not None:
+        return False
+    return job.spec.template.spec.pod_group == leaf.name
+
+
+def _has(leaf: Group, own: dict[str, Job]) -> bool:
+    return any(name in own for name, _ in leaf.jobs)
+
+
+def _age(jobs: Iterable[Job], now: str) -> float:
+    """Seconds since the youngest Job started."""
+    started = max(job.status.start_time or job.metadata.creation_timestamp or now for job in jobs)
+    try:
+        return (datetime.fromisoformat(now) - datetime.fromisoformat(started)).total_seconds()
+    except (ValueError, TypeError):
+        return 0.0
+
+
+@dataclass(slots=True)
+class _Memory:
+    next: float = 0.0
+    told: frozenset[Event] = field(default_factory=frozenset)
+
+
+class Silence:
+    """Looks at what is not heard of, and tells it once for as long as it stays the same."""
+
+    def __init__(self, client: Client, tell: Callable[[JobSet, Event], None]) -> None:
+        self._client = client
+        self._tell = tell
+        self._memory: dict[Request, _Memory] = {}
+
+    def forget(self, request: Request) -> None:
+        """A JobSet that is gone."""
+        self._memory.pop(request, None)
+
+    async def look(self, request: Request, observed: Observed) -> float | None:
+        """Seconds until the set is to be looked at again; None where there is nothing to look at. Never fails."""
+        js = observed.jobset
+        if js.spec.scheduling is None or not _waits(js):
+            self.forget(request)
+            return None
+        clock = asyncio.get_running_loop().time
+        memory = self._memory.setdefault(request, _Memory())
+        if clock() < memory.next:
+            return memory.next - clock()
+        found = unheard(observed)
+        events = frozenset(await self._events(js, found))
+        for event in events - memory.told:
+            self._tell(js, event)
+        memory.told = events
+        wait = EACH if found.trees or found.ignored else QUIET if found.wait is None else found.wait
+        memory.next = clock() + wait
+        return wait
+
+    async def _events(self, js: JobSet, found: Unheard) -> list[Event]:
+        if found.ignored is not None:
+            group = found.ignored
+            note = (
+                f"pods of {kind(group)} {group.name} run, and kube-scheduler has never said a word about the group:"
+                " start it with --feature-gates=GenericWorkload=true; without, it schedules them pod by pod"
+            )
+            return [Event("Warning", "SchedulerIgnoresGroups", note)]
+        if not found.trees:
+            return []
+        try:
+            pods = await self._pods(js)
+        except (KubeError, TimeoutError) as error:
+            log.info("pods of JobSet %s/%s are not known: %s", js.metadata.namespace, js.metadata.name, error)
+            return []
+        notes = [note for tree in found.trees if (note := _note(tree, pods))]
+        more = f" ({len(notes) - 1} more trees wait so, too)" if len(notes) > 1 else ""
+        return [Event("Warning", "GangWaiting", f"{notes[0][:MOST_NOTE]}{more}")] if notes else []
+
+    async def _pods(self, js: JobSet) -> tuple[_Pod, ...]:
+        """The first pods of the set that pend."""
+        page = await self._client.list_page(
+            PODS,
+            _Page,
+            namespace=js.metadata.namespace,
+            label_selector=f"{keys.JOBSET_NAME}={js.metadata.name}",
+            field_selector="status.phase=Pending",
+            limit=MOST_PODS,
+            timeout=PATIENCE,
+        )
+        return page.items
+
+
+def _note(tree: Tree, pods: Iterable[_Pod]) -> str:
+    """What there is to say of a tree; empty if the scheduler has spoken, or none of its pods is known."""
+    here = [pod for pod in pods if (owner := pod.metadata.controller()) and owner.name in tree.pods]
+    if not here or any(pod.heard for pod in here):
+        return ""
+    members = [
+        Member(
+            pod.metadata.name,
+            tuple(gate.name for gate in pod.spec.scheduling_gates),
+            pod.spec.priority or 0,
+            pod.spec.scheduler_name,
+        )
+        for pod in here
+    ]
+    why = why_silent(Tree(tree.root, tree.there, tree.released, tree.pods, members))
+    number = sum(tree.pods.values())
+    return (
+        f"{kind(tree.root)} {tree.root.name}: its {number} pods wait and the scheduler says nothing: {why.what}."
+        f" {why.way_out[0].upper()}{why.way_out[1:]}"
+    )

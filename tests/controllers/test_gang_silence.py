@@ -1,0 +1,196 @@
+"""Gangs that kube-scheduler says nothing about: when somebody looks, how often, and what is told."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from api import keys
+from controllers.gang.silence import EACH, QUIET, Silence, unheard
+from controllers.jobset.actions import Event
+from kube.client import Client
+from kube.controller import Request
+from kube.transport import Request as Call
+from kube.transport import Response
+from tests.support.memory_api import MemoryApi
+from tests.support.world import World, jobset, rjob
+
+JSON = dict[str, Any]
+pytestmark = pytest.mark.looptime
+EACH_JOB = {"targetReplicatedJobs": ["workers"], "job": {}}
+NESTED = {"schedulingPolicy": {"gang": {}}, "replicatedJobs": [EACH_JOB]}
+WHO = Request("ns", "js")
+
+
+def waiting(scheduling: JSON | None = None, jobs: int = 2, seconds: float = QUIET, **spec: Any) -> World:
+    """A set whose pods all exist for so long, and whose groups nobody has said anything about."""
+    workers = rjob("workers", jobs, parallelism=2, completions=2)
+    world = World(jobset(workers, scheduling=NESTED if scheduling is None else scheduling, **spec))
+    world.settle()
+    world.run(ready=False)
+    world.settle()
+    world.seconds += int(seconds)
+    return world
+
+
+class Pods(MemoryApi):
+    """Refuses lists with `broken`."""
+
+    broken = 0
+
+    async def send(self, request: Call) -> Response:
+        if self.broken:
+            self.requests.append(request)
+            return Response(self.broken, {}, msgspec.json.encode({"kind": "Status", "code": self.broken}))
+        return await super().send(request)
+
+
+def pods_of(world: World, **of: JSON) -> Pods:
+    """Two pending pods for each Job; `of`: spec and status of the very first."""
+    api = Pods()
+    for number, (name, job) in enumerate(world.jobs.items()):
+        owner = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": name,
+            "uid": job["metadata"]["uid"],
+            "controller": True,
+        }
+        for index in range(2):
+            meta = {"labels": {keys.JOBSET_NAME: "js"}, "ownerReferences": [owner]}
+            first = of if number == index == 0 else {}
+            api.put(
+                "pods", f"{name}-{index}", metadata=meta, spec=first.get("spec", {}), status=first.get("status", {})
+            )
+    return api
+
+
+class Told:
+    """A watch over one set."""
+
+    def __init__(self, api: MemoryApi) -> None:
+        self.api = api
+        self.events: list[Event] = []
+        self.silence = Silence(Client(api), lambda _js, event: self.events.append(event))
+
+    async def look(self, world: World) -> float | None:
+        return await self.silence.look(WHO, world.observe())
+
+
+async def looked(world: World, **first: JSON) -> list[Event]:
+    told = Told(pods_of(world, **first))
+    await told.look(world)
+    return told.events
+
+
+async def test_the_likely_cause_is_told():
+    [event] = await looked(waiting(), spec={"schedulingGates": [{"name": "example.com/quota"}]})
+    assert (event.type, event.reason) == ("Warning", "GangWaiting")
+    assert "its 4 pods wait and the scheduler says nothing: pod js-workers-0-0 is held back" in event.note
+    assert "The controller that the gate is named after has to lift it" in event.note
+
+
+async def test_so_is_that_nothing_can_be_seen():
+    [event] = await looked(waiting())
+    assert "GenericWorkload=true" in event.note
+    assert len(event.note.encode()) <= 1024
+
+
+async def test_many_trees_are_one_event():
+    [event] = await looked(waiting({"replicatedJobs": [EACH_JOB]}, jobs=20))
+    assert event.note.endswith("(19 more trees wait so, too)")
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"spec": {"nodeName": "n"}},
+        {"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}},
+    ],
+)
+async def test_a_pod_that_the_scheduler_has_seen_is_no_silence(first: JSON):
+    assert await looked(waiting(), **first) == []
+
+
+async def test_a_gated_pod_says_so_itself_and_not_the_scheduler():
+    gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+    first = {"spec": {"schedulingGates": [{"name": "g"}]}, "status": {"conditions": [gated]}}
+    assert len(await looked(waiting(), **first)) == 1
+
+
+async def test_it_is_looked_at_once_a_minute_and_told_once():
+    world = waiting()
+    told = Told(pods_of(world))
+    assert await told.look(world) == EACH
+    assert await told.look(world) == EACH
+    assert len(told.api.requests) == 1
+    world.seconds += int(EACH)
+    await asyncio.sleep(EACH)
+    await told.look(world)
+    assert (len(told.api.requests), len(told.events)) == (2, 1)
+
+
+async def test_the_scheduler_has_its_time():
+    world = waiting(seconds=10)
+    told = Told(pods_of(world))
+    assert await told.look(world) == QUIET - 10
+    assert (told.api.requests, told.events) == ([], [])
+
+
+async def test_pods_that_are_not_known_are_not_spoken_of():
+    world = waiting()
+    told = Told(pods_of(world))
+    told.api.broken = 500
+    assert await told.look(world) == EACH
+    assert told.events == []
+
+
+async def test_a_scheduler_that_knows_no_groups():
+    world = waiting()
+    world.jobs["js-workers-0"]["status"]["ready"] = 1
+    told = Told(pods_of(world))
+    await told.look(world)
+    [event] = told.events
+    assert (event.reason, told.api.requests) == ("SchedulerIgnoresGroups", [])
+    assert "start it with --feature-gates=GenericWorkload=true" in event.note
+
+
+class TestNothingToLookAt:
+    """No call, and no look to come."""
+
+    async def check(self, world: World) -> None:
+        told = Told(pods_of(world))
+        assert await told.look(world) is None
+        assert (told.api.requests, told.events) == ([], [])
+
+    async def test_a_set_without_scheduling(self):
+        world = World(jobset(rjob("workers", 2)))
+        world.settle()
+        await self.check(world)
+
+    async def test_a_set_that_was_scheduled(self):
+        world = waiting()
+        world.schedule()
+        world.settle()
+        await self.check(world)
+
+    async def test_a_suspended_set(self):
+        world = World(jobset(rjob("workers", 2), scheduling=NESTED, suspend=True))
+        world.settle()
+        await self.check(world)
+
+    def test_pods_that_do_not_all_exist(self):
+        world = waiting()
+        world.jobs["js-workers-1"]["status"]["active"] = 1
+        assert unheard(world.observe()).trees == ()
+
+    def test_jobs_that_run_without_their_groups(self):
+        world = waiting()
+        for job in world.jobs.values():
+            job["spec"]["template"]["spec"].pop("schedulingGroup")
+            job["status"]["ready"] = 2
+        found = unheard(world.observe())
+        assert (found.trees, found.ignored) == ((), None)

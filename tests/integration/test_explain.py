@@ -12,10 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from api import keys
+from api.gang_objects import build_group
+from api.gangs import forest
+from api.jobset import JobSet
 from app import local
 from app.explain.facts import LEASE
 from app.explain.run import Options, run
@@ -301,6 +305,37 @@ def test_without_the_right_to_read_something_it_says_so_and_goes_on(waiting: Wor
     code, out, _ = explain(kubeconfig, waiting.namespace)
     assert code == 0
     assert "not looked at: " in out.splitlines()[-1]
+
+
+GANG = {"schedulingPolicy": {"gang": {}}, "replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]}
+
+
+@pytest.fixture
+def gang(world: World) -> World:
+    """A gang of one Job, whose pod the scheduler has refused; its group is there."""
+    js = world.jobset(jobset(rjob(), scheduling=GANG))
+    typed = msgspec.convert(js, JobSet)
+    wanted = forest(typed)
+    assert wanted is not None
+    for group, parent in wanted.roots[0].with_parents():
+        body = build_group(typed, wanted, group, parent, group.gang)
+        path = f"/apis/{body['apiVersion']}/namespaces/{world.namespace}/{body['kind'].lower()}s"
+        post(world.cluster, path, body)
+    world.pod(pod_of(world.job(js, 0, active=1, ready=0), unscheduled=NO_NODE))
+    return world
+
+
+def test_groups_of_a_gang_are_read(gang: World):
+    body = report(gang.cluster.kubeconfig, gang.namespace)
+    assert causes(body) == ["gang-waits", "group-waits", "scheduler-said"]
+    assert body["notLookedAt"] == []
+
+
+def test_without_the_right_to_read_groups(gang: World):
+    body = report(gang.user("groupless", everywhere=True), gang.namespace)
+    assert causes(body) == ["unscheduled"]
+    unseen = f"groups: you may not list podgroups.scheduling.k8s.io in namespace {gang.namespace}"
+    assert unseen in body["notLookedAt"]
 
 
 def test_without_any_right(waiting: World):

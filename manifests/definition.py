@@ -81,11 +81,9 @@ def schema_of(node: mi.Type) -> Schema:
 def _struct(node: mi.StructType) -> Schema:
     if node.cls is ObjectMeta:
         return {"type": "object"}
-    schema: Schema = {
-        "type": "object",
-        "description": inspect.cleandoc(node.cls.__doc__ or ""),
-        "properties": {f.encode_name: schema_of(f.type) for f in node.fields},
-    }
+    schema: Schema = {"type": "object", "description": inspect.cleandoc(node.cls.__doc__ or "")}
+    if node.fields:  # the API server keeps no empty list
+        schema["properties"] = {f.encode_name: schema_of(f.type) for f in node.fields}
     if node.cls is Condition:
         schema["properties"]["observedGeneration"] = _OBSERVED_GENERATION
     required = [f.encode_name for f in node.fields if f.required or "x-required" in _keywords(f.type)]

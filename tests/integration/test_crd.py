@@ -9,6 +9,7 @@ import yaml
 
 from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
 from api.policies import ANY_WITH_SHARE, NOT_FAILED, NOT_SUSPENDED
+from api.scheduling import ONE_MODE, ONE_POLICY, ONE_SOURCE
 from devcluster.assets import Sources
 from devcluster.cluster import running
 from devcluster.spec import ClusterSpec
@@ -139,6 +140,14 @@ ACTIONS = (
 )
 TOO_MANY = "Too many: {}: must have at most {} items"
 BELOW_1 = "Invalid value: 0: {} in body should be greater than or equal to 1"
+ENTRY = "spec.scheduling.replicatedJobs[0]"
+
+
+def entry(**fields):
+    """One entry of spec.scheduling."""
+    return {"scheduling": {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], **fields}]}}
+
+
 REFUSED = {
     "operator": ({"successPolicy": {"operator": "Some"}}, "spec.successPolicy.operator",
                  'Unsupported value: "Some": supported values: "All", "Any"'),
@@ -197,6 +206,23 @@ REFUSED = {
     "share-and-any": ({"successPolicy": {"operator": "Any", "minSucceeded": "50%"}}, "spec.successPolicy",
                       f"Invalid value: {ANY_WITH_SHARE}"),
     "share-without-operator": ({"successPolicy": {"minSucceeded": 1}}, "spec.successPolicy.operator", "Required value"),
+    "policy-of-both": ({"scheduling": {"schedulingPolicy": {"basic": {}, "gang": {}}}}, "spec.scheduling.schedulingPolicy",
+                       f"Invalid value: {ONE_POLICY}"),
+    "policy-of-none": (entry(schedulingPolicy={}), f"{ENTRY}.schedulingPolicy", f"Invalid value: {ONE_POLICY}"),
+    "policy-of-jobs": (entry(job={"schedulingPolicy": {}}), f"{ENTRY}.job.schedulingPolicy",
+                       f"Invalid value: {ONE_POLICY}"),
+    "mode-of-both": (entry(disruptionMode={"all": {}, "single": {}}), f"{ENTRY}.disruptionMode",
+                     f"Invalid value: {ONE_MODE}"),
+    "mode-of-none": (entry(job={"disruptionMode": {}}), f"{ENTRY}.job.disruptionMode", f"Invalid value: {ONE_MODE}"),
+    "claim-of-none": (entry(resourceClaims=[{"name": "a"}]), f"{ENTRY}.resourceClaims[0]",
+                      f"Invalid value: {ONE_SOURCE}"),
+    "claim-of-both": (entry(job={"resourceClaims": [{"name": "a", "resourceClaimName": "a",
+                                                     "resourceClaimTemplateName": "a"}]}),
+                      f"{ENTRY}.job.resourceClaims[0]", f"Invalid value: {ONE_SOURCE}"),
+    "min-count-0": (entry(job={"schedulingPolicy": {"gang": {"minCount": 0}}}),
+                    f"{ENTRY}.job.schedulingPolicy.gang.minCount",
+                    BELOW_1.format(f"{ENTRY}.job.schedulingPolicy.gang.minCount")),
+    "target-twice": (entry(targetReplicatedJobs=["a", "a"]), f"{ENTRY}.targetReplicatedJobs[1]", 'Duplicate value: "a"'),
     "unit": ({"successPolicy": {"operator": "All", "unit": "Node"}}, "spec.successPolicy.unit",
              'Unsupported value: "Node": supported values: "Job", "Pod"'),
     "fail-on": ({"failurePolicy": {"failOn": "Failed"}}, "spec.failurePolicy.failOn",

@@ -20,6 +20,7 @@ JUDGE = Schema(SCHEMA)
 CEL = (
     "mutually exclusive", "exclude each other", "namespace cannot be set", "Value is immutable", "rules were not checked",
     "so nothing can wait for it", "so no stage can follow on it", "must be Succeeded, Ready or Active",
+    "exactly one of",
 )  # fmt: skip
 # Sentences without a place, each beside one that has it: of the alternatives of a quantity, and of integers out of range.
 PLACELESS = ("must validate at least one schema", "value must be of type integer")
@@ -156,6 +157,20 @@ VALUE = {
     "two-names": (("spec", "replicatedJobs"), [{"name": "w", "template": {}}] * 2),
     "two-names-of-three": ((*MAIN, "env"), [{"name": n} for n in "ABAA"]),
     "two-ports": ((*MAIN, "ports"), [{"containerPort": 80}, {"containerPort": 80, "protocol": "TCP"}]),
+    "scheduling": (("spec", "scheduling"), {}),
+    "scheduling-text": (("spec", "scheduling"), "gang"),
+    "policy-text": (("spec", "scheduling"), {"schedulingPolicy": "gang"}),
+    "policy-null": (("spec", "scheduling"), {"schedulingPolicy": {"gang": {}, "basic": None}}),
+    "entries-9": (("spec", "scheduling"), {"replicatedJobs": [{"targetReplicatedJobs": [str(i)]} for i in range(9)]}),
+    "no-targets": (("spec", "scheduling"), {"replicatedJobs": [{"job": {}}]}),
+    "two-topologies": (("spec", "scheduling"), {"schedulingConstraints": {"topology": [{"key": "a"}, {"key": "b"}]}}),
+    "no-topology-key": (("spec", "scheduling"), {"schedulingConstraints": {"topology": [{}]}}),
+    "claims-5": (("spec", "scheduling"), {"replicatedJobs": [{"targetReplicatedJobs": ["a"], "resourceClaims": [
+        {"name": f"c{i}", "resourceClaimName": "a"} for i in range(5)]}]}),
+    "claim-empty": (("spec", "scheduling"), {"replicatedJobs": [{"targetReplicatedJobs": ["a"], "resourceClaims": [
+        {"name": "c", "resourceClaimName": ""}]}]}),
+    "claim-twice": (("spec", "scheduling"), {"replicatedJobs": [{"targetReplicatedJobs": ["a"], "resourceClaims": [
+        {"name": "c", "resourceClaimName": "a"}] * 2}]}),
     "udp-and-tcp": ((*MAIN, "ports"), [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}]),
     "two-volumes": ((*POD, "volumes"), [{"name": "a"}, {"name": "a"}]),
     "two-exit-codes": ((*JOB, "podFailurePolicy"), {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 2, 1]}}]}),
@@ -205,6 +220,7 @@ UNKNOWN = {
     "stages": ("spec", "executionPolicy", "order"),
     "exit-codes": (*WORKER, "exitCodePolicy", "permanents"),
     "env": (*MAIN, "env", 0, "val"),
+    "basic": ("spec", "scheduling", "schedulingPolicy", "basic", "minCount"),
     "status": ("status",),
 }
 
@@ -214,6 +230,8 @@ UNKNOWN = {
 def test_unknown_field(api, case, value):
     *parent, last = UNKNOWN[case]
     obj = training()
+    if case == "basic":
+        obj["spec"]["scheduling"] = {"schedulingPolicy": {"basic": {}}}
     dig(obj, tuple(parent))[last] = copy.deepcopy(value) if case != "status" else {"conditions": [], "restart": 5}
     status, answer = api.request("POST", f"{JOBSETS}?dryRun=All&fieldValidation=Strict", obj)
     assert status == 400, answer

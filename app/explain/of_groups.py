@@ -153,7 +153,10 @@ class _Look:
     ) -> None:
         self._case, self._groups, self._root = case, groups, root
         names = sorted(_jobs(root))
-        self.unready = [unready[name] for name in names if name in unready]
+        leaves = {job: group.name for group in root.walk() for job, _ in group.jobs}
+        # Jobs that run without groups are as any others.
+        grouped = (unready[name] for name in names if name in unready)
+        self.unready = [child for child in grouped if child.job.spec.template.spec.pod_group == leaves[child.name]]
         self._of: dict[str, list[SeenPod]] = {
             child.name: [pod for pod in case.pods_of(child) if pod.live and not pod.spec.node_name]
             for child in self.unready

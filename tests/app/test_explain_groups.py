@@ -58,6 +58,8 @@ class Played:
         }
         for group in self.groups.values():
             group["spec"]["priority"] = 0
+        for name, job in self.jobs.items():
+            job["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": self.of_job(name)}
         self.pods: dict[str, JSON] = {}
         for job in self.jobs.values():
             for index in range(job["spec"]["parallelism"]):
@@ -304,6 +306,15 @@ def test_pods_that_are_bound_and_not_ready_are_no_matter_of_groups():
         for index in range(2):
             played.pod(job, index, node="node-1", phase="Pending")
     assert set(causes(played.told()[1])) == {"not-ready"}
+
+
+def test_jobs_that_run_without_groups_are_as_any_others():
+    played = Played(NESTED)
+    played.refuse_all("no room")
+    played.groups.clear()
+    for job in played.jobs.values():
+        del job["spec"]["template"]["spec"]["schedulingGroup"]
+    assert set(causes(played.told()[1])) == {"unscheduled"}
 
 
 def test_what_may_not_be_read_leaves_the_scheduler_s_words():

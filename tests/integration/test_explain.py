@@ -321,7 +321,11 @@ def gang(world: World) -> World:
         body = build_group(typed, wanted, group, parent, group.gang)
         path = f"/apis/{body['apiVersion']}/namespaces/{world.namespace}/{body['kind'].lower()}s"
         post(world.cluster, path, body)
-    world.pod(pod_of(world.job(js, 0, active=1, ready=0), unscheduled=NO_NODE))
+    job = job_of(js, 0)
+    [leaf] = wanted.roots[0].children
+    job["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": leaf.name}
+    stored = post(world.cluster, JOBS.format(world.namespace), {**job, "status": {"active": 1, "ready": 0}})
+    world.pod(pod_of(stored, unscheduled=NO_NODE))
     return world
 
 

@@ -53,7 +53,8 @@ without a cluster, shows the line, and is not cut; `jobset validate --server` ad
 
 On create, the API server is asked with `dryRun=All`, as the manager, to create one Job for each different template
 and the headless Service; claims that exist are compared with their templates, in what the templates set. On update,
-it is asked about the templates that change while the JobSet is suspended. All of it takes at most
+it is asked about the templates that change while the JobSet is suspended. Where a set has `spec.scheduling`, the API
+server is asked what it serves of `scheduling.k8s.io`, at most once a minute. All of it takes at most
 `childDryRun.budget` (3 s) and is switched off by `childDryRun.enable: false`.
 
 A JobSet is refused only for the API server's own verdict on an object: a 422 of its validation, a 400 of its

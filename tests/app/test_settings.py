@@ -118,3 +118,18 @@ def test_flags_that_are_given_win_and_others_change_nothing():
 def test_the_child_dry_run_can_be_switched_off_and_given_another_budget():
     assert parse(HEAD + "childDryRun: {enable: false}").child_dry_run.enable is False
     assert parse(HEAD + "childDryRun: {budget: 500ms}").child_dry_run.budget == 0.5
+
+
+def test_what_becomes_of_gangs_that_the_cluster_cannot_schedule():
+    assert parse(HEAD).scheduling.when_unavailable == "Hold"
+    assert parse(HEAD + "scheduling: {whenUnavailable: Ignore}").scheduling.when_unavailable == "Ignore"
+    with pytest.raises(SettingsError, match=r"scheduling\.whenUnavailable: .*'Hold', 'Ignore'"):
+        parse(HEAD + "scheduling: {whenUnavailable: Wait}")
+
+
+@pytest.mark.parametrize(
+    "gates", ["JobSetGangOfGangs: true", "AllAlpha: true, JobSetWorkloadAwareSchedulingAPI: false"]
+)
+def test_groups_of_groups_need_groups(gates):
+    with pytest.raises(SettingsError, match="JobSetGangOfGangs needs JobSetWorkloadAwareSchedulingAPI"):
+        parse(HEAD + f"featureGates: {{{gates}}}")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from api.features import FeatureGates
 from app.engine import engine
 from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.mutations import mutated
 from tests.support.updates import changed, errors
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
 
@@ -338,3 +341,21 @@ def test_exclusive_placement_cannot_be_added_to_groups():
     }
     assert "lets no pod of a Job be scheduled" in errors(FREE, new, ALL)[0]
     assert errors(new, changed(new, "suspend", to=True), ALL) == [], "what is stored can still be suspended"
+
+
+def most_of_it() -> JSON:
+    level = {"schedulingConstraints": topology("rack"), "disruptionMode": {"all": {}}}
+    claims = [{"name": "fabric", "resourceClaimTemplateName": "fabric"}]
+    job = {"schedulingPolicy": {"gang": {"minCount": 1}}, "resourceClaims": claims, **level}
+    entries = [entry("a", schedulingPolicy=BASIC, resourceClaims=claims), entry("b", "c", job=job, **level)]
+    scheduling = {"schedulingPolicy": min_groups(2), "replicatedJobs": entries, **level}
+    return copy.deepcopy(gangs(rjob("a"), rjob("b", replicas=3), after("c", "a"), scheduling=scheduling))
+
+
+@settings(max_examples=400, deadline=None)
+@given(new=mutated(changes=4, good=most_of_it), old=mutated(changes=2, good=most_of_it))
+def test_whatever_is_written_gets_an_answer_and_nothing_is_hidden(new: JSON, old: JSON):
+    judge = engine(ALL)
+    found = judge.create(new, defaults=False)
+    assert judge.may_hide(new) or not found.hides
+    judge.update(judge.create(old).object, new)

@@ -82,8 +82,11 @@ class Yard(Sets):
         self.apply(manifest(*rjobs, name=name, scheduling=scheduling, **spec))
 
     def delete(self, name: str = "js") -> tuple[int, Any]:
-        """Delete a set, its pods after it."""
-        return request(self.cluster, "DELETE", f"{self._path}/{name}", {"propagationPolicy": "Background"})
+        """Delete a set and its Jobs: on a new cluster the garbage collector knows of JobSets only after 30 s."""
+        answer = request(self.cluster, "DELETE", f"{self._path}/{name}", {"propagationPolicy": "Background"})
+        jobs = f"{self.url('jobs', '/apis/batch/v1')}?labelSelector=jobset.sigs.k8s.io/jobset-name%3D{name}"
+        request(self.cluster, "DELETE", jobs, {"propagationPolicy": "Background"})
+        return answer
 
     def pods(self, selector: str = "", name: str = "js") -> list[JSON]:
         """The set's living pods, by name."""

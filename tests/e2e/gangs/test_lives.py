@@ -31,6 +31,16 @@ def end_first(yard: Yard, job: str, code: int = 1) -> None:
     yard.end(yard.until(running, f"{job} runs")[0], code)
 
 
+def replaced(yard: Yard, old: list[JSON], number: int) -> None:
+    """Until so many pods are bound, one of which is new."""
+
+    def found() -> bool:
+        here = uids(yard.bound())
+        return len(here) == number and len(here - uids(old)) == 1
+
+    yard.until(found, f"{number} pods bound, one of them new")
+
+
 class TestRestart:
     def lingering(self, yard: Yard) -> list[JSON]:
         """Restart a set of two Jobs; gives the old pods of the second one, which stay until they are let go."""
@@ -201,8 +211,7 @@ class TestMembersThatEndEarly:
         pod_groups = yard.stored("podgroups")
         old = yard.of_job("js-slice-0")
         end_first(yard, "js-slice-0")
-        new = yard.wait_bound(2)
-        assert len(uids(new) - uids(old)) == 1
+        replaced(yard, old, 2)
         assert yard.counts()["failed"] == 0
         assert self.root(yard)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 1}}
         assert yard.stored("podgroups") == pod_groups, "a composite is replaced without its groups"
@@ -216,9 +225,10 @@ class TestMembersThatEndEarly:
         home = yard.where(SUPERSLICE)
         end_first(yard, "js-leader-0", 0)
         yard.until(lambda: yard.counts()["succeeded"] == 1, "the leader is done")
+        old = yard.of_job("js-slice-0")
         end_first(yard, "js-slice-0")
-        yard.until(lambda: self.root(yard)["spec"]["schedulingPolicy"]["gang"]["minGroupCount"] == 1, "lowered")
-        yard.wait_bound(2)
+        replaced(yard, old, 2)
+        assert self.root(yard)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 1}}
         yard.cordon(*set(yard.nodes()) - set(yard.nodes(superslice=home)))
         taken = [node for node in yard.nodes(superslice=home) if node not in yard.at()]
         yard.fill(*taken)
@@ -237,8 +247,7 @@ class TestMembersThatEndEarly:
         yard.end(old[0])
         yard.until(lambda: yard.jobs()[0]["status"].get("succeeded") == 1, "one pod is done")
         yard.end(old[1], 1)
-        [new] = yard.wait_bound(1)
-        assert new["metadata"]["uid"] != old[1]["metadata"]["uid"]
+        replaced(yard, old, 1)
         [group] = yard.groups("podgroups")
         assert group["spec"]["schedulingPolicy"] == {"gang": {"minCount": 1}}
         assert yard.all_stored() == groups

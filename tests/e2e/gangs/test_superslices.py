@@ -6,6 +6,7 @@ On a cluster of its own: two superslices, each of as many cubes as the set has J
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from app import local
+from app.explain.run import Options, run
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec, FakeNodes
@@ -64,6 +66,14 @@ def wait_bindings(hall: Yard, number: int, timeout: float) -> float:
     return max(times(hall, "create pods/binding"))
 
 
+def explain(hall: Yard) -> str:
+    """What `jobset explain` prints."""
+    out, err = io.StringIO(), io.StringIO()
+    options = Options(name="js", namespace=hall.namespace, kubeconfig=str(hall.cluster.kubeconfig), output="text")
+    assert run(options, out, err) == 0, err.getvalue()
+    return out.getvalue()
+
+
 def tell(figures: str) -> None:
     """For whoever runs it with -s."""
     print(f"\n{figures}")  # noqa: T201 - figures, not a log
@@ -98,6 +108,10 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(hall):
     hall.gang(slices(jobs=16, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
     hall.wait_refused(16 * PODS)
     assert times(hall, "create pods/binding") == []
+    told = explain(hall)
+    assert "0 of 256 pods bound; all 16 groups have to fit at once, in one superslice" in told
+    assert "all 16 pods have to fit at once, in one cube" in told
+    assert "the scheduler says: " in told
     before = hall.get()["metadata"]["generation"]
     hall.free(taken[1])
     [freed] = times(hall, "delete pods")

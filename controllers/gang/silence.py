@@ -114,11 +114,10 @@ def unheard(observed: Observed) -> Unheard:
 
 
 def _waits(js: JobSet) -> bool:
-    """Whether groups are there, and not all of them have been scheduled."""
+    """Whether the set runs, its groups are there, and not all of them have been scheduled."""
     conditions = js.status.conditions
-    return (
-        not js.suspended and is_true(conditions, keys.GROUPS_READY) and not is_true(conditions, keys.GROUPS_SCHEDULED)
-    )
+    runs = not js.suspended and not js.status.terminal_state
+    return runs and is_true(conditions, keys.GROUPS_READY) and not is_true(conditions, keys.GROUPS_SCHEDULED)
 
 
 def _in(leaf: Group, job: Job | None) -> bool:

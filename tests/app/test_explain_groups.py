@@ -356,11 +356,11 @@ class TestObjects:
 
 def test_a_tree_whose_old_jobs_have_to_go_first():
     played = Played(NESTED, restarts=1)
-    for name in ("train-workers-1", "train-workers-2"):
-        del played.jobs[name]
+    del played.jobs["train-workers-1"]
     played.pods.clear()
+    played.jobs["train-workers-2"] = made(job_of(played.js, 2, attempt=1), active=2)
     old = played.jobs["train-workers-0"]
     old["metadata"]["deletionTimestamp"] = at(MOMENT)
     text, body = played.told()
-    assert causes(body) == ["restarting", "tree-restarts"]
-    assert "2 Jobs wait until all of an earlier attempt are gone (train-workers-0)" in text
+    assert causes(body) == ["restarting", "tree-restarts", "not-ready"]
+    assert "1 Job waits until all of an earlier attempt are gone (train-workers-0)" in text

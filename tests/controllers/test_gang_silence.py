@@ -182,6 +182,12 @@ class TestNothingToLookAt:
         world.settle()
         await self.check(world)
 
+    def test_groups_that_the_scheduler_has_spoken_of(self):
+        world = waiting()
+        [group, _] = world.of_kind("PodGroup")
+        group["status"] = {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "False"}]}
+        assert unheard(world.observe()).trees == ()
+
     def test_pods_that_do_not_all_exist(self):
         world = waiting()
         world.jobs["js-workers-1"]["status"]["active"] = 1

@@ -15,9 +15,12 @@ from typing import Any
 from api import keys
 from api.batch import Job
 from api.features import FeatureGates
+from api.gang_status import StoredGroup, StoredWorkload
+from api.gangs import Group, forest
 from api.indexes import parse_indexes
 from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
 from api.policies import OnExitCodes
+from controllers.jobset.actions import KnownGroups
 from controllers.jobset.buckets import integer
 from controllers.jobset.counters import job_ready
 
@@ -28,6 +31,8 @@ KNOWN = {
     keys.RESTARTING,
     keys.STARTUP_IN_PROGRESS,
     keys.STARTUP_COMPLETED,
+    keys.GROUPS_READY,
+    keys.GROUPS_SCHEDULED,
 }
 HISTORY = 10
 MANY = 1024
@@ -51,6 +56,7 @@ class View:
     jobset: JobSet
     jobs: dict[str, Job]
     saw_complete: set[str]
+    groups: KnownGroups | None = None
     writes: int = 0
 
 
@@ -162,7 +168,44 @@ class Ledger:
         if policy and policy.restart_strategy == "BlockingRecreate":
             old = [j for j in view.jobs.values() if self._owned(j, owner.uid) and self._is_previous(js, j)]
             assert not old, f"{name} is created while {old[0].metadata.name} of an earlier attempt is there"
+        self._tree_stands(view, job)
         self.places[job.metadata.uid] = place
+
+    def _tree_stands(self, view: View, job: Job) -> None:
+        """Pods name the group that the spec wants, which the process knew to be there with all above it; and nothing
+        of an earlier attempt is left in the tree."""
+        js, name = view.jobset, job.metadata.name
+        wanted = forest(js)
+        leaf = None if wanted is None else wanted.of_job(name)
+        named = job.spec.template.spec.pod_group
+        assert named == ("" if leaf is None else leaf.name), f"{name} is in {named or 'no group'}"
+        if wanted is None or leaf is None or js.suspended:
+            return
+        known = view.groups
+        assert known is not None
+        assert any(of.metadata.deletion_timestamp is None for of in known.workloads), f"{name} is ahead of the Workload"
+        [root] = [root for root in wanted.roots if leaf in root.walk()]
+        members = {job for group in root.walk() for job, _ in group.jobs}
+        of_tree = [other for other in view.jobs.values() if other.metadata.name in members]
+        there = {of.metadata.name for of in (*known.composites, *known.pod_groups) if _serves(of, of_tree)}
+        path = _path(root, leaf)
+        assert path <= there, f"{name} is ahead of {path - there}"
+        old = [other.metadata.name for other in of_tree if self._is_previous(js, other)]
+        assert not old, f"{name} runs while {old} of an earlier attempt are in its tree"
+
+    def group_created(self, of: StoredGroup | StoredWorkload) -> None:
+        view = self.group_changed(of)
+        name, js = of.metadata.name, view.jobset
+        wanted = forest(js)
+        assert wanted is not None, f"{name} is created for a set without spec.scheduling"
+        assert name in {wanted.workload, *(group.name for group in wanted.groups())}, f"{name} is in no tree"
+        assert not js.suspended and not js.status.terminal_state, f"{name} is created for a set that does not run"  # noqa: PT018 -- one thing
+
+    def group_changed(self, of: StoredGroup | StoredWorkload) -> View:
+        """Patched or deleted: only what is ours."""
+        owner = of.metadata.controller()
+        assert owner is not None, f"{of.metadata.name} of nobody is changed"
+        return self._of(owner.uid)
 
     def _not_run_again(self, view: View, place: Place) -> None:
         of = _entry(view.jobset.status, place.replicated_job)
@@ -225,8 +268,12 @@ class Ledger:
             return
         high = self.gates["ElasticJobSet"] and place.index >= self.smallest[place.owner, place.replicated_job]
         old = place.attempt < js.status.restarts or place.own < _own(js.status, place) or place in self.completed
-        assert js.status.terminal_state or old or high, f"{name} of the current attempt is deleted"
-        assert view.jobs.get(name) is not None
+        seen = view.jobs.get(name)
+        assert seen is not None
+        wanted = forest(view.jobset)
+        leaf = None if wanted is None else wanted.of_job(name)
+        misplaced = seen.spec.suspend and seen.spec.template.spec.pod_group != ("" if leaf is None else leaf.name)
+        assert js.status.terminal_state or old or high or misplaced, f"{name} of the current attempt is deleted"
 
     def job_patched(self, old: Job, new: Job) -> None:
         owner = old.metadata.controller()
@@ -239,6 +286,7 @@ class Ledger:
         place = self.places[old.metadata.uid]
         if old.spec.suspend and not new.spec.suspend:
             self._order_is_kept(view.jobset, place)
+            self._tree_stands(view, new)
 
     def jobset_deleted(self, js: JobSet, now: datetime) -> None:
         view = self._of(js.metadata.uid)
@@ -423,3 +471,18 @@ def _own(status: JobSetStatus, place: Place) -> int:
 
 def _at(values: tuple[int, ...], index: int) -> int:
     return values[index] if index < len(values) else 0
+
+
+def _path(root: Group, leaf: Group) -> set[str]:
+    """Names of the groups from the root to a leaf."""
+    if root is leaf:
+        return {root.name}
+    below = [_path(child, leaf) for child in root.children if leaf in child.walk()]
+    return {root.name, *below[0]}
+
+
+def _serves(of: StoredGroup, jobs: list[Job]) -> bool:
+    """Whether a group can have members: one in deletion only while pods of it run."""
+    running = [job for job in jobs if not job.spec.suspend and job.metadata.deletion_timestamp is None]
+    ends = of.metadata.deletion_timestamp is not None
+    return not ends or any(job.spec.template.spec.pod_group == of.metadata.name for job in running)

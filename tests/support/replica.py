@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+import msgspec
+
 from api.features import FeatureGates
+from api.gang_api import Served
 from api.jobset import JobSet
 from controllers.jobset import controller
 from controllers.jobset.controller import BY_OWNER, JobSetReconciler, Watches
@@ -25,7 +28,7 @@ from kube.errors import AlreadyExists, Call, KubeError, ServerError, Status, Tra
 from kube.informer import Informer
 from kube.watcher import Apply, Delete, Init, InitDone, Progress
 from tests.support.ledger import View
-from tests.support.stale import Server
+from tests.support.stale import GROUPS, Server
 
 REQUEST = Request("ns", "js")
 FIRST_BACK_OFF = 1.0
@@ -99,15 +102,17 @@ class Client:
             assert uid not in self.made, f"{resource.plural} {name} is created again by the process that made it"
             raise
         self.made.add(made.metadata.uid)
-        return made
+        return _answer(resource, made)
 
     async def get(self, resource: Any, name: str, **_: Any) -> Any:
-        return self.server.get(resource.plural, name)
+        return _answer(resource, self.server.get(resource.plural, name))
 
     async def delete(self, resource: Any, name: str, *, uid: str = "", **_: Any) -> Any:
-        return self.write(lambda: self.server.delete(resource.plural, name, uid))
+        return _answer(resource, self.write(lambda: self.server.delete(resource.plural, name, uid)))
 
     async def patch(self, resource: Any, name: str, patch: Any, *, subresource: str = "", **options: Any) -> Any:
+        if resource.plural in GROUPS:
+            return _answer(resource, self.write(lambda: self.server.patch_group(resource.plural, name, patch)))
         if resource.plural == "jobsets":
             return self.write(lambda: self.server.patch_status(name, patch))
         strategic = options.get("patch_type") is PatchType.STRATEGIC
@@ -117,6 +122,15 @@ class Client:
         if self.fault.kind == "silence":
             raise TransportError("no answer")
         return page(items=tuple(self.server.failed_pods(set(re.findall(r"uid-\d+", label_selector)))))
+
+
+def _answer(resource: Any, obj: Any) -> Any:
+    """As the writer of groups asks for them: as JSON."""
+    return msgspec.to_builtins(obj) if resource.plural in GROUPS and obj is not None else obj
+
+
+async def _nothing(*_: Any) -> None:
+    """Stands for the look at silent gangs, which comes again and again while there may be any."""
 
 
 class Requests(set):
@@ -148,6 +162,14 @@ class Replica:
             "services": self.watches.services,
             "persistentvolumeclaims": self.watches.claims,
         }
+        if gates["JobSetWorkloadAwareSchedulingAPI"]:
+            groups = self.watches.groups
+            groups.served = Served(groups=True, composites=True, topology=True)
+            self.informers |= {
+                "workloads": groups._workloads,
+                "compositepodgroups": groups._composites,
+                "podgroups": groups._pod_groups,
+            }
         self.places = dict.fromkeys(self.informers, 0)
         self.due: float | None = None
         self.queue = Requests()
@@ -155,6 +177,7 @@ class Replica:
         self.reconciler = JobSetReconciler(
             self.client, self.watches.caches(), gates, self, self, create_suspended=create_suspended
         )
+        self.reconciler._silence.look = _nothing
         self.reconciler.watch_departures(self.watches.jobs)
         for kind in self.informers:
             self.relist(kind, (behind or {}).get(kind, 0))
@@ -220,7 +243,7 @@ class Replica:
         self._forget_others(js)
         if js is not None:
             jobs = {job.metadata.name: job for job in self.watches.jobs.store.by_index(BY_OWNER, js.metadata.uid)}
-            self.server.ledger.begin(View(js, jobs, self.saw_complete))
+            self.server.ledger.begin(View(js, jobs, self.saw_complete, self.watches.groups.known(js, None)))
         self.client.fault, self.client.meanwhile, self.client.writes = fault, meanwhile, 0
         self.due = None
         try:

@@ -91,10 +91,30 @@ RULED = st.fixed_dictionaries(
 """Sets whose failures are decided by rules, most of them about single Jobs or ReplicatedJobs."""
 
 
-def spec_of(*, replicas, order, alone, policy, success, suspend, claims, ttl, exit_codes) -> JobSet:
+SHAPES = ("whole", "whole", "basic", "entries", "jobs", "gangs", "levels", "mixed", "one")
+
+
+def in_groups(shape, names) -> dict:
+    """`spec.scheduling` over some ReplicatedJobs that any order of stages allows."""
+    gang, zone = {"schedulingPolicy": {"gang": {}}}, {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
+    plain = [{"targetReplicatedJobs": [name]} for name in names]
+    nested = [{**of, **gang, "job": {}} for of in plain]
+    return {
+        "whole": {},
+        "basic": {"schedulingPolicy": {"basic": {}}, **zone},
+        "entries": {"replicatedJobs": plain},
+        "jobs": {"replicatedJobs": [{**of, "job": {}} for of in plain]},
+        "gangs": {"replicatedJobs": nested},
+        "levels": {**zone, "replicatedJobs": nested[:1]},
+        "mixed": {"replicatedJobs": [*plain[:1], *nested[1:]]},
+        "one": {"schedulingPolicy": {"basic": {}}, "replicatedJobs": [{"targetReplicatedJobs": [*names], "job": {}}]},
+    }[shape]
+
+
+def spec_of(*, replicas, order, alone, policy, success, suspend, claims, ttl, exit_codes, shape=None) -> JobSet:
     """A JobSet of up to three ReplicatedJobs; each but the first waits for the one before it where `order` says so.
 
-    `alone`: how many are a stage each where there are stages.
+    `alone`: how many are a stage each where there are stages. `shape`: of the groups, if there are to be any.
     """
     rjobs = []
     for number, count in enumerate(replicas):
@@ -102,7 +122,7 @@ def spec_of(*, replicas, order, alone, policy, success, suspend, claims, ttl, ex
         if order in {"Ready", "Complete"} and number:
             extra["dependsOn"] = [{"name": NAMES[number - 1], "status": order}]
         rjobs.append(rjob(NAMES[number], count, parallelism=1, completions=1, **extra))
-    extra = {}
+    extra = {} if shape is None else {"scheduling": in_groups(shape, NAMES[: len(replicas)])}
     if policy:
         rules = [{"name": f"r{i}", **r} for i, r in enumerate(policy["rules"])]
         extra["failurePolicy"] = {**policy, "rules": rules}

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from api import keys
 from api.batch import Claim, Job, JobStatus, Service
+from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet, JobSetStatus
 from api.meta import OwnerReference
 from api.pod import FailedPod as Pod
@@ -30,6 +31,8 @@ from tests.support.world import plain_patch
 JSON = dict[str, Any]
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = {JOBSETS.plural: JobSet, JOBS.plural: Job, SERVICES.plural: Service, PERSISTENT_VOLUME_CLAIMS.plural: Claim}
+GROUPS = {"workloads": StoredWorkload, "compositepodgroups": StoredGroup, "podgroups": StoredGroup}
+"""What is watched beside `KINDS` where sets have groups."""
 SCHEDULING = {"nodeSelector", "tolerations", "schedulingGates"}
 
 
@@ -79,7 +82,7 @@ class Server:
         self.version = 0
         self.seconds = 0
         self.writes = 0
-        self.tables = {plural: Table() for plural in KINDS}
+        self.tables = {plural: Table() for plural in (*KINDS, *GROUPS)}
         self.stuck: set[str] = set()
         self._uids = 0
 
@@ -147,9 +150,11 @@ class Server:
         raw = {**body, "metadata": {**body["metadata"], "uid": self.uid()}}
         if plural == "jobs":
             raw = _defaulted(raw)
-        obj = msgspec.convert(raw, KINDS[plural])
+        obj = msgspec.convert(raw, (KINDS | GROUPS)[plural])
         if plural == "jobs":
             self.ledger.job_created(obj)
+        elif plural in GROUPS:
+            self.ledger.group_created(obj)
         return self.put(plural, raw, obj)
 
     def get(self, plural: str, name: str) -> Any:
@@ -163,6 +168,9 @@ class Server:
         obj = self.get(plural, name)
         if uid and obj.metadata.uid != uid:
             raise _error(Conflict, 409, "delete", f"precondition failed: UID is {obj.metadata.uid}")
+        if plural in GROUPS:
+            self.ledger.group_changed(obj)
+            return self.lose(plural, name)
         if plural == "jobs":
             self.ledger.job_deleted(obj)
         else:
@@ -175,6 +183,25 @@ class Server:
         if meta.deletion_timestamp is None:
             meta = replace(meta, deletion_timestamp=self.time, generation=meta.generation + 1)
         return self.put(plural, stored.raw, replace(stored.obj, metadata=meta))
+
+    def lose(self, plural: str, name: str) -> Any:
+        """A group that is deleted: a PodGroup stays until none of its pods is left."""
+        if plural == "podgroups":
+            return self.terminate(plural, name)
+        self.drop(plural, name)
+        return None
+
+    def patch_group(self, plural: str, name: str, patch: JSON) -> Any:
+        """Counts may change, those of composites excepted."""
+        old = self.get(plural, name)
+        if patch["metadata"]["uid"] != old.metadata.uid:
+            raise _error(Conflict, 409, "patch", f"precondition failed: UID is {old.metadata.uid}")
+        raw = merge(self.tables[plural].live[name].raw, patch)
+        before, after = (_without_counts(spec) for spec in (self.tables[plural].live[name].raw["spec"], raw["spec"]))
+        if before != after or plural == "compositepodgroups":
+            raise _error(Invalid, 422, "patch", "spec: field is immutable")
+        self.ledger.group_changed(old)
+        return self.put(plural, raw, replace(old, spec=msgspec.convert(raw, GROUPS[plural]).spec))
 
     def patch_status(self, name: str, patch: JSON) -> JobSet:
         js = self.get("jobsets", name)
@@ -293,9 +320,9 @@ class Server:
         js = self.jobset
         uid = js.metadata.uid if js else ""
         doomed = js is not None and js.metadata.deletion_timestamp is not None
-        for plural in ("jobs", "services", "persistentvolumeclaims"):
+        for plural in ("jobs", "services", "persistentvolumeclaims", *GROUPS):
             for name, stored in list(self.tables[plural].live.items()):
-                if name in self.stuck:
+                if name in self.stuck or (plural == "podgroups" and self._has_pods(name)):
                     continue
                 owner = stored.obj.metadata.controller()
                 ours = owner is not None and owner.kind == keys.KIND
@@ -304,6 +331,10 @@ class Server:
                     self.drop(plural, name)
         if doomed and not any(self._owned(stored.obj, uid) for stored in self.jobs.values()):
             self.drop("jobsets", "js")
+
+    def _has_pods(self, group: str) -> bool:
+        jobs = (stored.obj for stored in self.jobs.values())
+        return any(job.status.active and job.spec.template.spec.pod_group == group for job in jobs)
 
     @staticmethod
     def _owned(obj: Any, uid: str) -> bool:
@@ -352,6 +383,12 @@ def _immutable(template: JSON) -> JSON:
     spec["containers"] = [{k: v for k, v in c.items() if k != "resources"} for c in spec.get("containers", [])]
     meta = {k: v for k, v in template["metadata"].items() if k not in {"labels", "annotations"}}
     return {**template, "metadata": meta, "spec": spec}
+
+
+def _without_counts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: None if k in {"minCount", "minGroupCount"} else _without_counts(v) for k, v in value.items()}
+    return [_without_counts(part) for part in value] if isinstance(value, list) else value
 
 
 def _meta_of(new: Job, old: Job) -> Any:

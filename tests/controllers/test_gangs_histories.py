@@ -1,0 +1,103 @@
+"""The histories of `test_plan_properties` for sets whose Jobs are scheduled in groups.
+
+What is judged in addition: no Job runs ahead of its tree or beside an earlier attempt in it, nothing foreign is changed,
+and at rest there are exactly the groups that should be there.
+"""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize
+
+from api.gangs import forest
+from tests.controllers.test_plan_properties import Histories
+from tests.support.setups import GATES, NAMES, SETUPS, SHAPES, in_groups
+from tests.support.stale import GROUPS
+from tests.support.world import jobset
+
+GANG_GATES = {"JobSetWorkloadAwareSchedulingAPI", "JobSetGangOfGangs"}
+LATE = st.sampled_from([0, 0, 1, 2, 5])
+
+
+class GangHistories(Histories):
+    """Groups are lost, put right, and seen late."""
+
+    @initialize(
+        setup=SETUPS,
+        shape=st.sampled_from(SHAPES),
+        gates=st.frozensets(st.sampled_from(GATES)),
+        old_server=st.booleans(),
+    )
+    def start(self, setup, shape, gates, old_server):
+        self.begin({**setup, "shape": shape}, gates | GANG_GATES, on_resume=False, old_server=old_server)
+
+    def _events_arrive(self, data):
+        if data.draw(st.booleans()):
+            super()._events_arrive(data)
+        else:
+            self.replica.deliver(data.draw(st.sampled_from(list(GROUPS))), 1, twice=data.draw(st.booleans()))
+
+    def _watch_expires(self, data):
+        if data.draw(st.booleans()):
+            super()._watch_expires(data)
+        else:
+            self.replica.relist(data.draw(st.sampled_from(list(GROUPS))), data.draw(LATE))
+
+    def _service_is_deleted(self, data):
+        """Or a group is, by a person."""
+        places = [(plural, name) for plural in GROUPS for name in sorted(self.server.tables[plural].live)]
+        if places:
+            self.server.lose(*data.draw(st.sampled_from(places)))
+        else:
+            super()._service_is_deleted(data)
+
+    def _place_anew(self, data):
+        """Or other groups are asked for, which admission allows while no Job has pods."""
+        if data.draw(st.booleans()):
+            super()._place_anew(data)
+            return
+        idle = all(
+            s.obj.spec.suspend and not s.obj.status.active for s in self.server.jobs.values() if self._runs(s.obj)
+        )
+        if self.alive() and self.js.suspended and idle:
+            names = NAMES[: len(self.js.spec.replicated_jobs)]
+            other = jobset(scheduling=in_groups(data.draw(st.sampled_from(SHAPES)), names)).spec.scheduling
+            self.server.edit(scheduling=other, suspend=data.draw(st.booleans()))
+
+    def _runs(self, job):
+        return job.finished is None and not self._foreign(job)
+
+    # The end
+
+    def _right_jobs(self):
+        super()._right_jobs()
+        self._right_groups()
+
+    def _right_groups(self):
+        js = self.js
+        there = {plural: set(self.server.tables[plural].live) for plural in GROUPS}
+        groups = there["podgroups"] | there["compositepodgroups"]
+        if js.status.terminal_state:
+            assert not groups, f"{groups} are there after the end"
+            return
+        if self._helpless():
+            return
+        if js.suspended:
+            odd = [s.obj for s in self.server.jobs.values() if self._odd(s.obj)]
+            assert odd or not (groups or there["workloads"]), f"{groups} are there although the set is suspended"
+            return
+        wanted = forest(js)
+        assert groups <= {group.name for group in wanted.groups()}
+        assert there["workloads"] == ({wanted.workload} if wanted.roots else set())
+        for name, stored in self.server.jobs.items():
+            leaf = wanted.of_job(name)
+            if leaf is not None and self._runs(stored.obj) and not self._odd(stored.obj):
+                assert stored.obj.spec.template.spec.pod_group == leaf.name
+                assert leaf.name in groups
+
+
+class TestGangHistories(GangHistories.TestCase):
+    """A few hundred schedules, always."""
+
+    settings = settings(max_examples=150, stateful_step_count=50, deadline=None)

@@ -55,6 +55,14 @@ def test_these_pages_show_whole_manifests(name):
     assert [text for text in found if "kind: JobSet" not in text] == []
 
 
+def test_the_picture_on_the_page_about_gangs_is_what_render_draws(capsys, monkeypatch):
+    page = (ROOT / "docs/concepts/gangs.md").read_text()
+    [(command, picture)] = re.findall(r"^```\n\$ jobset (render .*)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(ROOT)
+    assert cli.main(command.split()) == 0
+    assert capsys.readouterr().out == picture
+
+
 def test_pages_name_tests_that_there_are():
     sources = "\n".join(path.read_text() for path in ROOT.glob("tests/**/test_*.py"))
     for page in ROOT.glob("docs/concepts/*.md"):

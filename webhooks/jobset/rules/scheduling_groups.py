@@ -41,7 +41,7 @@ TARGET_AGAIN = Rule(
 )
 NOT_TARGETED = Rule(
     id="scheduling-not-targeted",
-    type=ErrorType.INVALID,
+    type=ErrorType.REQUIRED,
     message="no entry has {names}: every ReplicatedJob needs one where nothing is said of the whole set",
     fix="add `- targetReplicatedJobs: [{first}]`, with `schedulingPolicy: {{basic: {{}}}}` where its pods are to be"
     " scheduled one by one",
@@ -242,4 +242,4 @@ def _few(groups: tuple[Group, ...], path: Path) -> Iterator[FieldError]:
     for composite in (False, True):
         count = len({group.template for group in groups if group.composite is composite})
         if count > MAX_TEMPLATES:
-            yield TOO_MANY_TEMPLATES.at(path, count=count)
+            yield TOO_MANY_TEMPLATES.at(path, count, count=count)

@@ -3,6 +3,7 @@
 The controller holds Jobs back with these words, and admission warns with them. How it is found out is theirs to do.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from api.gang_objects import ALPHA, BETA
@@ -108,3 +109,10 @@ def lacking(wanted: Forest, served: Served) -> Lack | None:
 def keeps_topology(tried: JSON) -> bool:
     """Whether the answer to the probe still has its constraint."""
     return bool((tried.get("spec") or {}).get("schedulingConstraints"))
+
+
+def dropped(kind: str, name: str, fields: Sequence[str]) -> Lack:
+    """For a group that was stored without some of its fields: where a gate is off, nothing is said of it."""
+    claims = ",DynamicResourceAllocation=true,DRAWorkloadResourceClaims=true" if "resourceClaims" in fields else ""
+    what = f"the API server has stored {kind} {name} without {', '.join(fields)}"
+    return Lack("FieldDropped", what, NO_COMPOSITES.gates + claims)

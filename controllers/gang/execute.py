@@ -10,6 +10,7 @@ from functools import partial
 
 import msgspec
 
+from api import gang_api
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.meta import JSON, ObjectMeta
@@ -35,14 +36,6 @@ class GroupTroubleError(KubeError):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-
-
-def _dropped_error(kind: str, name: str, fields: Sequence[str]) -> GroupTroubleError:
-    message = (
-        f"the API server has stored {kind} {name} without {', '.join(fields)}: start it with --feature-gates="
-        "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
-    )
-    return GroupTroubleError("FieldDropped", message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +100,8 @@ class GroupWriter:
         lost = dropped(action.body, stored)
         if lost:
             await self.client.delete(resource, action.name, namespace=namespace, uid=stored["metadata"]["uid"])
-            raise _dropped_error(action.kind, action.name, lost)
+            lack = gang_api.dropped(action.kind, action.name, lost)
+            raise GroupTroubleError(lack.reason, lack.message)
         self.stores.keep(action.kind, stored)
 
     async def _patch(self, js: JobSet, action: PatchGroup) -> None:

@@ -30,7 +30,7 @@ from kube.resources import PRIORITY_CLASSES
 from kube.transport import Request as Call
 from kube.transport import Response, Transport
 from kube.workqueue import WorkQueue
-from tests.support.played import Ledger, Played, Snapshot, normalised, resource_of
+from tests.support.played import Ledger, Played, Snapshot, normalised, resource_of, steady_name
 
 REST_SECONDS = 40.0
 """How long the controller may take to come to rest: more than any delay in a path, on a busy machine."""
@@ -223,7 +223,8 @@ class Mortal:
     def _scoped(self, request: Call) -> Call:
         """Reads of all namespaces are made reads of ours."""
         start, _, plural = request.path.rpartition("/")
-        if "/namespaces/" in request.path or plural == PRIORITY_CLASSES.plural:
+        discovery = start == "/apis/scheduling.k8s.io"
+        if "/namespaces/" in request.path or plural == PRIORITY_CLASSES.plural or discovery:
             return request
         return replace(request, path=f"{start}/namespaces/{self._world.namespace}/{plural}")
 
@@ -231,6 +232,7 @@ class Mortal:
         resource, name, subresource = resource_of(request.path)
         if request.verb == "create":
             name = json.loads(request.body or b"")["metadata"]["name"]
+        name = steady_name(resource, name)
         what = request.verb, f"{resource}/{subresource}" if subresource else resource, name
         self._seen[what] += 1
         return Write(*what, self._seen[what])
@@ -273,10 +275,13 @@ class Instance:
         reconciler = JobSetReconciler(
             client, watches.caches(), gates, told, told, create_suspended=path.create_suspended
         )
+        reconciler._silence.look = _nothing
         loop = Controller("jobset", self._queue, reconciler.reconcile, workers=2)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watches.run())
             await watches.wait_synced(REST_SECONDS)
+            while gates["JobSetWorkloadAwareSchedulingAPI"] and watches.groups.served.groups is None:  # noqa: ASYNC110 - a few milliseconds
+                await asyncio.sleep(PAUSE)
             watches.jobsets.on_event(Endings(told).heard)
             reconciler.watch_departures(watches.jobs)
             watches.feed(self._queue)
@@ -364,6 +369,10 @@ def _arrival(transport: Transport, late: Call) -> Step:
         await transport.send(late)
 
     return step
+
+
+async def _nothing(*_: object) -> None:
+    """Stands for the look at silent gangs, which comes again and again while there may be any."""
 
 
 async def _for_ever() -> NoReturn:

@@ -166,6 +166,13 @@ STOP, START = edit(suspend=True), edit(suspend=False)
 MOVED = edit(suspend=False, replicatedJobs=[workers(pod=GPU)])
 LARGER = {"containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"cpu": "2"}}}]}
 
+GANGS = frozenset({"JobSetWorkloadAwareSchedulingAPI", "JobSetGangOfGangs"})
+CUBES = {
+    "schedulingPolicy": {"gang": {}},
+    "replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {"disruptionMode": {"all": {}}}}],
+}
+"""A composite over a PodGroup for each Job."""
+
 PATHS = (
     Path("create", "2 Jobs, 2 ready, 2 pods", manifest(workers(), network=DNS)),
     Path("create-suspended", "2 Jobs, 0 ready, 0 pods", manifest(workers(), network=DNS, suspend=True)),
@@ -319,6 +326,15 @@ PATHS = (
         manifest(workers(), failurePolicy=by_exit_code("RestartJobSet")),
         (start_pods, exit_with(FIRST, 3), fail(FIRST), start_pods, exit_with(SECOND, 3), fail(SECOND)),
     ),
+    Path("gang", "2 Jobs, 2 ready, 2 pods", manifest(workers(), scheduling=CUBES), (), GANGS),
+    Path(
+        "gang-restarted",
+        "2 Jobs, 2 ready, 2 pods, 1 restarts",
+        manifest(workers(), scheduling=CUBES, failurePolicy=restarting()),
+        (complete(FIRST), fail(SECOND)),
+        GANGS,
+    ),
+    Path("gang-resumed", "2 Jobs, 2 ready, 2 pods", manifest(workers(), scheduling=CUBES), (STOP, START), GANGS),
     Path(
         "in-place-restart",
         "2 Jobs, 2 ready, 2 pods, 0 before 1 in place",

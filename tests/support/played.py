@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from api.names import job_key
+from controllers.gang.execute import COMPOSITES, POD_GROUPS, WORKLOADS
 from controllers.jobset.execute import JOBSETS
 from kube.client import Client, ListOptions
 from kube.errors import NotFound
@@ -22,7 +23,8 @@ from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, Resou
 from kube.transport import Request, Response, Transport
 
 NOW = "2026-01-01T00:00:00Z"
-KINDS = (JOBSETS, JOBS, SERVICES, PERSISTENT_VOLUME_CLAIMS, PODS)
+GROUPS = (WORKLOADS, COMPOSITES, POD_GROUPS)
+KINDS = (JOBSETS, JOBS, SERVICES, PERSISTENT_VOLUME_CLAIMS, PODS, *GROUPS)
 VOLATILE = frozenset(
     {
         "creationTimestamp",
@@ -149,7 +151,8 @@ class Played:
         owned = {ref["uid"] for kind in KINDS for obj in seen.of(kind) for ref in _owners(obj)}
         for kind in reversed(KINDS):
             for obj in seen.of(kind):
-                if "deletionTimestamp" in obj["metadata"] and obj["metadata"]["uid"] not in owned:
+                held = obj["metadata"]["uid"] in owned or (kind == POD_GROUPS and _has_pods(seen, obj))
+                if "deletionTimestamp" in obj["metadata"] and not held:
                     return lambda kind=kind, obj=obj: self._release(kind, obj["metadata"]["name"])
         return None
 
@@ -212,6 +215,22 @@ def resource_of(path: str) -> tuple[str, str, str]:
     return plural, name, subresource
 
 
+def steady_name(plural: str, name: str) -> str:
+    """A name without what no two runs share: those of groups end with a hash that depends on the JobSet's UID."""
+    return name.rpartition("-")[0] if any(of.plural == plural for of in GROUPS) else name
+
+
+def _name(obj: Object) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def _has_pods(seen: Snapshot, group: Object) -> bool:
+    """Whether pods of a Job that runs are of a PodGroup: they keep it."""
+    named = {"podGroupName": _name(group)}
+    jobs = [job for job in seen.of(JOBS) if job["spec"]["template"]["spec"].get("schedulingGroup") == named]
+    return any(job.get("status", {}).get("active") for job in jobs)
+
+
 def _owners(obj: Object) -> list[Object]:
     return obj["metadata"].get("ownerReferences", [])
 
@@ -254,11 +273,12 @@ def normalised(seen: Snapshot, namespace: str) -> dict[str, Any]:
     names = {obj["metadata"]["uid"]: obj["metadata"]["name"] for kind in KINDS for obj in seen.of(kind)}
     names |= {job_key(namespace, job["metadata"]["name"]): "key" for job in seen.of(JOBS)}
     names[namespace] = "namespace"
+    names |= {name: steady_name(of.plural, name) for of in GROUPS for obj in seen.of(of) if (name := _name(obj))}
     text = json.dumps(seen.objects)
     for found, name in names.items():
         text = text.replace(found, f"<{name}>")
     return {
-        f"{plural}/{obj['metadata']['name']}": _steady(obj)
+        f"{plural}/{obj['metadata']['name'].strip('<>')}": _steady(obj)
         for plural, objects in json.loads(text).items()
         for obj in objects
     }

@@ -1,0 +1,137 @@
+"""What writing a group does when the API server answers otherwise than hoped for."""
+
+import pytest
+
+from api.features import FeatureGates
+from api.gang_objects import build_group, build_workload
+from api.gangs import forest
+from controllers.gang.execute import GroupTroubleError, GroupWriter
+from controllers.gang.watches import GroupWatches
+from controllers.jobset.actions import CreateGroup, PatchGroup
+from kube.errors import AlreadyExists, Call, Invalid, NotFound, Status
+from kube.watcher import Init, InitDone
+from tests.support.world import jobset, rjob
+
+ON = FeatureGates({"JobSetWorkloadAwareSchedulingAPI": True})
+JS = jobset(
+    rjob(parallelism=2),
+    scheduling={"schedulingPolicy": {"gang": {}}, "replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]},
+)
+FOREST = forest(JS)
+ROOT = FOREST.roots[0]
+PLACES = [(group, parent) for group, parent in ROOT.with_parents()]
+
+
+def error(kind, code):
+    return kind(code, Status(kind="Status", message="no"), call=Call("create", "/"))
+
+
+class Api:
+    """Objects by name. `loses`: fields of the spec that are dropped."""
+
+    def __init__(self, *loses):
+        self.objects, self.loses, self.uids, self.verbs = {}, loses, 0, []
+        self.immutable = False
+
+    async def create(self, _resource, body, **_):
+        name = body["metadata"]["name"]
+        self.verbs.append(("create", name))
+        if name in self.objects:
+            raise error(AlreadyExists, 409)
+        self.uids += 1
+        spec = {k: v for k, v in body["spec"].items() if k not in self.loses}
+        self.objects[name] = {
+            **body,
+            "spec": spec,
+            "metadata": {**body["metadata"], "uid": f"uid-{self.uids}", "resourceVersion": str(self.uids)},
+        }
+        return self.objects[name]
+
+    async def get(self, _resource, name, **_):
+        return self.objects[name]
+
+    async def delete(self, _resource, name, *, uid, **_):
+        self.verbs.append(("delete", name))
+        if name not in self.objects:
+            raise error(NotFound, 404)
+        assert self.objects[name]["metadata"]["uid"] == uid
+        del self.objects[name]
+
+    async def patch(self, _resource, name, _body, **_):
+        if self.immutable:
+            raise error(Invalid, 422)
+        return self.objects[name]
+
+
+def creations():
+    made = [CreateGroup("Workload", FOREST.workload, build_workload(JS, FOREST), 0)]
+    for number, (group, parent) in enumerate(PLACES, 1):
+        body = build_group(JS, FOREST, group, parent, group.gang)
+        made.append(CreateGroup(body["kind"], group.name, body, number))
+    return made
+
+
+def writer(api):
+    watches = GroupWatches(api, ON)
+    for informer in (watches._workloads, watches._composites, watches._pod_groups):
+        informer._receive(Init())
+        informer._receive(InitDone(0))
+    return GroupWriter(api, watches.stores()), watches
+
+
+async def test_what_is_made_is_known_at_once():
+    make, watches = writer(Api())
+    assert await make.write(JS, creations()) == []
+    known = watches.known(JS, None)
+    assert [len(of) for of in (known.workloads, known.composites, known.pod_groups)] == [1, 1, 1]
+
+
+async def test_parents_first_whatever_the_order_of_the_plan():
+    api = Api()
+    await writer(api)[0].write(JS, creations()[::-1])
+    assert [name for _, name in api.verbs] == [FOREST.workload, *(group.name for group, _ in PLACES)]
+
+
+async def test_a_group_that_lost_a_field_is_deleted_again():
+    api = Api("parentCompositePodGroupName")
+    make, watches = writer(api)
+    [failure] = await make.write(JS, creations())
+    assert isinstance(failure.error, GroupTroubleError)
+    assert failure.error.reason == "FieldDropped"
+    assert "parentCompositePodGroupName" in str(failure.error)
+    assert PLACES[1][0].name not in api.objects
+    assert watches.known(JS, None).pod_groups == ()
+
+
+@pytest.mark.parametrize(
+    "owners", [[], [{"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x", "controller": True}]]
+)
+async def test_a_foreign_group_is_left_alone_and_nothing_is_made_below_it(owners):
+    api = Api()
+    foreign = {"metadata": {"name": ROOT.name, "namespace": "ns", "uid": "theirs", "ownerReferences": owners}}
+    api.objects[ROOT.name] = {**foreign, "spec": {}}
+    [failure] = await writer(api)[0].write(JS, creations())
+    assert failure.error.reason == "NameConflict"
+    assert api.objects[ROOT.name] == {**foreign, "spec": {}}
+    assert PLACES[1][0].name not in api.objects
+
+
+async def test_one_of_ours_that_was_not_seen_yet_is_taken_as_it_is():
+    api = Api()
+    await writer(api)[0].write(JS, creations())
+    make, watches = writer(api)
+    assert await make.write(JS, creations()) == []
+    assert len(watches.known(JS, None).pod_groups) == 1
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_what_may_not_change_is_replaced_under_its_name(replaced):
+    api = Api()
+    make, _ = writer(api)
+    await make.write(JS, creations())
+    uid = api.objects[ROOT.name]["metadata"]["uid"]
+    api.immutable = True
+    body = build_group(JS, FOREST, ROOT, "", 1) if replaced else None
+    failed = await make.write(JS, [PatchGroup("CompositePodGroup", ROOT.name, uid, {"spec": {}}, body)])
+    assert bool(failed) != replaced
+    assert (api.objects[ROOT.name]["metadata"]["uid"] != uid) == replaced

@@ -13,7 +13,7 @@ from api.gang_objects import build_group, build_workload, without_nulls
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup, StoredWorkload
 from api.gangs import Forest, Group, forest
 from api.jobset import JobSet, ReplicatedJob
-from api.meta import JSON, is_true
+from api.meta import JSON, find, is_true
 from controllers.jobset.actions import Action, CreateGroup, DeleteGroup, KnownGroups, PatchGroup
 from controllers.jobset.buckets import Buckets, Child
 from controllers.jobset.counters import job_ready
@@ -29,6 +29,8 @@ class Gangs:
     actions: list[Action] = field(default_factory=list)
     state: tuple[bool, str, str] | None = None
     scheduled: bool = False
+    refused: tuple[tuple[str, str], ...] = ()
+    """PodGroups that kube-scheduler has found no place for, each with what it says."""
     open: frozenset[str] | None = None
     """Jobs that may run; None: all."""
 
@@ -135,6 +137,7 @@ class _Planner:
         out.open = frozenset(job for root in wanted.roots if root.name not in closed for job, _ in _jobs(root))
         leaves = [group for _, group, _ in places if not group.composite]
         out.scheduled = bool(leaves) and all(self._is_scheduled(group) for group in leaves)
+        out.refused = tuple((group.name, words) for group in leaves if (words := self._refusal(group)))
         out.state = self._state(len(here))
 
     def _held(self, wanted: Forest) -> set[str]:
@@ -257,6 +260,16 @@ class _Planner:
         return all(
             job in self._done or (job in self._active and job_ready(self._active[job].job)) for job, _ in group.jobs
         )
+
+    def _refusal(self, group: Group) -> str:
+        """What the scheduler says of a PodGroup whose pods it has found no place for; empty where it has not.
+
+        Of a group that has no pods yet it says the same.
+        """
+        found = self._owned.groups.get((POD_GROUP, group.name))
+        said = None if found is None else find(found.status.conditions or (), INITIALLY_SCHEDULED)
+        waits = any(job in self._active and self._active[job].job.status.active for job, _ in group.jobs)
+        return said.message if said is not None and waits and not self._is_scheduled(group) else ""
 
 
 UNTROUBLED = {"Created", "Suspended", "WaitingForOldGroups", "Discovering", "JobsWithoutGroups"}

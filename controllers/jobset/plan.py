@@ -11,7 +11,7 @@ from api.batch import ServiceSpec
 from api.children import build_job, build_service, build_volume_claim, in_group, with_priority
 from api.features import FeatureGates
 from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
-from api.meta import JSON
+from api.meta import JSON, find
 from api.names import job_name_prefix, subdomain, volume_claim_name
 from api.placement import Group, Placement, placement
 from controllers.gang.plan import UNTROUBLED, Gangs, at_the_end, decide, misplaced
@@ -33,6 +33,9 @@ from controllers.jobset.policies import elastic, failure, in_place, startup, suc
 
 FOREIGN_RETRY = 10.0
 """Seconds until a look whether an object of somebody else has made room."""
+
+MOST_WORDS = 300
+"""Characters of the scheduler's that a condition repeats."""
 
 NAMED = 5
 """Objects that one warning names; the rest is counted."""
@@ -176,6 +179,18 @@ class _Planner:
         if self.gangs.scheduled:
             message = "every group has been scheduled"
             self.draft.condition(keys.GROUPS_SCHEDULED, true=True, reason="Scheduled", message=message)
+        elif self.gangs.refused:
+            self._tell_refusal(self.gangs.refused)
+
+    def _tell_refusal(self, refused: tuple[tuple[str, str], ...]) -> None:
+        """Why pods are not placed: of one PodGroup, until that one is, since the words differ with every attempt."""
+        told = find(self.js.status.conditions, keys.GROUPS_SCHEDULED)
+        before = told.message if told is not None and told.status == "False" else ""
+        if any(f"PodGroup {name} " in before for name, _ in refused):
+            return
+        name, words = refused[0]
+        message = f"PodGroup {name} has found no room yet; kube-scheduler says: {words[:MOST_WORDS]}"
+        self.draft.condition(keys.GROUPS_SCHEDULED, true=False, reason="Unschedulable", message=message, always=True)
 
     def _create_service(self) -> None:
         if not self.js.dns_enabled:

@@ -786,3 +786,34 @@ class TestScheduled:
 
     def test_pods_that_are_ready_say_so_where_the_scheduler_does_not(self):
         assert running(scheduling=NESTED).condition(keys.GROUPS_SCHEDULED)[0] == "True"
+
+    def test_what_the_scheduler_refuses_is_told_in_its_first_words(self):
+        w = world(scheduling=NESTED)
+        w.settle()
+        first, second = w.of_kind("PodGroup")
+        refuse(first, "no room")
+        refuse(second, "none here")
+        w.settle()
+        assert w.condition(keys.GROUPS_SCHEDULED) is None, "there are no pods yet: it says the same of those"
+        for job in w.jobs.values():
+            job["status"]["active"] = 2
+        w.settle()
+        status, reason, message = w.condition(keys.GROUPS_SCHEDULED)
+        assert (status, reason) == ("False", "Unschedulable")
+        told = f"PodGroup {first['metadata']['name']} has found no room yet; kube-scheduler says: no room"
+        assert message == told
+        refuse(first, "still no room")
+        w.settle()
+        assert w.condition(keys.GROUPS_SCHEDULED)[2] == told, "another attempt is nothing new"
+        first["status"] = {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "True"}]}
+        w.settle()
+        now = f"PodGroup {second['metadata']['name']} has found no room yet; kube-scheduler says: none here"
+        assert w.condition(keys.GROUPS_SCHEDULED)[2] == now
+        w.schedule()
+        w.settle()
+        assert w.condition(keys.GROUPS_SCHEDULED)[0] == "True"
+
+
+def refuse(group, words):
+    condition = {"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+    group["status"] = {"conditions": [condition]}

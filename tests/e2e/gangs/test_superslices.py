@@ -108,6 +108,10 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(hall):
     hall.gang(slices(jobs=16, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
     hall.wait_refused(16 * PODS)
     assert times(hall, "create pods/binding") == []
+    told = hall.until(lambda: hall.condition("PodGroupsInitiallyScheduled"), "the set says why") or {}
+    assert (told["status"], told["reason"]) == ("False", "Unschedulable")
+    assert "has found no room yet; kube-scheduler says: " in told["message"]
+    assert ("Normal", "Unschedulable", told["message"]) in hall.events()
     told = explain(hall)
     assert "0 of 256 pods bound; all 16 groups have to fit at once, in one superslice" in told
     assert "all 16 pods have to fit at once, in one cube" in told
@@ -118,6 +122,7 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(hall):
     last = wait_bindings(hall, 16 * PODS, 60)
     tell(f"{16 * PODS} pods bound {last - freed:.1f} s after there was room")
     check_placed(hall, 16, "superslice-1")
+    hall.until(lambda: hall.condition("PodGroupsInitiallyScheduled")["status"] == "True", "and that it is over")
     assert hall.get()["metadata"]["generation"] == before, "nobody touched the set"
 
 

@@ -1,0 +1,130 @@
+"""When the manager comes to know what the API server serves of groups, and what it does until then."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from api.features import FeatureGates
+from api.gang_api import Served
+from controllers.gang import watches
+from controllers.gang.watches import GroupWatches
+from kube.client import Client
+from kube.transport import Request, Response
+from tests.support.faults import status_body
+from tests.support.memory_api import MemoryApi
+from tests.support.tls import until
+from tests.support.world import jobset, rjob
+
+ON = FeatureGates({"JobSetWorkloadAwareSchedulingAPI": True})
+BETA, ALPHA = ("/apis/scheduling.k8s.io/v1beta1", "/apis/scheduling.k8s.io/v1alpha3")
+GROUPS = ("workloads", "podgroups")
+ALL = Served(groups=True, composites=True, topology=True)
+
+
+class Cluster(MemoryApi):
+    """An API server that serves of groups what the test says; `lists` False: lists of groups are refused."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.served: dict[str, tuple[str, ...]] = {}
+        self.lists = True
+        self.down = False
+
+    def serve(self, *composites: str) -> None:
+        self.served = {BETA: GROUPS, **({ALPHA: composites} if composites else {})}
+
+    async def send(self, request: Request) -> Response:
+        if self.down:
+            self.requests.append(request)
+            return Response(500, {}, status_body(500))
+        if request.path in {BETA, ALPHA}:
+            self.requests.append(request)
+            if request.path not in self.served:
+                return Response(404, {}, status_body(404))
+            names = [{"name": name} for name in self.served[request.path]]
+            return Response(200, {}, json.dumps({"resources": names}).encode())
+        if not self.lists and request.method == "GET":
+            return Response(403, {}, status_body(403))
+        return await super().send(request)
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "SOON", 0.02)
+    monkeypatch.setattr(watches, "LATER", 3600.0)
+
+
+@contextlib.asynccontextmanager
+async def running(cluster: Cluster, gates: FeatureGates = ON) -> AsyncIterator[GroupWatches]:
+    of = GroupWatches(Client(cluster), gates)
+    task = asyncio.create_task(of.run())
+    yield of
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def test_without_the_gate_nothing_is_asked():
+    cluster = Cluster()
+    async with running(cluster, FeatureGates({})) as of:
+        await asyncio.sleep(0)
+        assert of.served == Served(enabled=False)
+    assert cluster.requests == []
+
+
+async def test_an_api_that_comes_later_is_noticed_and_told_of():
+    cluster = Cluster()
+    told: list[Served] = []
+    async with running(cluster) as of:
+        of.on_change(lambda: told.append(of.served))
+        await until(lambda: of.served.groups is False)
+        cluster.serve()
+        await until(lambda: of.served.groups is True)
+        assert of.served.composites is False
+        cluster.serve("compositepodgroups")
+        await until(lambda: of.served == ALL)
+    assert [served.groups for served in told] == [False, True, True]
+
+
+async def test_what_is_served_counts_only_when_the_groups_that_there_are_are_known():
+    cluster = Cluster(streaming=False)
+    cluster.serve("compositepodgroups")
+    cluster.lists = False
+    owner = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "name": "js",
+        "uid": "js-uid",
+        "controller": True,
+    }
+    meta = {"ownerReferences": [owner], "labels": {"jobset.sigs.k8s.io/jobset-name": "js"}}
+    cluster.put("podgroups", "of-before", metadata=meta, spec={"schedulingPolicy": {"basic": {}}})
+    async with running(cluster) as of:
+        looks = len(cluster.requests)
+        await until(lambda: len(cluster.requests) > looks + 10)
+        assert of.served.groups is None
+        cluster.lists = True
+        await until(lambda: of.served == ALL)
+        known = of.known(jobset(rjob()), None)
+    assert [group.metadata.name for group in known.pod_groups] == ["of-before"]
+
+
+async def test_what_cannot_be_found_out_stays_unknown():
+    cluster = Cluster()
+    cluster.down = True
+    async with running(cluster) as of:
+        await until(lambda: len(cluster.requests) > 5)
+        assert of.served.groups is None
+        cluster.down = False
+        await until(lambda: of.served.groups is False)
+
+
+async def test_sets_that_ask_for_nothing_and_have_nothing_are_none_of_its_business():
+    async with running(Cluster()) as of:
+        assert of.known(jobset(rjob()), None) is None
+        assert of.known(jobset(rjob(), scheduling={}), None) is not None

@@ -122,7 +122,7 @@ def test_a_set_that_has_failed(sets: Sets):
     sets.wait_state("Failed")
     text = explain(sets)
     assert text.startswith(f"JobSet {sets.namespace}/js: failed (since ")
-    assert "Job js-workers-0, pod js-workers-0-0" in text
+    assert "Job js-workers-0, container main of pod js-workers-0-0" in text
     assert "exit code 3" in text
 
 

@@ -9,10 +9,27 @@ from dataclasses import dataclass
 
 from api.gang_status import StoredGroup
 from api.gangs import Group
+from api.meta import Base
 
 DEFAULT_SCHEDULER = "default-scheduler"
 NAMED = 3
 GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+
+
+class SchedulingGate(Base, frozen=True, kw_only=True):
+    """core/v1 PodSchedulingGate."""
+
+    name: str = ""
+
+
+class WaitingSpec(Base, frozen=True, kw_only=True):
+    """core/v1 PodSpec: what it says of how a pod is scheduled, in a pod that was just looked up."""
+
+    node_name: str = ""
+    scheduler_name: str = DEFAULT_SCHEDULER
+    priority: int | None = None
+    preemption_policy: str = ""
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from api.batch import Job
 from api.gang_status import GroupSpec, StoredGroup
 from api.jobset import JobSet
 from api.meta import Base, Condition, Identity, ObjectMeta, find
-from api.silence import DEFAULT_SCHEDULER
+from api.silence import WaitingSpec
 
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
 """Reasons of a waiting container that tell of no trouble."""
@@ -45,18 +45,6 @@ class _PodMeta(Identity, frozen=True, kw_only=True):
     deletion_timestamp: str | None = None
     labels: _PodLabels = _PodLabels()
     annotations: _PodAnnotations = _PodAnnotations()
-
-
-class _Gate(Base, frozen=True, kw_only=True):
-    name: str = ""
-
-
-class _PodSpec(Base, frozen=True, kw_only=True):
-    node_name: str = ""
-    scheduler_name: str = DEFAULT_SCHEDULER
-    priority: int | None = None
-    preemption_policy: str = ""
-    scheduling_gates: tuple[_Gate, ...] = ()
 
 
 class _Waiting(Base, frozen=True, kw_only=True):
@@ -105,7 +93,7 @@ class SeenPod(Base, frozen=True, kw_only=True):
     """A pod of some JobSet: whose, where, and what keeps it."""
 
     metadata: _PodMeta
-    spec: _PodSpec = _PodSpec()
+    spec: WaitingSpec = WaitingSpec()
     status: _PodStatus = _PodStatus()
 
     @property

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
+
 from api import keys
 from api.batch import Job
 from api.gang_status import INITIALLY_SCHEDULED
 from api.gangs import Group, forest
 from api.jobset import JobSet
 from api.meta import Base, Condition, Identity, find, is_true
-from api.silence import DEFAULT_SCHEDULER, Member, Tree, kind, why_silent
+from api.silence import Member, Tree, WaitingSpec, kind, why_silent
 from controllers.jobset.actions import Event, Observed
 from kube.client import Client, ListMeta
 from kube.controller import Request
@@ -40,24 +42,13 @@ MOST_NOTE = 900
 """Characters of an event's note."""
 
 
-class _Gate(Base, frozen=True, kw_only=True):
-    name: str = ""
-
-
-class _PodSpec(Base, frozen=True, kw_only=True):
-    node_name: str = ""
-    scheduler_name: str = DEFAULT_SCHEDULER
-    priority: int | None = None
-    scheduling_gates: tuple[_Gate, ...] = ()
-
-
 class _PodStatus(Base, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
 class _Pod(Base, frozen=True, kw_only=True):
     metadata: Identity
-    spec: _PodSpec = _PodSpec()
+    spec: WaitingSpec = WaitingSpec()
     status: _PodStatus = _PodStatus()
 
     @property
@@ -184,17 +175,17 @@ class Silence:
                 f"pods of {kind(group)} {group.name} run, and kube-scheduler has never said a word about the group:"
                 " start it with --feature-gates=GenericWorkload=true; without, it schedules them pod by pod"
             )
-            return [Event("Warning", "SchedulerIgnoresGroups", note)]
+            return [Event("Warning", "SchedulerIgnoresGroups", note, distinct=True)]
         if not found.trees:
             return []
         try:
             pods = await self._pods(js)
-        except (KubeError, TimeoutError) as error:
+        except (KubeError, TimeoutError, msgspec.DecodeError) as error:
             log.info("pods of JobSet %s/%s are not known: %s", js.metadata.namespace, js.metadata.name, error)
             return []
         notes = [note for tree in found.trees if (note := _note(tree, pods))]
         more = f" ({len(notes) - 1} more trees wait so, too)" if len(notes) > 1 else ""
-        return [Event("Warning", "GangWaiting", f"{notes[0][:MOST_NOTE]}{more}")] if notes else []
+        return [Event("Warning", "GangWaiting", f"{notes[0][:MOST_NOTE]}{more}", distinct=True)] if notes else []
 
     async def _pods(self, js: JobSet) -> tuple[_Pod, ...]:
         """The first pods of the set that pend."""

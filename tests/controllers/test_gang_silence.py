@@ -89,6 +89,7 @@ async def looked(world: World, **first: JSON) -> list[Event]:
 async def test_the_likely_cause_is_told():
     [event] = await looked(waiting(), spec={"schedulingGates": [{"name": "example.com/quota"}]})
     assert (event.type, event.reason) == ("Warning", "GangWaiting")
+    assert event.distinct, "another cause is another event, and not hidden in the series of the first"
     assert "its 4 pods wait and the scheduler says nothing: pod js-workers-0-0 is held back" in event.note
     assert "The controller that the gate is named after has to lift it" in event.note
 

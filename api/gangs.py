@@ -36,7 +36,6 @@ class Group:
 
     - `template`: name in the Workload; the PodGroups of one ReplicatedJob's Jobs share one. `name`: of the object.
     - `gang`: members that have to fit together, pods of a PodGroup or children of a composite; None: basic.
-    - `fixed`: whether the user wrote the number.
     - `jobs`: names of the Jobs whose pods belong to it, with the pods that each has at once.
     - `topology`: node label key. `mode`: `all`, `single`, or empty where nobody said.
     """
@@ -44,7 +43,6 @@ class Group:
     template: str
     name: str
     gang: int | None
-    fixed: bool = False
     jobs: tuple[tuple[str, int], ...] = ()
     children: tuple["Group", ...] = ()
     topology: str = ""
@@ -231,12 +229,10 @@ class _Compiler:
             for index in range(rjob.replicas if rjob is not None and pods_of(rjob) else 0):
                 pods = pods_of(self._rjobs[target])
                 template = _label(f"job-{target}")
-                gang, fixed = _min_count(job.scheduling_policy, pods)
                 group = Group(
                     template=template,
                     name=self._object_name(f"{template}-{index}", "PodGroup"),
-                    gang=gang,
-                    fixed=fixed,
+                    gang=_min_count(job.scheduling_policy, pods),
                     jobs=((job_name(self._js.metadata.name, target, index), pods),),
                     claims=job.resource_claims,
                     replicated_jobs=(target,),
@@ -276,7 +272,6 @@ class _Compiler:
             template=template,
             name=self._object_name(template, "CompositePodGroup"),
             gang=(len(children) if wanted is None else wanted) if gang else None,
-            fixed=wanted is not None,
             children=children,
             replicated_jobs=tuple(dict.fromkeys(name for child in children for name in child.replicated_jobs)),
         )
@@ -321,12 +316,12 @@ def _is_gang(policy: GroupsPolicy | None) -> bool:
     return policy is None or policy.basic is None
 
 
-def _min_count(policy: PodsPolicy | None, pods: int) -> tuple[int | None, bool]:
-    """(pods of a Job that have to fit together, whether the user wrote it)."""
+def _min_count(policy: PodsPolicy | None, pods: int) -> int | None:
+    """Pods of a Job that have to fit together; None where its policy is basic."""
     if policy is not None and policy.basic is not None:
-        return None, False
+        return None
     wanted = policy.gang.min_count if policy is not None and policy.gang is not None else None
-    return (pods, False) if wanted is None else (wanted, True)
+    return pods if wanted is None else wanted
 
 
 def _dressed(group: Group, constraints: SchedulingConstraints | None, mode: DisruptionMode | None) -> Group:

@@ -345,7 +345,6 @@ class TestCounts:
         scheduling = {"replicatedJobs": [entry("workers", schedulingPolicy=at_least(1), job=job)]}
         js = a_set(workers(), scheduling=scheduling)
         assert picture(js)[:2] == ["CPG rj-workers gang 1", "  PG job-workers gang 1: workers-0"]
-        assert all(group.fixed for group in forest(js).groups())
 
     def test_nothing_is_made_for_no_pods(self):
         entries = [entry("none", job={}, disruptionMode=ALL), entry("zero"), entry("workers")]

@@ -1,7 +1,5 @@
 """The Workload, CompositePodGroups and PodGroups of a JobSet as JSON bodies to be sent (Kubernetes 1.37). Pure."""
 
-from typing import Any
-
 from api import keys
 from api.children import owner_reference
 from api.gangs import Forest, Group
@@ -44,13 +42,6 @@ def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int
             **claims,
         },
     }
-
-
-def without_nulls(value: Any) -> Any:
-    """A stored body without the nulls that the API server puts where nothing is."""
-    if isinstance(value, dict):
-        return {key: without_nulls(part) for key, part in value.items() if part is not None}
-    return [without_nulls(part) for part in value] if isinstance(value, list) else value
 
 
 def _templates(groups: tuple[Group, ...], forest: Forest) -> JSON:

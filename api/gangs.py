@@ -23,6 +23,7 @@ from api.scheduling import (
     Scheduling,
     SchedulingConstraints,
 )
+from api.stages import in_order, staged
 
 ROOT = "jobset"
 _NAME_LIMIT = 63
@@ -108,12 +109,7 @@ def pods_of(rjob: ReplicatedJob) -> int:
 
 def sequenced(spec: JobSetSpec) -> bool:
     """Whether some ReplicatedJobs start after others."""
-    startup, execution = spec.startup_policy, spec.execution_policy
-    return (
-        (startup is not None and startup.startup_policy_order == "InOrder")
-        or (execution is not None and execution.execution_policy_order == "InOrder")
-        or any(rjob.depends_on for rjob in spec.replicated_jobs)
-    )
+    return in_order(spec) or staged(spec) or any(rjob.depends_on for rjob in spec.replicated_jobs)
 
 
 def forest(js: JobSet) -> Forest | None:

@@ -7,13 +7,14 @@ condition at all (Kubernetes 1.37). Causes are looked for in the order in which 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from api.gang_api import NO_COMPOSITES
 from api.gang_status import StoredGroup
 from api.gangs import Group
 from api.meta import Base
 
 DEFAULT_SCHEDULER = "default-scheduler"
 NAMED = 3
-GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+GATES = NO_COMPOSITES.gates
 
 
 class SchedulingGate(Base, frozen=True, kw_only=True):

@@ -14,6 +14,11 @@ def staged(spec: JobSetSpec) -> bool:
     return spec.execution_policy is not None and spec.execution_policy.execution_policy_order == "InOrder"
 
 
+def in_order(spec: JobSetSpec) -> bool:
+    """Whether the deprecated startupPolicy orders the set."""
+    return spec.startup_policy is not None and spec.startup_policy.startup_policy_order == "InOrder"
+
+
 def stages(spec: JobSetSpec) -> tuple[Stage, ...]:
     """The stages in order; none when the set is not staged.
 

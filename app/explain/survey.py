@@ -10,10 +10,10 @@ from api.batch import Job
 from api.features import FeatureGates
 from api.jobset import JobSet, ReplicatedJobStatus
 from api.placement import Placement, Slot, placement
-from api.stages import staged
+from api.stages import in_order, staged
 from controllers.jobset import counters
 from controllers.jobset.buckets import Buckets, Child, bucket
-from controllers.jobset.policies.startup import Stages, in_order
+from controllers.jobset.policies.startup import Stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _stages(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], buckets: Bucket
                 if dep.name in of and not _met(stages, of[dep.name], dep.status, replicas[dep.name])
             ]
             out[rjob.name] = " and ".join(unmet)
-        if in_order(js) and not first and not stages.started(rjob.name):
+        if in_order(js.spec) and not first and not stages.started(rjob.name):
             first = rjob.name
     return out
 

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 
 from api import keys
 from api.gang_api import lacking
-from api.gang_objects import build_group, build_workload, without_nulls
+from api.gang_objects import build_group, build_workload
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup, StoredWorkload
 from api.gangs import Forest, Group, forest
 from api.jobset import JobSet, ReplicatedJob
+from api.jsontree import without_nulls
 from api.meta import JSON, find, is_true
+from api.names import job_name
 from controllers.jobset.actions import Action, CreateGroup, DeleteGroup, KnownGroups, PatchGroup
 from controllers.jobset.buckets import Buckets, Child
 from controllers.jobset.counters import job_ready
@@ -285,8 +287,7 @@ def _jobs(group: Group) -> list[tuple[str, int]]:
 
 
 def _completed(js: JobSet, buckets: Buckets) -> set[str]:
-    prefix = {rjob.name: f"{js.metadata.name}-{rjob.name}-" for rjob in js.spec.replicated_jobs}
-    return {f"{prefix[name]}{index}" for name, indexes in buckets.completed.items() for index in indexes}
+    return {job_name(js.metadata.name, name, index) for name, indexes in buckets.completed.items() for index in indexes}
 
 
 def misplaced(child: Child, gangs: Gangs) -> bool:

@@ -14,6 +14,7 @@ from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
 from api.meta import JSON, find
 from api.names import job_name_prefix, subdomain, volume_claim_name
 from api.placement import Group, Placement, placement
+from api.stages import in_order
 from controllers.gang.plan import UNTROUBLED, Gangs, at_the_end, decide, misplaced
 from controllers.jobset import counters
 from controllers.jobset.actions import (
@@ -232,7 +233,7 @@ class _Planner:
 
     def _create_jobs(self) -> None:
         """Create what is missing, as far as the order of stages lets it start."""
-        ordered = startup.in_order(self.js) and not self.js.suspended
+        ordered = in_order(self.js.spec) and not self.js.suspended
         blocked = self._blocked_by_previous() or not self.creates
         for group in self.placed.groups:
             rjob = group.replicated_job
@@ -318,7 +319,7 @@ class _Planner:
 
     def _resume(self) -> None:
         """Resume stage by stage."""
-        ordered = startup.in_order(self.js)
+        ordered = in_order(self.js.spec)
         halted: dict[str, list[Child]] = {}
         for child in self.buckets.active:
             if child.job.spec.suspend and not child.deleting:

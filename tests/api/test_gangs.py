@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from api.gang_objects import build_workload, without_nulls
+from api.gang_objects import build_workload
 from api.gangs import Forest, Group, forest, pods_of
 from api.jobset import JobSet
+from api.jsontree import without_nulls
 from tests.support.world import jobset, rjob
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

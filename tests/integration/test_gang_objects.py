@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from api.features import FeatureGates
 from api.gang_api import Served, lacking
-from api.gang_objects import build_group, build_workload, without_nulls
+from api.gang_objects import build_group, build_workload
 from api.gangs import forest
 from api.jobset import JobSet
+from api.jsontree import without_nulls
 from controllers.gang.execute import RESOURCES
 from controllers.gang.plan import dropped
 from controllers.gang.watches import GroupWatches

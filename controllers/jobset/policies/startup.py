@@ -12,14 +12,9 @@ import msgspec
 
 from api.children import mounted_names
 from api.jobset import JobSet, ReplicatedJob, ReplicatedJobStatus
-from api.stages import Stage, stage_name, stages
+from api.stages import Stage, in_order, stage_name, stages
 from controllers.jobset.buckets import Buckets
 from controllers.jobset.counters import job_ready
-
-
-def in_order(js: JobSet) -> bool:
-    """Whether the deprecated startupPolicy orders the set."""
-    return js.spec.startup_policy is not None and js.spec.startup_policy.startup_policy_order == "InOrder"
 
 
 class Stages:
@@ -33,7 +28,7 @@ class Stages:
         self._halting = Counter(c.replicated_job for c in buckets.active if c.job.spec.suspend and job_ready(c.job))
         self._successors = _successors(js)
         self._suspended = js.suspended
-        self._ordered = in_order(js)
+        self._ordered = in_order(js.spec)
         self._stages = stages(js.spec)
         self._state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
         self._there = _there(buckets) if self._stages and self._state == "Active" else Counter()
@@ -161,7 +156,7 @@ def _successors(js: JobSet) -> dict[str, set[str]]:
     """Which ReplicatedJobs wait for which to be ready. For the last of an ordered start the condition does."""
     out: dict[str, set[str]] = {}
     names = [r.name for r in js.spec.replicated_jobs]
-    if in_order(js):
+    if in_order(js.spec):
         return {name: set(names[number + 1 :]) for number, name in enumerate(names)}
     for rjob in js.spec.replicated_jobs:
         for dep in rjob.depends_on or ():

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from api import stages
 from api.field import ErrorType, FieldError, Layer, Rule, Severity
 from api.suggest import did_you_mean
 from webhooks.jobset.rules.success import completion
@@ -67,8 +68,7 @@ NEVER_STARTS = Rule(
 
 def in_order(subject: Subject) -> Iterator[FieldError]:
     """The CRD's own rule, said before it hides the rest."""
-    policy = subject.js.spec.startup_policy
-    if policy is None or policy.startup_policy_order != "InOrder":
+    if not stages.in_order(subject.js.spec):
         return
     for entry in subject.entries:
         if entry.rjob.depends_on is not None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from api.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
 from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
 from api.policies import NOT_FAILED, NOT_SUSPENDED, STAGE_STATES
-from api.stages import staged, stages
+from api.stages import in_order, staged, stages
 from api.suggest import did_you_mean
 from webhooks.jobset.rules.in_place import IN_PLACE
 from webhooks.jobset.rules.success import completion
@@ -100,7 +100,7 @@ def one_order(subject: Subject) -> Iterator[FieldError]:
     spec = subject.js.spec
     if not staged(spec):
         return
-    if spec.startup_policy is not None and spec.startup_policy.startup_policy_order == "InOrder":
+    if in_order(spec):
         yield STARTUP.at(SPEC.at("startupPolicy", "startupPolicyOrder"), "InOrder")
     waiting = [entry.rjob.name for entry in subject.entries if entry.rjob.depends_on is not None]
     if waiting:

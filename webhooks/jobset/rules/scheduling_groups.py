@@ -6,7 +6,7 @@ from api.field import ErrorType, FieldError, Path, Rule
 from api.gangs import ROOT, Group, pods_of
 from api.jobset import ReplicatedJob
 from api.scheduling import EntryScheduling, GroupsPolicy
-from api.stages import stages
+from api.stages import in_order, stages
 from webhooks.jobset.rules.scheduling import ENTRIES, POLICY, SCHEDULING
 from webhooks.jobset.rules.targets import unknown_targets
 from webhooks.jobset.subject import Subject
@@ -204,8 +204,7 @@ def _place(subject: Subject, group: Group) -> Path:
 def _waiting(subject: Subject, members: frozenset[str]) -> tuple[str, str] | None:
     """(one member, another that starts only after it); None where all can start together."""
     spec = subject.js.spec
-    startup = spec.startup_policy
-    if startup is not None and startup.startup_policy_order == "InOrder":
+    if in_order(spec):
         ordered = [name for name in subject.names if name in members]
         return (ordered[0], ordered[1]) if len(ordered) > 1 else None
     number = {rjob.name: k for k, stage in enumerate(stages(spec)) for rjob in stage if rjob.name in members}

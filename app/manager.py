@@ -40,7 +40,7 @@ from controllers.placement.watches import PlacementWatches
 from kube.client import Client
 from kube.config import load, pod_namespace
 from kube.controller import Controller, Request
-from kube.errors import KubeError, NotFound
+from kube.errors import KubeError
 from kube.events import EventRecorder
 from kube.leader import LeaderElector, LeaseConfig, identity
 from kube.transport import HttpTransport
@@ -225,13 +225,9 @@ class _Manager:
 
     async def _check_crd(self) -> None:
         """Say what to do when JobSet is not installed, instead of watching in vain."""
-        path = f"/apis/{JOBSETS.group}/{JOBSETS.version}"
+        path = f"/apis/{JOBSETS.api_version}"
         missing = f"the cluster does not serve {JOBSETS.plural} ({path}): apply manifests/install.yaml first"
-        try:
-            served = json.loads(await self.client.raw(path))
-        except NotFound as error:
-            raise StartError(missing) from error
-        if not any(resource["name"] == JOBSETS.plural for resource in served.get("resources") or ()):
+        if JOBSETS.plural not in await self.client.served(JOBSETS.api_version):
             raise StartError(missing)
 
     def _start_endpoints(self, group: asyncio.TaskGroup) -> None:

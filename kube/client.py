@@ -17,7 +17,7 @@ from typing import Any, Generic, TypedDict, Unpack
 import msgspec
 from typing_extensions import TypeVar
 
-from kube.errors import TransportError, from_response
+from kube.errors import NotFound, TransportError, from_response
 from kube.resources import Resource
 from kube.transport import Request, Response, Transport
 
@@ -152,6 +152,16 @@ def decoder(type: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type)
 
 
+class _Served(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _ResourceList(msgspec.Struct, frozen=True):
+    """metav1.APIResourceList, as far as it is read."""
+
+    resources: list[_Served] | None = None
+
+
 class Client:
     """Verbs over a transport. Errors are those of `kube.errors`. Stateless: share one instance."""
 
@@ -267,6 +277,14 @@ class Client:
     async def raw(self, path: str) -> bytes:
         """GET of any other path: /version, /readyz, /openapi/v3."""
         return (await self._call(Request(method="GET", path=path, verb="get", timeout=TIMEOUT))).body
+
+    async def served(self, group_version: str) -> frozenset[str]:
+        """Plural names of what is served of a `group/version`; none where the API server does not know it."""
+        try:
+            answer = await self.raw(f"/apis/{group_version}")
+        except NotFound:
+            return frozenset()
+        return frozenset(of.name for of in decoder(_ResourceList).decode(answer).resources or ())
 
     async def _write(  # noqa: PLR0913, PLR0917 -- the one funnel of four public verbs
         self,

@@ -17,10 +17,9 @@ from api.meta import Base, Identity
 from app.explain.seen import Facts, Holder, SeenEvent, SeenGroup, SeenGroups, SeenJobSet, SeenLease, SeenPod
 from app.explain.survey import Survey, lacking, survey
 from app.settings import LeaderElectionSettings
-from controllers.gang.execute import COMPOSITES, POD_GROUPS
 from kube.client import METADATA_LIST, Client
 from kube.errors import Forbidden, NotFound
-from kube.resources import EVENTS, JOBS, LEASES, NODES, PODS, Resource
+from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, LEASES, NODES, POD_GROUPS, PODS, Resource
 from manifests import NAMESPACE
 
 LEASE = LeaderElectionSettings().resource_name
@@ -106,7 +105,7 @@ class _Look:
     async def _groups(self) -> SeenGroups | None:
         """The groups that the set owns, and how many of its pods have a node."""
         wanted = forest(self._js)
-        kinds = [POD_GROUPS, *([COMPOSITES] if wanted is not None and wanted.needs_composites else [])]
+        kinds = [POD_GROUPS, *([COMPOSITE_POD_GROUPS] if wanted is not None and wanted.needs_composites else [])]
         there: dict[str, SeenGroup] = {}
         bound: Counter[str] = Counter()
         for resource in kinds:

@@ -19,15 +19,10 @@ from controllers.jobset.actions import Action, CreateGroup, DeleteGroup, PatchGr
 from kube.client import Client
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
 from kube.parallel import Failure, each
-from kube.resources import Resource
+from kube.resources import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
 from kube.store import Store
 
-BETA, ALPHA = "v1beta1", "v1alpha3"
-GROUP = "scheduling.k8s.io"
-WORKLOADS = Resource(GROUP, BETA, WORKLOAD, "workloads")
-POD_GROUPS = Resource(GROUP, BETA, POD_GROUP, "podgroups")
-COMPOSITES = Resource(GROUP, ALPHA, COMPOSITE, "compositepodgroups")
-RESOURCES = {WORKLOAD: WORKLOADS, POD_GROUP: POD_GROUPS, COMPOSITE: COMPOSITES}
+RESOURCES = {WORKLOAD: WORKLOADS, POD_GROUP: POD_GROUPS, COMPOSITE: COMPOSITE_POD_GROUPS}
 
 
 class GroupTroubleError(KubeError):

@@ -5,11 +5,12 @@ there. Must not decide anything about groups.
 """
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from api import keys
 from api.features import FeatureGates
@@ -17,12 +18,13 @@ from api.gang_api import PROBE, PROBE_NAMESPACE, Served, keeps_topology
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.meta import Identity
-from controllers.gang.execute import ALPHA, BETA, COMPOSITES, GROUP, POD_GROUPS, WORKLOADS, Stores
+from controllers.gang.execute import Stores
 from controllers.jobset.actions import KnownGroups
 from kube.client import Client
 from kube.controller import Request
-from kube.errors import KubeError, NotFound
+from kube.errors import KubeError
 from kube.informer import Informer
+from kube.resources import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
 from kube.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -43,7 +45,7 @@ class GroupWatches:
         by_owner = {BY_OWNER: _owner_uid}
         ours = keys.JOBSET_NAME
         self._workloads = Informer(client, WORKLOADS, StoredWorkload, indexes=by_owner, label_selector=ours)
-        self._composites = Informer(client, COMPOSITES, StoredGroup, indexes=by_owner, label_selector=ours)
+        self._composites = Informer(client, COMPOSITE_POD_GROUPS, StoredGroup, indexes=by_owner, label_selector=ours)
         self._pod_groups = Informer(client, POD_GROUPS, StoredGroup, indexes=by_owner, label_selector=ours)
         self._told: list[Callable[[], None]] = []
         self.served = Served(enabled=gates["JobSetWorkloadAwareSchedulingAPI"])
@@ -109,21 +111,13 @@ class GroupWatches:
     async def _look(self) -> Served:
         """What the API server serves; what cannot be found out stays as it was."""
         try:
-            beta, alpha = await self._plurals(BETA), await self._plurals(ALPHA)
-            groups = {WORKLOADS.plural, POD_GROUPS.plural} <= beta
-            composites = COMPOSITES.plural in alpha
+            groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await self._client.served(POD_GROUPS.api_version)
+            composites = COMPOSITE_POD_GROUPS.plural in await self._client.served(COMPOSITE_POD_GROUPS.api_version)
             topology = composites or (groups and await self._keeps_topology())
-        except (KubeError, TimeoutError) as error:
-            log.warning("what is served of %s is not known: %s", GROUP, error)
+        except (KubeError, TimeoutError, msgspec.DecodeError) as error:
+            log.warning("what is served of %s is not known: %s", POD_GROUPS.group, error)
             return self.served
         return replace(self.served, groups=groups, composites=groups and composites, topology=topology)
-
-    async def _plurals(self, version: str) -> set[str]:
-        try:
-            answer = json.loads(await self._client.raw(f"/apis/{GROUP}/{version}"))
-        except NotFound:
-            return set()
-        return {resource["name"] for resource in answer.get("resources") or ()}
 
     async def _keeps_topology(self) -> bool:
         tried = await self._client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)

@@ -15,15 +15,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from api.names import job_key
-from controllers.gang.execute import COMPOSITES, POD_GROUPS, WORKLOADS
 from controllers.jobset.execute import JOBSETS
 from kube.client import Client, ListOptions
 from kube.errors import NotFound
-from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, Resource
+from kube.resources import (
+    COMPOSITE_POD_GROUPS,
+    JOBS,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_GROUPS,
+    PODS,
+    SERVICES,
+    WORKLOADS,
+    Resource,
+)
 from kube.transport import Request, Response, Transport
 
 NOW = "2026-01-01T00:00:00Z"
-GROUPS = (WORKLOADS, COMPOSITES, POD_GROUPS)
+GROUPS = (WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS)
 KINDS = (JOBSETS, JOBS, SERVICES, PERSISTENT_VOLUME_CLAIMS, PODS, *GROUPS)
 VOLATILE = frozenset(
     {

@@ -7,22 +7,18 @@ kept for a minute, so that many sets at once cost a few questions.
 import asyncio
 import math
 
-import msgspec
-
 from api.field import ErrorType, FieldError, Layer, Rule, Severity
 from api.gang_api import PROBE, PROBE_NAMESPACE, UNKNOWN, Served, keeps_topology, lacking
-from api.gang_objects import ALPHA, BETA
 from api.gangs import shape
 from api.jobset import JobSet
-from api.meta import JSON, Base
+from api.meta import JSON
 from kube.client import Client
-from kube.errors import ApiError, NotFound
-from kube.resources import Resource
+from kube.errors import ApiError
+from kube.resources import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
 from webhooks.jobset.rules.scheduling import SCHEDULING
 
 FRESH = 60.0
 """Seconds for which an answer is good."""
-_POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups")
 
 NOT_SERVED = Rule(
     id="scheduling-not-served",
@@ -33,16 +29,6 @@ NOT_SERVED = Rule(
     layer=Layer.CLUSTER,
     severity=Severity.WARNING,
 )
-
-
-class _Named(Base, frozen=True, kw_only=True):
-    name: str
-
-
-class _Resources(Base, frozen=True, kw_only=True):
-    """meta/v1 APIResourceList, as far as it is read."""
-
-    resources: tuple[_Named, ...] = ()
 
 
 class SchedulingApi:
@@ -69,24 +55,18 @@ class SchedulingApi:
         now = asyncio.get_running_loop().time
         async with self._asking:
             if now() >= self._until:
-                groups = {"workloads", "podgroups"} <= await self._plurals(BETA)
-                composites = "compositepodgroups" in await self._plurals(ALPHA)
+                groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await self._client.served(POD_GROUPS.api_version)
+                alpha = await self._client.served(COMPOSITE_POD_GROUPS.api_version)
+                composites = COMPOSITE_POD_GROUPS.plural in alpha
                 topology = composites or (await self._keeps_topology() if groups else False)
                 self._served = Served(groups=groups, composites=groups and composites, topology=topology)
                 self._until = now() + FRESH
             return self._served
 
-    async def _plurals(self, version: str) -> set[str]:
-        try:
-            answer = msgspec.json.decode(await self._client.raw(f"/apis/{version}"), type=_Resources)
-        except NotFound:
-            return set()
-        return {resource.name for resource in answer.resources}
-
     async def _keeps_topology(self) -> bool | None:
         """None for whoever may not try."""
         try:
-            tried: JSON = await self._client.create(_POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
+            tried: JSON = await self._client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
         except ApiError:
             return None
         return keeps_topology(tried)

@@ -26,7 +26,7 @@ from app.explain.run import Options, run
 from devcluster import audit
 from devcluster.cluster import Cluster
 from manifests import NAMESPACE
-from tests.support.cluster import kubectl, new_namespace, request
+from tests.support.cluster import kubectl, new_namespace, request, wait_for
 from tests.support.explained import RACK, causes, exclusive, job_of, leader_of, pod_of
 from tests.support.jobsets import jobset, rjob
 
@@ -402,6 +402,8 @@ def test_a_cluster_that_does_not_answer(cluster: Cluster, tmp_path: Path):
 
 def test_a_cluster_without_jobsets(api_server: Cluster):
     kubectl(api_server, "delete", "crd", "jobsets.jobset.x-k8s.io", "--ignore-not-found")
+    # The API server goes on serving a deleted kind until its own watch has told it.
+    wait_for(lambda: request(api_server, "GET", JOBSETS.format("default"))[0] == 404, what="JobSets to be gone")
     code, _, err = explain(api_server.kubeconfig, "default")
     assert code == 2
     assert "the cluster does not serve JobSets" in err

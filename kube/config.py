@@ -19,12 +19,16 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import yaml
-from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
-from kubernetes_asyncio.config.incluster_config import SERVICE_HOST_ENV_NAME
-from kubernetes_asyncio.config.kube_config import KubeConfigMerger
 
 from kube.errors import KubeconfigError
+from kube.loaders import (
+    SERVICE_HOST_ENV_NAME,
+    ConfigException,
+    Configuration,
+    KubeConfigMerger,
+    load_incluster_config,
+    load_kube_config,
+)
 
 log = logging.getLogger(__name__)
 
@@ -43,12 +47,12 @@ LOADER_ERRORS = (ConfigException, OSError, ValueError, KeyError, TypeError, Attr
 
 
 class Loaded(NamedTuple):
-    """The library's Configuration, how many seconds it is good for (inf: until a 401), and "where" for messages.
+    """The credentials, how many seconds it is good for (inf: until a 401), and "where" for messages.
 
     `namespace` is the context's, empty where it names none.
     """
 
-    configuration: Any
+    configuration: Configuration
     valid_for: float
     where: str
     namespace: str = ""
@@ -75,7 +79,7 @@ class Credentials:
     @property
     def server(self) -> str:
         """Base URL without a trailing slash."""
-        return str(self.configuration.host)
+        return self.configuration.host
 
     @property
     def host(self) -> str:
@@ -221,14 +225,14 @@ def _environment_proxy(server: str) -> str | None:
     return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
 
 
-def _fingerprint(configuration: Any) -> bytes:
+def _fingerprint(configuration: Configuration) -> bytes:
     digest = hashlib.sha256()
     for path in (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file):
         digest.update(Path(path).read_bytes() if path else b"-")
     return digest.digest()
 
 
-def _tls(configuration: Any, where: str) -> ssl.SSLContext:
+def _tls(configuration: Configuration, where: str) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
         if configuration.cert_file:

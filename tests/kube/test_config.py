@@ -9,7 +9,6 @@ from pathlib import Path
 import certifi
 import pytest
 import yaml
-from kubernetes_asyncio.config import incluster_config
 
 import kube.config
 from kube.config import load
@@ -43,8 +42,8 @@ def in_cluster(monkeypatch, tmp_path) -> Path:
     ca.write_text(Path(certifi.where()).read_text())
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(file))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(ca))
+    monkeypatch.setattr("kubernetes_asyncio.config.incluster_config.SERVICE_TOKEN_FILENAME", str(file))
+    monkeypatch.setattr("kubernetes_asyncio.config.incluster_config.SERVICE_CERT_FILENAME", str(ca))
     return file
 
 

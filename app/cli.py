@@ -10,14 +10,13 @@ import sys
 from collections.abc import Sequence
 
 from api.features import FeatureGateError, FeatureGates, parse_feature_gates
-from app import demo, stories, version
+from app import version
 from app.check.cli import add_render, add_validate
 from app.explain.cli import add_explain
 from app.logs import LogSettingsError
 from app.logs import configure as configure_logs
 from app.logs import parse as parse_log_flags
 from app.settings import Settings, SettingsError, load
-from devcluster.cli import add_parser as add_cluster_parser
 
 MANAGER_EXAMPLES = """examples:
   %(prog)s                                           in a cluster: all defaults
@@ -36,9 +35,10 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["manager"]:
+    manager = arguments[:1] == ["manager"]
+    if manager:
         arguments[1:] = [_double_dash(argument) for argument in arguments[1:]]
-    parsed = _parser().parse_args(arguments)
+    parsed = _parser(local=not manager).parse_args(arguments)
     try:
         code: int = parsed.handler(parsed)
     except KeyboardInterrupt:
@@ -52,7 +52,8 @@ def _double_dash(argument: str) -> str:
     return f"-{argument}" if single else argument
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(*, local: bool) -> argparse.ArgumentParser:
+    """All commands; `local` says whether those that run a control plane on this machine are among them."""
     parser = argparse.ArgumentParser(
         prog="jobset",
         description="JobSet for Kubernetes: run sets of Jobs as one.",
@@ -64,7 +65,18 @@ def _parser() -> argparse.ArgumentParser:
     add_validate(commands)
     add_render(commands)
     add_explain(commands)
-    add_cluster_parser(commands)
+    if local:
+        _add_local(commands)
+    about = commands.add_parser("version", help="print the version")
+    about.set_defaults(handler=_version)
+    return parser
+
+
+def _add_local(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    from app import demo, stories  # noqa: PLC0415 (memory that a manager would keep for nothing)
+    from devcluster.cli import add_parser  # noqa: PLC0415 (as above)
+
+    add_parser(commands)
     show = commands.add_parser("demo", help="run a JobSet on a local control plane, as a story that is checked")
     show.add_argument(
         "story",
@@ -75,9 +87,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     show.add_argument("--keep", action="store_true", help="leave cluster and manager running, and say how to use them")
     show.set_defaults(handler=lambda parsed: demo.run(stories.STORIES[parsed.story], keep=parsed.keep))
-    about = commands.add_parser("version", help="print the version")
-    about.set_defaults(handler=_version)
-    return parser
 
 
 def _add_manager(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

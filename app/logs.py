@@ -1,21 +1,21 @@
 """One way for all log lines: JSON or console on stderr, with the flags of zap that Go managers take.
 
-Every module writes with `logging`; structlog formats. The keys of a JSON line are those of controller-runtime (`level`,
-`ts`, `logger`, `msg`, `reconcileID`, `stacktrace`), so that existing log queries keep working. Nothing here or below
-may log request bodies.
+Every module writes with `logging`. The keys of a JSON line are those of controller-runtime (`level`, `ts`, `logger`,
+`msg`, `reconcileID`, `stacktrace`), so that existing log queries keep working. Nothing here or below may log request
+bodies.
 """
 
 import json
 import logging
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, TextIO
 
 import msgspec
-import structlog
-from structlog.typing import EventDict, Processor
 
 from kube.controller import reconcile_id
 
@@ -24,6 +24,10 @@ STACKTRACE_LEVELS: Final = {"info": logging.INFO, "error": logging.ERROR, "panic
 ENCODERS: Final = ("json", "console")
 QUIET: Final = ("uvicorn", "asyncio", "kubernetes_asyncio", "aiohttp")
 """Libraries that tell their own life at info; their warnings are wanted."""
+
+_OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+_COLORS: Final = {"debug": "34", "info": "32", "warn": "33"}
+"""ANSI codes by level; red for what is worse."""
 
 TimeEncoding = Callable[[datetime], str | float | int]
 
@@ -108,74 +112,57 @@ def configure(settings: LogSettings, stream: TextIO | None = None) -> None:
 
 
 def formatter(settings: LogSettings, *, colors: bool = False) -> logging.Formatter:
-    """The formatter that `configure` installs."""
-    shared: list[Processor] = [
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.ExtraAdder(),
-        _Timestamp(TIME_ENCODINGS[settings.time_encoding]),
-        _add_reconcile_id,
-        _Tracebacks(settings.stacktrace_level),
-    ]
-    last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
-    if settings.encoder == "json":
-        last += [_as_zap, structlog.processors.JSONRenderer(serializer=_json)]
-    else:
-        last += [_on_one_line, structlog.dev.ConsoleRenderer(colors=colors, timestamp_key="ts", sort_keys=False)]
-    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=last)
+    """The formatter that `configure` installs; `colors` are those of a terminal."""
+    return _Formatter(settings, _json if settings.encoder == "json" else partial(_console, colors=colors))
 
 
-class _Timestamp:
-    def __init__(self, encode: TimeEncoding) -> None:
-        self._encode = encode
+class _Formatter(logging.Formatter):
+    """Gathers what a record says, in the order of a zap line, and has it written by `render`."""
 
-    def __call__(self, _logger: Any, _method: str, event: EventDict) -> EventDict:
-        created: float = event["_record"].created
-        event["ts"] = self._encode(datetime.fromtimestamp(created, UTC))
-        return event
+    def __init__(self, settings: LogSettings, render: Callable[[dict[str, Any]], str]) -> None:
+        super().__init__()
+        self._encode_time = TIME_ENCODINGS[settings.time_encoding]
+        self._stacktrace_level = settings.stacktrace_level
+        self._render = render
 
-
-def _add_reconcile_id(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    if current := reconcile_id.get():
-        event["reconcileID"] = current
-    return event
-
-
-class _Tracebacks:
-    """The traceback of an exception at or above a level; below it the exception's own line."""
-
-    def __init__(self, level: int) -> None:
-        self._level = level
-
-    def __call__(self, _logger: Any, _method: str, event: EventDict) -> EventDict:
-        record: logging.LogRecord = event["_record"]
-        if not record.exc_info or record.exc_info[1] is None:
-            event.pop("exc_info", None)
-            return event
-        if record.levelno >= self._level:
-            return structlog.processors.format_exc_info(_logger, _method, event)
-        error = record.exc_info[1]
-        event.pop("exc_info", None)
-        event["error"] = f"{type(error).__name__}: {error}"
-        return event
+    def format(self, record: logging.LogRecord) -> str:
+        level = record.levelname.lower()
+        line = {
+            "level": "warn" if level == "warning" else level,
+            "ts": self._encode_time(datetime.fromtimestamp(record.created, UTC)),
+            "logger": record.name,
+            "msg": record.getMessage(),
+        }
+        line |= {key: value for key, value in vars(record).items() if key not in _OF_EVERY_RECORD}
+        if current := reconcile_id.get():
+            line["reconcileID"] = current
+        error = record.exc_info and record.exc_info[1]
+        if error and record.levelno >= self._stacktrace_level:
+            line["stacktrace"] = "".join(traceback.format_exception(error)).rstrip()
+        elif error:
+            line["error"] = f"{type(error).__name__}: {error}"
+        return self._render(line)
 
 
-def _as_zap(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """The key names and their order of a zap line."""
-    level = event.pop("level")
-    first = {"level": "warn" if level == "warning" else level, "ts": event.pop("ts"), "logger": event.pop("logger")}
-    traceback = event.pop("exception", None)
-    line = {**first, "msg": event.pop("event"), **event}
-    return line | ({"stacktrace": traceback} if traceback else {})
+def _console(line: dict[str, Any], *, colors: bool) -> str:
+    """One line for people, and a traceback below it."""
+    level, when, logger, message = (line.pop(key) for key in ("level", "ts", "logger", "msg"))
+    trace = line.pop("stacktrace", "")
+    shown = f"[{level:<8}]"
+    if colors:
+        shown = f"\x1b[{_COLORS.get(level, '31')}m{shown}\x1b[0m"
+    # A message that quotes others' text must not look like two lines.
+    message = message.replace("\n", "\\n").replace("\r", "\\r")
+    fields = "".join(f" {key}={_plain(value)}" for key, value in line.items())
+    return f"{when} {shown} {message:<30} [{logger}]{fields}" + (f"\n{trace}" if trace else "")
 
 
-def _on_one_line(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """A message that quotes others' text must not look like two lines."""
-    event["event"] = event["event"].replace("\n", "\\n").replace("\r", "\\r")
-    return event
+def _plain(value: Any) -> str:
+    text = str(value)
+    return text if text.isprintable() and " " not in text else repr(text)
 
 
-def _json(line: dict[str, Any], **_options: Any) -> str:
+def _json(line: dict[str, Any]) -> str:
     try:
         return msgspec.json.encode(line, enc_hook=str).decode()
     except (UnicodeEncodeError, TypeError):

@@ -25,6 +25,8 @@ def imported() -> set[str]:
         "devcluster",
         "kubernetes_asyncio.client.models",
         "kubernetes_asyncio.client.api_client",
+        "rich",
+        "structlog",
     ],
 )
 def test_the_manager_does_without(imported: set[str], module: str) -> None:

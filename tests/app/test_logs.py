@@ -97,6 +97,17 @@ def test_development_means_console_and_debug_unless_said_otherwise() -> None:
     assert [line["msg"] for line in lines(out)] == ["seen"]
 
 
+def test_a_console_line_quotes_what_could_be_misread_and_has_the_traceback_below() -> None:
+    out = configured(stacktrace_level="error")
+    log.info("one", extra={"namespace": "a b", "text": "x\ny"})
+    fail_at(logging.ERROR)
+    first, second, *below = out.getvalue().splitlines()
+    assert first.endswith("[kube.test_logs] namespace='a b' text='x\\ny'")
+    assert second.rstrip().endswith("[kube.test_logs]")
+    assert below[0].startswith("Traceback")
+    assert below[-1].startswith("ValueError: ")
+
+
 @pytest.mark.parametrize(
     ("encoding", "expected"),
     [

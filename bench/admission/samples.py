@@ -145,10 +145,10 @@ def many_faults(count: int = 500) -> JSON:
     return js
 
 
-def review(obj: JSON, old: JSON | None = None) -> bytes:
+def review(obj: JSON, old: JSON | None = None, uid: str = "705ab4f5-6393-11e8-b7cc-42010a800002") -> bytes:
     """The bytes that an API server sends for a create, or for an update of `old`."""
     request = {
-        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "uid": uid,
         "kind": KIND,
         "resource": RESOURCE,
         "requestKind": KIND,

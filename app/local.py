@@ -27,6 +27,7 @@ from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission, install_objects
 START_SECONDS = 60
 STOP_SECONDS = 15
 LOG_LINES = 20
+OURSELVES = (sys.executable, "-m", "app", "manager")
 CRD = "jobsets.jobset.x-k8s.io"
 
 
@@ -72,9 +73,18 @@ def kubectl(
     return done
 
 
-def install(cluster: Cluster, *, webhook_port: int | None, pods: PodAdmission = "webhooks") -> None:
-    """Install what manifests/ holds; webhooks point to a port of this machine, or are left out (None)."""
-    objects = install_objects(webhook_url=f"https://127.0.0.1:{webhook_port or 1}", pods=pods)
+def install(
+    cluster: Cluster,
+    *,
+    webhook_port: int | None,
+    pods: PodAdmission = "webhooks",
+    ca_bundle: bytes | None = None,
+) -> None:
+    """Install what manifests/ holds; webhooks point to a port of this machine, or are left out (None).
+
+    `ca_bundle` is the PEM of the authority of the manager's certificate; None leaves it to the manager.
+    """
+    objects = install_objects(webhook_url=f"https://127.0.0.1:{webhook_port or 1}", ca_bundle=ca_bundle, pods=pods)
     if webhook_port is None:
         objects = [body for body in objects if not body["kind"].endswith("WebhookConfiguration")]
     listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
@@ -113,10 +123,11 @@ def start(
     folder: Path,
     *,
     webhook_port: int,
+    command: Sequence[str] = OURSELVES,
     flags: Sequence[str] = (),
     sections: dict[str, Any] | None = None,
 ) -> Manager:
-    """Start a manager and wait until it is ready. Its files go to `folder`."""
+    """Start a manager, this one or another, and wait until it is ready. Its files go to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     health_port = free_port()
     config = configuration(webhook_port, health_port, **(sections or {}))
@@ -124,11 +135,10 @@ def start(
     (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     user = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
     kubeconfig = cluster.kubeconfig_for(user, ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"])
-    command = [sys.executable, "-m", "app", "manager", f"--config={folder / 'config.yaml'}"]
     log = folder / f"manager-{health_port}.log"
     with log.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603 (ourselves)
-            [*command, f"--kubeconfig={kubeconfig}", *flags],
+        process = subprocess.Popen(  # noqa: S603 (ourselves, or what the caller asks for)
+            [*command, f"--config={folder / 'config.yaml'}", f"--kubeconfig={kubeconfig}", *flags],
             stdout=output,
             stderr=output,
             stdin=subprocess.DEVNULL,

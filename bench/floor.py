@@ -1,0 +1,281 @@
+"""`python -m bench.floor --config FILE --kubeconfig FILE`: a client that makes only the calls a scenario needs.
+
+It is the lower bound that managers are measured against, and no manager: it does no admission, forgets everything when
+it ends, and does not look after what went wrong. Must not use the controllers' code; bodies come from `api`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+from collections import defaultdict
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import uvloop
+
+from api import keys
+from api.batch import Job
+from api.children import build_job, build_service
+from api.jobset import JobSet
+from api.meta import Base, Identity
+from api.placement import placement
+from app import settings
+from app.serving import parse_bind_address
+from kube.client import Client, DeleteOptions
+from kube.config import load
+from kube.errors import KubeError
+from kube.informer import Informer
+from kube.resources import JOBS, PODS, SERVICES, Resource
+from kube.store import ChangeKind
+from kube.transport import HttpTransport
+
+RESTARTS = ("foreground", "parallel", "collection")
+"""How Jobs of a failed attempt go: each in the foreground; each in the background; all in the background by one call.
+
+Those in the background have their pods deleted by one call, and a Job comes anew once the old one and its pods have
+gone.
+"""
+
+JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, "jobsets")
+UNLIMITED = 100_000
+
+
+class PodMeta(Identity, frozen=True, kw_only=True):
+    """Identity and labels."""
+
+    labels: dict[str, str] = {}
+
+
+class PodIdentity(Base, frozen=True, kw_only=True):
+    """A pod of which only the metadata is watched."""
+
+    metadata: PodMeta
+
+
+@dataclass(slots=True)
+class Set:
+    """One JobSet: what is to be created of it, and how far it is."""
+
+    js: JobSet
+    bodies: dict[str, Any] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
+    awaited: set[str] = field(default_factory=set)
+    pods: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    @property
+    def namespace(self) -> str:
+        return self.js.metadata.namespace
+
+    @property
+    def attempt(self) -> str:
+        return str(self.js.status.restarts)
+
+    def selector(self) -> str:
+        """Label selector of the children of this attempt."""
+        return f"{keys.JOBSET_NAME}={self.js.metadata.name},{keys.RESTART_ATTEMPT}={self.attempt}"
+
+    def begin(self, js: JobSet) -> None:
+        """Make the bodies of an attempt."""
+        self.js, self.settled = js, set()
+        placed = placement(js)
+        self.bodies = {
+            slot.name: msgspec.json.encode(build_job(js, group, slot, global_replicas=placed.global_replicas))
+            for group in placed.groups
+            for slot in group.slots(js.metadata.name)
+        }
+
+
+class Floor:
+    """Keeps a group of tasks, one for each thing that is being done; ends with the group."""
+
+    def __init__(self, client: Client, restart: str, group: asyncio.TaskGroup) -> None:
+        self._client = client
+        self._restart = restart
+        self._group = group
+        self._sets: dict[tuple[str, str], Set] = {}
+        self.jobsets = Informer(client, JOBSETS, JobSet)
+        self.jobs = Informer(client, JOBS, Job, label_selector=keys.JOBSET_NAME)
+        self.pods = Informer(client, PODS, PodIdentity, label_selector=keys.JOBSET_NAME, metadata_only=True)
+
+    async def start(self) -> None:
+        """Watch, and return once everything is listed."""
+        self.jobsets.on_event(self._on_jobset)
+        self.jobs.on_event(self._on_job)
+        self.pods.on_event(self._on_pod)
+        watched: list[Informer[Any]] = [
+            self.jobsets,
+            self.jobs,
+            *([] if self._restart == "foreground" else [self.pods]),
+        ]
+        for informer in watched:
+            self._group.create_task(informer.run())
+            await informer.wait_synced(60)
+
+    def _on_jobset(self, kind: ChangeKind, old: JobSet | None, new: JobSet | None) -> None:
+        seen = new or old
+        assert seen is not None  # noqa: S101 -- one of them always is
+        key = (seen.metadata.namespace, seen.metadata.name)
+        if kind is ChangeKind.DELETED or seen.metadata.deletion_timestamp:
+            self._sets.pop(key, None)
+        elif key not in self._sets:
+            self._sets[key] = of = Set(seen)
+            of.begin(seen)
+            self._soon(self._create_all(of))
+        elif (of := self._sets[key]).js.suspended != seen.suspended:
+            status = msgspec.structs.replace(seen.status, restarts=of.js.status.restarts)
+            of.begin(msgspec.structs.replace(seen, status=status))
+            self._soon(self._suspend(of))
+
+    def _on_job(self, kind: ChangeKind, old: Job | None, new: Job | None) -> None:
+        job = new or old
+        of = self._owner(job)
+        if job is None or of is None:
+            return
+        name = job.metadata.name
+        if job.metadata.labels[keys.RESTART_ATTEMPT] != of.attempt:
+            if kind is ChangeKind.DELETED:
+                of.awaited.discard(name)
+                self._create_when_gone(of, name)
+        elif job.failure is not None:
+            self._restart_set(of)
+        elif _settled(job, of.js.suspended):
+            if name not in of.settled:
+                of.settled.add(name)
+                if len(of.settled) == len(of.bodies):
+                    self._soon(self._report(of))
+        else:
+            of.settled.discard(name)
+
+    def _on_pod(self, kind: ChangeKind, old: PodIdentity | None, new: PodIdentity | None) -> None:
+        pod = new or old
+        of = self._owner(pod)
+        if pod is None or of is None:
+            return
+        job = pod.metadata.labels["job-name"]
+        if kind is not ChangeKind.DELETED:
+            of.pods[job].add(pod.metadata.name)
+            return
+        of.pods[job].discard(pod.metadata.name)
+        if pod.metadata.labels[keys.RESTART_ATTEMPT] != of.attempt:
+            self._create_when_gone(of, job)
+
+    def _owner(self, child: Job | PodIdentity | None) -> Set | None:
+        if child is None:
+            return None
+        return self._sets.get((child.metadata.namespace, child.metadata.labels[keys.JOBSET_NAME]))
+
+    def _create_when_gone(self, of: Set, job: str) -> None:
+        """The old Job or a pod of it has gone: create the new one if that was the last of them."""
+        if job in of.bodies and job not in of.awaited and not of.pods[job]:
+            of.awaited.add(job)
+            self._soon(self._create(of, of.bodies[job]))
+
+    async def _create_all(self, of: Set) -> None:
+        service = self._client.create(SERVICES, build_service(of.js), namespace=of.namespace)
+        await _side_by_side([service, *(self._create(of, body) for body in of.bodies.values())])
+
+    async def _create(self, of: Set, body: bytes) -> None:
+        await self._client.create(JOBS, body, namespace=of.namespace, type=msgspec.Raw)
+
+    async def _suspend(self, of: Set) -> None:
+        patch = {"spec": {"suspend": of.js.suspended}}
+        await _side_by_side([self._client.patch(JOBS, name, patch, namespace=of.namespace) for name in of.bodies])
+
+    def _restart_set(self, of: Set) -> None:
+        """Begin the next attempt: everything of the one before is to go."""
+        self._soon(self._delete(of.namespace, of.selector(), list(of.bodies)))
+        status = msgspec.structs.replace(of.js.status, restarts=of.js.status.restarts + 1)
+        of.begin(msgspec.structs.replace(of.js, status=status))
+        of.awaited = set(of.bodies)
+
+    async def _delete(self, namespace: str, selector: str, jobs: list[str]) -> None:
+        """The Jobs of an attempt, and unless those see to it themselves, their pods."""
+        policy = "Foreground" if self._restart == "foreground" else "Background"
+        options = DeleteOptions(namespace=namespace, propagation_policy=policy)
+        if self._restart == "collection":
+            await self._client.delete_collection(JOBS, label_selector=selector, **options)
+        else:
+            await _side_by_side([self._client.delete(JOBS, name, **options) for name in jobs])
+        if self._restart != "foreground":
+            await self._client.delete_collection(PODS, label_selector=selector, namespace=namespace)
+
+    async def _report(self, of: Set) -> None:
+        """The one status write of a phase."""
+        rows = []
+        for group in placement(of.js).groups:
+            count = group.replicated_job.replicas
+            reached = {"suspended": count} if of.js.suspended else {"ready": count, "active": count}
+            zero = dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
+            rows.append({"name": group.replicated_job.name, **zero, **reached})
+        status = {"restarts": of.js.status.restarts, "replicatedJobsStatus": rows}
+        name = of.js.metadata.name
+        await self._client.patch(JOBSETS, name, {"status": status}, namespace=of.namespace, subresource="status")
+
+    def _soon(self, act: Coroutine[Any, Any, None]) -> None:
+        self._group.create_task(_told(act))
+
+
+def _settled(job: Job, suspended: bool) -> bool:
+    if suspended:
+        return job.spec.suspend and not job.status.active
+    return not job.spec.suspend and (job.status.ready or 0) == (job.spec.parallelism or 1)
+
+
+async def _side_by_side(acts: list[Coroutine[Any, Any, Any]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for act in acts:
+            group.create_task(_told(act))
+
+
+async def _told(act: Coroutine[Any, Any, Any]) -> None:
+    """Do it; what the API server refuses goes to the log, and the benchmark finds out by the result."""
+    try:
+        await act
+    except KubeError as error:
+        print(error, file=sys.stderr, flush=True)
+
+
+async def _probe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Every question is answered with yes: whoever listens is ready."""
+    with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+        await writer.drain()
+    writer.close()
+
+
+async def run(config: settings.Settings, kubeconfig: str, restart: str) -> None:
+    """Until SIGTERM."""
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 -- we run in one
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    transport = HttpTransport(await load(kubeconfig), user_agent="floor", qps=UNLIMITED, burst=UNLIMITED)
+    address = parse_bind_address(config.health.health_probe_bind_address)
+    try:
+        async with asyncio.TaskGroup() as group:
+            await Floor(Client(transport), restart, group).start()
+            if address is not None:
+                await asyncio.start_server(_probe, *address)
+            await asyncio.Event().wait()
+    finally:
+        await transport.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.floor", description=__doc__)
+    parser.add_argument("--config", required=True, help="of a manager; only the probes' address counts")
+    parser.add_argument("--kubeconfig", required=True, help="of the cluster")
+    parser.add_argument("--restart", choices=RESTARTS, default="foreground", help="(default %(default)s)")
+    options = parser.parse_args()
+    with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run(settings.load(options.config), options.kubeconfig, options.restart))
+
+
+if __name__ == "__main__":
+    main()

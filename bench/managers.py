@@ -1,0 +1,93 @@
+"""The processes that are measured: how they are named on the command line, installed and started.
+
+Every manager gets what a Go manager can be given, too: certificates in a folder, webhook configurations that trust
+them, all rights, no election. Must not know what is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app import local
+from devcluster import pki
+from devcluster.cluster import Cluster
+from manifests import NAMESPACE, SERVICE_ACCOUNT
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A manager to be measured. `floor` tells one that does no admission and is what others are compared with."""
+
+    name: str
+    command: tuple[str, ...]
+    floor: bool = False
+
+
+def _floor(restart: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "bench.floor", f"--restart={restart}")
+
+
+KNOWN = {
+    entry.name: entry
+    for entry in (
+        Entry("jobset", local.OURSELVES),
+        Entry("floor", _floor("foreground"), floor=True),
+        Entry("floor-background", _floor("parallel"), floor=True),
+        Entry("floor-collection", _floor("collection"), floor=True),
+    )
+}
+USUAL = ("jobset", "floor-background")
+
+
+def entry(text: str) -> Entry:
+    """What `--manager` names: one of `KNOWN`, `NAME=COMMAND`, or a command, whose name is its program's."""
+    if text in KNOWN:
+        return KNOWN[text]
+    name, equals, command = text.partition("=")
+    if not equals or not name.replace("-", "").replace(".", "").replace("_", "").isalnum():
+        name, command = "", text
+    words = shlex.split(command)
+    if not words:
+        raise argparse.ArgumentTypeError(f"{text!r} names no command; known by name are {', '.join(KNOWN)}")
+    return Entry(name or Path(words[0]).name, tuple(words))
+
+
+@contextlib.contextmanager
+def started(cluster: Cluster, folder: Path, chosen: Entry, gates: Mapping[str, bool]) -> Iterator[local.Manager]:
+    """Install what the manager needs, run it for the length of the block."""
+    port = local.free_port()
+    authority = pki.new_authority("jobset-ca")
+    certificates = folder / "certs"
+    certificates.mkdir(parents=True)
+    pki.issue_serving(authority, "localhost").write(certificates, "tls")
+    local.install(cluster, webhook_port=None if chosen.floor else port, ca_bundle=authority.certificate)
+    local.kubectl(cluster, "apply", "-f", "-", stdin=json.dumps(_all_rights()))
+    sections: dict[str, Any] = {"leaderElection": {"leaderElect": False}, "internalCertManagement": {"enable": False}}
+    if gates:
+        sections["featureGates"] = dict(gates)
+    manager = local.start(cluster, folder, webhook_port=port, command=chosen.command, sections=sections)
+    try:
+        yield manager
+    finally:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            local.stop(manager)
+
+
+def _all_rights() -> dict[str, Any]:
+    """Rights differ between managers and are not what is compared."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "bench-all-rights"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NAMESPACE}],
+    }

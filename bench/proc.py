@@ -1,0 +1,68 @@
+"""What a process and all its descendants use: processor time and memory, as /proc tells it (Linux).
+
+Must not start, signal or wait for anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import defaultdict
+from pathlib import Path
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PROC = Path("/proc")
+PARENT, CPU = 1, slice(11, 15)
+"""Fields of stat, counted from the third: the parent, and the times of the process and of its reaped children."""
+
+RESET_PEAK = "5"
+"""What clear_refs takes for: forget the most memory there has been."""
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of the process, of its descendants, and of those of them that have ended and were reaped."""
+    return sum(sum(map(int, _stat(one)[CPU])) for one in family(pid)) / TICKS
+
+
+def memory_mib(pid: int, field: str = "VmRSS") -> float:
+    """Resident memory of the process and its descendants now, or the most each has had (VmHWM).
+
+    Pages that processes share are counted for each of them.
+    """
+    return sum(_memory_kib(one, field) for one in family(pid)) / 1024
+
+
+def reset_peak(pid: int) -> None:
+    """Let VmHWM begin anew from what is resident now."""
+    for one in family(pid):
+        with contextlib.suppress(FileNotFoundError):
+            (PROC / str(one) / "clear_refs").write_text(RESET_PEAK, encoding="ascii")
+
+
+def family(pid: int) -> list[int]:
+    """The process and its living descendants."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for one in (int(folder.name) for folder in PROC.iterdir() if folder.name.isdecimal()):
+        if stat := _stat(one):
+            children[int(stat[PARENT])].append(one)
+    found = [pid]
+    for one in found:
+        found += children[one]
+    return found
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of stat from the third on, since those before may hold spaces; none of a process that is gone."""
+    try:
+        return (PROC / str(pid) / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _memory_kib(pid: int, field: str) -> int:
+    """0 for a process that has just ended."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for line in (PROC / str(pid) / "status").read_text(encoding="utf-8").splitlines():
+            if line.startswith(f"{field}:"):
+                return int(line.split()[1])
+    return 0

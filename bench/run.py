@@ -1,0 +1,134 @@
+"""Runs managers in turn, each on a fresh cluster, round after round, and keeps what the scenarios measured.
+
+What else the machine does hits all managers alike that way. Must not judge: that is the report's.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app import local
+from bench import managers
+from bench.managers import Entry
+from bench.proc import memory_mib
+from bench.scenarios import one_set
+from bench.scenarios.group import Group, Size
+from bench.scene import JSON, BenchmarkError, Scene, say, wait
+from bench.sets import TOPOLOGY
+from devcluster.assets import Sources, locate
+from devcluster.cluster import Cluster, running
+from devcluster.spec import ClusterSpec, FakeNodes
+
+GROUPS = (Group(("P1", "P2", "P5"), one_set.run),)
+RACK = 10
+"""Nodes of a rack."""
+
+CLEAR_SECONDS = 300
+"""Until a namespace and all that is in it has gone."""
+
+IDLE_SECONDS = 1.0
+"""Rest of a new manager before its memory is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What is run, and since when."""
+
+    entries: Sequence[Entry]
+    wanted: frozenset[str]
+    rounds: int = 3
+    nodes: int = 600
+    size: Size = field(default_factory=Size)
+    begun: float = field(default_factory=time.monotonic)
+
+    def say(self, text: str) -> None:
+        """Progress with the time since the start."""
+        minutes, seconds = divmod(int(time.monotonic() - self.begun), 60)
+        say(f"[{minutes:02}:{seconds:02}] {text}")
+
+
+def turns(bench: Bench) -> Iterator[JSON]:
+    """One record for each manager, round and cluster, as soon as it is there."""
+    assets = Sources(assets=locate(Sources()))
+    chosen = [group for group in GROUPS if bench.wanted & set(group.scenarios)]
+    together = [group for group in chosen if not group.apart]
+    clusters = ([together] if together else []) + [[group] for group in chosen if group.apart]
+    for number in range(1, bench.rounds + 1):
+        for entry in bench.entries:
+            for groups in clusters:
+                due = [g for g in groups if (g.floors or not entry.floor) and (number == 1 or not g.once)]
+                if due:
+                    bench.say(f"round {number} of {bench.rounds}: {entry.name}: a cluster of {bench.nodes} fake nodes")
+                    yield {"round": number, "manager": entry.name, **_turn(bench, entry, due, assets)}
+
+
+def _turn(bench: Bench, entry: Entry, groups: list[Group], assets: Sources) -> JSON:
+    """One manager on a cluster of its own."""
+    spec = ClusterSpec(name="bench", nodes=FakeNodes(count=bench.nodes, label_every={TOPOLOGY: RACK}))
+    with tempfile.TemporaryDirectory(prefix="jobset-bench-") as scratch:
+        folder = Path(scratch)
+        with (
+            running(spec, sources=assets, state_root=folder / "cluster") as cluster,
+            managers.started(cluster, folder / "manager", entry, groups[0].gates) as manager,
+        ):
+            time.sleep(IDLE_SECONDS)
+            record: JSON = {"idle_rss_mib": memory_mib(manager.process.pid), "phases": {}, "errors": {}}
+            for number, group in enumerate(groups):
+                namespace = f"{group.scenarios[0].lower()}-{number}"
+                scene = Scene(cluster, manager.process.pid, namespace)
+                _play(bench, scene, group, record, manager)
+                if group is not groups[-1]:
+                    _clear(cluster, namespace)
+            return record
+
+
+def _play(bench: Bench, scene: Scene, group: Group, record: JSON, manager: local.Manager) -> None:
+    """One group in a namespace of its own; an error ends the group and is kept."""
+    local.kubectl(scene.cluster, "create", "namespace", scene.namespace)
+    try:
+        for name, phase in group.run(scene, bench.size, bench.wanted):
+            record["phases"][name] = phase
+            bench.say(f"  {name}: {phase['seconds']:.1f} s, {phase['manager']['requests']} requests")
+    except BenchmarkError as error:
+        what = f"{'/'.join(group.scenarios)}: {error}"
+        bench.say(f"  failed: {what}\n{manager.tail()}")
+        record["errors"][group.scenarios[0]] = what
+
+
+def _clear(cluster: Cluster, namespace: str) -> None:
+    local.kubectl(cluster, "delete", "namespace", namespace, "--wait=false")
+
+    def gone() -> bool:
+        with cluster.connect() as connection:
+            return connection.request("GET", f"/api/v1/namespaces/{namespace}")[0] == 404
+
+    wait(gone, CLEAR_SECONDS, f"namespace {namespace} to go")
+
+
+def machine() -> JSON:
+    """Where the figures are from."""
+    return {
+        "cores": os.cpu_count(),
+        "load_average": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def revision() -> str:
+    """What git calls the tree, empty where it is none."""
+    told = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],  # noqa: S607 - its place differs between systems
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return told.stdout.strip()

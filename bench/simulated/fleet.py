@@ -1,0 +1,102 @@
+"""What is there when the manager starts: nodes, and JobSets that run with all their Jobs and pods."""
+
+import random
+from dataclasses import dataclass
+
+import msgspec
+
+from api import keys
+from api.children import build_job, build_service
+from api.jobset import JobSet
+from api.placement import placement
+from bench.simulated.api import JOBSETS, NAMESPACES, Api
+from bench.simulated.storage import JSON, Plain, Storage
+from bench.simulated.world import TOPOLOGY, Land, World, managed, moment
+from kube.resources import JOBS, NODES, PRIORITY_CLASSES, SERVICES
+
+NAMESPACE = "training"
+WORKERS = "workers"
+NODE_LABELS = 20
+"""Labels of a node beside the ones that are asked for; those of clouds and device plugins are that many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """How much there is: domains of so many nodes, and JobSets of so many exclusive Jobs of so many pods."""
+
+    domains: int = 3750
+    nodes: int = 4
+    jobsets: int = 15
+    jobs: int = 250
+    pods: int = 16
+
+    def __post_init__(self) -> None:
+        if self.jobsets * self.jobs > self.domains:
+            wanted = self.jobsets * self.jobs
+            raise ValueError(f"{wanted} exclusive Jobs cannot run in {self.domains} domains: each has one alone")
+
+
+def jobset(name: str, jobs: int, pods: int, *, exclusive: bool) -> JSON:
+    """A JobSet as it is stored, defaults included."""
+    resources = {"requests": {"cpu": "16", "memory": "64Gi", "example.com/accelerator": "2"}}
+    environment = [{"name": f"SETTING_{n}", "value": f"value of the setting with number {n}"} for n in range(12)]
+    container = {"name": "main", "image": "registry.example.com/train:1", "env": environment, "resources": resources}
+    pod = {"restartPolicy": "Never", "containers": [container], "terminationGracePeriodSeconds": 30}
+    job = {"backoffLimit": 0, "parallelism": pods, "completions": pods, "completionMode": "Indexed"}
+    return {
+        "metadata": {"name": name, "annotations": {keys.EXCLUSIVE_TOPOLOGY: TOPOLOGY} if exclusive else {}},
+        "spec": {
+            "failurePolicy": {"maxRestarts": 100, "restartStrategy": "Recreate"},
+            "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+            "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+            "successPolicy": {"operator": "All"},
+            "replicatedJobs": [
+                {
+                    "name": WORKERS,
+                    "replicas": jobs,
+                    "groupName": "default",
+                    "template": {"spec": {**job, "template": {"spec": pod}}},
+                }
+            ],
+        },
+    }
+
+
+def fill(storage: Storage, world: World, api: Api, fleet: Fleet) -> None:
+    """Make it all. Raises `RefusedError` for what the API would refuse."""
+    for name in ("default", NAMESPACE):
+        api.add(NAMESPACES, "", {"metadata": {"name": name}})
+    for name, value in (("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)):
+        api.add(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
+    _add_nodes(storage, world, Land(fleet.domains, fleet.nodes))
+    for number in range(fleet.jobsets):
+        _add_running(storage, api, jobset(f"train-{number:02}", fleet.jobs, fleet.pods, exclusive=True))
+    storage.forget()
+
+
+def _add_nodes(storage: Storage, world: World, land: Land) -> None:
+    chance = random.Random(0)  # noqa: S311 -- texts, no secrets
+    shared = {f"cloud.example.com/label-{n}": f"{chance.getrandbits(48):x}" for n in range(NODE_LABELS)}
+    common = managed("kubelet", moment(), shared)
+    for domain in range(land.domains):
+        for number in range(land.nodes):
+            name = land.node(domain, number)
+            labels = {"kubernetes.io/hostname": name, TOPOLOGY: f"rack-{domain}", **shared}
+            labels["topology.kubernetes.io/zone"] = f"zone-{domain % 3}"
+            meta = {"name": name, "uid": world.uid(), "creationTimestamp": moment(), "labels": labels}
+            meta["annotations"] = {"node.alpha.kubernetes.io/ttl": "0", "csi.example.com/nodeid": f"instance-{name}"}
+            storage.put(NODES.plural, Plain({"metadata": {**meta, "managedFields": common}, "spec": {}, "status": {}}))
+
+
+def _add_running(storage: Storage, api: Api, body: JSON) -> None:
+    """A JobSet whose Jobs run, with the Service and the status that a manager would have given it."""
+    stored = api.add(JOBSETS, NAMESPACE, body).body()
+    js = msgspec.convert(stored, JobSet)
+    placed = placement(js)
+    api.add(SERVICES, NAMESPACE, build_service(js))
+    for group in placed.groups:
+        for slot in group.slots(js.metadata.name):
+            api.add(JOBS, NAMESPACE, build_job(js, group, slot, global_replicas=placed.global_replicas))
+    counts = {"active": 0, "failed": 0, "ready": placed.global_replicas, "succeeded": 0, "suspended": 0}
+    status = {"restarts": 0, "replicatedJobsStatus": [{"name": WORKERS, **counts}]}
+    storage.put(JOBSETS.plural, Plain({**stored, "status": status}))

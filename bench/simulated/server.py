@@ -1,0 +1,114 @@
+"""The simulated API server as a process: `python -m bench.simulated.server --folder DIR`. Prints "ready PORT".
+
+Beside the API it answers `/simulated/...`: what has been asked, how far the JobSets are, and a Job's failure at will.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import ssl
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from api import keys
+from bench.simulated.api import JOBSETS, Api, encode
+from bench.simulated.fleet import Fleet, fill
+from bench.simulated.selectors import parse
+from bench.simulated.storage import JSON, Item, Scope, Storage
+from bench.simulated.wire import Answer, Connection, Request, Stream
+from bench.simulated.world import Land, World
+
+BOOKMARK_SECONDS = 30.0
+INDEXED = {
+    "pods": (keys.JOB_UID, keys.JOBSET_UID, keys.JOBSET_NAME),
+    "jobs": (keys.JOBSET_UID, keys.JOBSET_NAME),
+}
+
+
+class Server:
+    """A fleet, and the API to it."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.storage = Storage(INDEXED)
+        self.world = World(self.storage, Land(fleet.domains, fleet.nodes))
+        self.api = Api(self.storage, self.world)
+        fill(self.storage, self.world, self.api, fleet)
+        self.world.later = lambda act: asyncio.get_running_loop().call_soon(act)
+
+    def handle(self, request: Request) -> Answer | Stream:
+        """Answer a request of a manager, or of the benchmark."""
+        if request.path == "/simulated/state":
+            return Answer(200, encode(self.state()))
+        if request.path == "/simulated/running":
+            return Answer(200, encode(self.running()))
+        if request.path == "/simulated/fail":
+            self.world.fail((request.query["namespace"], request.query["name"]))
+            return Answer(200, b"{}")
+        return self.api.handle(request)
+
+    def state(self) -> JSON:
+        """What has happened so far, and each JobSet as its status tells it. Cheap: it is asked many times a second."""
+        return {
+            "calls": [[*what, count] for what, count in sorted(self.api.calls.items())],
+            "first_write": self.api.first_write,
+            "pods": len(self.storage["pods"].objects),
+            "pods_started": self.world.pods_started,
+            "nodes": len(self.storage["nodes"].objects),
+            "jobsets": {item.key[1]: _told(item.body()) for item in self.storage[JOBSETS.plural].objects.values()},
+        }
+
+    def running(self) -> JSON:
+        """Jobs of the current attempt whose pods all run, by JobSet: what is true, whatever the status tells."""
+        return {
+            item.key[1]: sum(_runs(job.body(), item.body()) for job in self._jobs_of(item))
+            for item in self.storage[JOBSETS.plural].objects.values()
+        }
+
+    def _jobs_of(self, js: Item) -> Iterator[Item]:
+        return self.storage["jobs"].select(Scope(labels=parse(f"{keys.JOBSET_UID}={js.uid}")))
+
+
+def _told(js: JSON) -> JSON:
+    status = js.get("status") or {}
+    ready = sum(of["ready"] for of in status.get("replicatedJobsStatus") or ())
+    return {"restarts": status.get("restarts", 0), "ready": ready}
+
+
+def _runs(job: JSON, js: JSON) -> bool:
+    attempt = job["metadata"]["labels"][keys.RESTART_ATTEMPT]
+    return attempt == str(_told(js)["restarts"]) and job["status"].get("ready") == job["spec"]["parallelism"]
+
+
+async def serve(server: Server, tls: ssl.SSLContext) -> None:
+    """Until SIGTERM."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    listening = await loop.create_server(lambda: Connection(server.handle), "127.0.0.1", 0, ssl=tls)
+    async with listening:
+        print(f"ready {listening.sockets[0].getsockname()[1]}", flush=True)
+        while not stop.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), BOOKMARK_SECONDS)
+            server.api.bookmark()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.simulated.server", description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="folder with serving.crt and serving.key")
+    for field in fields(Fleet):
+        parser.add_argument(f"--{field.name}", type=int, default=field.default)
+    given: dict[str, Any] = vars(parser.parse_args())
+    folder = given.pop("folder")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(folder / "serving.crt", folder / "serving.key")
+    uvloop.run(serve(Server(Fleet(**given)), tls))
+
+
+if __name__ == "__main__":
+    main()

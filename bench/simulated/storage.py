@@ -1,0 +1,232 @@
+"""Objects by resource with one counter of versions, and watches that replay what has happened since a version.
+
+Every version of an object is immutable, so that a watch may encode it later. Must not know what any resource means.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
+
+from bench.simulated.selectors import EVERYTHING, Selector
+
+JSON = dict[str, Any]
+Key = tuple[str, str]
+"""(namespace, name); namespace is "" for cluster-scoped objects."""
+
+REMEMBERED = 50_000
+"""Events of one resource that a watch can be given again; from an earlier version on it is told to list anew."""
+
+
+class Item(Hashable, Protocol):
+    """One version of an object; equal to itself only."""
+
+    @property
+    def key(self) -> Key: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def owners(self) -> Iterable[str]:
+        """UIDs of its owners."""
+
+    def label(self, key: str) -> str | None: ...
+    def body(self) -> JSON:
+        """The whole object, to be read only."""
+
+    def at(self, version: int) -> Self:
+        """The same as of that version."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plain:
+    """An object that is kept as JSON."""
+
+    content: JSON
+
+    @property
+    def meta(self) -> JSON:
+        meta: JSON = self.content["metadata"]
+        return meta
+
+    @property
+    def key(self) -> Key:
+        return self.meta.get("namespace", ""), self.meta["name"]
+
+    @property
+    def uid(self) -> str:
+        return str(self.meta["uid"])
+
+    @property
+    def version(self) -> int:
+        return int(self.meta["resourceVersion"])
+
+    @property
+    def owners(self) -> Iterable[str]:
+        return [ref["uid"] for ref in self.meta.get("ownerReferences") or ()]
+
+    def label(self, key: str) -> str | None:
+        found: str | None = (self.meta.get("labels") or {}).get(key)
+        return found
+
+    def body(self) -> JSON:
+        return self.content
+
+    def at(self, version: int) -> "Plain":
+        return Plain({**self.content, "metadata": {**self.meta, "resourceVersion": str(version)}})
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a list, watch or collective deletion is about. `namespace` "" means all of them."""
+
+    namespace: str = ""
+    labels: Selector = EVERYTHING
+    fields: Selector = EVERYTHING
+
+    def holds(self, item: Item) -> bool:
+        return (
+            self.namespace in {"", item.key[0]}
+            and self.labels.met(item.label)
+            and (not self.fields.requirements or self.fields.met(lambda path: _field(item.body(), path)))
+        )
+
+
+def _field(body: JSON, path: str) -> str | None:
+    value: Any = body
+    for part in path.split("."):
+        value = value.get(part, "") if isinstance(value, dict) else ""
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a watch says: ADDED, MODIFIED or DELETED."""
+
+    kind: str
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    old: Item | None
+    new: Item | None
+    version: int
+
+    def seen_in(self, scope: Scope) -> Event | None:
+        """What it is for those who watch that scope: an object that leaves it is deleted for them."""
+        before = self.old is not None and scope.holds(self.old)
+        after = self.new is not None and scope.holds(self.new)
+        if after and self.new is not None:
+            return Event("MODIFIED" if before else "ADDED", self.new)
+        if before and self.old is not None:
+            return Event("DELETED", self.old.at(self.version))
+        return None
+
+
+class TooOldError(Exception):
+    """A watch from a version whose successors are forgotten."""
+
+
+@dataclass(eq=False, slots=True)
+class Watcher:
+    """Somebody who is told of the events in a scope."""
+
+    scope: Scope
+    tell: Callable[[Event], None]
+
+
+@dataclass(slots=True)
+class Collection:
+    """The objects of one resource; `indexed` labels find them without a scan."""
+
+    indexed: tuple[str, ...] = ()
+    objects: dict[Key, Item] = field(default_factory=dict)
+    watchers: set[Watcher] = field(default_factory=set)
+    history: deque[_Change] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    by_label: dict[tuple[str, str], dict[Key, Item]] = field(default_factory=dict)
+
+    def select(self, scope: Scope) -> Iterator[Item]:
+        """The objects of a scope, by namespace and name."""
+        return iter(sorted(filter(scope.holds, self._candidates(scope)), key=lambda item: item.key))
+
+    def _candidates(self, scope: Scope) -> list[Item]:
+        for label in self.indexed:
+            if (values := scope.labels.only(label)) is not None:
+                return [item for value in values for item in self.by_label.get((label, value), {}).values()]
+        return list(self.objects.values())
+
+    def since(self, version: int, scope: Scope) -> list[Event]:
+        """What has happened in a scope after a version. Raises `TooOldError`."""
+        if len(self.history) == REMEMBERED and self.history[0].version > version + 1:
+            raise TooOldError(f"too old resource version: {version} ({self.history[0].version})")
+        found = (change.seen_in(scope) for change in self.history if change.version > version)
+        return [event for event in found if event is not None]
+
+    def change(self, old: Item | None, new: Item | None, version: int) -> None:
+        """Put `new` in the place of `old`, and tell who watches."""
+        key = (new or old).key  # type: ignore[union-attr]  # one of them is there
+        for label in self.indexed:
+            if old is not None and (value := old.label(label)) is not None:
+                self.by_label[label, value].pop(key, None)
+            if new is not None and (value := new.label(label)) is not None:
+                self.by_label.setdefault((label, value), {})[key] = new
+        if new is None:
+            del self.objects[key]
+        else:
+            self.objects[key] = new
+        change = _Change(old, new, version)
+        self.history.append(change)
+        for watcher in self.watchers:
+            if (event := change.seen_in(watcher.scope)) is not None:
+                watcher.tell(event)
+
+
+class Storage:
+    """All collections, by plural name, and who owns whom."""
+
+    def __init__(self, indexed: dict[str, tuple[str, ...]] | None = None) -> None:
+        self.version = 1
+        self._indexed = indexed or {}
+        self._collections: dict[str, Collection] = {}
+        self._owned: dict[str, dict[tuple[str, Key], None]] = {}
+
+    def __getitem__(self, plural: str) -> Collection:
+        if plural not in self._collections:
+            self._collections[plural] = Collection(self._indexed.get(plural, ()))
+        return self._collections[plural]
+
+    def get(self, plural: str, key: Key) -> Item | None:
+        return self[plural].objects.get(key)
+
+    def put(self, plural: str, item: Item) -> Item:
+        """Store an object, as a new one or over an older version. Gives it as it is stored."""
+        self.version += 1
+        new = item.at(self.version)
+        old = self.get(plural, new.key)
+        for owner in new.owners if old is None else ():
+            self._owned.setdefault(owner, {})[plural, new.key] = None
+        self[plural].change(old, new, self.version)
+        return new
+
+    def drop(self, plural: str, key: Key) -> Item:
+        """Remove an object; not what it owns."""
+        self.version += 1
+        old = self[plural].objects[key]
+        for owner in old.owners:
+            owned = self._owned[owner]
+            del owned[plural, key]
+            if not owned:
+                del self._owned[owner]
+        self[plural].change(old, None, self.version)
+        return old
+
+    def forget(self) -> None:
+        """Remember no events: whoever watches lists first."""
+        for collection in self._collections.values():
+            collection.history.clear()
+
+    def owned(self, uid: str) -> list[tuple[str, Key]]:
+        """The objects that an object owns, as (plural, key)."""
+        return list(self._owned.get(uid, ()))

@@ -81,7 +81,8 @@ def _told(js: JSON) -> JSON:
 
 def _runs(job: JSON, js: JSON) -> bool:
     attempt = job["metadata"]["labels"][keys.RESTART_ATTEMPT]
-    return attempt == str(_told(js)["restarts"]) and job["status"].get("ready") == job["spec"]["parallelism"]
+    running = job["status"].get("ready") == job["spec"]["parallelism"]
+    return bool(running and attempt == str(_told(js)["restarts"]))
 
 
 async def serve(server: Server, tls: ssl.SSLContext) -> None:

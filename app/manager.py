@@ -22,6 +22,7 @@ from api.exclusive import TermForm
 from api.features import FeatureGates
 from app.engine import engine
 from app.health import Health, certificates_check, webhook_check
+from app.heap import keep_large_blocks_apart
 from app.metrics import Metrics
 from app.metrics_server import metrics_server
 from app.serving import parse_bind_address
@@ -92,6 +93,7 @@ class Options:
 
 def main(options: Options) -> None:
     """Run until SIGTERM or SIGINT, on uvloop where it is installed."""
+    keep_large_blocks_apart()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_run_until_signal(options))
 
@@ -348,6 +350,8 @@ class _Manager:
         watches.jobsets.on_event(Endings(self.metrics.outcomes).heard)
         reconciler.watch_departures(watches.jobs)
         watches.feed(queue)
+        reconciler.lingering.feed(queue)
+        self._spawn(group, reconciler.lingering.run(), "old-pods")
         log.info("reconciling with %d workers", WORKERS)
         async with asyncio.TaskGroup() as running:
             running.create_task(controller.run(), name=NAME)

@@ -1,0 +1,19 @@
+"""Settings of the C library's heap, for a process that lives long and has bursts. Must not say what is allocated."""
+
+import ctypes
+import sys
+
+LARGE = 128 * 1024
+"""Bytes from which a block stands alone and goes back to the system as soon as it is freed."""
+
+_M_MMAP_THRESHOLD = -3
+
+
+def keep_large_blocks_apart() -> None:
+    """Hold glibc to `LARGE`; call it before connections are made. Other C libraries are left alone.
+
+    glibc starts there but raises the limit as large blocks come and go. Every TLS connection has a buffer of 256 KiB,
+    of which it touches little: from the heap, a burst of them would touch all and leave it torn up.
+    """
+    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
+        mallopt(_M_MMAP_THRESHOLD, LARGE)

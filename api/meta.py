@@ -64,6 +64,7 @@ class ObjectMeta(Identity, frozen=True, kw_only=True):
     deletion_timestamp: str | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
 
 
 _REQUIRED = {"x-required": True}

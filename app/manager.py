@@ -29,7 +29,6 @@ from app.serving import parse_bind_address
 from app.settings import Settings
 from app.version import user_agent
 from certs.files import FileCertificates
-from certs.manager import CertManager, CertOptions, service_hosts
 from certs.source import CertificateSource, Live
 from certs.tls import CertificateError, server_context
 from controllers.jobset.controller import NAME, JobSetReconciler, Watches
@@ -272,6 +271,8 @@ class _Manager:
         live = Live(context, self.metrics.certificate("webhook"))
         certificates: CertificateSource
         if settings.internal_cert_management.enable:
+            from certs.manager import CertManager, CertOptions, service_hosts  # noqa: PLC0415 (9 MiB of cryptography)
+
             internal = settings.internal_cert_management
             extra = [settings.webhook.host] if settings.webhook.host else []
             hosts = service_hosts(internal.webhook_service_name, own_namespace(), *extra)

@@ -255,9 +255,11 @@ class Client:
         field_selector: str = "",
         **options: Unpack[DeleteOptions],
     ) -> None:
-        """Delete all that match; "" matches everything in the namespace."""
+        """Delete all that match; "" matches everything in the namespace. Those of one call go one after the other."""
         selectors = _query({"label_selector": label_selector, "field_selector": field_selector}, _LIST_QUERY)
-        await self._call(_delete_request(resource.path(options.get("namespace")), options, selectors))
+        request = _delete_request(resource.path(options.get("namespace")), options, selectors)
+        # The answer holds every object that was deleted, and nobody reads it.
+        await self._call(dataclasses.replace(request, verb="deletecollection", accept=METADATA_LIST))
 
     def watch(
         self,

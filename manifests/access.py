@@ -34,7 +34,7 @@ def _manager_rules() -> list[Object]:
         _rule("jobset.x-k8s.io", "jobsets", ["delete", "get", "list", "patch", "update", "watch"]),
         _rule("jobset.x-k8s.io", "jobsets/status", _WRITE_STATUS),
         _rule("jobset.x-k8s.io", "jobsets/finalizers", ["update"]),
-        _rule("batch", "jobs", _CRUD),
+        _rule("batch", "jobs", [*_CRUD, "deletecollection"]),
         _rule("batch", "jobs/status", _WRITE_STATUS),
         _rule("", "services", _CRUD),
         _rule("", "persistentvolumeclaims", ["create", *_READ]),

@@ -45,12 +45,22 @@ class Gangs:
         return None if self.forest is None else self.forest.of_job(job)
 
 
-def decide(js: JobSet, known: KnownGroups | None, buckets: Buckets, released: Callable[[ReplicatedJob], bool]) -> Gangs:
-    """What to do about groups. `released` says which ReplicatedJobs may start; `known` None: there are none."""
+def decide(
+    js: JobSet,
+    known: KnownGroups | None,
+    buckets: Buckets,
+    released: Callable[[ReplicatedJob], bool],
+    lingering: frozenset[str] | None = frozenset(),
+) -> Gangs:
+    """What to do about groups. `released` says which ReplicatedJobs may start; `known` None: there are none.
+
+    `lingering`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
+    """
     wanted = forest(js)
     if known is None:
         return Gangs(wanted)
-    return _Planner(js, wanted, known, buckets).decide({r.name for r in js.spec.replicated_jobs if released(r)})
+    stage = {rjob.name for rjob in js.spec.replicated_jobs if released(rjob)}
+    return _Planner(js, wanted, known, buckets, lingering).decide(stage)
 
 
 def at_the_end(known: KnownGroups | None) -> list[Action]:
@@ -83,12 +93,20 @@ class _Owned:
 class _Planner:
     """One run of `decide`."""
 
-    def __init__(self, js: JobSet, wanted: Forest | None, known: KnownGroups, buckets: Buckets) -> None:
+    def __init__(
+        self,
+        js: JobSet,
+        wanted: Forest | None,
+        known: KnownGroups,
+        buckets: Buckets,
+        lingering: frozenset[str] | None,
+    ) -> None:
         self._js = js
         self._known = known
         self._owned = _Owned(known)
         self._active = {child.name: child for child in buckets.active if not child.gone}
         self._previous = buckets.previous
+        self._lingering = lingering
         self._completions = {rjob.name: rjob.completions for rjob in js.spec.replicated_jobs}
         self._done = _completed(js, buckets)
         self._out = Gangs(wanted)
@@ -144,8 +162,11 @@ class _Planner:
 
     def _held(self, wanted: Forest) -> set[str]:
         """Names of the roots below which pods of before may still end, or a Job is on its way out."""
+        left = self._lingering
+        if left is None or any(wanted.of_job(name) is None for name in left):
+            return {root.name for root in wanted.roots}
         ending = [child for child in self._active.values() if child.deleting or self._halting(child)]
-        old = {child.name for child in (*self._previous, *ending)}
+        old = left.union(child.name for child in (*self._previous, *ending))
         # Of Jobs that the set has no more, it is not known in which group they were.
         lost = {child.replicated_job for child in self._previous if wanted.of_job(child.name) is None}
         return {

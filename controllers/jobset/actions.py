@@ -37,6 +37,18 @@ class DeleteJob:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteJobs:
+    """Delete Jobs of earlier attempts in one call; their pods go after them (background).
+
+    `selector` finds just these Jobs, given as (name, UID). Their names are free at once: whoever creates one anew
+    waits for its pods (`Observed.lingering`).
+    """
+
+    selector: str
+    jobs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PatchJob:
     """Patch a child Job. The UID guards a newer Job of the same name.
 
@@ -105,7 +117,7 @@ class DeleteJobSet:
     """Delete the JobSet itself: it is finished and its time to live is over."""
 
 
-Action = CreateJob | DeleteJob | PatchJob | CreateService | CreateClaim | GroupAction | DeleteJobSet
+Action = CreateJob | DeleteJob | DeleteJobs | PatchJob | CreateService | CreateClaim | GroupAction | DeleteJobSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +199,7 @@ class Observed:
     - `service`: the Service of the wanted name, whoever owns it.
     - `claims`: names of volume claims that exist.
     - `pods`: pods of `jobs`; looked up for in-place restart only.
+    - `lingering`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
     - `priorities`: the cluster's priority classes; None: pods are not labelled with their priority.
     - `groups`: what is known of scheduling groups; None: the set asks for none and has none.
     - `evidence`: the answers to `Plan.question` so far.
@@ -204,6 +217,7 @@ class Observed:
     foreign: Mapping[str, str] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
     evidence: Evidence = field(default_factory=dict)
+    lingering: frozenset[str] | None = frozenset()
     priorities: Priorities | None = None
     groups: KnownGroups | None = None
 
@@ -215,7 +229,8 @@ class Plan:
     `status` is written after the actions, or before them with `status_first`; `events` are recorded after the status
     is stored. If an action fails, `counters` is written in place of `status`: what was counted holds, what was decided
     does not. `warnings` are told whatever happens, once for as long as they stay the same. A plan with a `question` is
-    provisional: answer it and plan again, never carry it out.
+    provisional: answer it and plan again, never carry it out. `follow_pods`: from now on `Observed.lingering` has to
+    be known, and every change of it is a reason to plan again.
     """
 
     actions: tuple[Action, ...] = ()
@@ -226,3 +241,4 @@ class Plan:
     status_first: bool = False
     warnings: tuple[Event, ...] = ()
     question: Question | None = None
+    follow_pods: bool = False

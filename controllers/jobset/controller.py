@@ -28,6 +28,7 @@ from controllers.jobset.execute import (
     PartialFailure,
     Recorder,
 )
+from controllers.jobset.lingering import Lingering
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.plan import FOREIGN_RETRY, plan
 from controllers.jobset.policies import ttl
@@ -171,6 +172,8 @@ class JobSetReconciler:
         self._silence = Silence(client, self._executor.event)
         self._stopwatch = Stopwatch(milestones)
         self._memory: dict[Request, _Memory] = {}
+        self.lingering = Lingering(client)
+        """What is known of pods of earlier attempts; somebody has to run it."""
 
     def watch_departures(self, jobs: Informer[Job]) -> None:
         """Remember Jobs that are deleted finished, or bound to fail, until the status does."""
@@ -188,6 +191,7 @@ class JobSetReconciler:
             self._memory.pop(request, None)
             self._stopwatch.forget(*request)
             self._silence.forget(request)
+            self.lingering.forget(request)
             return Result()
         memory = self._memory.setdefault(request, _Memory())
         clock = asyncio.get_running_loop().time
@@ -204,6 +208,7 @@ class JobSetReconciler:
             observed = await self._answer(observed, decided.question)
             decided = plan(observed, self._gates, create_suspended=self._create_suspended)
         self._tell(js, decided, memory)
+        self.lingering.follow(js) if decided.follow_pods else self.lingering.enough(js)
         try:
             await self._executor.execute(js, decided)
         except PartialFailure as failed:
@@ -269,6 +274,7 @@ class JobSetReconciler:
                 if _owner_uid(job) != [meta.uid]
             },
             pods=self._pods(jobs),
+            lingering=self.lingering.names(js),
             priorities=self._priorities(),
             groups=self._known_groups(js, memory),
         )

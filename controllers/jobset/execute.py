@@ -26,6 +26,7 @@ from controllers.jobset.actions import (
     CreateJob,
     CreateService,
     DeleteJob,
+    DeleteJobs,
     DeleteJobSet,
     Event,
     PatchJob,
@@ -135,6 +136,8 @@ class Executor:
         """What Jobs need or make room for: deletions, the Service, the claims."""
         deletions = [action for action in plan.actions if isinstance(action, DeleteJob)]
         errors = await self._each(js, deletions, lambda action: self._delete_job(js, action))
+        batches = [action for action in plan.actions if isinstance(action, DeleteJobs)]
+        errors += await self._each(js, batches, lambda action: self._delete_jobs(js, action))
         services = [action for action in plan.actions if isinstance(action, CreateService)]
         failed = await self._each(
             js, services, lambda action: self._ensure(js, SERVICES, Service, action.body, self.caches.services)
@@ -200,6 +203,14 @@ class Executor:
             self.caches.jobs.overlay_deleted(namespace, action.name, action.uid)
         else:
             self.caches.jobs.overlay(left)
+
+    async def _delete_jobs(self, js: JobSet, action: DeleteJobs) -> None:
+        namespace = js.metadata.namespace
+        await self.client.delete_collection(
+            JOBS, label_selector=action.selector, namespace=namespace, propagation_policy="Background"
+        )
+        for name, uid in action.jobs:
+            self.caches.jobs.overlay_deleted(namespace, name, uid)
 
     async def _patch_job(self, js: JobSet, action: PatchJob) -> None:
         namespace = js.metadata.namespace

@@ -16,7 +16,7 @@ from api.names import job_name_prefix, subdomain, volume_claim_name
 from api.placement import Group, Placement, placement
 from api.stages import in_order
 from controllers.gang.plan import UNTROUBLED, Gangs, at_the_end, decide, misplaced
-from controllers.jobset import counters
+from controllers.jobset import collective, counters
 from controllers.jobset.actions import (
     Action,
     CreateClaim,
@@ -73,7 +73,9 @@ class _Planner:
         self.buckets: Buckets = bucket(self.js, observed.jobs, self.placed, gates, observed.departed)
         self.counts: tuple[ReplicatedJobStatus, ...] = counters.count(self.js, self.buckets, gates)
         self.stages = startup.Stages(self.js, self.counts, self.buckets)
-        self.gangs: Gangs = decide(self.js, observed.groups, self.buckets, self.stages.is_next)
+        self.follows = self._follows()
+        self.lingering: frozenset[str] | None = observed.lingering if self.follows else frozenset()
+        self.gangs: Gangs = decide(self.js, observed.groups, self.buckets, self.stages.is_next, self.lingering)
         self.draft = Draft(self.js, observed.now)
         self.draft.update(replicated_jobs_status=self.stages.remembered())
         self.counted: JobSetStatus = self.draft.status
@@ -86,7 +88,7 @@ class _Planner:
         if ttl.finished(self.js):
             self._end()
             return self._result()
-        self._delete(self.buckets.previous)
+        self._delete_attempts()
         self._delete(self.buckets.surplus[::-1])
         self._delete(self.buckets.needless)
         self._warn_of_strays()
@@ -234,13 +236,13 @@ class _Planner:
     def _create_jobs(self) -> None:
         """Create what is missing, as far as the order of stages lets it start."""
         ordered = in_order(self.js.spec) and not self.js.suspended
-        blocked = self._blocked_by_previous() or not self.creates
+        lingering = self.lingering if self.creates and not self._blocked_by_previous() else None
         for group in self.placed.groups:
             rjob = group.replicated_job
             if not self.stages.may_start(rjob):
                 continue
-            if not blocked:
-                self._create_missing(group)
+            if lingering is not None:
+                self._create_missing(group, lingering)
             if ordered and not self.stages.started(rjob.name):
                 self.draft.condition(
                     keys.STARTUP_IN_PROGRESS,
@@ -257,8 +259,11 @@ class _Planner:
                 message="in order startup policy has completed",
             )
 
-    def _create_missing(self, group: Group) -> None:
-        """The Jobs of one ReplicatedJob that neither exist nor have completed, but for names that others hold."""
+    def _create_missing(self, group: Group, lingering: frozenset[str]) -> None:
+        """The Jobs of one ReplicatedJob that neither exist nor have completed, but for names that others hold.
+
+        Those of which pods of an earlier attempt are left have to wait until these are gone.
+        """
         name = group.replicated_job.name
         there = self.buckets.present[name] | self.buckets.completed[name]
         odd = {job.metadata.name for job in self.buckets.odd}
@@ -268,7 +273,7 @@ class _Planner:
             job = f"{prefix}{index}"
             if job in self.observed.foreign:
                 taken.append(job)
-            elif job not in odd and self.gangs.may_run(job):
+            elif job not in odd and job not in lingering and self.gangs.may_run(job):
                 self.actions.append(CreateJob(job, partial(self._body, group, index)))
         if taken:
             self._wait_for_foreign(taken)
@@ -289,7 +294,18 @@ class _Planner:
     def _blocked_by_previous(self) -> bool:
         policy = self.js.spec.failure_policy
         blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
-        return blocking and bool(self.buckets.previous)
+        return blocking and bool(self.buckets.previous or self.lingering)
+
+    def _follows(self) -> bool:
+        """Whether pods of earlier attempts may outlive their Jobs, and stand in the way of new ones."""
+        if self.js.status.restarts == 0 or not collective.worth_it(self.placed.global_replicas):
+            return False
+        of = self.buckets
+        return bool(of.previous) or any(
+            index not in of.present[rjob.name] and index not in of.completed[rjob.name]
+            for rjob in self.js.spec.replicated_jobs
+            for index in range(rjob.replicas)
+        )
 
     def _body(self, group: Group, index: int, attempt: int | None = None) -> JSON:
         """The Job of that index as it is to be now. `attempt`: its own restart counter if it exists already."""
@@ -342,6 +358,14 @@ class _Planner:
             if patch is not None:
                 self.actions.append(patch)
 
+    def _delete_attempts(self) -> None:
+        """Jobs of earlier attempts: those of a large set together, if nobody else has Jobs that look like them."""
+        old = self.buckets.previous
+        together = collective.batches(self.js, old) if self.follows and not self.observed.foreign else ()
+        self.actions.extend(together)
+        names = {name for batch in together for name, _ in batch.jobs}
+        self._delete(tuple(child for child in old if child.name not in names))
+
     def _delete(self, children: tuple[Child, ...]) -> None:
         self.actions.extend(DeleteJob(c.name, c.job.metadata.uid) for c in children if not c.deleting)
 
@@ -375,6 +399,7 @@ class _Planner:
             status_first=self.status_first,
             warnings=tuple(self.draft.warnings),
             question=self.question,
+            follow_pods=self.follows and (bool(self.buckets.previous) or self.lingering != frozenset()),
         )
 
 

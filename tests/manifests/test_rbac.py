@@ -18,7 +18,7 @@ TABLE = {
     ("jobset-manager-role", "jobset.x-k8s.io", "jobsets", ""): "delete get list patch update watch",
     ("jobset-manager-role", "jobset.x-k8s.io", "jobsets/status", ""): STATUS,
     ("jobset-manager-role", "jobset.x-k8s.io", "jobsets/finalizers", ""): "update",
-    ("jobset-manager-role", "batch", "jobs", ""): CRUD,
+    ("jobset-manager-role", "batch", "jobs", ""): "create delete deletecollection get list patch update watch",
     ("jobset-manager-role", "batch", "jobs/status", ""): STATUS,
     ("jobset-manager-role", "", "services", ""): CRUD,
     ("jobset-manager-role", "", "persistentvolumeclaims", ""): f"create {READ}",

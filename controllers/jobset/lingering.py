@@ -1,0 +1,129 @@
+"""Follows the pods that outlive their Jobs: those of earlier attempts of a set that restarts, until the last is gone.
+
+A watch of its own for each such set, of metadata only, that ends with the last pod. What is known is lost when the
+process ends: the next one asks again before it creates a Job. Must not decide anything about Jobs.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from api import keys
+from api.jobset import JobSet
+from api.meta import Base, Identity
+from kube.client import Client
+from kube.controller import Request
+from kube.informer import Informer, SyncTimeoutError
+from kube.resources import PODS
+from kube.workqueue import WorkQueue
+
+PATIENCE = 60.0
+"""Seconds between two looks whether the first list has come."""
+
+
+class OldPod(Base, frozen=True, kw_only=True):
+    """A pod of an earlier attempt, as far as it counts here."""
+
+    metadata: Identity
+
+
+@dataclass(slots=True)
+class _Followed:
+    """The pods of all attempts before `attempt` of the JobSet with that UID. `over`: none is left, nobody looks."""
+
+    uid: str
+    attempt: int
+    pods: Informer[OldPod]
+    task: asyncio.Task[None] | None = None
+    over: bool = False
+
+
+class Lingering:
+    """Lives as long as the reconcile loop, which `run` has to accompany."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._tell: Callable[[Request], None] = lambda _: None
+        self._followed: dict[Request, _Followed] = {}
+        self._new = asyncio.Event()
+
+    def feed(self, queue: WorkQueue[Request]) -> None:
+        """From now on, put a JobSet into the queue whenever something has become known of it."""
+        self._tell = queue.add
+
+    def names(self, js: JobSet) -> frozenset[str] | None:
+        """The Jobs of which pods of earlier attempts are left; None while that is not known."""
+        of = self._current(js)
+        if of is None:
+            return None
+        if of.over:
+            return frozenset()
+        if not of.pods.synced:
+            return None
+        owners = (pod.metadata.controller() for pod in of.pods.store.list())
+        # A pod that nothing controls stands in nobody's way.
+        return frozenset(owner.name for owner in owners if owner is not None)
+
+    def follow(self, js: JobSet) -> None:
+        """From now on know of the pods of attempts before the current one."""
+        if self._current(js) is not None:
+            return
+        request, uid, attempt = _request(js), js.metadata.uid, js.status.restarts
+        self.forget(request)
+        pods = Informer(
+            self._client,
+            PODS,
+            OldPod,
+            namespace=request.namespace,
+            label_selector=f"{keys.JOBSET_UID}={uid},{keys.RESTART_ATTEMPT} notin ({attempt})",
+            metadata_only=True,
+        )
+        self._followed[request] = _Followed(uid, attempt, pods)
+        self._new.set()
+
+    def enough(self, js: JobSet) -> None:
+        """The pods of earlier attempts are gone, and so are the Jobs that could make more of them."""
+        of = self._current(js)
+        if of is not None and not of.over:
+            of.over = True
+            _stop(of)
+
+    def forget(self, request: Request) -> None:
+        """A JobSet is gone, or has gone on to another attempt."""
+        of = self._followed.pop(request, None)
+        if of is not None:
+            _stop(of)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._new.clear()
+                for request, of in self._followed.items():
+                    if of.task is None and not of.over:
+                        of.task = group.create_task(self._watch(request, of), name=f"old-pods-of-{request.name}")
+                await self._new.wait()
+
+    async def _watch(self, request: Request, of: _Followed) -> None:
+        of.pods.on_event(lambda *_: self._tell(request))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(of.pods.run())
+            while not of.pods.synced:
+                with suppress(SyncTimeoutError):
+                    await of.pods.wait_synced(PATIENCE)
+            self._tell(request)
+
+    def _current(self, js: JobSet) -> _Followed | None:
+        of = self._followed.get(_request(js))
+        same = of is not None and (of.uid, of.attempt) == (js.metadata.uid, js.status.restarts)
+        return of if same else None
+
+
+def _stop(of: _Followed) -> None:
+    if of.task is not None:
+        of.task.cancel()
+
+
+def _request(js: JobSet) -> Request:
+    return Request(js.metadata.namespace, js.metadata.name)

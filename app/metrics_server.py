@@ -5,7 +5,6 @@ else. Must not keep or log a token: caches hold its digest.
 """
 
 import asyncio
-import datetime as dt
 import hashlib
 import logging
 import time
@@ -15,10 +14,6 @@ from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from app.metrics import Metrics
 from app.serving import DRAIN_SECONDS, MAX_CONNECTIONS, respond
@@ -264,6 +259,8 @@ def metrics_server(
     Without a usable pair in `cert_dir` it serves a self-signed certificate for localhost until one appears there. A
     folder that is not there when it starts is not mounted, and not looked for again.
     """
+    from certs.self_signed import self_signed  # noqa: PLC0415 (9 MiB that a manager without metrics need not have)
+
     context = server_context(tls.min_version, tls.cipher_suites)
     install(context, *self_signed())
     app = MetricsApp(metrics, Guard(ApiReviewer(client)))
@@ -273,25 +270,3 @@ def metrics_server(
         return MetricsServer(server, None)
     live = Live(context, metrics.certificate("metrics"))
     return MetricsServer(server, FileCertificates(Path(cert_dir), live, poll=POLL, patience=None))
-
-
-def self_signed() -> tuple[bytes, bytes]:
-    """PEM certificate and key for localhost, when none was given: encrypts, proves nothing."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(minutes=5))
-        .not_valid_after(now + dt.timedelta(days=3650))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return certificate.public_bytes(serialization.Encoding.PEM), private

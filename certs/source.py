@@ -5,8 +5,8 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from certs.pki import certificates
 from certs.tls import install
+from certs.validity import not_after
 
 
 class CertificateSource(Protocol):
@@ -51,4 +51,4 @@ class Live:
         """Raises `certs.tls.CertificateError` and keeps serving the old pair when the new one is none."""
         install(self.context, certificate, key)
         self.certificate, self.key = certificate, key
-        self.observer.loaded(certificates(certificate)[0].not_valid_after_utc.timestamp())
+        self.observer.loaded(not_after(certificate).timestamp())

@@ -9,8 +9,8 @@ import pytest
 
 import app.health
 from app.health import Health, certificates_check, webhook_check
-from app.metrics_server import self_signed
 from app.serving import parse_bind_address
+from certs.self_signed import self_signed
 from certs.tls import install, server_context
 from tests.support.serving import LOCAL, fetch, serving
 from webhooks.server import BindError, Server, bind

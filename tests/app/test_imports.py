@@ -22,6 +22,7 @@ def imported() -> set[str]:
     "module",
     [
         "app.demo",
+        "cryptography",
         "devcluster",
         "kubernetes_asyncio.client.models",
         "kubernetes_asyncio.client.api_client",

@@ -9,8 +9,9 @@ from cryptography import x509
 
 import app.metrics_server
 from app.metrics import Metrics
-from app.metrics_server import CACHE_SIZE, Guard, MetricsApp, RefusedError, User, metrics_server, self_signed
+from app.metrics_server import CACHE_SIZE, Guard, MetricsApp, RefusedError, User, metrics_server
 from app.settings import TLSSettings
+from certs.self_signed import self_signed
 from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response

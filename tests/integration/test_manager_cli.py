@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from app import local
-from app.metrics_server import self_signed
+from certs.self_signed import self_signed
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec

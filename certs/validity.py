@@ -1,0 +1,45 @@
+"""Until when a certificate is good, read without the cryptography library, which takes 9 MiB for itself.
+
+Must not judge anything: who needs more than this one date has `certs.pki`.
+"""
+
+import ssl
+from datetime import UTC, datetime
+
+_BEGIN, _END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
+_VERSION = 0xA0
+_FORMS = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
+"""UTCTime and GeneralizedTime by their tags, as RFC 5280 (4.1.2.5) wants them written."""
+
+
+def not_after(pem: bytes) -> datetime:
+    """The end of the first certificate's validity; ValueError where there is none to be read."""
+    begin = pem.find(_BEGIN)
+    end = pem.find(_END, begin)
+    if begin < 0 or end < 0:
+        raise ValueError("there is no PEM certificate")
+    der = ssl.PEM_cert_to_DER_cert(pem[begin : end + len(_END)].decode("ascii"))
+    try:
+        return _not_after(der)
+    except (IndexError, KeyError) as error:
+        raise ValueError("the certificate is not DER") from error
+
+
+def _not_after(der: bytes) -> datetime:
+    """Certificate holds TBSCertificate, and that: [version], serialNumber, signature, issuer, validity, ..."""
+    at = _content(der, _content(der, 0)[0])[0]
+    for _ in range(4 if der[at] == _VERSION else 3):
+        at = _content(der, at)[1]
+    first = _content(der, at)[0]
+    last = _content(der, first)[1]
+    start, stop = _content(der, last)
+    return datetime.strptime(der[start:stop].decode("ascii"), _FORMS[der[last]]).replace(tzinfo=UTC)
+
+
+def _content(der: bytes, at: int) -> tuple[int, int]:
+    """Where the content of the value at this place begins and ends."""
+    length, start = der[at + 1], at + 2
+    if length >= 0x80:
+        start += length - 0x80
+        length = int.from_bytes(der[at + 2 : start], "big")
+    return start, start + length

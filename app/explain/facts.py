@@ -83,6 +83,8 @@ class _Look:
             return known
         known["lease"] = await self._lease()
         known["foreign"] = await self._foreign(of)
+        if of.missing and self._js.status.restarts:
+            known["lingering"] = await self._lingering(of)
         if any(lacking(child.job) for child in of.unready):
             fields = "regarding.kind=Job"
             known["job_warnings"] = await self._events(fields, {child.name for child in of.unready})
@@ -155,6 +157,22 @@ class _Look:
         except Forbidden:
             self._skip(f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}")
         return foreign
+
+    async def _lingering(self, of: Survey) -> Mapping[str, tuple[str, ...]]:
+        """Pods of earlier attempts that have outlived their Jobs, which large sets delete in the background."""
+        there = {child.name for child in of.previous}
+        selector = (
+            f"{keys.JOBSET_UID}={self._js.metadata.uid},{keys.RESTART_ATTEMPT} notin ({self._js.status.restarts})"
+        )
+        found: dict[str, tuple[str, ...]] = {}
+        try:
+            async for pod in self._all(PODS, _PartialPod, label_selector=selector, accept=METADATA_LIST):
+                owner = pod.metadata.controller()
+                if owner is not None and owner.name not in there:
+                    found[owner.name] = (*found.get(owner.name, ()), pod.metadata.name)
+        except Forbidden:
+            self._skip(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}")
+        return found
 
     async def _events(self, fields: str, names: set[str] | None = None) -> tuple[SeenEvent, ...]:
         """Warnings, newest first; only those about `names`, if given."""

@@ -55,9 +55,9 @@ def objects(case: Case, left: frozenset[str]) -> list[Found]:
 
 def tree_restarts(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs of a tree do not start before all Jobs of an earlier attempt in it are gone."""
-    if case.of is None or not case.of.previous:
+    if case.of is None:
         return []
-    old = {child.name for child in case.of.previous}
+    old = case.facts.lingering.keys() | {child.name for child in case.of.previous}
     found = []
     idle = left & _not_started(case)
     for root in _roots(case):

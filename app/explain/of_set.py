@@ -13,6 +13,7 @@ _DECISION = "FailurePolicy"
 """Part of the reasons of Warnings that tell of a restart."""
 _MOST_WARNINGS = 3
 FOREGROUND = "foregroundDeletion"
+_STUCK = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
 
 
 def finished(case: Case, _left: frozenset[str]) -> list[Found]:
@@ -178,16 +179,37 @@ def restarting(case: Case, left: frozenset[str]) -> list[Found]:
     counts = f"{js.status.restarts_count_towards_max}{limit}"
     wait = "none is created before all of those are gone (BlockingRecreate)" if blocking else "each has to go first"
     going = [child for child in old if child.deleting]
-    way_out = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
     found = Finding(
         level=Level.WAITS,
         cause="restarting",
         what=f"it restarts ({counts} restarts counted): {counted(len(old), 'Job')} of an earlier attempt still"
         f" {'exists' if len(old) == 1 else 'exist'}, {len(going)} in deletion ({listed(names)}); {wait}",
-        way_out=way_out if going else "the manager deletes them",
+        way_out=_STUCK if going else "the manager deletes them",
         since=last.start_time if last else "",
     )
     return [Found(found, frozenset(blocked) & left, state="restarts")]
+
+
+def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
+    """Pods of an earlier attempt have outlived their Jobs: each Job comes anew once its own are gone."""
+    old = case.facts.lingering
+    if case.of is None or not old:
+        return []
+    js = case.facts.jobset
+    policy, last = js.spec.failure_policy, js.status.last_restart
+    blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
+    blocked = {slot.name for slot in case.of.missing} if blocking else old.keys()
+    names = sorted(name for pods in old.values() for name in pods)
+    wait = "none is created before all of those are gone (BlockingRecreate)" if blocking else "each waits for its own"
+    found = Finding(
+        level=Level.WAITS,
+        cause="old-pods",
+        what=f"{counted(len(names), 'pod')} of an earlier attempt {'is' if len(names) == 1 else 'are'} still ending"
+        f" ({listed(names)}), and {counted(len(old), 'Job')} cannot be created anew yet; {wait}",
+        way_out=_STUCK,
+        since=last.start_time if last else "",
+    )
+    return [Found(found, left.intersection(blocked), state="restarts")]
 
 
 def warned(case: Case, _left: frozenset[str]) -> list[Found]:

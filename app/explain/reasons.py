@@ -20,6 +20,7 @@ CAUSES: tuple[Cause, ...] = (
     of_set.unlisted,
     of_set.no_manager,
     of_set.restarting,
+    of_set.old_pods,
     of_groups.objects,
     of_groups.tree_restarts,
     of_jobs.failed,

@@ -230,6 +230,7 @@ class Facts:
     """All that was read. None: not known; what that is for, and why, stands in `unseen`.
 
     - `jobs`: those that the JobSet owns. `foreign`: names that its missing Jobs should have, and whose they are.
+    - `lingering`: pods of earlier attempts by the name of their Job, which is gone.
     - `warnings`: about the JobSet. `job_warnings`: about its Jobs. Newest first.
     - `pods`: of Jobs that are not ready: those with completion index 0, and others that pend or are not ready.
     - `gated`: pods that await their leader, by the UID of their Job.
@@ -242,6 +243,7 @@ class Facts:
     jobset: SeenJobSet
     jobs: tuple[Job, ...] | None = None
     foreign: Mapping[str, str] = field(default_factory=dict)
+    lingering: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     warnings: tuple[SeenEvent, ...] = ()
     job_warnings: tuple[SeenEvent, ...] = ()
     pods: tuple[SeenPod, ...] | None = None

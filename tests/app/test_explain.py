@@ -124,6 +124,25 @@ def test_without_blocking_only_the_old_job_is_waited_for():
     assert "train-workers-1" not in body["because"][1]["what"]
 
 
+def test_a_job_waits_for_old_pods_that_have_outlived_their_job():
+    js = a_set(rjob(replicas=3), failurePolicy={"maxRestarts": 3}, status={"restarts": 1})
+    left = {"train-workers-1": ("train-workers-1-0-abcde", "train-workers-1-1-fghij")}
+    text, body = told(facts(js, [running(js, 0, attempt=1)], lease=lease(), lingering=left))
+    assert (body["state"], causes(body)) == ("restarts", ["old-pods", "missing"])
+    assert "2 pods of an earlier attempt are still ending (train-workers-1-0-abcde, train-workers-1-1-fghij)" in text
+    assert "1 Job cannot be created anew yet; each waits for its own" in text
+    assert "train-workers-2" in body["because"][1]["what"]
+    assert "train-workers-1" not in body["because"][1]["what"]
+
+
+def test_with_blocking_all_jobs_wait_for_the_last_old_pod():
+    policy = {"maxRestarts": 3, "restartStrategy": "BlockingRecreate"}
+    js = a_set(rjob(replicas=3), failurePolicy=policy, status={"restarts": 1})
+    _, body = told(facts(js, [], lease=lease(), lingering={"train-workers-1": ("train-workers-1-0-abcde",)}))
+    assert causes(body) == ["old-pods"]
+    assert "none is created before all of those are gone" in body["because"][0]["what"]
+
+
 def test_later_stages_wait_for_earlier_ones():
     driver = rjob("driver")
     workers = rjob("workers", replicas=2, dependsOn=[{"name": "driver", "status": "Ready"}])

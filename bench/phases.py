@@ -42,7 +42,7 @@ def measured(
     *,
     selector: str,
     until: str = "ADDED",
-    reported: Callable[[], bool] | None = None,
+    reported: Callable[[], bool],
 ) -> Iterator[JSON]:
     """Seconds from the start of the block until half of the pods run and until all do, and all that `counted` gives.
 
@@ -55,9 +55,7 @@ def measured(
         moments = [moment - begun for moment, _ in reaching(events, until, pods)]
         phase |= {"pods": pods, "half_seconds": moments[(pods - 1) // 2], "seconds": moments[-1]}
         phase["pods_per_second"] = pods / phase["seconds"]
-        if reported is not None:
-            phase["reported_seconds"] = reports(reported) - begun
-        time.sleep(SETTLE_SECONDS)
+        phase["reported_seconds"] = settled(reported) - begun
 
 
 def running(scene: Scene, selector: str = "") -> contextlib.AbstractContextManager[Iterator[Event]]:
@@ -76,8 +74,8 @@ def reaching(events: Iterator[Event], until: str, pods: int) -> Iterator[tuple[f
             yield event.moment, event.metadata
 
 
-def reports(said: Callable[[], bool]) -> float:
-    """The moment from which on a status says what it should (monotonic seconds)."""
+def settled(said: Callable[[], bool]) -> float:
+    """The moment from which on a status says what it should (monotonic seconds), once all is in the audit log."""
     deadline = time.monotonic() + REPORT_SECONDS
     while not said():
         if time.monotonic() > deadline:
@@ -85,4 +83,6 @@ def reports(said: Callable[[], bool]) -> float:
                 f"the pods are as they should be, but the status has not said so for {REPORT_SECONDS} s"
             )
         time.sleep(0.1)
-    return time.monotonic()
+    moment = time.monotonic()
+    time.sleep(SETTLE_SECONDS)
+    return moment

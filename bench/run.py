@@ -5,6 +5,7 @@ What else the machine does hits all managers alike that way. Must not judge: tha
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 import subprocess
@@ -12,29 +13,34 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 
 from app import local
 from bench import managers
 from bench.managers import Entry
 from bench.proc import memory_mib
-from bench.scenarios import one_set
+from bench.scenarios import gang, many_sets, one_set, placed
 from bench.scenarios.group import Group, Size
 from bench.scene import JSON, BenchmarkError, Scene, say, wait
-from bench.sets import TOPOLOGY
+from bench.sets import GROUP, SUPERSLICE, TOPOLOGY, jobset
 from devcluster.assets import Sources, locate
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec, FakeNodes
 
-GROUPS = (Group(("P1", "P2", "P5"), one_set.run),)
-RACK = 10
-"""Nodes of a rack."""
+GROUPS = (
+    Group(("P1", "P2", "P5"), one_set.run),
+    Group(("P3",), placed.plain, floors=False),
+    Group(("P3",), placed.exclusive, floors=False),
+    Group(("P4",), many_sets.at_once),
+    Group(("P6",), many_sets.beside_a_large_one, floors=False, once=True, apart=True),
+    Group(("P7",), gang.run, floors=False, once=True, apart=True, gates=gang.GATES),
+)
+NODES = {TOPOLOGY: 10, SUPERSLICE: 200}
+"""Nodes of a rack, and of a superslice."""
 
 CLEAR_SECONDS = 300
 """Until a namespace and all that is in it has gone."""
-
-IDLE_SECONDS = 1.0
-"""Rest of a new manager before its memory is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,36 +76,50 @@ def turns(bench: Bench) -> Iterator[JSON]:
 
 
 def _turn(bench: Bench, entry: Entry, groups: list[Group], assets: Sources) -> JSON:
-    """One manager on a cluster of its own."""
-    spec = ClusterSpec(name="bench", nodes=FakeNodes(count=bench.nodes, label_every={TOPOLOGY: RACK}))
+    """One manager on a cluster of its own; what fails is kept beside what was measured."""
+    spec = ClusterSpec(name="bench", nodes=FakeNodes(count=bench.nodes, label_every=NODES))
+    record: JSON = {"phases": {}, "errors": []}
     with tempfile.TemporaryDirectory(prefix="jobset-bench-") as scratch:
         folder = Path(scratch)
-        with (
-            running(spec, sources=assets, state_root=folder / "cluster") as cluster,
-            managers.started(cluster, folder / "manager", entry, groups[0].gates) as manager,
-        ):
-            time.sleep(IDLE_SECONDS)
-            record: JSON = {"idle_rss_mib": memory_mib(manager.process.pid), "phases": {}, "errors": {}}
-            for number, group in enumerate(groups):
-                namespace = f"{group.scenarios[0].lower()}-{number}"
-                scene = Scene(cluster, manager.process.pid, namespace)
-                _play(bench, scene, group, record, manager)
-                if group is not groups[-1]:
-                    _clear(cluster, namespace)
-            return record
+        with running(spec, sources=assets, state_root=folder / "cluster") as cluster:
+            try:
+                with managers.started(cluster, folder / "manager", entry, groups[0].gates) as manager:
+                    _warm_up(Scene(cluster, manager.process.pid, "warm-up"))
+                    record["idle_rss_mib"] = memory_mib(manager.process.pid)
+                    _play_all(bench, Scene(cluster, manager.process.pid, ""), groups, record)
+                    if record["errors"]:
+                        bench.say(f"  the manager's log ends with\n{manager.tail()}")
+            except local.LocalError as error:
+                _failed(bench, record, str(error))
+    return record
 
 
-def _play(bench: Bench, scene: Scene, group: Group, record: JSON, manager: local.Manager) -> None:
-    """One group in a namespace of its own; an error ends the group and is kept."""
+def _warm_up(scene: Scene) -> None:
+    """Let one pod run and stay: caches are filled then, the manager's and the API server's."""
     local.kubectl(scene.cluster, "create", "namespace", scene.namespace)
-    try:
-        for name, phase in group.run(scene, bench.size, bench.wanted):
-            record["phases"][name] = phase
-            bench.say(f"  {name}: {phase['seconds']:.1f} s, {phase['manager']['requests']} requests")
-    except BenchmarkError as error:
-        what = f"{'/'.join(group.scenarios)}: {error}"
-        bench.say(f"  failed: {what}\n{manager.tail()}")
-        record["errors"][group.scenarios[0]] = what
+    with scene.watch(scene.path("pods"), fieldSelector="status.phase=Running") as events:
+        scene.request("POST", scene.path("jobsets", GROUP), jobset(1))
+        next(events)
+
+
+def _play_all(bench: Bench, scene: Scene, groups: list[Group], record: JSON) -> None:
+    """Each group in a namespace of its own; an error ends the group."""
+    for number, group in enumerate(groups):
+        place = dataclasses.replace(scene, namespace=f"{group.scenarios[0].lower()}-{number}")
+        local.kubectl(place.cluster, "create", "namespace", place.namespace)
+        try:
+            for name, phase in group.run(place, bench.size, bench.wanted):
+                record["phases"][name] = phase
+                bench.say(f"  {name}: {phase['seconds']:.1f} s, {phase['manager']['requests']} requests")
+        except (BenchmarkError, OSError, HTTPException) as error:
+            _failed(bench, record, f"{'/'.join(group.scenarios)}: {str(error) or type(error).__name__}")
+        if group is not groups[-1]:
+            _clear(place.cluster, place.namespace)
+
+
+def _failed(bench: Bench, record: JSON, what: str) -> None:
+    bench.say(f"  failed: {what}")
+    record["errors"].append(what)
 
 
 def _clear(cluster: Cluster, namespace: str) -> None:

@@ -12,7 +12,9 @@ from bench.scene import JSON, MERGE, BenchmarkError, Scene
 
 GROUP = f"/apis/{keys.API_VERSION}"
 BATCH = "/apis/batch/v1"
-TOPOLOGY = "rack"
+TOPOLOGY, SUPERSLICE = "rack", "superslice"
+"""Labels of nodes: a superslice is made of whole racks."""
+
 EXIT_CODE = "kwok.jobset.dev/exit-code"
 """Annotation of a fake pod: it ends with this code."""
 

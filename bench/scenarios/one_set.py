@@ -37,5 +37,5 @@ def _suspended(scene: Scene, jobs: int, *, restarts: int) -> Iterator[Result]:
     yield "P5 suspend", phase
     with measured(scene, jobs, selector=chosen, reported=lambda: said(suspended=0, ready=jobs)) as phase:
         suspend(scene, value=False)
-    yield "P5 resume", phase
     checked(scene, jobs, restarts=restarts)
+    yield "P5 resume", phase

@@ -5,10 +5,12 @@ walk's word counts. Knows nothing of JobSets: the schema is given. Pure; never r
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
 import jsonschema_rs
+import msgspec
 
 from api.field import FieldError
 from api.meta import JSON
@@ -24,6 +26,9 @@ _KNOWN = {
 }  # fmt: skip
 _LARGE = 100
 """Nodes from which a list's items get a check of their own."""
+_Check = Callable[[Any], bool]
+_Parts = dict[bytes, tuple[str, JSON]]
+"""Schemas and their names, by their JSON."""
 _TYPES = {"array", "boolean", "integer", "number", "object", "string"}
 
 
@@ -35,8 +40,13 @@ class Schema:
         members = {name: node for name, node in schema["properties"].items() if name != "status"}
         self._schema = {**schema, "properties": members}
         self._is_good = _good(self._schema)
-        self._sure = {id(node): _good(node) for node in _large_items(self._schema)}
+        self._large = {id(node): node for node in _large_items(self._schema)}
         self._unknown = UnknownFields(schema)
+
+    @cached_property
+    def _sure(self) -> dict[int, _Check]:
+        """Checks of the large items; made when the first bad object comes, for they take 2 MiB."""
+        return {number: _good(node) for number, node in self._large.items()}
 
     def faults(self, obj: JSON) -> list[FieldError]:
         """What the API server's schema validation refuses, at most 500 of it; empty for a good object.
@@ -87,9 +97,6 @@ def _children(node: JSON) -> list[tuple[str, JSON]]:
     return named + [(key, node[key]) for key in ("items", "additionalProperties") if key in node]
 
 
-_Check = Callable[[Any], bool]
-
-
 def _large_items(node: JSON) -> Iterator[JSON]:
     """Items of lists that are worth a check of their own: a walk looks only at those that are wrong."""
     for key, child in _children(node):
@@ -104,7 +111,9 @@ def _size(node: JSON) -> int:
 
 def _good(node: JSON) -> _Check:
     """Whether a value is surely what the node wants; quick."""
-    schema = _json_schema(node)
+    parts: _Parts = {}
+    schema = _json_schema(node, parts)
+    schema = {**schema, "$defs": dict(parts.values())}
     is_valid = jsonschema_rs.Draft202012Validator(schema, pattern_options=jsonschema_rs.RegexOptions()).is_valid
     is_unique = _uniqueness(node) or (lambda _: True)
 
@@ -117,8 +126,12 @@ def _good(node: JSON) -> _Check:
     return good
 
 
-def _json_schema(node: JSON, *, nullable: bool = False) -> JSON:
-    """JSON Schema that takes nothing that the walk refuses; null stands wherever the API server takes it as absent."""
+def _json_schema(node: JSON, parts: _Parts, *, nullable: bool = False) -> JSON:
+    """JSON Schema that takes nothing that the walk refuses; null stands wherever the API server takes it as absent.
+
+    Objects with members stand in `parts`, each once, however often a JobSet has their like: containers have most of it,
+    and all that is compiled stays in memory.
+    """
     types = ["integer", "string"] if INT_OR_STRING in node else [node["type"]]
     null = ["null"] if nullable else []
     schema: JSON = {"type": types + null, **{key: node[key] for key in _SAME if key in node}}
@@ -132,14 +145,18 @@ def _json_schema(node: JSON, *, nullable: bool = False) -> JSON:
     if node.get("x-kubernetes-list-type") == "set":
         schema["uniqueItems"] = True
     if "items" in node:
-        schema["items"] = _json_schema(node["items"])
+        schema["items"] = _json_schema(node["items"], parts)
     if "additionalProperties" in node:
-        schema["additionalProperties"] = _json_schema(node["additionalProperties"], nullable=True)
+        schema["additionalProperties"] = _json_schema(node["additionalProperties"], parts, nullable=True)
     if "properties" in node:
         needed = demanded(node)
         schema["required"] = needed
         members = node["properties"].items()
-        schema["properties"] = {name: _json_schema(child, nullable=name not in needed) for name, child in members}
+        schema["properties"] = {
+            name: _json_schema(child, parts, nullable=name not in needed) for name, child in members
+        }
+        name, _ = parts.setdefault(msgspec.json.encode(schema), (str(len(parts)), schema))
+        return {"$ref": f"#/$defs/{name}"}
     return schema
 
 

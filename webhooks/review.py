@@ -13,7 +13,8 @@ from api.meta import JSON
 
 GROUP = "admission.k8s.io"
 KIND = "AdmissionReview"
-_VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
+V1 = f"{GROUP}/v1"
+_VERSIONS = (V1, f"{GROUP}/v1beta1")
 MAX_BODY = 7 * 1024 * 1024
 """Bytes of a review that are read."""
 
@@ -49,7 +50,15 @@ class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
         return int(code)
 
 
-Handler = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
+HandlerAnswer = AdmissionResponse | Awaitable[AdmissionResponse]
+Handler = Callable[[AdmissionRequest], HandlerAnswer]
+"""Decides at once, or gives what has to be awaited for it. For a large review the call is made in a thread: what it
+does itself is pure, and what touches the event loop is left to the awaitable."""
+
+
+async def decided(answer: HandlerAnswer) -> AdmissionResponse:
+    """What a handler gave, awaited if need be."""
+    return answer if isinstance(answer, AdmissionResponse) else await answer
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -63,7 +72,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class BadReviewError(ValueError):
     """The bytes are no AdmissionReview that can be answered. `api_version` is the one to answer in."""
 
-    def __init__(self, message: str, api_version: str = _VERSIONS[0]) -> None:
+    def __init__(self, message: str, api_version: str = V1) -> None:
         super().__init__(message)
         self.api_version = api_version
 
@@ -95,7 +104,7 @@ def _version(body: bytes) -> str:
         asked = _version_decoder.decode(body).api_version
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         asked = ""
-    return asked if asked in _VERSIONS else _VERSIONS[0]
+    return asked if asked in _VERSIONS else V1
 
 
 def encode_review(response: AdmissionResponse, *, uid: str, api_version: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The ASGI application that serves admission reviews.
+"""The ASGI application that serves admission reviews, and the short way past it for those that need none of it.
 
 Bodies are read raw and by hand, because a malformed one must get an AdmissionReview and not the framework's own error
 page, and because memory must stay bounded whatever is sent. Nothing of a body is ever logged.
@@ -9,7 +9,7 @@ import logging
 import re
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,12 +17,16 @@ from fastapi import FastAPI, Request, Response
 from starlette.requests import ClientDisconnect
 
 from webhooks.offload import compute, worker
+from webhooks.protocol import Post
 from webhooks.review import (
     MAX_BODY,
+    V1,
     AdmissionResponse,
     BadReviewError,
     Handler,
+    HandlerAnswer,
     Review,
+    decided,
     decode_review,
     denied,
     encode_review,
@@ -43,9 +47,6 @@ _DISCARD = 4 * MAX_BODY
 """Bytes that are read and thrown away to let a sender of too much finish and hear the answer."""
 
 _UID = re.compile(r"[0-9A-Za-z-]{1,64}")
-
-
-Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class WebhookMetrics(Protocol):
@@ -95,48 +96,121 @@ class _Place:
             self.room.places.release()
 
 
-def create_app(handlers: Mapping[str, Handler], *, metrics: WebhookMetrics | None = None) -> FastAPI:
+class AdmissionApp(FastAPI):
+    """What serves the handlers."""
+
+    posts: Mapping[bytes, Post]
+    """The short way, by path: for reviews that are small and have arrived whole, past the framework."""
+
+
+def create_app(handlers: Mapping[str, Handler], *, metrics: WebhookMetrics | None = None) -> AdmissionApp:
     """Serve each handler by POST at its path. The app has no lifespan and no pages of its own."""
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = AdmissionApp(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     room = _Room()
-    for path, handler in handlers.items():
+    webhooks = {path: _Webhook(path, handler, room, metrics) for path, handler in handlers.items()}
+    for path, webhook in webhooks.items():
         # A plain route: there is nothing for FastAPI to inject, and finding that out costs a tenth of a request.
-        app.add_route(path, _endpoint(path, handler, room, metrics), methods=["POST"])
+        app.add_route(path, webhook.serve, methods=["POST"])
+    app.posts = {path.encode(): webhook.post for path, webhook in webhooks.items()}
     return app
 
 
-def _endpoint(path: str, handler: Handler, room: _Room, metrics: WebhookMetrics | None) -> Endpoint:
-    async def serve(request: Request) -> Response:
-        begun = time.perf_counter()
-        if metrics:
-            metrics.started(path)
+_Answer = tuple[int, bytes]
+"""The code inside an answer, and the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Webhook:
+    """One path. Whichever way a review comes, it gets the same answer."""
+
+    path: str
+    handler: Handler
+    room: _Room
+    metrics: WebhookMetrics | None
+
+    async def serve(self, request: Request) -> Response:
+        """The long way, on which a body may come slowly, or be large, or never end."""
+        begun = self._begin()
         code = 500
-        place = _Place(room)
+        place = _Place(self.room)
         worker.set(None)  # a task may inherit the context of the connection's last request
+        headers = None
         try:
-            code, http = await _answer(request, path, handler, place)
-            return http
+            review = await _review(request, place)
+            code, body = await self._answer(review, compute(self.handler, review.request))
+        except _RefusedError as refused:
+            code, body = _encoded(refused.response)
+            headers = {"connection": "close"} if refused.close else None
+        except BadReviewError as error:
+            code, body = _unread(error)
         finally:
             place.leave()
-            if metrics:
-                metrics.finished(path, code, time.perf_counter() - begun)
+            self._end(begun, code)
+        return Response(body, media_type="application/json", headers=headers)
 
-    return serve
+    def post(self, body: bytes) -> bytes | Awaitable[bytes]:
+        """The short way, for a small body that is there: no request, no task, no place."""
+        begun = self._begin()
+        try:
+            review = decode_review(body)
+            answer = self.handler(review.request)
+            if not isinstance(answer, AdmissionResponse):
+                return self._later(begun, review, answer)
+            code, data = _encoded(answer, review)
+        except BadReviewError as error:
+            code, data = _unread(error)
+        except Exception as error:  # noqa: BLE001 -- the boundary: any fault of ours is an answer too
+            code, data = self._failed(review, error)
+        self._end(begun, code)
+        return data
+
+    async def _later(self, begun: float, review: Review, answer: Awaitable[AdmissionResponse]) -> bytes:
+        code = 500
+        worker.set(None)  # as above
+        try:
+            code, body = await self._answer(review, answer)
+        finally:
+            self._end(begun, code)
+        return body
+
+    async def _answer(self, review: Review, answer: Awaitable[HandlerAnswer]) -> _Answer:
+        """A handler's answer, or the one that it failed."""
+        try:
+            return await compute(_encoded, await decided(await answer), review)
+        except Exception as error:  # noqa: BLE001 -- as above
+            return self._failed(review, error)
+
+    def _failed(self, review: Review, error: Exception) -> _Answer:
+        if isinstance(error, RecursionError):
+            return _encoded(denied(400, "BadRequest", "the object is nested too deeply"), review)
+        # The text of an exception may quote the object: its type and place are enough to find the fault.
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{frame.name}:{frame.lineno}"
+        uid = review.request.uid
+        shown = uid if _UID.fullmatch(uid) else "?"
+        log.error("webhook failed path=%s uid=%s error=%s at=%s", self.path, shown, type(error).__name__, where)
+        message = f"internal error ({type(error).__name__}) in webhook {self.path}"
+        return _encoded(denied(500, "InternalError", message), review)
+
+    def _begin(self) -> float:
+        if self.metrics:
+            self.metrics.started(self.path)
+        return time.perf_counter()
+
+    def _end(self, begun: float, code: int) -> None:
+        if self.metrics:
+            self.metrics.finished(self.path, code, time.perf_counter() - begun)
 
 
-async def _answer(request: Request, path: str, handler: Handler, place: _Place) -> tuple[int, Response]:
-    """The code inside the answer, and the answer."""
-    version, headers = "admission.k8s.io/v1", None
-    try:
-        review = await _review(request, place)
-        code, body = await _handle(path, handler, review)
-    except _RefusedError as refused:
-        code, body = refused.response.code, encode_review(refused.response, uid="", api_version=version)
-        headers = {"connection": "close"} if refused.close else None
-    except BadReviewError as error:
-        answer = denied(400, "BadRequest", str(error))
-        code, body = answer.code, encode_review(answer, uid="", api_version=error.api_version)
-    return code, Response(body, media_type="application/json", headers=headers)
+def _encoded(answer: AdmissionResponse, review: Review | None = None) -> _Answer:
+    """In the words of the review that it answers, if that could be read."""
+    uid, version = (review.request.uid, review.api_version) if review else ("", V1)
+    return answer.code, encode_review(answer, uid=uid, api_version=version)
+
+
+def _unread(error: BadReviewError) -> _Answer:
+    answer = denied(400, "BadRequest", str(error))
+    return answer.code, encode_review(answer, uid="", api_version=error.api_version)
 
 
 async def _review(request: Request, place: _Place) -> Review:
@@ -182,21 +256,3 @@ async def _body(request: Request, place: _Place) -> bytes:
         message = f"the request body is larger than {MAX_BODY} bytes"
         raise _RefusedError(denied(413, "RequestEntityTooLarge", message), close=True)
     return b"".join(chunks)
-
-
-async def _handle(path: str, handler: Handler, review: Review) -> tuple[int, bytes]:
-    """The code and the bytes of a handler's answer, or of the answer that it failed."""
-    uid, version = review.request.uid, review.api_version
-    try:
-        answer = await handler(review.request)
-        return answer.code, await compute(encode_review, answer, uid=uid, api_version=version)
-    except RecursionError:
-        answer = denied(400, "BadRequest", "the object is nested too deeply")
-    except Exception as error:  # noqa: BLE001 -- the boundary: any fault of ours is an answer too
-        # The text of an exception may quote the object: its type and place are enough to find the fault.
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{frame.name}:{frame.lineno}"
-        shown = uid if _UID.fullmatch(uid) else "?"
-        log.error("webhook failed path=%s uid=%s error=%s at=%s", path, shown, type(error).__name__, where)  # noqa: TRY400 -- see above
-        answer = denied(500, "InternalError", f"internal error ({type(error).__name__}) in webhook {path}")
-    return answer.code, encode_review(answer, uid=uid, api_version=version)

@@ -10,10 +10,12 @@ import errno
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from functools import partial
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from webhooks.protocol import Connection
 
 Message = MutableMapping[str, Any]
 App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
@@ -26,15 +28,6 @@ BACKLOG = 2048
 
 KEEP_ALIVE = 75
 """Seconds that an idle connection is kept: longer than the pauses between the API server's calls."""
-
-HEAD_TIMEOUT = 32.0
-"""Seconds in which request line and headers have to arrive on a connection; the Go JobSet waits as long."""
-
-MAX_HEAD = 64 * 1024
-"""Bytes of request line and headers; the API server sends some hundred, a token some thousand."""
-
-_MAX_FRAMING = 8
-"""Bytes of chunk framing for each byte of a body; the worst honest sender, one byte a chunk, needs five."""
 
 
 class BindError(OSError):
@@ -65,12 +58,10 @@ def _listen(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
-_HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-
-
 class Server:
     """Serves `app` on a bound socket. `started` is set once it answers; `run` ends after `stop` or cancellation.
 
+    An app may have `posts`, paths that `webhooks.protocol.Connection` answers by itself.
     `tls` None means plain HTTP. Beyond `max_connections` the next one is answered with 503.
     """
 
@@ -89,7 +80,7 @@ class Server:
         config = uvicorn.Config(
             app,
             interface="asgi3",
-            http=_Protocol,
+            http=partial(Connection, posts=getattr(app, "posts", {})),  # type: ignore[arg-type] # it is called, no more
             ws="none",
             lifespan="off",
             log_config=None,
@@ -119,59 +110,6 @@ class Server:
         finally:
             self._server.drop()
             self._listener.close()
-
-
-class _Protocol(HttpToolsProtocol):
-    """Hangs up on who sends a head too slowly or without end: uvicorn itself would wait and keep what came, for ever.
-
-    What a message has beside its body is counted, trailers and chunk extensions included. `_received` and `_body` are
-    bytes of the present message, `_fed` those of the present read that may belong to it.
-    """
-
-    _head_timer: asyncio.TimerHandle | None = None
-    _received = 0
-    _body = 0
-    _fed = 0
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        super().connection_made(transport)
-        self._await_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._head_arrived()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        self._received += len(data)
-        self._fed = len(data)
-        super().data_received(data)
-        if self._received - self._body > MAX_HEAD + _MAX_FRAMING * self._body and not self.transport.is_closing():
-            self.transport.write(_HEAD_TOO_LARGE)
-            self.transport.close()
-
-    def on_message_begin(self) -> None:
-        self._received = self._fed
-        self._body = 0
-        self._await_head()
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        self._head_arrived()
-        super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        self._body += len(body)
-        self._fed -= len(body)
-        super().on_body(body)
-
-    def _await_head(self) -> None:
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_TIMEOUT, self.transport.close)
-
-    def _head_arrived(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
 
 
 class _Server(uvicorn.Server):

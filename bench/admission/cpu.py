@@ -18,7 +18,7 @@ from api.features import FeatureGates
 from app.engine import engine
 from bench.admission import samples
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
-from webhooks.review import AdmissionResponse, Handler, decode_review, encode_review
+from webhooks.review import AdmissionResponse, Handler, decided, decode_review, encode_review
 
 ROUNDS = 15
 ROUND_SECONDS = 0.2
@@ -81,7 +81,7 @@ def _decided(handler: Handler, request: Any) -> float:
 async def _handled(handler: Handler, request: Any, count: int) -> tuple[float, AdmissionResponse]:
     began = time.process_time()
     for _ in range(count):
-        response = await handler(request)
+        response = await decided(handler(request))
     return time.process_time() - began, response
 
 

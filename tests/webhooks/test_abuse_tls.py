@@ -12,10 +12,11 @@ from app.engine import engine
 from tests.support.jobsets import jobset, stored
 from tests.support.reviews import answer, encode, review
 from tests.support.tls import context_with, material, serving, trusting
-from webhooks import router, server
+from webhooks import protocol, router
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
+from webhooks.protocol import MAX_HEAD
 from webhooks.router import create_app
-from webhooks.server import MAX_HEAD, Server
+from webhooks.server import Server
 
 PAIR = material()
 APP = create_app(jobset_handlers(engine(FeatureGates())))
@@ -130,7 +131,7 @@ async def test_a_body_in_chunks_of_one_byte_is_fine():
     "begin", [b"", b"POS", POST, WHOLE + POST], ids=["nothing", "a word", "headers", "a second head"]
 )
 async def test_a_head_that_does_not_arrive_is_given_up(begin: bytes, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(server, "HEAD_TIMEOUT", 0.1)
+    monkeypatch.setattr(protocol, "HEAD_TIMEOUT", 0.1)
     async with served() as running, connected(running) as connection:
         await connection.send(begin)
         if begin.startswith(WHOLE):
@@ -139,7 +140,7 @@ async def test_a_head_that_does_not_arrive_is_given_up(begin: bytes, monkeypatch
 
 
 async def test_the_time_for_the_head_is_not_that_of_the_body_or_of_idle_connections(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(server, "HEAD_TIMEOUT", 0.1)
+    monkeypatch.setattr(protocol, "HEAD_TIMEOUT", 0.1)
     async with served() as running, connected(running) as connection:
         for _ in range(2):
             await connection.send(WHOLE[:-1])

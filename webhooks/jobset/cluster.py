@@ -145,6 +145,12 @@ class ClusterChecks:
         self._budget = budget
         self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
 
+    def has_questions(self, js: JSON, old: JSON | None = None) -> bool:
+        """Whether `create`, or `update` of `old`, may have anything to ask; never wrongly false."""
+        if old is None:
+            return self._dry_run or bool(dig(js, "spec", "volumeClaimPolicies"))
+        return self._dry_run and any(dig(each, "spec", "suspend") is True for each in (old, js))
+
     async def create(self, js: JSON, known: Sequence[FieldError], gates: FeatureGates) -> list[FieldError]:
         """Errors and warnings about a new JobSet (defaulted and readable), without what is a consequence of `known`."""
         request = self._request(js, gates, known)

@@ -14,7 +14,7 @@ from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
 from webhooks.offload import compute
-from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied
+from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, HandlerAnswer, denied
 
 MUTATE_PATH = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
@@ -31,42 +31,48 @@ class _Admission:
     engine: Engine
     cluster: ClusterChecks | None
 
-    async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
+    def mutate(self, request: AdmissionRequest) -> HandlerAnswer:
         """Set the defaults of behaviour section 2; refuse what the schema is about to refuse."""
         if request.operation not in {"CREATE", "UPDATE"}:
             return AdmissionResponse()
         if missing := _missing(request):
             return missing
         old = _stored(request)
-        obj, operations = await compute(with_defaults, request.object or {}, old)
-        if await compute(self.engine.may_hide, obj, old):
-            findings = await compute(self._check, obj, old)
+        obj, operations = with_defaults(request.object or {}, old)
+        if self.engine.may_hide(obj, old):
+            findings = self._check(obj, old)
             if findings.hides:
-                return await compute(answer, await self._ask_cluster(findings, old), obj)
+                return self._answer(findings, obj, old)
         return AdmissionResponse(patch=tuple(operations))
 
-    async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
+    def validate(self, request: AdmissionRequest) -> HandlerAnswer:
         """Refuse what behaviour section 3 refuses, all faults in one answer."""
         if request.operation not in {"CREATE", "UPDATE"}:
             return AdmissionResponse()
         if missing := _missing(request):
             return missing
         old = _stored(request)
-        findings = await compute(self._check, request.object or {}, old)
-        return await compute(answer, await self._ask_cluster(findings, old), findings.object)
+        findings = self._check(request.object or {}, old)
+        return self._answer(findings, findings.object, old)
 
     def _check(self, obj: JSON, old: JSON | None) -> Findings:
         """Findings about an object that is stored as it is."""
         return self.engine.create(obj, defaults=False) if old is None else self.engine.update(old, obj)
 
-    async def _ask_cluster(self, findings: Findings, old: JSON | None) -> Findings:
-        if self.cluster is None:
-            return findings
+    def _answer(self, findings: Findings, obj: JSON, old: JSON | None) -> HandlerAnswer:
+        if self.cluster is None or not self.cluster.has_questions(findings.object, old):
+            return answer(findings, obj)
+        return self._answer_with(self.cluster, findings, obj, old)
+
+    async def _answer_with(
+        self, cluster: ClusterChecks, findings: Findings, obj: JSON, old: JSON | None
+    ) -> AdmissionResponse:
+        """What the cluster knows is said with the rest."""
         if old is None:
-            more = await self.cluster.create(findings.object, findings.errors, self.engine.gates)
+            more = await cluster.create(findings.object, findings.errors, self.engine.gates)
         else:
-            more = await self.cluster.update(old, findings.object, findings.errors, self.engine.gates)
-        return findings.and_also(more)
+            more = await cluster.update(old, findings.object, findings.errors, self.engine.gates)
+        return await compute(answer, findings.and_also(more), obj)
 
 
 def _stored(request: AdmissionRequest) -> JSON | None:

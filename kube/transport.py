@@ -20,8 +20,8 @@ from kube.errors import Call, TransportError, from_response
 MAX_LINE = 16 << 20
 """Bytes of one watch event. The API server accepts objects up to about 3 MiB; a longer line is not one."""
 
-READ_BUFFER = 2 << 20
-"""Bytes that may wait to be read of one answer: a watch of large objects comes in large pieces."""
+READ_BUFFER = 256 << 10
+"""Bytes that may wait to be read of one answer; twice as much at worst, and as much again for what is being read."""
 
 MAX_IN_FLIGHT = 128
 """Requests in flight at once. Watches are not counted, so that they cannot starve writes."""
@@ -200,12 +200,13 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes]:
     """Split on newlines; a partial last line (a cut connection) is dropped, never half-decoded."""
     rest = bytearray()
     async for chunk in content.iter_any():
-        rest += chunk
-        if b"\n" in chunk:
-            *lines, last = bytes(rest).split(b"\n")
-            rest = bytearray(last)
-            for line in lines:
-                if line:
-                    yield line
-        elif len(rest) > MAX_LINE:
+        begin = 0
+        while (end := chunk.find(b"\n", begin)) >= 0:
+            line = bytes(rest) + chunk[begin:end]
+            rest.clear()
+            begin = end + 1
+            if line:
+                yield line
+        rest += memoryview(chunk)[begin:]
+        if len(rest) > MAX_LINE:
             raise TransportError(f"a watch event is longer than {MAX_LINE} bytes")

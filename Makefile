@@ -49,6 +49,10 @@ test-e2e: binaries ## Run the tests on the full control plane
 test-all: binaries ## Run everything, the slow tests too
 	@$(PYTEST)
 
+.PHONY: bench
+bench: binaries ## Measure this manager against a bare client in all scenarios (about half an hour; ARGS="--scenarios P1,P2 --rounds 1")
+	@$(BIN)/python -m bench $(ARGS)
+
 .PHONY: bench-admission
 bench-admission: $(READY) ## Measure admission: latency at 500 reviews a second, processor time (ARGS="-o json", "--dry-run")
 	@$(BIN)/python -m bench.admission $(ARGS)

@@ -1,4 +1,8 @@
-"""`python -m bench`: measures managers of JobSets against each other and against the floor of API calls."""
+"""`python -m bench`: measures managers of JobSets against each other and against the floor of API calls.
+
+Table on the terminal; raw figures and plots in a folder. The exit code is 1 when something could not be measured or had
+a wrong result; a goal that is missed is no error.
+"""
 
 from __future__ import annotations
 
@@ -7,45 +11,75 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from app import local
-from bench import managers, run
+from bench import managers, once, plots, run, show
 from bench.scenarios.group import Size
+from bench.scene import say
 from devcluster.errors import DevclusterError
 
-SCENARIOS = [scenario for group in run.GROUPS for scenario in group.scenarios]
+JSON = dict[str, Any]
+
+SCENARIOS = tuple(f"P{number}" for number in range(1, 13))
+OF_P10 = {"P1", "P2", "P3", "P4"}
+RESULTS = "results.json"
 
 
 def main() -> int:
     options = _options()
+    try:
+        results = _read(options.again) if options.again else _measure(options)
+    except (DevclusterError, local.LocalError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    folder = options.again.parent if options.again else options.out
+    for path in plots.draw(results, folder):
+        say(f"drawn: {path}")
+    if options.output == "json":
+        print(json.dumps(results, indent=1))
+    else:
+        show.show(results, calls=options.calls)
+    return 1 if show.errors(results) else 0
+
+
+def _measure(options: argparse.Namespace) -> JSON:
+    """Run everything; what there is so far is kept after each turn."""
+    wanted = frozenset(options.scenarios)
     bench = run.Bench(
-        entries=options.manager or [managers.KNOWN[name] for name in managers.USUAL],
-        wanted=frozenset(options.scenarios),
+        entries=options.manager,
+        wanted=wanted | OF_P10 if "P10" in wanted else wanted,
         rounds=options.rounds,
         nodes=options.nodes,
         size=Size(options.scale),
     )
-    try:
-        turns = list(run.turns(bench))
-    except (DevclusterError, local.LocalError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    results = {"machine": run.machine(), "revision": run.revision(), "turns": turns}
+    results: JSON = {
+        "machine": run.machine(),
+        "revision": run.revision(),
+        "nodes": options.nodes,
+        "scale": options.scale,
+        "managers": [{"name": of.name, "command": of.command, "floor": of.floor} for of in bench.entries],
+        "turns": [],
+    }
     options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"bench-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    path.write_text(json.dumps(results, indent=1), encoding="utf-8")
-    if options.output == "json":
-        print(json.dumps(results, indent=1))
-    else:
-        for turn in turns:
-            for name, phase in turn["phases"].items():
-                figures = " ".join(f"{key}={value}" for key, value in phase["manager"].items())
-                print(
-                    f"{turn['round']} {turn['manager']:18} {name:12} {phase['seconds']:6.1f} s"
-                    f" {phase['manager_cpu_seconds']:5.1f} CPU s {phase['peak_rss_mib']:5.0f} MiB {figures}"
-                )
-    print(f"kept in {path}", file=sys.stderr)
-    return 1 if any(turn["errors"] for turn in turns) else 0
+    for turn in run.turns(bench):
+        results["turns"].append(turn)
+        _keep(results, bench, options.out)
+    results |= once.measure(bench)
+    return _keep(results, bench, options.out)
+
+
+def _keep(results: JSON, bench: run.Bench, folder: Path) -> JSON:
+    """Write the results, and give them as they will be read."""
+    text = json.dumps({**results, "seconds": time.monotonic() - bench.begun}, indent=1)
+    (folder / RESULTS).write_text(text + "\n", encoding="utf-8")
+    read: JSON = json.loads(text)
+    return read
+
+
+def _read(path: Path) -> JSON:
+    results: JSON = json.loads(path.read_text(encoding="utf-8"))
+    return {"admission": {}, "simulated": {}, "errors": [], **results}
 
 
 def _options() -> argparse.Namespace:
@@ -58,13 +92,50 @@ def _options() -> argparse.Namespace:
         help=f"what to measure, may be repeated: {', '.join(managers.KNOWN)}, or a command that takes --config FILE and"
         f" --kubeconfig FILE (default: {' and '.join(managers.USUAL)})",
     )
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each manager (default %(default)s)")
-    parser.add_argument("--scenarios", type=_scenarios, default=SCENARIOS, help="some of " + ",".join(SCENARIOS))
-    parser.add_argument("--nodes", type=int, default=600, help="fake nodes (default %(default)s)")
-    parser.add_argument("--scale", type=float, default=1.0, help="part of every scenario's size, to try things out")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder of results (default %(default)s)")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
-    return parser.parse_args()
+    parser.add_argument("--rounds", type=_count, default=3, help="turns of each manager (default %(default)s)")
+    parser.add_argument(
+        "--scenarios", type=_scenarios, default=SCENARIOS, metavar="P1,P2,...", help="some of P1 to P12 (default: all)"
+    )
+    parser.add_argument("--nodes", type=_count, default=600, help="fake nodes (default %(default)s)")
+    parser.add_argument(
+        "--scale",
+        type=_scale,
+        default=1.0,
+        help="part of every scenario's Jobs, to try things out (default %(default)g)",
+    )
+    folder = Path("build", "bench", time.strftime("%Y%m%d-%H%M%S"))
+    parser.add_argument("--out", type=Path, default=folder, help="folder of the results (default build/bench/TIME)")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="(default %(default)s)")
+    parser.add_argument("--calls", action="store_true", help="list every call by verb, resource and code, too")
+    parser.add_argument(
+        "--from", type=_kept, dest="again", metavar="FILE", help="measure nothing: show and draw these results again"
+    )
+    options = parser.parse_args()
+    options.manager = options.manager or [managers.KNOWN[name] for name in managers.USUAL]
+    given = [entry.name for entry in options.manager]
+    if twice := {name for name in given if given.count(name) > 1}:
+        parser.error(f"--manager: {', '.join(sorted(twice))} is given twice: tell them apart with NAME=COMMAND")
+    return options
+
+
+def _count(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def _scale(text: str) -> float:
+    if not 0 < (number := float(text)) <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
+    return number
+
+
+def _kept(text: str) -> Path:
+    path = Path(text)
+    path = path / RESULTS if path.is_dir() else path
+    if not path.is_file():
+        raise argparse.ArgumentTypeError(f"{text} is no file of results: runs keep them in build/bench/TIME/{RESULTS}")
+    return path
 
 
 def _scenarios(text: str) -> list[str]:

@@ -46,6 +46,8 @@ KNOWN = {
     )
 }
 USUAL = ("jobset", "floor-background")
+ALONE = {"leaderElection": {"leaderElect": False}, "internalCertManagement": {"enable": False}}
+"""Sections of the configuration of a manager that has no replicas and is given its certificate."""
 
 
 def entry(text: str) -> Entry:
@@ -62,19 +64,24 @@ def entry(text: str) -> Entry:
 
 
 @contextlib.contextmanager
-def started(cluster: Cluster, folder: Path, chosen: Entry, gates: Mapping[str, bool]) -> Iterator[local.Manager]:
-    """Install what the manager needs, run it for the length of the block."""
+def started(
+    cluster: Cluster, folder: Path, chosen: Entry, sections: Mapping[str, Any] | None = None
+) -> Iterator[local.Manager]:
+    """Install what the manager needs, run it for the length of the block; `sections` go into its configuration.
+
+    The authority of its certificate is in `certs/ca.crt` of the folder.
+    """
     port = local.free_port()
     authority = pki.new_authority("jobset-ca")
     certificates = folder / "certs"
     certificates.mkdir(parents=True)
+    authority.write(certificates, "ca")
     pki.issue_serving(authority, "localhost").write(certificates, "tls")
     local.install(cluster, webhook_port=None if chosen.floor else port, ca_bundle=authority.certificate)
     local.kubectl(cluster, "apply", "-f", "-", stdin=json.dumps(_all_rights()))
-    sections: dict[str, Any] = {"leaderElection": {"leaderElect": False}, "internalCertManagement": {"enable": False}}
-    if gates:
-        sections["featureGates"] = dict(gates)
-    manager = local.start(cluster, folder, webhook_port=port, command=chosen.command, sections=sections)
+    manager = local.start(
+        cluster, folder, webhook_port=port, command=chosen.command, sections={**ALONE, **(sections or {})}
+    )
     try:
         yield manager
     finally:

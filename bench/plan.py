@@ -11,7 +11,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import msgspec
 from rich.console import Console
@@ -138,14 +138,20 @@ def main() -> None:
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table", help="format of the result")
     parser.add_argument("--rounds", type=int, default=15, help="plans for each figure; the fastest counts (15)")
     args = parser.parse_args()
-    rows = []
-    for name, scenario in SCENARIOS.items():
-        seconds = {count: best_time(scenario(count), args.rounds) for count in SIZES}
-        rows.append(Row(name, seconds, slope_of(seconds)))
+    rows = measure(args.rounds)
     if args.output == "json":
-        print(json.dumps([{"scenario": r.scenario, "seconds": r.seconds, "slope": r.slope} for r in rows], indent=2))
+        print(json.dumps([asdict(row) for row in rows], indent=2))
     else:
         show(rows)
+
+
+def measure(rounds: int = 15) -> list[Row]:
+    """A row for each scenario; of so many plans the fastest counts."""
+    rows = []
+    for name, scenario in SCENARIOS.items():
+        seconds = {count: best_time(scenario(count), rounds) for count in SIZES}
+        rows.append(Row(name, seconds, slope_of(seconds)))
+    return rows
 
 
 def show(rows: list[Row]) -> None:

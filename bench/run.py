@@ -19,11 +19,12 @@ from pathlib import Path
 from app import local
 from bench import managers
 from bench.managers import Entry
+from bench.phases import settled
 from bench.proc import memory_mib
 from bench.scenarios import gang, many_sets, one_set, placed
 from bench.scenarios.group import Group, Size
 from bench.scene import JSON, BenchmarkError, Scene, say, wait
-from bench.sets import GROUP, SUPERSLICE, TOPOLOGY, jobset
+from bench.sets import GROUP, SUPERSLICE, TOPOLOGY, jobset, says
 from devcluster.assets import Sources, locate
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec, FakeNodes
@@ -79,11 +80,12 @@ def _turn(bench: Bench, entry: Entry, groups: list[Group], assets: Sources) -> J
     """One manager on a cluster of its own; what fails is kept beside what was measured."""
     spec = ClusterSpec(name="bench", nodes=FakeNodes(count=bench.nodes, label_every=NODES))
     record: JSON = {"phases": {}, "errors": []}
+    sections = {"featureGates": dict(groups[0].gates)} if groups[0].gates else {}
     with tempfile.TemporaryDirectory(prefix="jobset-bench-") as scratch:
         folder = Path(scratch)
         with running(spec, sources=assets, state_root=folder / "cluster") as cluster:
             try:
-                with managers.started(cluster, folder / "manager", entry, groups[0].gates) as manager:
+                with managers.started(cluster, folder / "manager", entry, sections) as manager:
                     _warm_up(Scene(cluster, manager.process.pid, "warm-up"))
                     record["idle_rss_mib"] = memory_mib(manager.process.pid)
                     _play_all(bench, Scene(cluster, manager.process.pid, ""), groups, record)
@@ -100,6 +102,7 @@ def _warm_up(scene: Scene) -> None:
     with scene.watch(scene.path("pods"), fieldSelector="status.phase=Running") as events:
         scene.request("POST", scene.path("jobsets", GROUP), jobset(1))
         next(events)
+        settled(lambda: says(scene, ready=1))
 
 
 def _play_all(bench: Bench, scene: Scene, groups: list[Group], record: JSON) -> None:

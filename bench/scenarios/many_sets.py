@@ -23,6 +23,7 @@ def at_once(scene: Scene, size: Size, _: frozenset[str]) -> Iterator[Result]:
     jobs = sets * JOBS
     with measured(scene, jobs, selector=attempt(0), reported=lambda: says(scene, ready=jobs)) as phase:
         scene.create_all(scene.path("jobsets", GROUP), [jobset(JOBS, name=f"set-{n}") for n in range(sets)])
+    phase["jobs"] = jobs
     checked(scene, jobs)
     yield "P4", phase
 

@@ -13,6 +13,7 @@ def created(scene: Scene, manifest: JSON) -> tuple[JSON, list[JSON]]:
     jobs, pods = jobs_of(manifest)
     with measured(scene, pods, selector=attempt(0), reported=lambda: says(scene, ready=jobs)) as phase:
         scene.request("POST", scene.path("jobsets", GROUP), manifest)
+    phase["jobs"] = jobs
     return phase, checked(scene, pods)
 
 
@@ -24,4 +25,5 @@ def restarted(scene: Scene, manifest: JSON, pods: list[JSON]) -> tuple[JSON, lis
         measured(scene, count, selector=attempt(1), reported=lambda: says(scene, restarts=1, ready=jobs)) as phase,
     ):
         fail_one(scene, pods)
+    phase["jobs"] = jobs
     return phase, checked(scene, count, restarts=1)

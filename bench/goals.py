@@ -1,0 +1,126 @@
+"""What a manager is to reach, and whether it does. Pure: results in, goals out.
+
+Times are medians of ratios within rounds; of counts the worst round has to keep the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from bench.report import Goal, ratio, reference, rounds
+
+JSON = dict[str, Any]
+
+OVER_FLOOR = {"P1": 1.3, "P2": 1.2, "P4": 1.3}
+"""Times over the fastest floor's."""
+
+EXCLUSIVE_OVER_PLAIN = 1.5
+SMALL_WAIT_SECONDS = 2.0
+STATUS_WRITES, CONFLICTS = 20, 2
+ONE_SET = ("P1", "P2", "P3 create", "P3 restart", "P5 suspend", "P5 resume")
+"""Phases of a single JobSet, for which status writes are bounded."""
+
+CREATING = ("P1", "P2", "P3 create", "P3 restart", "P4")
+"""Phases in which every Job is created once."""
+
+MEMORY_AFTER = ("P1", "P2", "P3 plain create", "P3 plain restart", "P3 create", "P3 restart", "P4")
+RSS_MIB = 80
+ADMISSION_CONNECTIONS, ADMISSION_SIZE, ADMISSION_P99_MS = 16, "2 KB", 12
+ADMISSION_PER_SECOND = {"mutate": 4000, "validate": 3500}
+ADMISSION_TWO_WORKERS = 6000
+PLAN_MS, PLAN_JOBS, PLAN_SLOPE = 50, 10_000, 1.1
+KIB_PER_NODE, PODS_PER_SECOND = 100, 1000
+
+
+def goals(results: JSON, manager: str) -> list[Goal]:
+    """All goals for which there are figures."""
+    return [
+        *_times(results, manager),
+        *_counts(results, manager),
+        *_memory(results, manager),
+        *_admission(results["admission"].get(manager) or []),
+        *_plan(results.get("plan") or []),
+        *_simulated(results["simulated"].get(manager)),
+    ]
+
+
+def _times(results: JSON, manager: str) -> Iterator[Goal]:
+    for name, limit in OVER_FLOOR.items():
+        floor = reference(results, name)
+        if floor and (over := ratio(results, (manager, name), (floor, name))):
+            yield Goal(f"{name}: time over {floor}", over.median, limit)
+    if over := ratio(results, (manager, "P3 create"), (manager, "P3 plain create")):
+        yield Goal("P3 create: time over the same pods without exclusivity", over.median, EXCLUSIVE_OVER_PLAIN)
+    alone, beside = rounds(results, manager, "P6 alone"), rounds(results, manager, "P6 beside")
+    if both := alone.keys() & beside.keys():
+        for key, what in (("half_seconds", "median"), ("seconds", "longest")):
+            longer = max(beside[n][key] - alone[n][key] for n in both)
+            yield Goal(f"P6: {what} wait beside a large set, longer than alone by", longer, SMALL_WAIT_SECONDS, " s")
+
+
+def _counts(results: JSON, manager: str) -> Iterator[Goal]:
+    """One goal for each kind of call: what is told is the phase that is furthest from keeping it."""
+    of = {name: list(rounds(results, manager, name).values()) for name in {*CREATING, *ONE_SET}}
+    creating = {name: of[name] for name in CREATING if of[name]}
+    of_one = {name: of[name] for name in ONE_SET if of[name]}
+    exclusive = {name: found for name, found in creating.items() if name.startswith("P3")}
+    for what, phases, excess, limit in (
+        ("Jobs created beyond or short of those that are needed", creating, _extra_creates, 0),
+        ("deletions beyond the number of Jobs", creating, _extra_deletes, 0),
+        ("duplicate creations", creating, lambda phase: phase["manager"]["duplicates"], 0),
+        ("conflicting writes", {**creating, **of_one}, lambda phase: phase["manager"]["conflicts"], CONFLICTS),
+        ("status writes", of_one, lambda phase: phase["manager"]["status_writes"], STATUS_WRITES),
+        ("refused creations of pods", exclusive, lambda phase: phase["pod_creates_refused"], 0),
+    ):
+        if phases:
+            value, name = max((max(map(excess, found)), name) for name, found in phases.items())
+            yield Goal(f"{what} in {name}, the worst of {len(phases)} phases", value, limit)
+
+
+def _extra_creates(phase: JSON) -> int:
+    return abs(int(phase["manager"]["creates"]) - int(phase["jobs"]))
+
+
+def _extra_deletes(phase: JSON) -> int:
+    return max(0, int(phase["manager"]["deletes"]) - int(phase["jobs"]))
+
+
+def _memory(results: JSON, manager: str) -> Iterator[Goal]:
+    """P10: what is resident after the last of P1 to P4."""
+    if found := rounds(results, manager, MEMORY_AFTER[-1]).values():
+        yield Goal("P10: RSS after P1 to P4", max(phase["rss_mib"] for phase in found), RSS_MIB, " MiB")
+
+
+def cpu_seconds(results: JSON, manager: str) -> list[float]:
+    """P10: processor time of a manager through P1 to P4, a figure for each round that has had all of them."""
+    of = [rounds(results, manager, name) for name in MEMORY_AFTER if rounds(results, manager, name)]
+    whole = set.intersection(*(set(phases) for phases in of)) if of else set()
+    return [sum(phases[number]["manager_cpu_seconds"] for phases in of) for number in sorted(whole)]
+
+
+def _admission(rows: list[JSON]) -> Iterator[Goal]:
+    for row in rows:
+        if (row["connections"], row["size"]) != (ADMISSION_CONNECTIONS, ADMISSION_SIZE):
+            continue
+        scenario = {"mutate": "P8", "validate": "P9"}[row["webhook"]]
+        workers = row["workers"]
+        limit = ADMISSION_PER_SECOND[row["webhook"]] if workers == 1 else ADMISSION_TWO_WORKERS
+        what = f"{scenario} {row['webhook']}, {workers} process{'es' if workers > 1 else ''}"
+        yield Goal(f"{what}: reviews", row["per_s"], limit, "/s", at_least=True)
+        yield Goal(f"{what}: p99", row["p99_ms"], ADMISSION_P99_MS, " ms")
+
+
+def _plan(rows: list[JSON]) -> Iterator[Goal]:
+    """P11."""
+    for row in rows:
+        yield Goal(f"P11 {row['scenario']}: {PLAN_JOBS:,} Jobs", row["seconds"][str(PLAN_JOBS)] * 1e3, PLAN_MS, " ms")
+        yield Goal(f"P11 {row['scenario']}: exponent of the curve", row["slope"], PLAN_SLOPE)
+
+
+def _simulated(found: JSON | None) -> Iterator[Goal]:
+    """P12."""
+    if found is not None:
+        yield Goal("P12: memory for each node", found["kib_per_node"], KIB_PER_NODE, " KiB")
+        rate = found["restart"]["pods_per_second"]
+        yield Goal("P12: restarted pods", rate, PODS_PER_SECOND, "/s", at_least=True)

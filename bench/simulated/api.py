@@ -177,33 +177,30 @@ class Api:
             return RefusedError(410, "Expired", str(error)).answer()
         if initial or not version:
             before = [Event("ADDED", item) for item in collection.select(scope)]
-        watcher = Watcher(scope, lambda event: write(line(event)))
-        write: Callable[[bytes], None]
 
-        def line(event: Event) -> bytes:
-            body = encoded(event.item, kind, request.metadata_only)
-            return b'{"type":"%b","object":%b}\n' % (event.kind.encode(), body)
+        def begin(write: Callable[[bytes], None]) -> Callable[[], None]:
+            def tell(event: Event) -> None:
+                body = encoded(event.item, kind, request.metadata_only)
+                write(b'{"type":"%b","object":%b}\n' % (event.kind.encode(), body))
 
-        def mark(annotations: JSON | None = None) -> None:
-            meta = {"resourceVersion": str(self._storage.version), "annotations": annotations or {}}
-            shape = {"kind": kind.kind, "apiVersion": kind.api_version}
-            write(encode({"type": "BOOKMARK", "object": {**shape, "metadata": meta}}) + b"\n")
+            def mark(annotations: JSON | None = None) -> None:
+                meta = {"resourceVersion": str(self._storage.version), "annotations": annotations or {}}
+                shape = {"kind": kind.kind, "apiVersion": kind.api_version}
+                write(encode({"type": "BOOKMARK", "object": {**shape, "metadata": meta}}) + b"\n")
 
-        def begin(add: Callable[[bytes], None]) -> None:
-            nonlocal write
-            write = add
+            def end() -> None:
+                unwatch()
+                self._bookmarks.discard(mark)
+
             for event in before:
-                write(line(event))
+                tell(event)
             if initial:
                 mark(INITIAL_END)
-            collection.watchers.add(watcher)
+            unwatch = collection.watch(Watcher(scope, tell))
             self._bookmarks.add(mark)
+            return end
 
-        def end() -> None:
-            collection.watchers.discard(watcher)
-            self._bookmarks.discard(mark)
-
-        return Stream(begin, end)
+        return Stream(begin)
 
     def _create(self, request: Request, kind: Resource, namespace: str) -> Answer:
         body = _body(request)

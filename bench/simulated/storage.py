@@ -143,7 +143,8 @@ class Collection:
 
     indexed: tuple[str, ...] = ()
     objects: dict[Key, Item] = field(default_factory=dict)
-    watchers: set[Watcher] = field(default_factory=set)
+    watchers: dict[tuple[str, str], set[Watcher]] = field(default_factory=dict)
+    """By the indexed label and value that they are for; under ("", "") those who are for none."""
     history: deque[_Change] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     by_label: dict[tuple[str, str], dict[Key, Item]] = field(default_factory=dict)
 
@@ -178,9 +179,30 @@ class Collection:
             self.objects[key] = new
         change = _Change(old, new, version)
         self.history.append(change)
-        for watcher in self.watchers:
+        for watcher in self._watching(change):
             if (event := change.seen_in(watcher.scope)) is not None:
                 watcher.tell(event)
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Tell somebody of what happens from now on. Gives what ends that."""
+        told = self.watchers.setdefault(self._place(watcher.scope), set())
+        told.add(watcher)
+        return lambda: told.discard(watcher)
+
+    def _place(self, scope: Scope) -> tuple[str, str]:
+        for label in self.indexed:
+            values = scope.labels.only(label)
+            if values is not None and len(values) == 1:
+                return label, next(iter(values))
+        return "", ""
+
+    def _watching(self, change: _Change) -> Iterator[Watcher]:
+        """Those whom a change may concern: there may be a watch for each JobSet, and each has many pods."""
+        places = {("", "")}
+        for item in (change.old, change.new):
+            places |= {(label, value) for label in self.indexed if item and (value := item.label(label))}
+        for place in places:
+            yield from self.watchers.get(place, ())
 
 
 class Storage:

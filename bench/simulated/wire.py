@@ -40,10 +40,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An answer without end: `begin` is given what to write with, `end` is called when the client is gone."""
+    """An answer without end: `begin` is given what to write with, and gives what to call when the client is gone."""
 
-    begin: Callable[[Callable[[bytes], None]], None]
-    end: Callable[[], None]
+    begin: Callable[[Callable[[bytes], None]], Callable[[], None]]
 
 
 Handler = Callable[[Request], Answer | Stream]
@@ -55,7 +54,7 @@ class Connection(asyncio.Protocol):
 
     handler: Handler
     transport: asyncio.WriteTransport | None = None
-    stream: Stream | None = None
+    end: Callable[[], None] | None = None
     url: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
     body: list[bytes] = field(default_factory=list)
@@ -69,8 +68,8 @@ class Connection(asyncio.Protocol):
         self.parser.feed_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's signature
-        if self.stream is not None:
-            self.stream.end()
+        if self.end is not None:
+            self.end()
         self.transport = None
 
     def on_message_begin(self) -> None:
@@ -102,8 +101,7 @@ class Connection(asyncio.Protocol):
             self._write(head.encode() + answer.body)
             return
         self._write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
-        self.stream = answer
-        answer.begin(self._add)
+        self.end = answer.begin(self._add)
 
     def _add(self, line: bytes) -> None:
         """Lines of one turn of the event loop go out together."""

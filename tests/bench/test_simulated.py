@@ -67,8 +67,7 @@ class Watch:
         self.lines: list[bytes] = []
         stream = ask(server, "GET", path, headers=headers, watch="true", **query)
         assert isinstance(stream, Stream)
-        self.end = stream.end
-        stream.begin(self.lines.append)
+        self.end = stream.begin(self.lines.append)
 
     def events(self) -> list[tuple[str, str]]:
         """(type, name) of what was said since the last time."""

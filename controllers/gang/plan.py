@@ -107,6 +107,7 @@ class _Planner:
         self._active = {child.name: child for child in buckets.active if not child.gone}
         self._previous = buckets.previous
         self._lingering = lingering
+        self._names = _names(js) if lingering else set()
         self._completions = {rjob.name: rjob.completions for rjob in js.spec.replicated_jobs}
         self._done = _completed(js, buckets)
         self._out = Gangs(wanted)
@@ -163,7 +164,7 @@ class _Planner:
     def _held(self, wanted: Forest) -> set[str]:
         """Names of the roots below which pods of before may still end, or a Job is on its way out."""
         left = self._lingering
-        if left is None or any(wanted.of_job(name) is None for name in left):
+        if left is None or any(wanted.of_job(name) is None for name in left - self._names):
             return {root.name for root in wanted.roots}
         ending = [child for child in self._active.values() if child.deleting or self._halting(child)]
         old = left.union(child.name for child in (*self._previous, *ending))
@@ -305,6 +306,12 @@ def _kind(group: Group) -> str:
 
 def _jobs(group: Group) -> list[tuple[str, int]]:
     return [job for below in group.walk() for job in below.jobs]
+
+
+def _names(js: JobSet) -> set[str]:
+    """All Jobs of the set, in groups or not."""
+    name = js.metadata.name
+    return {job_name(name, rjob.name, index) for rjob in js.spec.replicated_jobs for index in range(rjob.replicas)}
 
 
 def _completed(js: JobSet, buckets: Buckets) -> set[str]:

@@ -9,9 +9,12 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from api import keys
+from api.features import FeatureGates
 from api.jobset import JobSet
+from api.placement import Placement
 from controllers.jobset.actions import DeleteJobs
-from controllers.jobset.buckets import Child, integer
+from controllers.jobset.buckets import Buckets, Child, integer
+from controllers.jobset.policies import ttl
 
 WORTH_IT = 10
 """Jobs of a set from which on its attempts are deleted collectively: two calls to look for pods have to pay."""
@@ -20,13 +23,31 @@ BATCH = 30
 """Jobs of one call. The API server deletes those of one call one after the other, and calls side by side."""
 
 
-def worth_it(jobs: int) -> bool:
-    """Whether a set of so many Jobs is restarted this way."""
-    return jobs >= WORTH_IT
+def follows(js: JobSet, of: Buckets, placed: Placement, gates: FeatureGates) -> bool:
+    """Whether pods of earlier attempts may outlive their Jobs, and stand in the way of new ones."""
+    # A set that may shrink was perhaps larger when it restarted.
+    large = placed.global_replicas >= WORTH_IT or gates["ElasticJobSet"]
+    if js.status.restarts == 0 or not large or ttl.finished(js):
+        return False
+    return earlier(js, of) or any(
+        index not in of.present[rjob.name] and index not in of.completed[rjob.name]
+        for rjob in js.spec.replicated_jobs
+        for index in range(rjob.replicas)
+    )
 
 
-def batches(js: JobSet, old: Iterable[Child]) -> tuple[DeleteJobs, ...]:
-    """Deletions of those Jobs of earlier attempts whose labels say exactly what they are; the others are left out."""
+def earlier(js: JobSet, of: Buckets) -> bool:
+    """Whether Jobs of an earlier attempt of the set are left. Jobs that were restarted alone are not of one."""
+    return any(_attempt(child) < js.status.restarts for child in of.previous)
+
+
+def batches(js: JobSet, old: Iterable[Child], placed: Placement) -> tuple[DeleteJobs, ...]:
+    """Deletions of those Jobs of earlier attempts whose labels say exactly what they are; the others are left out.
+
+    None for a small set.
+    """
+    if placed.global_replicas < WORTH_IT:
+        return ()
     known = [child for child in old if _selectable(js, child)]
     known.sort(key=lambda child: (_attempt(child), child.global_index))
     out: list[DeleteJobs] = []
@@ -36,7 +57,8 @@ def batches(js: JobSet, old: Iterable[Child]) -> tuple[DeleteJobs, ...]:
             batch = of[start : start + BATCH]
             indexes = ",".join(str(child.global_index) for child in batch)
             selector = (
-                f"{keys.JOBSET_UID}={js.metadata.uid},{keys.RESTART_ATTEMPT}={attempt},"
+                f"{keys.JOBSET_NAME}={js.metadata.name},{keys.JOBSET_UID}={js.metadata.uid},"
+                f"{keys.RESTART_ATTEMPT}={attempt},"
                 f"{keys.JOB_GLOBAL_INDEX} in ({indexes})"
             )
             out.append(DeleteJobs(selector, tuple((child.name, child.job.metadata.uid) for child in batch)))
@@ -50,13 +72,15 @@ def _attempt(child: Child) -> int:
 def _selectable(js: JobSet, child: Child) -> bool:
     """Whether it goes at once when it is deleted, and is found by labels as they are written here.
 
-    Somebody may have changed the labels, or keep the Job by a finalizer.
+    Somebody may have changed the labels, or keep the Job by a finalizer. With the name of the set among them, nothing
+    is found that its watch of Jobs does not show, so that Jobs of others are known of.
     """
     labels = child.job.metadata.labels
     return (
         not child.deleting
         and not child.job.metadata.finalizers
         and _attempt(child) < js.status.restarts
+        and labels.get(keys.JOBSET_NAME) == js.metadata.name
         and labels.get(keys.JOBSET_UID) == js.metadata.uid
         and labels.get(keys.RESTART_ATTEMPT) == str(_attempt(child))
         and labels.get(keys.JOB_GLOBAL_INDEX) == str(child.global_index)

@@ -17,7 +17,7 @@ from api.priority import Priorities, PriorityClass
 from controllers.gang.execute import GroupTroubleError
 from controllers.gang.silence import Silence
 from controllers.gang.watches import GroupWatches
-from controllers.jobset.actions import Event, KnownGroups, Observed, Plan, Question
+from controllers.jobset.actions import DeleteJobs, Event, KnownGroups, Observed, Plan, Question
 from controllers.jobset.buckets import untold
 from controllers.jobset.evidence import look_up
 from controllers.jobset.execute import (
@@ -208,7 +208,6 @@ class JobSetReconciler:
             observed = await self._answer(observed, decided.question)
             decided = plan(observed, self._gates, create_suspended=self._create_suspended)
         self._tell(js, decided, memory)
-        self.lingering.follow(js) if decided.follow_pods else self.lingering.enough(js)
         try:
             await self._executor.execute(js, decided)
         except PartialFailure as failed:
@@ -217,12 +216,21 @@ class JobSetReconciler:
             if others is None:
                 return Result(0.0)
             raise
+        finally:
+            self._look_after_pods(js, decided)
         if decided.status is not None:
             memory.written = clock()
         if clock() < memory.trouble_until:
             return Result(TROUBLE_RETRY)
         again = (decided.requeue_after, await self._silence.look(request, observed))
         return Result(min((seconds for seconds in again if seconds is not None), default=None))
+
+    def _look_after_pods(self, js: JobSet, decided: Plan) -> None:
+        """What has to be known for the next plan; Jobs may be deleted even if a plan failed."""
+        if decided.follow_pods:
+            self.lingering.follow(js, anew=any(isinstance(action, DeleteJobs) for action in decided.actions))
+        else:
+            self.lingering.enough(js)
 
     def _remember(self, failed: PartialFailure, memory: _Memory) -> None:
         """Of what failed, that which the next plan has to know."""

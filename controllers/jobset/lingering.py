@@ -5,8 +5,8 @@ process ends: the next one asks again before it creates a Job. Must not decide a
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from api import keys
@@ -16,10 +16,13 @@ from kube.client import Client
 from kube.controller import Request
 from kube.informer import Informer, SyncTimeoutError
 from kube.resources import PODS
+from kube.store import ChangeKind
 from kube.workqueue import WorkQueue
 
+log = logging.getLogger(__name__)
+
 PATIENCE = 60.0
-"""Seconds between two looks whether the first list has come."""
+"""Seconds after which it is said that the first list has not come."""
 
 
 class OldPod(Base, frozen=True, kw_only=True):
@@ -65,9 +68,13 @@ class Lingering:
         # A pod that nothing controls stands in nobody's way.
         return frozenset(owner.name for owner in owners if owner is not None)
 
-    def follow(self, js: JobSet) -> None:
-        """From now on know of the pods of attempts before the current one."""
-        if self._current(js) is not None:
+    def follow(self, js: JobSet, *, anew: bool) -> None:
+        """From now on know of the pods of attempts before the current one.
+
+        `anew`: Jobs have been deleted. A watch may be behind, and only a list from after that shows all their pods.
+        """
+        of = self._current(js)
+        if of is not None and not of.over and not anew:
             return
         request, uid, attempt = _request(js), js.metadata.uid, js.status.restarts
         self.forget(request)
@@ -83,9 +90,9 @@ class Lingering:
         self._new.set()
 
     def enough(self, js: JobSet) -> None:
-        """The pods of earlier attempts are gone, and so are the Jobs that could make more of them."""
+        """The Jobs of earlier attempts are gone: stop as soon as their pods are."""
         of = self._current(js)
-        if of is not None and not of.over:
+        if of is not None and not of.over and self.names(js) == frozenset():
             of.over = True
             _stop(of)
 
@@ -106,12 +113,15 @@ class Lingering:
                 await self._new.wait()
 
     async def _watch(self, request: Request, of: _Followed) -> None:
-        of.pods.on_event(lambda *_: self._tell(request))
+        # A pod that begins or changes lets nobody do more than before.
+        of.pods.on_event(lambda kind, *_: self._tell(request) if kind is ChangeKind.DELETED else None)
         async with asyncio.TaskGroup() as group:
             group.create_task(of.pods.run())
             while not of.pods.synced:
-                with suppress(SyncTimeoutError):
+                try:
                     await of.pods.wait_synced(PATIENCE)
+                except SyncTimeoutError as error:
+                    log.warning("%s/%s cannot go on with its restart: %s", request.namespace, request.name, error)
             self._tell(request)
 
     def _current(self, js: JobSet) -> _Followed | None:

@@ -35,6 +35,10 @@ from controllers.jobset.policies import elastic, failure, in_place, startup, suc
 FOREIGN_RETRY = 10.0
 """Seconds until a look whether an object of somebody else has made room."""
 
+AHEAD = 100
+"""Jobs of one set that may run and that the Job controller has not come to yet. It serves Jobs in their order: those of
+a small set that come after thousands of a large one would have to wait for all of these."""
+
 MOST_WORDS = 300
 """Characters of the scheduler's that a condition repeats."""
 
@@ -73,12 +77,13 @@ class _Planner:
         self.buckets: Buckets = bucket(self.js, observed.jobs, self.placed, gates, observed.departed)
         self.counts: tuple[ReplicatedJobStatus, ...] = counters.count(self.js, self.buckets, gates)
         self.stages = startup.Stages(self.js, self.counts, self.buckets)
-        self.follows = self._follows()
+        self.follows = collective.follows(self.js, self.buckets, self.placed, gates)
         self.lingering: frozenset[str] | None = observed.lingering if self.follows else frozenset()
         self.gangs: Gangs = decide(self.js, observed.groups, self.buckets, self.stages.is_next, self.lingering)
         self.draft = Draft(self.js, observed.now)
         self.draft.update(replicated_jobs_status=self.stages.remembered())
         self.counted: JobSetStatus = self.draft.status
+        self.room = AHEAD - sum(child.job.queued and not child.deleting for child in self.buckets.active)
         self.actions: list[Action] = []
         self.requeue_after: float | None = None
         self.status_first = False
@@ -273,10 +278,17 @@ class _Planner:
             job = f"{prefix}{index}"
             if job in self.observed.foreign:
                 taken.append(job)
-            elif job not in odd and job not in lingering and self.gangs.may_run(job):
+            elif job not in odd and job not in lingering and self.gangs.may_run(job) and self._has_room():
                 self.actions.append(CreateJob(job, partial(self._body, group, index)))
         if taken:
             self._wait_for_foreign(taken)
+
+    def _has_room(self) -> bool:
+        """Whether one more Job may be told to run now; a suspended one costs nobody anything."""
+        if self.js.suspended:
+            return True
+        self.room -= 1
+        return self.room >= 0
 
     def _wait_for_foreign(self, taken: list[str]) -> None:
         """Names of Jobs that are not ours: those of an earlier JobSet of our name go by themselves."""
@@ -295,17 +307,6 @@ class _Planner:
         policy = self.js.spec.failure_policy
         blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
         return blocking and bool(self.buckets.previous or self.lingering)
-
-    def _follows(self) -> bool:
-        """Whether pods of earlier attempts may outlive their Jobs, and stand in the way of new ones."""
-        if self.js.status.restarts == 0 or not collective.worth_it(self.placed.global_replicas):
-            return False
-        of = self.buckets
-        return bool(of.previous) or any(
-            index not in of.present[rjob.name] and index not in of.completed[rjob.name]
-            for rjob in self.js.spec.replicated_jobs
-            for index in range(rjob.replicas)
-        )
 
     def _body(self, group: Group, index: int, attempt: int | None = None) -> JSON:
         """The Job of that index as it is to be now. `attempt`: its own restart counter if it exists already."""
@@ -351,17 +352,19 @@ class _Planner:
     def _resume_group(self, group: Group, children: list[Child]) -> None:
         resources = self.gates["MutablePodResourcesForSuspendedJobSets"]
         for child in children:
-            if not self.gangs.may_run(child.name) or misplaced(child, self.gangs):
+            if self.room <= 0 or not self.gangs.may_run(child.name) or misplaced(child, self.gangs):
                 continue
             wanted = self._body(group, child.job_index, suspension.attempt_of(child))
             patch = suspension.resume(child, wanted, resources=resources)
             if patch is not None:
                 self.actions.append(patch)
+                self.room -= 1
 
     def _delete_attempts(self) -> None:
         """Jobs of earlier attempts: those of a large set together, if nobody else has Jobs that look like them."""
         old = self.buckets.previous
-        together = collective.batches(self.js, old) if self.follows and not self.observed.foreign else ()
+        alone = not self.follows or self.observed.foreign
+        together = () if alone else collective.batches(self.js, old, self.placed)
         self.actions.extend(together)
         names = {name for batch in together for name, _ in batch.jobs}
         self._delete(tuple(child for child in old if child.name not in names))
@@ -399,7 +402,7 @@ class _Planner:
             status_first=self.status_first,
             warnings=tuple(self.draft.warnings),
             question=self.question,
-            follow_pods=self.follows and (bool(self.buckets.previous) or self.lingering != frozenset()),
+            follow_pods=self.follows and (collective.earlier(self.js, self.buckets) or self.lingering != frozenset()),
         )
 
 

@@ -15,15 +15,17 @@ import msgspec
 from api.meta import JSON
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
-    """Place of a value in an object: names of members and indices of list items, from the root."""
+class Path(msgspec.Struct, frozen=True, gc=False):
+    """Place of a value in an object: names of members and indices of list items, from the root.
+
+    A Struct, for every check of every review makes some: it costs a quarter of a dataclass.
+    """
 
     parts: tuple[str | int, ...] = ()
 
     def at(self, *more: str | int) -> "Path":
         """The place reached from here through `more`."""
-        return Path((*self.parts, *more))
+        return Path(self.parts + more)
 
     def __str__(self) -> str:
         """Text as in `spec.replicatedJobs[0].name` and `metadata.annotations[example.com/key]`."""

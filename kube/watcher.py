@@ -6,8 +6,10 @@ generation of the whole collection. Must not do IO, read a clock or keep objects
 """
 
 import enum
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from kube.errors import ApiError, BadRequest, Gone, Invalid, KubeError
 
@@ -32,8 +34,7 @@ class Phase(enum.Enum):
     """Open a watch from `resource_version`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(msgspec.Struct, frozen=True, kw_only=True):
     """Where the watch stands. `begun`: this generation's Init was sent. `heard`: this stream has said something."""
 
     phase: Phase
@@ -46,8 +47,7 @@ class State:
     pause: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True):
     """Input: one page of a list."""
 
     objects: tuple[Any, ...]
@@ -55,65 +55,56 @@ class Listed:
     continue_token: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(msgspec.Struct, frozen=True):
     """Input: one event of a watch stream; `deleted` tells DELETED from ADDED and MODIFIED."""
 
     obj: Any
     deleted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Bookmark:
+class Bookmark(msgspec.Struct, frozen=True):
     """Input: progress without an object. `initial_end` ends the first part of a streaming list."""
 
     resource_version: str
     initial_end: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """Input: the list or watch failed, or the stream carried an ERROR event."""
 
     error: KubeError
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """Input: the server closed the stream, as it does every few minutes."""
 
 
 Input = Listed | Observed | Bookmark | Failed | Ended
 
 
-@dataclass(frozen=True, slots=True)
-class Init:
+class Init(msgspec.Struct, frozen=True):
     """Event: a new generation begins."""
 
 
-@dataclass(frozen=True, slots=True)
-class InitDone:
+class InitDone(msgspec.Struct, frozen=True):
     """Event: the generation is complete as of `version`."""
 
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Apply:
+class Apply(msgspec.Struct, frozen=True):
     """Event: the object (or `Unreadable`) exists in this state."""
 
     obj: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True):
     """Event: the object is gone; `obj` is its last state."""
 
     obj: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """Event: everything up to `version` was delivered."""
 
     version: int

@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import random
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kube.client import Client
 from kube.errors import Gone, Invalid, KubeError, ServerError, Status, TransportError

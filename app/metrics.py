@@ -5,6 +5,7 @@ know only the small protocols that the hooks here fulfil. Must not serve anythin
 """
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final, Protocol
 
 from prometheus_client import (
@@ -249,14 +250,18 @@ class WebhookHooks:
             ("webhook",),
             registry=registry,
         )
+        # Looking up a child by its labels costs more than counting.
+        self._counting = cache(self._in_flight.labels)
+        self._coded = cache(self._requests.labels)
+        self._timing = cache(self._latency.labels)
 
     def started(self, path: str) -> None:
-        self._in_flight.labels(path).inc()
+        self._counting(path).inc()
 
     def finished(self, path: str, code: int, seconds: float) -> None:
-        self._in_flight.labels(path).dec()
-        self._requests.labels(path, code).inc()
-        self._latency.labels(path).observe(seconds)
+        self._counting(path).dec()
+        self._coded(path, code).inc()
+        self._timing(path).observe(seconds)
 
 
 class OutcomeHooks:

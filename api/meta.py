@@ -46,7 +46,10 @@ class Identity(Base, frozen=True, kw_only=True):
 
     def controller(self) -> OwnerReference | None:
         """The one owner with `controller: true`, if there is one."""
-        return next((ref for ref in self.owner_references if ref.controller), None)
+        for ref in self.owner_references:
+            if ref.controller:
+                return ref
+        return None
 
     @property
     def whose(self) -> str:

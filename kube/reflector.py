@@ -4,12 +4,13 @@ Must not decide anything about the watch itself; decoding one object never fails
 """
 
 import asyncio
+import functools
 import logging
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, TypedDict
+from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 import msgspec
 
@@ -20,6 +21,8 @@ from kube.store import Dropped, Unreadable, UnreadableMeta
 from kube.watcher import Bookmark, Ended, Event, Failed, Input, Listed, Observed, Phase, State, delay, start, step
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 INITIAL_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends the first part of a streaming list."""
@@ -147,6 +150,18 @@ class _Line(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
+class _Change(msgspec.Struct, Generic[T], frozen=True):
+    """A line that tells of an object, decoded in one go: most lines are of that kind."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    object: T
+
+
+@functools.cache
+def _change_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(_Change[kind])
+
+
 class _PartialMeta(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     namespace: str = ""
@@ -161,6 +176,15 @@ class _Partial(msgspec.Struct, frozen=True):
 
 def _read(line: bytes, target: Target) -> Input:
     """One line of a watch as an input."""
+    try:
+        change = _change_decoder(target.type).decode(line)
+    except msgspec.ValidationError:
+        return _read_by_parts(line, target)
+    return Observed(_kept(change.object, target), deleted=change.type == "DELETED")
+
+
+def _read_by_parts(line: bytes, target: Target) -> Input:
+    """A bookmark, an error, or an object that is not what it should be."""
     event = decoder(_Line).decode(line)
     if event.type == "ERROR":
         status = parse_status(event.object)
@@ -183,6 +207,10 @@ def read_object(data: bytes, target: Target) -> Any:
             namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=meta.resource_version
         )
         return Unreadable(known, str(error)[:200])
+    return _kept(obj, target)
+
+
+def _kept(obj: Any, target: Target) -> Any:
     if target.transform is None:
         return obj
     kept = target.transform(obj)

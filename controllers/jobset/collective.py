@@ -41,6 +41,11 @@ def earlier(js: JobSet, of: Buckets) -> bool:
     return any(_attempt(child) < js.status.restarts for child in of.previous)
 
 
+def lingering(names: frozenset[str] | None, of: Buckets) -> frozenset[str] | None:
+    """Those of the Jobs that stand in the way. Odd ones are left alone, and so are their pods."""
+    return names and names.difference(job.metadata.name for job in of.odd)
+
+
 def batches(js: JobSet, old: Iterable[Child], placed: Placement) -> tuple[DeleteJobs, ...]:
     """Deletions of those Jobs of earlier attempts whose labels say exactly what they are; the others are left out.
 

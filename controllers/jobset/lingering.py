@@ -86,6 +86,8 @@ class Lingering:
             label_selector=f"{keys.JOBSET_UID}={uid},{keys.RESTART_ATTEMPT} notin ({attempt})",
             metadata_only=True,
         )
+        # A pod that begins or changes lets nobody do more than before.
+        pods.on_event(lambda kind, *_: self._tell(request) if kind is ChangeKind.DELETED else None)
         self._followed[request] = _Followed(uid, attempt, pods)
         self._new.set()
 
@@ -113,8 +115,6 @@ class Lingering:
                 await self._new.wait()
 
     async def _watch(self, request: Request, of: _Followed) -> None:
-        # A pod that begins or changes lets nobody do more than before.
-        of.pods.on_event(lambda kind, *_: self._tell(request) if kind is ChangeKind.DELETED else None)
         async with asyncio.TaskGroup() as group:
             group.create_task(of.pods.run())
             while not of.pods.synced:

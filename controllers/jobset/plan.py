@@ -78,7 +78,7 @@ class _Planner:
         self.counts: tuple[ReplicatedJobStatus, ...] = counters.count(self.js, self.buckets, gates)
         self.stages = startup.Stages(self.js, self.counts, self.buckets)
         self.follows = collective.follows(self.js, self.buckets, self.placed, gates)
-        self.lingering: frozenset[str] | None = observed.lingering if self.follows else frozenset()
+        self.lingering = collective.lingering(observed.lingering, self.buckets) if self.follows else frozenset()
         self.gangs: Gangs = decide(self.js, observed.groups, self.buckets, self.stages.is_next, self.lingering)
         self.draft = Draft(self.js, observed.now)
         self.draft.update(replicated_jobs_status=self.stages.remembered())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
 from api.gangs import forest
-from tests.controllers.test_plan_properties import Histories
+from tests.controllers.test_plan_properties import SIZES, Histories
 from tests.support.setups import GATES, NAMES, SETUPS, SHAPES, in_groups
 from tests.support.stale import GROUPS
 from tests.support.world import jobset
@@ -28,9 +28,10 @@ class GangHistories(Histories):
         shape=st.sampled_from(SHAPES),
         gates=st.frozensets(st.sampled_from(GATES)),
         old_server=st.booleans(),
+        large=SIZES,
     )
-    def start(self, setup, shape, gates, old_server):
-        self.begin({**setup, "shape": shape}, gates | GANG_GATES, on_resume=False, old_server=old_server)
+    def start(self, setup, shape, gates, old_server, large):
+        self.begin({**setup, "shape": shape}, gates | GANG_GATES, on_resume=False, old_server=old_server, large=large)
 
     def _events_arrive(self, data):
         if data.draw(st.booleans()):

@@ -78,6 +78,8 @@ class Ledger:
     ended: dict[str, str] = field(default_factory=dict)
     codes: dict[str, int] = field(default_factory=dict)
     too_late: set[str] = field(default_factory=set)
+    torn: set[str] = field(default_factory=set)
+    """Jobs that somebody else deleted in the background: nobody waits for their pods."""
     doomed_fail: bool = False
     floors: dict[tuple[str, str, int], tuple[int, ...]] = field(default_factory=dict)
     """Restart counters of a ReplicatedJob, by attempt, when all its Jobs were last restarted: none before counts."""
@@ -150,7 +152,8 @@ class Ledger:
         assert self.view.jobset.metadata.uid == js_uid, "an object of another JobSet is touched"
         return self.view
 
-    def job_created(self, job: Job) -> None:
+    def job_created(self, job: Job, orphans: dict[str, dict[str, Any]]) -> None:
+        """`orphans`: pods that have outlived their Jobs, as JSON by the UID of that."""
         owner = job.metadata.controller()
         assert owner is not None
         view = self._of(owner.uid)
@@ -168,8 +171,30 @@ class Ledger:
         if policy and policy.restart_strategy == "BlockingRecreate":
             old = [j for j in view.jobs.values() if self._owned(j, owner.uid) and self._is_previous(js, j)]
             assert not old, f"{name} is created while {old[0].metadata.name} of an earlier attempt is there"
+        self._pods_are_gone(js, place, orphans)
         self._tree_stands(view, job)
         self.places[job.metadata.uid] = place
+
+    def _pods_are_gone(self, js: JobSet, place: Place, orphans: dict[str, dict[str, Any]]) -> None:
+        """No pod of an earlier attempt of this Job is left, and of none of its tree, or of the set if that blocks."""
+        policy, wanted = js.spec.failure_policy, forest(js)
+        blocks = policy is not None and policy.restart_strategy == "BlockingRecreate"
+        name = f"{js.metadata.name}-{place.replicated_job}-{place.index}"
+        leaf = None if wanted is None or js.suspended else wanted.of_job(name)
+        roots = () if wanted is None or leaf is None else (root for root in wanted.roots if leaf in root.walk())
+        tree = {job for root in roots for group in root.walk() for job, _ in group.jobs}
+        for uid, pod in orphans.items():
+            of = self.places.get(uid)
+            if (
+                of is None
+                or uid in self.torn | self.broken
+                or (of.owner, of.attempt < place.attempt) != (place.owner, True)
+            ):
+                continue
+            other = pod["ownerReferences"][0]["name"]
+            assert other != name, f"{name} is created while its pods of attempt {of.attempt} live"
+            assert not blocks, f"{name} is created while pods of {other} of attempt {of.attempt} live"
+            assert other not in tree, f"{name} is created while pods of {other} of attempt {of.attempt} are in its tree"
 
     def _tree_stands(self, view: View, job: Job) -> None:
         """Pods name the group that the spec wants, which the process knew to be there with all above it; and nothing

@@ -22,12 +22,14 @@ from api.jobset import JobSet
 from controllers.jobset import controller
 from controllers.jobset.controller import BY_OWNER, JobSetReconciler, Watches
 from controllers.jobset.execute import PartialFailure
+from controllers.jobset.lingering import Lingering, OldPod
 from kube.client import PatchType
 from kube.controller import Request, is_terminal
 from kube.errors import AlreadyExists, Call, KubeError, ServerError, Status, TransportError
 from kube.informer import Informer
 from kube.watcher import Apply, Delete, Init, InitDone, Progress
 from tests.support.ledger import View
+from tests.support.selectors import matches
 from tests.support.stale import GROUPS, Server
 
 REQUEST = Request("ns", "js")
@@ -67,6 +69,7 @@ class Client:
         self.server = server
         self.fault = NONE
         self.meanwhile: Callable[[], None] = lambda: None
+        self.before: Callable[[], None] = lambda: None
         self.writes = 0
         self.made: set[str] = set()
         self.dead = False
@@ -76,6 +79,7 @@ class Client:
         world go on before it."""
         if self.dead:
             raise Crash
+        self.before()
         number, self.writes = self.writes, self.writes + 1
         kind = self.fault.kind if number == self.fault.number else "none"
         if kind == "meanwhile":
@@ -110,6 +114,10 @@ class Client:
     async def delete(self, resource: Any, name: str, *, uid: str = "", **_: Any) -> Any:
         return _answer(resource, self.write(lambda: self.server.delete(resource.plural, name, uid)))
 
+    async def delete_collection(self, resource: Any, *, label_selector: str, propagation_policy: str, **_: Any) -> None:
+        assert (resource.plural, propagation_policy) == ("jobs", "Background")
+        self.write(lambda: self.server.delete_jobs(label_selector))
+
     async def patch(self, resource: Any, name: str, patch: Any, *, subresource: str = "", **options: Any) -> Any:
         if resource.plural in GROUPS:
             return _answer(resource, self.write(lambda: self.server.patch_group(resource.plural, name, patch)))
@@ -138,6 +146,63 @@ class Requests(set):
 
     def add(self, request: Request, _priority: int = 0) -> None:
         super().add(request)
+
+
+class OldPods:
+    """The watch of pods of earlier attempts, if there is one, in place of `Lingering.run`.
+
+    It lists the pods that there are when it is noticed, and tells of them when it likes.
+    """
+
+    def __init__(self, lingering: Lingering, server: Server, queue: Requests) -> None:
+        self._lingering = lingering
+        self._server = server
+        self._queue = queue
+        self._of: Any = None
+        self._place = 0
+        lingering.feed(queue)
+
+    def note(self) -> None:
+        """Whether there is another watch than before: its list is of this moment at the earliest."""
+        of = self._lingering._followed.get(REQUEST)
+        if of is not self._of:
+            self._of, self._place = of, len(self._log)
+
+    @property
+    def _log(self) -> list[Any]:
+        return self._server.tables["pods"].log
+
+    def arrive(self, most: int = 1_000_000) -> None:
+        """The first list, and then the next events."""
+        if self._of is None or self._of.over:
+            return
+        if not self._of.pods.synced:
+            self._list()
+            self._queue.add(REQUEST)
+            return
+        for entry in self._log[self._place : self._place + most]:
+            self._place += 1
+            if self._selects(entry.obj):
+                self._of.pods._receive(Delete(entry.obj) if entry.deleted else Apply(entry.obj))
+
+    def relist(self) -> None:
+        """What happened since is not told, only what it led to."""
+        if self._of is not None and not self._of.over:
+            self._place = len(self._log)
+            self._list()
+
+    def _list(self) -> None:
+        receive = self._of.pods._receive
+        receive(Init())
+        for pod in self._server.tables["pods"].at(self._place).values():
+            if self._selects(pod):
+                receive(Apply(pod))
+        receive(InitDone(self._log[self._place - 1].version if self._place else 0))
+
+    def _selects(self, pod: OldPod) -> bool:
+        """The labels of a pod are not in the record that caches hold, and never change."""
+        raw = self._server.pod_labels[pod.metadata.uid]
+        return matches(self._of.pods.target.label_selector, raw)
 
 
 class Replica:
@@ -182,6 +247,8 @@ class Replica:
         for kind in self.informers:
             self.relist(kind, (behind or {}).get(kind, 0))
         self.watches.feed(self.queue)
+        self.old_pods = OldPods(self.reconciler.lingering, server, self.queue)
+        self.client.before = self.old_pods.note
 
     # Events and milestones are not looked at here.
 
@@ -211,6 +278,7 @@ class Replica:
     def catch_up(self) -> None:
         for kind in self.informers:
             self.deliver(kind)
+        self.old_pods.arrive()
 
     def relist(self, kind: str, behind: int = 0) -> None:
         """List anew. Events since the last place are never seen, only what they led to.
@@ -250,6 +318,7 @@ class Replica:
             wait = self.loop.run_until_complete(self._reconcile())
         except (KubeError, TimeoutError, PartialFailure) as error:
             wait = None if is_terminal(error) else FIRST_BACK_OFF
+        self.old_pods.note()
         if wait is not None:
             self.due = self.server.seconds + wait
         return self.client.writes

@@ -22,10 +22,12 @@ from api.jobset import JobSet, JobSetStatus
 from api.meta import OwnerReference
 from api.pod import FailedPod as Pod
 from controllers.jobset.execute import JOBSETS
+from controllers.jobset.lingering import OldPod
 from kube.errors import AlreadyExists, ApiError, Call, Conflict, Invalid, NotFound, Status
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES
 from tests.support.ledger import Ledger
 from tests.support.memory_api import merge
+from tests.support.selectors import matches
 from tests.support.world import plain_patch
 
 JSON = dict[str, Any]
@@ -33,6 +35,8 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = {JOBSETS.plural: JobSet, JOBS.plural: Job, SERVICES.plural: Service, PERSISTENT_VOLUME_CLAIMS.plural: Claim}
 GROUPS = {"workloads": StoredWorkload, "compositepodgroups": StoredGroup, "podgroups": StoredGroup}
 """What is watched beside `KINDS` where sets have groups."""
+PODS = {"pods": OldPod}
+"""One stands for all pods of a Job; watched where a large set restarts."""
 SCHEDULING = {"nodeSelector", "tolerations", "schedulingGates"}
 
 
@@ -82,8 +86,9 @@ class Server:
         self.version = 0
         self.seconds = 0
         self.writes = 0
-        self.tables = {plural: Table() for plural in (*KINDS, *GROUPS)}
+        self.tables = {plural: Table() for plural in (*KINDS, *GROUPS, *PODS)}
         self.stuck: set[str] = set()
+        self.pod_labels: dict[str, dict[str, str]] = {}
         self._uids = 0
 
     @property
@@ -152,7 +157,7 @@ class Server:
             raw = _defaulted(raw)
         obj = msgspec.convert(raw, (KINDS | GROUPS)[plural])
         if plural == "jobs":
-            self.ledger.job_created(obj)
+            self.ledger.job_created(obj, self.orphans())
         elif plural in GROUPS:
             self.ledger.group_created(obj)
         return self.put(plural, raw, obj)
@@ -176,6 +181,19 @@ class Server:
         else:
             self.ledger.jobset_deleted(obj, self.now)
         return self.terminate(plural, name)
+
+    def delete_jobs(self, selector: str) -> None:
+        """In the background: they go at once, their pods end later."""
+        for name, stored in list(self.jobs.items()):
+            labels = {} if name in self.tables["jobs"].hidden else stored.obj.metadata.labels
+            if matches(selector, labels):
+                self.ledger.job_deleted(stored.obj)
+                self.drop("jobs", name)
+
+    def lose_job(self, name: str) -> None:
+        """Somebody else deletes it in the background."""
+        self.ledger.torn.add(self.job(name).metadata.uid)
+        self.drop("jobs", name)
 
     def terminate(self, plural: str, name: str) -> Any:
         stored = self.tables[plural].live[name]
@@ -259,9 +277,30 @@ class Server:
         """Pods of a Job that may run do run."""
         job = self.job(name)
         wanted = job.spec.parallelism or 1
+        self._start_pods(job)
         resumed = tuple(replace(c, status="False") if c.type == "Suspended" else c for c in job.status.conditions)
         start = job.status.start_time if resumed == job.status.conditions and job.status.start_time else self.time
         self.set_job_status(name, active=wanted, ready=wanted if ready else 0, start_time=start, conditions=resumed)
+
+    def _start_pods(self, job: Job) -> None:
+        meta = job.metadata
+        labels = {key: meta.labels[key] for key in (keys.JOBSET_UID, keys.RESTART_ATTEMPT) if key in meta.labels}
+        ref = OwnerReference(api_version="batch/v1", kind="Job", name=meta.name, uid=meta.uid, controller=True)
+        pod = {"name": f"pod-of-{meta.uid}", "namespace": "ns", "uid": f"pod-of-{meta.uid}", "labels": labels}
+        self.pod_labels[pod["uid"]] = labels
+        pod["ownerReferences"] = [msgspec.to_builtins(ref)]
+        self.put("pods", {"metadata": pod}, msgspec.convert({"metadata": pod}, OldPod))
+
+    def end_pods(self, job_uid: str) -> None:
+        """The last pod of a Job is gone."""
+        if f"pod-of-{job_uid}" in self.tables["pods"].live:
+            self.drop("pods", f"pod-of-{job_uid}")
+
+    def orphans(self) -> dict[str, dict[str, Any]]:
+        """Pods whose Job is gone, as JSON by the UID of that."""
+        here = {stored.obj.metadata.uid for stored in self.jobs.values()}
+        pods = (stored.raw["metadata"] for stored in self.tables["pods"].live.values())
+        return {uid: pod for pod in pods if (uid := pod["ownerReferences"][0]["uid"]) not in here}
 
     def doom(self, name: str, reason: str, message: str) -> None:
         """The Job is bound to fail, and its pods are being ended."""
@@ -283,6 +322,7 @@ class Server:
 
     def halt(self, name: str) -> None:
         """The pods of a suspended Job are gone, and the Job says so."""
+        self.end_pods(self.job(name).metadata.uid)
         others = [c for c in self.job(name).status.conditions if c.type != "Suspended"]
         condition = {"type": "Suspended", "status": "True", "reason": "JobSuspended", "lastTransitionTime": self.time}
         status = msgspec.convert({"conditions": [condition]}, JobStatus)
@@ -328,6 +368,7 @@ class Server:
                 ours = owner is not None and owner.kind == keys.KIND
                 orphan = ours and (owner.uid != uid or doomed)
                 if orphan or getattr(stored.obj.metadata, "deletion_timestamp", None):
+                    self.end_pods(stored.obj.metadata.uid)
                     self.drop(plural, name)
         if doomed and not any(self._owned(stored.obj, uid) for stored in self.jobs.values()):
             self.drop("jobsets", "js")

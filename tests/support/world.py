@@ -2,7 +2,7 @@
 
 It applies plans the way the API server and the Job controller would, and refuses what could never happen there: a
 second Job of one name, a patch of a Job that is not there, restarts that go down, a terminal state that is left, pods
-in a finished Job. Time is a counter of seconds.
+in a finished Job, a Job beside pods of its earlier attempt. Time is a counter of seconds.
 """
 
 import dataclasses
@@ -24,6 +24,7 @@ from controllers.jobset.actions import (
     CreateService,
     DeleteGroup,
     DeleteJob,
+    DeleteJobs,
     DeleteJobSet,
     Event,
     FailedPod,
@@ -34,6 +35,7 @@ from controllers.jobset.actions import (
     Plan,
 )
 from controllers.jobset.plan import plan
+from tests.support.selectors import matches
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 ALL_SERVED = Served(groups=True, composites=True, topology=True)
@@ -96,6 +98,10 @@ class World:
         self.foreign: dict[str, str] = {}
         self.pods: list[Pod] = []
         self.failed_pods: dict[str, tuple[FailedPod, ...]] = {}
+        self.old_pods: set[str] = set()
+        """Jobs that were deleted in the background, and whose pods have not ended."""
+        self.followed: int | None = None
+        """The attempt whose earlier pods are known."""
         self.create_suspended = True
         self.warnings: list[Event] = []
         self.claims: set[str] = set()
@@ -127,6 +133,7 @@ class World:
             departed=tuple(msgspec.convert(job, Job) for job in self.departed.values()),
             foreign=self.foreign,
             pods=tuple(self.pods),
+            lingering=frozenset(self.old_pods) if self.followed == self.status.restarts else None,
             groups=self._known_groups(),
         )
 
@@ -166,10 +173,13 @@ class World:
         result = self.plan()
         self.plans.append(result)
         self.warnings.extend(result.warnings)
+        attempt = self.status.restarts
         if result.status_first:
             self._keep(result)
         for action in result.actions:
             self._do(action)
+        if result.follow_pods:
+            self.followed = attempt
         if not result.status_first:
             self._keep(result)
         return result
@@ -185,8 +195,9 @@ class World:
         for _ in range(limit):
             if self.js is None:
                 return
+            known = self.followed
             result = self.step()
-            if not result.actions and result.status is None:
+            if not result.actions and result.status is None and self.followed == known:
                 return
         raise AssertionError(f"no rest after {limit} plans: {self.plans[-1]}")
 
@@ -234,6 +245,11 @@ class World:
         """The garbage collector removes what is in deletion."""
         self.jobs = {n: j for n, j in self.jobs.items() if "deletionTimestamp" not in j["metadata"]}
         self.release()
+
+    def end_pods(self, *names: str) -> None:
+        """Pods of Jobs that were deleted in the background have ended (all of them, by default)."""
+        assert self.old_pods.issuperset(names), f"{names} have no old pods"
+        self.old_pods -= set(names or self.old_pods)
 
     def release(self) -> None:
         """PodGroups in deletion go when no pod that lives is of them."""
@@ -304,6 +320,7 @@ class World:
         match action:
             case CreateJob(name, body):
                 assert name not in self.jobs, f"{name} is created twice"
+                assert name not in self.old_pods, f"{name} is created while pods of an earlier attempt live"
                 self._uids += 1
                 stored = msgspec.json.decode(msgspec.json.encode(body))
                 stored["metadata"]["uid"] = f"uid-{self._uids}"
@@ -313,6 +330,8 @@ class World:
                 assert self.jobs[name]["metadata"]["uid"] == uid, f"{name} is another Job by now"
                 assert "deletionTimestamp" not in self.jobs[name]["metadata"], f"{name} is deleted twice"
                 self.jobs[name]["metadata"]["deletionTimestamp"] = self.now
+            case DeleteJobs(selector, wanted):
+                self._delete_jobs(selector, dict(wanted))
             case PatchJob(name, uid, patch):
                 assert self.jobs[name]["metadata"]["uid"] == uid, f"{name} is another Job by now"
                 self._patch(self.jobs[name], plain_patch(self.jobs[name], patch) if action.resources else patch)
@@ -328,6 +347,16 @@ class World:
                 self.js = None
             case _:
                 raise AssertionError(f"unknown action {action}")
+
+    def _delete_jobs(self, selector: str, wanted: dict[str, str]) -> None:
+        """In the background: Jobs go at once, unless a finalizer keeps them, and their pods later."""
+        found = {n: j["metadata"] for n, j in self.jobs.items() if matches(selector, j["metadata"]["labels"])}
+        assert {n: meta["uid"] for n, meta in found.items()} == wanted, f"{selector} does not find those"
+        for name, meta in found.items():
+            assert "deletionTimestamp" not in meta, f"{name} is deleted twice"
+            assert not meta.get("finalizers"), f"{name} does not go at once"
+            if self.jobs.pop(name)["status"].get("active"):
+                self.old_pods.add(name)
 
     def _do_group(self, action: CreateGroup | PatchGroup | DeleteGroup) -> None:
         place = action.kind, action.name

@@ -6,7 +6,7 @@ goes through these records (they are patched field by field).
 
 import msgspec
 
-from api.keys import JOB_COMPLETE, JOB_FAILED, JOB_FAILURE_TARGET
+from api.keys import JOB_COMPLETE, JOB_CONTROLLER, JOB_FAILED, JOB_FAILURE_TARGET, JOB_SUSPENDED
 from api.meta import JSON, Base, Condition, Identity, ObjectMeta, find, is_true
 
 
@@ -50,6 +50,7 @@ class JobSpec(Base, frozen=True, kw_only=True):
     parallelism: int | None = None
     completions: int | None = None
     suspend: bool = False
+    managed_by: str | None = None
     template: PodTemplate = PodTemplate()
 
 
@@ -78,6 +79,15 @@ class Job(Base, frozen=True, kw_only=True):
             if condition.status == "True" and condition.type in {JOB_COMPLETE, JOB_FAILED}:
                 return condition.type
         return None
+
+    @property
+    def queued(self) -> bool:
+        """Whether it may run and Kubernetes' Job controller has not come to it yet."""
+        spec, status = self.spec, self.status
+        if spec.suspend or spec.managed_by not in {None, JOB_CONTROLLER} or self.finished is not None:
+            return False
+        fresh = status.start_time is None and not status.active
+        return fresh or is_true(status.conditions, JOB_SUSPENDED)
 
     @property
     def doomed(self) -> bool:

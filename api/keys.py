@@ -67,6 +67,12 @@ PLACEMENT_PENDING = "ExclusivePlacementPending"
 JOB_COMPLETE = "Complete"
 JOB_FAILED = "Failed"
 
+# Condition type of batch/v1 Jobs whose suspension has been carried out; it stays True until their resumption has been.
+JOB_SUSPENDED = "Suspended"
+
+# spec.managedBy of Jobs that Kubernetes' own controller runs, if it is set at all.
+JOB_CONTROLLER = "kubernetes.io/job-controller"
+
 # Condition type of batch/v1 Jobs that are bound to fail, while their pods still end.
 JOB_FAILURE_TARGET = "FailureTarget"
 

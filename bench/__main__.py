@@ -15,6 +15,7 @@ from typing import Any
 
 from app import local
 from bench import managers, once, plots, run, show
+from bench.machine import machine, revision
 from bench.scenarios.group import Size
 from bench.scene import say
 from devcluster.errors import DevclusterError
@@ -54,8 +55,8 @@ def _measure(options: argparse.Namespace) -> JSON:
         size=Size(options.scale),
     )
     results: JSON = {
-        "machine": run.machine(),
-        "revision": run.revision(),
+        "machine": machine(),
+        "revision": revision(),
         "nodes": options.nodes,
         "scale": options.scale,
         "managers": [{"name": of.name, "command": of.command, "floor": of.floor} for of in bench.entries],

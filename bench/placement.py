@@ -9,13 +9,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
-import platform
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -25,7 +23,10 @@ from rich.table import Table
 
 from api import keys
 from app import local
-from bench.placement_run import JSON, TOPOLOGY, Bench, BenchmarkError, Size, run
+from bench.machine import machine
+from bench.placement_run import Bench, Size, run
+from bench.scene import JSON, BenchmarkError, Scene, say, wait
+from bench.sets import TOPOLOGY
 from devcluster.assets import Sources, locate
 from devcluster.cluster import Cluster, running
 from devcluster.errors import DevclusterError
@@ -34,9 +35,6 @@ from manifests.workload import PodAdmission, pod_admission
 
 EFFECT_SECONDS = 60
 """Until a policy that was made or deleted shows at the API server; it takes a few seconds."""
-
-CLEAR_SECONDS = 180
-"""Until a namespace and all that is in it has gone."""
 
 IDLE_SECONDS = 1.0
 """Rest of a new manager before its memory is read."""
@@ -63,7 +61,7 @@ def main() -> int:
     except (BenchmarkError, DevclusterError, local.LocalError) as error:
         print(error, file=sys.stderr)
         return 1
-    results = {"machine": _machine(), "size": asdict(options.size), "runs": runs}
+    results = {"machine": machine(), "size": asdict(options.size), "runs": runs}
     if options.output == "json":
         print(json.dumps(results, indent=2))
     else:
@@ -124,11 +122,11 @@ def measure(size: Size, variants: list[Variant], *, repeat: int, wait_seconds: f
     runs = []
     with tempfile.TemporaryDirectory(prefix="jobset-bench-") as scratch:
         folder = Path(scratch)
-        _say(f"starting a control plane with {nodes.count} fake nodes")
+        say(f"starting a control plane with {nodes.count} fake nodes")
         with running(spec, sources=Sources(assets=locate(Sources())), state_root=folder / "cluster") as cluster:
             for number in range(repeat * len(variants)):
                 variant = variants[number % len(variants)]
-                _say(f"run {number + 1} of {repeat * len(variants)}: {variant.name}")
+                say(f"run {number + 1} of {repeat * len(variants)}: {variant.name}")
                 with prepared(cluster, folder / f"run-{number}", variant, size) as bench:
                     runs.append({"variant": variant.name, **run(bench, wait_seconds)})
     return runs
@@ -139,14 +137,13 @@ def prepared(cluster: Cluster, folder: Path, variant: Variant, size: Size) -> It
     """A fresh manager, the variant installed, a namespace; the namespace is empty and gone afterwards."""
     port = local.free_port()
     install(cluster, variant, port)
-    namespace = folder.name
-    local.kubectl(cluster, "create", "namespace", namespace)
     manager = local.start(cluster, folder, webhook_port=port)
     try:
         time.sleep(IDLE_SECONDS)
-        yield Bench(cluster, manager.process.pid, size, variant.exclusive, namespace)
-        local.kubectl(cluster, "delete", "namespace", namespace, "--wait=false")
-        _wait(lambda: not _exists(cluster, f"/api/v1/namespaces/{namespace}"), CLEAR_SECONDS, "the namespace to go")
+        scene = Scene(cluster, manager.process.pid, folder.name)
+        scene.create_namespace()
+        yield Bench(scene, size, variant.exclusive)
+        scene.drop_namespace()
     finally:
         local.stop(manager)
 
@@ -155,15 +152,10 @@ def install(cluster: Cluster, variant: Variant, port: int) -> None:
     """What the variant needs, and nothing of the one before."""
     admission = json.dumps({"apiVersion": "v1", "kind": "List", "items": pod_admission("policies")})
     local.kubectl(cluster, "delete", "--ignore-not-found", "-f", "-", stdin=admission)
-    _wait(lambda: _policies_work(cluster) is False, EFFECT_SECONDS, "the policies of the run before to go")
+    wait(lambda: _policies_work(cluster) is False, EFFECT_SECONDS, "the policies of the run before to go")
     local.install(cluster, webhook_port=port, pods=variant.pods)
     if variant.pods != "webhooks":
-        _wait(lambda: _policies_work(cluster) is True, EFFECT_SECONDS, "the policies to work")
-
-
-def _exists(cluster: Cluster, path: str) -> bool:
-    with cluster.connect() as connection:
-        return connection.request("GET", path)[0] != 404
+        wait(lambda: _policies_work(cluster) is True, EFFECT_SECONDS, "the policies to work")
 
 
 def _policies_work(cluster: Cluster) -> bool | None:
@@ -189,28 +181,6 @@ def _policies_work(cluster: Cluster) -> bool | None:
             return None
         changed.append("affinity" in answer["spec"] or "schedulingGates" in answer["spec"])
     return changed[0] if len(set(changed)) == 1 else None
-
-
-def _wait(reached: Callable[[], bool], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not reached():
-        if time.monotonic() > deadline:
-            raise BenchmarkError(f"waited {seconds:g} s in vain for {what}")
-        time.sleep(0.2)
-
-
-def _say(text: str) -> None:
-    """Progress, beside the result."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def _machine() -> JSON:
-    return {
-        "cores": os.cpu_count(),
-        "load_average": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }
 
 
 def show(results: JSON) -> None:

@@ -6,9 +6,6 @@ What else the machine does hits all managers alike that way. Must not judge: tha
 from __future__ import annotations
 
 import dataclasses
-import os
-import platform
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -23,10 +20,10 @@ from bench.phases import settled
 from bench.proc import memory_mib
 from bench.scenarios import gang, many_sets, one_set, placed
 from bench.scenarios.group import Group, Size
-from bench.scene import JSON, BenchmarkError, Scene, say, wait
+from bench.scene import JSON, BenchmarkError, Scene, say
 from bench.sets import GROUP, SUPERSLICE, TOPOLOGY, jobset, says
 from devcluster.assets import Sources, locate
-from devcluster.cluster import Cluster, running
+from devcluster.cluster import running
 from devcluster.spec import ClusterSpec, FakeNodes
 
 GROUPS = (
@@ -39,9 +36,6 @@ GROUPS = (
 )
 NODES = {TOPOLOGY: 10, SUPERSLICE: 200}
 """Nodes of a rack, and of a superslice."""
-
-CLEAR_SECONDS = 300
-"""Until a namespace and all that is in it has gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +92,7 @@ def _turn(bench: Bench, entry: Entry, groups: list[Group], assets: Sources) -> J
 
 def _warm_up(scene: Scene) -> None:
     """Let one pod run and stay: caches are filled then, the manager's and the API server's."""
-    local.kubectl(scene.cluster, "create", "namespace", scene.namespace)
+    scene.create_namespace()
     with scene.watch(scene.path("pods"), fieldSelector="status.phase=Running") as events:
         scene.request("POST", scene.path("jobsets", GROUP), jobset(1))
         next(events)
@@ -109,7 +103,7 @@ def _play_all(bench: Bench, scene: Scene, groups: list[Group], record: JSON) -> 
     """Each group in a namespace of its own; an error ends the group."""
     for number, group in enumerate(groups):
         place = dataclasses.replace(scene, namespace=f"{group.scenarios[0].lower()}-{number}")
-        local.kubectl(place.cluster, "create", "namespace", place.namespace)
+        place.create_namespace()
         try:
             for name, phase in group.run(place, bench.size, bench.wanted):
                 record["phases"][name] = phase
@@ -117,41 +111,9 @@ def _play_all(bench: Bench, scene: Scene, groups: list[Group], record: JSON) -> 
         except (BenchmarkError, OSError, HTTPException) as error:
             _failed(bench, record, f"{'/'.join(group.scenarios)}: {str(error) or type(error).__name__}")
         if group is not groups[-1]:
-            _clear(place.cluster, place.namespace)
+            place.drop_namespace()
 
 
 def _failed(bench: Bench, record: JSON, what: str) -> None:
     bench.say(f"  failed: {what}")
     record["errors"].append(what)
-
-
-def _clear(cluster: Cluster, namespace: str) -> None:
-    local.kubectl(cluster, "delete", "namespace", namespace, "--wait=false")
-
-    def gone() -> bool:
-        with cluster.connect() as connection:
-            return connection.request("GET", f"/api/v1/namespaces/{namespace}")[0] == 404
-
-    wait(gone, CLEAR_SECONDS, f"namespace {namespace} to go")
-
-
-def machine() -> JSON:
-    """Where the figures are from."""
-    return {
-        "cores": os.cpu_count(),
-        "load_average": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }
-
-
-def revision() -> str:
-    """What git calls the tree, empty where it is none."""
-    told = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],  # noqa: S607 - its place differs between systems
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return told.stdout.strip()

@@ -26,6 +26,9 @@ JSON = dict[str, Any]
 STALL_SECONDS = 90
 """So long a watch showed nothing: what is waited for does not come."""
 
+CLEAR_SECONDS = 300
+"""Until a namespace and all that is in it has gone."""
+
 AT_ONCE = 16
 """Connections on which many objects are created."""
 
@@ -63,6 +66,20 @@ class Scene:
         """What the API server answers. Raises `BenchmarkError` for a refusal."""
         with self.cluster.connect() as connection:
             return _answer(connection, method, path, body, content)
+
+    def create_namespace(self) -> None:
+        self.request("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+
+    def drop_namespace(self) -> None:
+        """Delete the namespace and wait until all that is in it has gone."""
+        path = f"/api/v1/namespaces/{self.namespace}"
+        self.request("DELETE", path)
+
+        def gone() -> bool:
+            with self.cluster.connect() as connection:
+                return connection.request("GET", path)[0] == 404
+
+        wait(gone, CLEAR_SECONDS, f"namespace {self.namespace} to go")
 
     def create_all(self, path: str, bodies: list[JSON]) -> list[float]:
         """Create objects over several connections at once; when each creation was sent (monotonic seconds)."""

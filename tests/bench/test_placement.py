@@ -9,18 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import placement, placement_run
+from bench import placement, sets
 from bench.placement_run import Size
-from devcluster.audit import Call
-from manifests import SERVICE_ACCOUNT
 
 ROOT = Path(__file__).parents[2]
-MANAGER = f"system:serviceaccount:jobset-system:{SERVICE_ACCOUNT}"
-JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
-
-
-def call(user: str, verb: str = "create", resource: str = "pods", code: int = 201, *, dry_run: bool = False) -> Call:
-    return Call(verb, resource, "ns", "name", user, "agent", code, dry_run)
 
 
 def bench(*args: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
@@ -30,37 +22,15 @@ def bench(*args: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_refused_creations_are_counted_apart_and_patches_are_the_managers():
-    phase = placement_run.counts(
-        iter(
-            [
-                call(JOB_CONTROLLER),
-                call(JOB_CONTROLLER, code=403),
-                call(JOB_CONTROLLER, "patch", code=200),
-                call(MANAGER, "patch", code=200),
-                call(MANAGER, "patch", "pods/status", code=200),
-            ]
-        )
-    )
-    assert (phase["pods_created"], phase["pod_creates_refused"], phase["pods_patched_by_manager"]) == (1, 1, 1)
-    assert phase["requests_by_client"] == {"job-controller": 3, "jobset-controller-manager": 2}
-    assert phase["requests"] == 5
-
-
-def test_what_the_benchmark_and_the_fake_nodes_ask_is_not_counted():
-    own = [call("kubernetes-admin", "list"), call("kwok", "patch", "pods/status"), call(JOB_CONTROLLER, dry_run=True)]
-    assert placement_run.counts(iter(own))["requests"] == 0
-
-
 def test_a_job_on_two_racks_and_two_jobs_on_one_are_both_told():
-    assert placement_run.misplaced([("a", "rack-0"), ("a", "rack-0"), ("b", "rack-1")]) == []
-    told = placement_run.misplaced([("a", "rack-0"), ("a", "rack-1"), ("b", "rack-1")])
+    assert sets.misplaced([("a", "rack-0"), ("a", "rack-0"), ("b", "rack-1")]) == []
+    told = sets.misplaced([("a", "rack-0"), ("a", "rack-1"), ("b", "rack-1")])
     assert told == ["Job a is on rack-0, rack-1", "rack-1 holds a, b"]
 
 
 @pytest.mark.parametrize(
     ("size", "exclusive", "running"),
-    [(Size(60, 10, 40, 10), True, 400), (Size(30, 10, 40, 10), True, 300), (Size(30, 10, 40, 10), False, 400)],
+    [(Size(60, 10, 40, 10), True, 40), (Size(30, 10, 40, 10), True, 30), (Size(30, 10, 40, 10), False, 40)],
 )
 def test_exclusive_jobs_without_a_rack_are_not_waited_for(size, exclusive, running):
     assert size.running(exclusive=exclusive) == running

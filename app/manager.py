@@ -13,8 +13,8 @@ import logging
 import re
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from app.metrics_server import metrics_server
 from app.serving import parse_bind_address
 from app.settings import Settings
 from app.version import user_agent
+from app.workers import Records, Worker, WorkerError, forked
 from certs.files import FileCertificates
 from certs.source import CertificateSource, Live
 from certs.tls import CertificateError, server_context
@@ -90,11 +91,60 @@ class Options:
     webhooks: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What this process has in common with others that serve admission on one port."""
+
+    listener: socket.socket
+    workers: Sequence[Worker] = ()
+    records: Records | None = None
+    """Where a worker counts what it answers."""
+
+
 def main(options: Options) -> None:
     """Run until SIGTERM or SIGINT, on uvloop where it is installed."""
     keep_large_blocks_apart()
+    workers = options.settings.webhook.workers - 1 if options.webhooks else 0
+    if not workers:
+        _loop(_run_until_signal(options))
+        return
+    try:
+        listener = _bound(options.settings)
+    except BindError as error:
+        raise StartError(str(error)) from error
+    with forked(workers, lambda channel: _loop(_work(options, listener, channel))) as others:
+        _loop(_run_until_signal(options, Shared(listener, others)))
+
+
+def _loop(part: Coroutine[Any, Any, None]) -> None:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_run_until_signal(options))
+        runner.run(part)
+
+
+def _bound(settings: Settings) -> socket.socket:
+    return bind((settings.webhook.host, settings.webhook.port), "webhooks")
+
+
+async def _work(options: Options, listener: socket.socket, channel: socket.socket) -> None:
+    """A worker: webhooks and nothing else, until the manager closes its end of the channel."""
+    settings = options.settings.override("metrics", bind_address="0").override("health", health_probe_bind_address="0")
+    reader, writer = await asyncio.open_connection(sock=channel)
+    stop, records = asyncio.Event(), Records()
+
+    async def hear() -> None:
+        await reader.read()
+        stop.set()
+
+    async with asyncio.TaskGroup() as group:
+        beside = [group.create_task(hear()), group.create_task(records.tell(writer))]
+        alone = replace(options, settings=settings, controllers=False)
+        await run(alone, stop, Shared(listener, records=records))
+        for task in beside:
+            task.cancel()
+    with contextlib.suppress(ConnectionError):
+        writer.write(records.report())
+        writer.close()
+        await writer.wait_closed()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -106,23 +156,23 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-async def _run_until_signal(options: Options) -> None:
+async def _run_until_signal(options: Options, shared: Shared | None = None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await run(options, stop)
+    await run(options, stop, shared)
 
 
-async def run(options: Options, stop: asyncio.Event) -> None:
+async def run(options: Options, stop: asyncio.Event, shared: Shared | None = None) -> None:
     """Run until `stop` is set (clean stop) or a part fails. Raises `StartError` with what went wrong."""
     try:
         async with _connected(options) as (client, metrics):
-            await _Manager(options, client, metrics).run(stop)
+            await _Manager(options, client, metrics, shared).run(stop)
     except (KubeError, BindError, CertificateError) as error:
         raise StartError(str(error)) from error
     except BaseExceptionGroup as group:
-        expected, unexpected = group.split((KubeError, BindError, CertificateError, StartError))
+        expected, unexpected = group.split((KubeError, BindError, CertificateError, WorkerError, StartError))
         if unexpected or not expected:
             raise
         raise StartError("; ".join(str(error) for error in _leaves(expected))) from group
@@ -184,10 +234,12 @@ class _Manager:
     options: Options
     client: Client
     metrics: Metrics
+    shared: Shared | None = None
     queues: list[WorkQueue[Any]] = field(default_factory=list)
     placement: PlacementWatches = field(init=False)
     server: Server | None = None
     serving: asyncio.Task[None] | None = None
+    workers: list[asyncio.Task[None]] = field(default_factory=list)
     certificates: CertificateSource | None = None
     recorder: EventRecorder | None = None
     stopping: bool = False
@@ -266,7 +318,9 @@ class _Manager:
     async def _start_webhooks(self, group: asyncio.TaskGroup) -> None:
         """Serve admission as soon as there is a certificate that the API server trusts."""
         settings = self.options.settings
-        listener = bind((settings.webhook.host, settings.webhook.port), "webhooks")
+        shared = self.shared or Shared(_bound(settings))
+        for worker in shared.workers:
+            self.workers.append(self._spawn(group, worker.watch(self.metrics.webhooks), f"worker-{worker.pid}"))
         context = server_context(settings.tls.min_version, settings.tls.cipher_suites)
         live = Live(context, self.metrics.certificate("webhook"))
         certificates: CertificateSource
@@ -290,8 +344,8 @@ class _Manager:
         # What followers get before the leaders are listed is the gate: no pod has to wait for the caches.
         pods = pod_handlers(Domains(self.placement, FOLLOWER_WAIT), lambda: form)
         handlers = {**jobset_handlers(engine(self.options.gates), cluster), **pods}
-        app = create_app(handlers, metrics=self.metrics.webhooks)
-        self.server = Server(app, listener, context)
+        app = create_app(handlers, metrics=shared.records or self.metrics.webhooks)
+        self.server = Server(app, shared.listener, context)
         self.serving = self._spawn(group, self.server.run(), "webhooks")
         await self.server.started.wait()
         freeze_heap()
@@ -384,7 +438,9 @@ class _Manager:
         """Let what runs end, within the time there is; then write what waits."""
         log.info("stopping")
         self.stopping = True
-        draining: set[asyncio.Task[None]] = set()
+        draining: set[asyncio.Task[None]] = set(self.workers)
+        for worker in self.shared.workers if self.shared else ():
+            worker.stop()
         if self.server is not None and self.serving is not None:
             self.server.stop()
             draining.add(self.serving)

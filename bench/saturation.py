@@ -56,7 +56,7 @@ def measure(
 
 
 def _row(port: int, ca_file: Path, path: str, size: str, load: Load, pid: int | None) -> dict[str, Any]:
-    bodies = list(_reviews(path, *SIZES[size]))
+    bodies = list(reviews(path, *SIZES[size]))
     before = proc.cpu_seconds(pid) if pid else 0.0
     report = {"bytes": len(bodies[0]), "connections": load.connections, **run(port, ca_file, path, bodies, load)}
     if pid:
@@ -65,7 +65,7 @@ def _row(port: int, ca_file: Path, path: str, size: str, load: Load, pid: int | 
     return report
 
 
-def _reviews(path: str, rjobs: int, env: int) -> Iterator[bytes]:
+def reviews(path: str, rjobs: int, env: int) -> Iterator[bytes]:
     """As the API server sends them: what a validating webhook gets has its defaults."""
     for i in range(DIFFERENT):
         js = samples.jobset(rjobs, env)

@@ -1,0 +1,160 @@
+"""Further processes that serve admission on the manager's port (`webhook.workers`).
+
+They are forked before the manager has an event loop or a thread, so that they share with it the memory of the program.
+A worker is a manager with webhooks only: it has its own client, caches and certificates. A socket pair joins each to
+the manager: the worker tells over it what it has answered, and the end of it tells either side that the other is gone.
+"""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import socket
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from webhooks.router import WebhookMetrics
+
+log = logging.getLogger(__name__)
+
+TELL_SECONDS = 1.0
+"""Pause between two reports of a worker; at this rate it also shows that it is alive."""
+
+SILENCE = 60.0
+"""Seconds without a report after which a worker hangs."""
+
+MAX_TOLD = 100_000
+"""Answers that one report names; what is beyond is not counted."""
+
+MAX_REPORT = 16 * 2**20
+"""Bytes of one report: more than so many answers take."""
+
+
+class WorkerError(Exception):
+    """A worker ended or hangs; the text is one line."""
+
+
+class _Path(msgspec.Struct, array_like=True):
+    """What happened at one path since the last report: requests begun, and code and seconds of those answered."""
+
+    started: int = 0
+    finished: list[tuple[int, float]] = []
+
+
+_decoder = msgspec.json.Decoder(dict[str, _Path])
+
+
+class Records:
+    """`webhooks.router.WebhookMetrics` of a worker: keeps what happened until it is told to the manager."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, _Path] = defaultdict(_Path)
+        self._told = 0
+
+    def started(self, path: str) -> None:
+        self._paths[path].started += 1
+
+    def finished(self, path: str, code: int, seconds: float) -> None:
+        if self._told < MAX_TOLD:
+            self._told += 1
+            self._paths[path].finished.append((code, seconds))
+
+    def report(self) -> bytes:
+        """One line with what happened since the last one."""
+        paths, self._paths, self._told = self._paths, defaultdict(_Path), 0
+        return msgspec.json.encode(paths) + b"\n"
+
+    async def tell(self, writer: asyncio.StreamWriter) -> None:
+        """Report for as long as the manager listens."""
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(self.report())
+                await writer.drain()
+                await asyncio.sleep(TELL_SECONDS)
+
+
+@dataclass(slots=True)
+class Worker:
+    """A worker as the manager sees it."""
+
+    pid: int
+    channel: socket.socket
+    _writer: asyncio.StreamWriter | None = field(default=None, init=False)
+    _stopped: bool = field(default=False, init=False)
+
+    async def watch(self, metrics: WebhookMetrics) -> None:
+        """Count what it answers until it has stopped. Raises `WorkerError` if it ends or hangs before."""
+        reader, self._writer = await asyncio.open_connection(sock=self.channel, limit=MAX_REPORT)
+        try:
+            if self._stopped:
+                self._writer.write_eof()
+            while line := await asyncio.wait_for(reader.readline(), SILENCE):
+                for path, seen in _decoder.decode(line).items():
+                    for _ in range(seen.started):
+                        metrics.started(path)
+                    for code, seconds in seen.finished:
+                        metrics.finished(path, code, seconds)
+        except TimeoutError:
+            raise WorkerError(f"admission worker {self.pid} hangs: no word from it for {SILENCE:g} s") from None
+        except ConnectionError:
+            pass  # it ended with our words unread
+        finally:
+            self._writer.close()
+        if not self._stopped:
+            raise WorkerError(f"admission worker {self.pid} ended: its last words are above")
+
+    def stop(self) -> None:
+        """Have it finish its requests and end."""
+        self._stopped = True
+        if self._writer is not None:
+            self._writer.write_eof()
+
+
+@contextlib.contextmanager
+def forked(count: int, work: Callable[[socket.socket], None]) -> Iterator[list[Worker]]:
+    """`count` processes that do `work` with their end of the channel; none of them outlives the block."""
+    gc.collect()
+    gc.freeze()  # a collection would write to every page, and pages that are written to are not shared any more
+    workers: list[Worker] = []
+    try:
+        for _ in range(count):
+            workers.append(_fork(work, [worker.channel for worker in workers]))
+        yield workers
+    finally:
+        for worker in workers:
+            worker.channel.close()
+            _reap(worker.pid)
+
+
+def _fork(work: Callable[[socket.socket], None], others: list[socket.socket]) -> Worker:
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid:
+        theirs.close()
+        return Worker(pid, ours)
+    code = 1
+    try:
+        # The manager hears signals, and tells us; its death would not be heard while we hold its ends ourselves.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        for channel in (ours, *others):
+            channel.close()
+        work(theirs)
+        code = 0
+    except Exception:
+        log.exception("admission worker failed")
+    finally:
+        os._exit(code)
+
+
+def _reap(pid: int) -> None:
+    """It has been asked to end, and had its time."""
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        if os.waitpid(pid, os.WNOHANG) == (0, 0):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)

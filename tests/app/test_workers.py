@@ -1,0 +1,112 @@
+"""What a worker tells the manager, and how its end is noticed."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app import workers
+from app.metrics import Metrics
+from app.workers import MAX_TOLD, Records, Worker, WorkerError
+from tests.support.tls import until
+
+
+class Heard:
+    """Metrics that keep what they are told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int, float] | str] = []
+
+    def started(self, path: str) -> None:
+        self.calls.append(path)
+
+    def finished(self, path: str, code: int, seconds: float) -> None:
+        self.calls.append((path, code, seconds))
+
+
+@contextlib.asynccontextmanager
+async def pair() -> AsyncIterator[tuple[Worker, asyncio.StreamReader, asyncio.StreamWriter]]:
+    """The manager's side, and streams of the worker's."""
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=theirs)
+    try:
+        yield Worker(1, ours), reader, writer
+    finally:
+        writer.close()
+
+
+async def test_the_manager_counts_what_a_worker_answers(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(workers, "TELL_SECONDS", 0.01)
+    records, heard = Records(), Heard()
+    async with pair() as (worker, reader, writer):
+        watching = asyncio.create_task(worker.watch(heard))
+        telling = asyncio.create_task(records.tell(writer))
+        records.started("/a")
+        records.finished("/a", 200, 0.25)
+        records.started("/a")
+        await until(lambda: len(heard.calls) == 3)
+        assert heard.calls == ["/a", "/a", ("/a", 200, 0.25)]
+        records.finished("/a", 422, 0.5)
+        await until(lambda: len(heard.calls) == 4)
+        assert heard.calls[3] == ("/a", 422, 0.5)
+        worker.stop()
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        telling.cancel()
+        writer.close()
+        await asyncio.wait_for(watching, 5)
+
+
+async def test_they_are_the_managers_own_series():
+    metrics = Metrics()
+    records = Records()
+    records.started("/a")
+    records.finished("/a", 200, 0.25)
+    async with pair() as (worker, _, writer):
+        worker.stop()
+        writer.write(records.report())
+        writer.write_eof()
+        await asyncio.wait_for(worker.watch(metrics.webhooks), 5)
+    text = metrics.render()[0].decode()
+    assert 'controller_runtime_webhook_requests_total{code="200",webhook="/a"} 1.0' in text
+    assert 'controller_runtime_webhook_requests_in_flight{webhook="/a"} 0.0' in text
+    assert 'controller_runtime_webhook_latency_seconds_sum{webhook="/a"} 0.25' in text
+
+
+async def test_a_worker_that_ends_unasked_is_an_error():
+    async with pair() as (worker, _, writer):
+        watching = asyncio.create_task(worker.watch(Heard()))
+        writer.close()
+        with pytest.raises(WorkerError, match="admission worker 1 ended"):
+            await asyncio.wait_for(watching, 5)
+
+
+async def test_a_worker_that_is_silent_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(workers, "SILENCE", 0.05)
+    async with pair() as (worker, _, writer):
+        writer.write(Records().report())
+        with pytest.raises(WorkerError, match="admission worker 1 hangs"):
+            await asyncio.wait_for(worker.watch(Heard()), 5)
+
+
+async def test_a_worker_that_cannot_tell_keeps_a_bounded_number():
+    records = Records()
+    for _ in range(MAX_TOLD + 10):
+        records.finished("/a", 200, 0.001)
+    assert records.report().count(b"200") == MAX_TOLD
+    assert records.report() == b"{}\n"
+
+
+async def test_a_report_fits_into_the_readers_limit():
+    records = Records()
+    for i in range(MAX_TOLD):
+        records.finished("/validate-jobset-x-k8s-io-v1alpha2-jobset", 422, 0.0012345678901234567 * i)
+    assert len(records.report()) < workers.MAX_REPORT
+
+
+async def test_a_manager_that_is_gone_ends_the_telling(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(workers, "TELL_SECONDS", 0.01)
+    async with pair() as (worker, _, writer):
+        worker.channel.close()
+        await asyncio.wait_for(Records().tell(writer), 5)

@@ -1,0 +1,104 @@
+"""A manager with several processes that serve admission on one port."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app import local
+from bench import proc
+from bench.closed_loop import Load, run
+from bench.saturation import reviews
+from devcluster.assets import Sources
+from devcluster.cluster import Cluster, running
+from devcluster.spec import ClusterSpec
+from manifests import NAMESPACE
+from tests.support.cluster import wait_for
+from webhooks.jobset.handlers import MUTATE_PATH
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+    spec = ClusterSpec(name="workers", profile="api")
+    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("api")) as cluster:
+        local.install(cluster, webhook_port=None)
+        yield cluster
+
+
+@pytest.fixture
+def manager(cluster: Cluster, tmp_path: Path) -> Iterator[local.Manager]:
+    """With three processes; nothing of it is left after the test."""
+    manager = local.start(cluster, tmp_path, webhook_port=local.free_port(), sections={"webhook": {"workers": 3}})
+    try:
+        yield manager
+    finally:
+        if manager.process.poll() is None:
+            local.stop(manager)
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def authorities(cluster: Cluster, folder: Path) -> Path:
+    """What the API server is told to trust."""
+    secret = ("-n", NAMESPACE, "get", "secret", "jobset-webhook-server-cert", "-o", r"jsonpath={.data.ca\.crt}")
+    path = folder / "ca.crt"
+    path.write_bytes(base64.b64decode(local.kubectl(cluster, *secret).stdout))
+    return path
+
+
+def cpu(pid: int) -> int:
+    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+
+
+def test_all_of_them_answer(cluster: Cluster, manager: local.Manager, tmp_path: Path):
+    family = proc.family(manager.process.pid)
+    assert len(family) == 3
+    before = {pid: cpu(pid) for pid in family}
+    bodies = list(reviews(MUTATE_PATH, 1, 0))
+    trusted, load = authorities(cluster, tmp_path), Load(connections=32, seconds=2, warm_up=0.2)
+    report = run(manager.webhook_port, trusted, MUTATE_PATH, bodies, load)
+    assert report["requests"] > 100
+    assert (report["refused"], report["lost"]) == (0, 0)
+    assert all(cpu(pid) > before[pid] for pid in family)
+
+
+def test_they_stop_together(manager: local.Manager):
+    family = proc.family(manager.process.pid)
+    assert local.stop(manager) == 0
+    assert all(gone(pid) for pid in family)
+    assert "Traceback" not in manager.log.read_text()
+
+
+def test_one_that_dies_takes_the_manager_with_it(manager: local.Manager):
+    first, *workers = proc.family(manager.process.pid)
+    os.kill(workers[0], signal.SIGKILL)
+    assert manager.process.wait(20) == 1
+    assert f"admission worker {workers[0]} ended" in manager.tail()
+    assert all(gone(pid) for pid in (first, *workers))
+
+
+def test_they_do_not_outlive_a_manager_that_is_killed(manager: local.Manager):
+    family = proc.family(manager.process.pid)
+    manager.kill()
+    wait_for(lambda: all(gone(pid) for pid in family), what="the workers to end")
+
+
+def test_signals_to_the_whole_group_are_the_managers(manager: local.Manager):
+    """Ctrl-C in a terminal reaches every process."""
+    family = proc.family(manager.process.pid)
+    for pid in reversed(family):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGINT)
+    assert manager.process.wait(20) == 0
+    assert all(gone(pid) for pid in family)

@@ -365,9 +365,9 @@ class _Planner:
         old = self.buckets.previous
         alone = not self.follows or self.observed.foreign
         together = () if alone else collective.batches(self.js, old, self.placed)
-        self.actions.extend(together)
         names = {name for batch in together for name, _ in batch.jobs}
         self._delete(tuple(child for child in old if child.name not in names))
+        self.actions.extend(together)
 
     def _delete(self, children: tuple[Child, ...]) -> None:
         self.actions.extend(DeleteJob(c.name, c.job.metadata.uid) for c in children if not c.deleting)

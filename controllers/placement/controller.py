@@ -92,11 +92,21 @@ class PlacementReconciler:
         for job in self._jobs.store.list():
             if job.status.active > 1 and topology_of(job.spec.template.metadata.annotations) is not None:
                 self._looks[_request_of(job)] = (clock,)
-        leaders.enqueue(queue, lambda pod: [request_of_pod(pod)])
-        self._watches.followers.enqueue(queue, lambda pod: [request_of_pod(pod)])
         leaders.on_event(self._leader_changed)
+        leaders.enqueue(queue, self._unsettled)
+        self._watches.followers.enqueue(queue, lambda pod: [request_of_pod(pod)])
         nodes.on_event(lambda _kind, old, new: self._node_changed(queue, old, new))
         self._jobs.on_event(self._job_changed)
+
+    def _unsettled(self, pod: Leader) -> list[JobRequest]:
+        """The Job of a leader that has changed, unless it is as most are: led to a domain, with nobody to follow."""
+        request = request_of_pod(pod)
+        leader = self._map.leader(request.namespace, request.uid)
+        placed = leader is None or isinstance(self._map.find(request.namespace, request.uid, leader.topology), Domain)
+        if not placed or request in self._looks or self._watches.followers.store.by_index(BY_JOB, request.uid):
+            return [request]
+        self._teller.led(request.uid)
+        return []
 
     def _leader_changed(self, _kind: ChangeKind, old: Leader | None, new: Leader | None) -> None:
         """A leader that goes may have led its followers to where the next one is not."""

@@ -34,7 +34,7 @@ from controllers.jobset.actions import (
     PatchJob,
     Plan,
 )
-from controllers.jobset.plan import plan
+from controllers.jobset.plan import AHEAD, plan
 from tests.support.selectors import matches
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -198,10 +198,21 @@ class World:
             known = self.followed
             result = self.step()
             if not result.actions and result.status is None and self.followed == known:
-                return
+                if len(self.queued()) < AHEAD:
+                    return
+                self.take_up()
         raise AssertionError(f"no rest after {limit} plans: {self.plans[-1]}")
 
     # What the Job controller, the garbage collector and people do.
+
+    def queued(self) -> list[str]:
+        """Jobs that may run and that their controller has not come to."""
+        return [name for name, job in self.jobs.items() if msgspec.convert(job, Job).queued]
+
+    def take_up(self, *names: str) -> None:
+        """The Job controller comes to these Jobs (to all that wait for it, by default)."""
+        for name in names or self.queued():
+            self.jobs[name]["status"]["startTime"] = self.now
 
     def run(self, *names: str, ready: bool = True) -> None:
         """Start the pods of these Jobs (of all that may run, by default)."""

@@ -1,0 +1,102 @@
+"""No set has more Jobs wait for the Job controller than `AHEAD`: it serves Jobs in their order, so others come behind."""
+
+from __future__ import annotations
+
+import msgspec
+
+from controllers.jobset.actions import CreateJob, PatchJob
+from controllers.jobset.plan import AHEAD
+from tests.support.world import World, jobset, rjob
+
+
+def of_type(plan, kind):
+    return [action.name for action in plan.actions if isinstance(action, kind)]
+
+
+def large(**spec) -> World:
+    return World(jobset(rjob("workers", 3 * AHEAD), **spec))
+
+
+def test_jobs_are_created_as_the_job_controller_comes_to_those_before():
+    world = large()
+    world.step()
+    assert world.live() == sorted(f"js-workers-{number}" for number in range(AHEAD))
+    assert of_type(world.step(), CreateJob) == [], "none of them has been taken up"
+    world.take_up(*(f"js-workers-{number}" for number in range(30)))
+    assert of_type(world.step(), CreateJob) == [f"js-workers-{number}" for number in range(AHEAD, AHEAD + 30)]
+
+
+def test_the_window_goes_on_to_the_last_job():
+    world = large()
+    world.settle()
+    assert len(world.jobs) == 3 * AHEAD
+    world.run()
+    world.settle()
+    assert world.counts()["ready"] == 3 * AHEAD
+
+
+def test_a_small_set_is_created_at_once():
+    world = World(jobset(rjob("driver"), rjob("workers", AHEAD - 1)))
+    world.step()
+    assert len(world.jobs) == AHEAD
+
+
+def test_jobs_of_a_suspended_set_wait_for_nobody():
+    world = large(suspend=True)
+    world.step()
+    assert len(world.jobs) == 3 * AHEAD
+
+
+def test_a_large_set_is_resumed_as_the_job_controller_comes_to_its_jobs():
+    world = large(suspend=True)
+    world.settle()
+    world.halt()
+    world.edit(suspend=False)
+    resumed = of_type(world.step(), PatchJob)
+    assert resumed == [f"js-workers-{number}" for number in range(AHEAD)]
+    assert of_type(world.step(), PatchJob) == []
+    world.run(*resumed[:10])
+    assert len(of_type(world.step(), PatchJob)) == 10
+
+
+def test_a_resumed_job_that_ran_before_waits_until_its_controller_says_that_it_is_resumed():
+    world = World(jobset(rjob("workers", 1)))
+    world.settle()
+    world.run()
+    job = world.jobs["js-workers-0"]
+    job["status"]["conditions"] = [{"type": "Suspended", "status": "True"}]
+    assert world.queued() == ["js-workers-0"]
+    job["status"]["conditions"][0]["status"] = "False"
+    assert world.queued() == []
+
+
+def test_jobs_that_another_controller_manages_are_not_waited_for():
+    world = large()
+    world.step()
+    for job in world.jobs.values():
+        job["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    assert len(of_type(world.step(), CreateJob)) == AHEAD
+
+
+def test_a_job_in_deletion_takes_no_room():
+    world = large()
+    world.step()
+    world.jobs["js-workers-7"]["metadata"]["deletionTimestamp"] = world.now
+    assert of_type(world.step(), CreateJob) == [f"js-workers-{AHEAD}"]
+
+
+def test_jobs_that_have_finished_take_no_room():
+    world = large()
+    world.step()
+    world.jobs["js-workers-7"]["status"]["conditions"] = [{"type": "Complete", "status": "True"}]
+    assert of_type(world.step(), CreateJob) == [f"js-workers-{AHEAD}"]
+
+
+def test_what_is_over_the_window_after_a_change_of_mind_is_not_taken_back():
+    world = large(suspend=True)
+    world.settle()
+    for job in world.jobs.values():
+        job["spec"]["suspend"] = False
+    world.js = msgspec.structs.replace(world.js, spec=msgspec.structs.replace(world.js.spec, suspend=False))
+    assert of_type(world.step(), PatchJob) == []
+    assert len(world.jobs) == 3 * AHEAD

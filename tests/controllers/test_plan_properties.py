@@ -9,6 +9,8 @@ set has to come to rest with exactly the Jobs that should be there, and to compl
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -20,6 +22,7 @@ from api.batch import Job
 from api.features import FeatureGates
 from api.indexes import parse_indexes
 from api.jobset import JobSet
+from controllers.jobset import collective
 from controllers.jobset.buckets import integer
 from controllers.jobset.counters import job_ready
 from tests.support.ledger import Ledger
@@ -41,6 +44,8 @@ MOVES = {
     "plan_on_what_is_seen": 4,
     "all_goes_well": 4,
     "jobs_arrive": 3,
+    "old_pods_arrive": 2,
+    "old_pods_end": 1,
     "events_arrive": 1,
     "watch_expires": 1,
     "process_starts_anew": 2,
@@ -73,6 +78,8 @@ SELDOM = (
     "foreign_job_goes",
     "job_stays_in_deletion",
 )
+SIZES = st.sampled_from([10, 1, 1, 3])
+"""Jobs from which on a set counts as large. With 1, each that restarts is deleted collectively; with 10, none is."""
 ROUNDS = 120
 """Rounds in which a set has to come to rest when nobody interferes; each is one plan or one move of the cluster."""
 
@@ -98,11 +105,14 @@ class Histories(RuleBasedStateMachine):
         gates=st.frozensets(st.sampled_from(GATES)),
         on_resume=st.sampled_from([False, False, True]),
         old_server=st.booleans(),
+        large=SIZES,
     )
-    def start(self, setup, gates, on_resume, old_server):
-        self.begin(setup, gates, on_resume, old_server)
+    def start(self, setup, gates, on_resume, old_server, large):
+        self.begin(setup, gates, on_resume, old_server, large)
 
-    def begin(self, setup, gates, on_resume, old_server):
+    def begin(self, setup, gates, on_resume, old_server, large):
+        self.patches = mock.patch.multiple(collective, WORTH_IT=large, BATCH=2)
+        self.patches.start()
         self.on_resume = on_resume
         policy = setup["policy"]
         in_place = policy is not None and policy["restartStrategy"] == "InPlaceRestart"
@@ -162,6 +172,18 @@ class Histories(RuleBasedStateMachine):
         self.replica = self.process(data.draw(BEHIND))
         if data.draw(st.booleans()):
             self.replica.reconcile()
+
+    def _old_pods_arrive(self, data):
+        if data.draw(FLIPS):
+            self.replica.old_pods.relist()
+        else:
+            self.replica.old_pods.arrive(data.draw(st.integers(1, 3)))
+
+    def _old_pods_end(self, data):
+        """Of one Job that was deleted in the background."""
+        left = sorted(self.server.orphans())
+        if left:
+            self.server.end_pods(data.draw(st.sampled_from(left)))
 
     def _all_goes_well(self, _data):
         """Time passes, pods run, what is to go goes, and the controller hears of it all."""
@@ -238,7 +260,7 @@ class Histories(RuleBasedStateMachine):
 
     def _delete(self, data, name):
         if name and data.draw(st.booleans()):
-            self.server.drop("jobs", name)
+            self.server.lose_job(name)
         elif name:
             self.server.terminate("jobs", name)
 
@@ -370,6 +392,8 @@ class Histories(RuleBasedStateMachine):
         finally:
             if hasattr(self, "loop"):
                 self.loop.close()
+            if hasattr(self, "patches"):
+                self.patches.stop()
 
     def _come_to_rest(self):
         """Only what the process is told of, or asked for, makes it plan."""
@@ -397,6 +421,8 @@ class Histories(RuleBasedStateMachine):
     def _cluster_moves(self):
         server = self.server
         server.collect()
+        for uid in server.orphans():
+            server.end_pods(uid)
         for name, stored in list(server.jobs.items()):
             if stored.obj.doomed and stored.obj.finished is None:
                 self._fulfil(name)
@@ -495,9 +521,9 @@ class Histories(RuleBasedStateMachine):
 class RuledHistories(Histories):
     """The same where rules restart single Jobs and ReplicatedJobs: among all sets those are few."""
 
-    @initialize(setup=RULED, gates=st.frozensets(st.sampled_from(GATES)), old_server=st.booleans())
-    def start(self, setup, gates, old_server):
-        self.begin(setup, gates | {"RestartJob"}, on_resume=False, old_server=old_server)
+    @initialize(setup=RULED, gates=st.frozensets(st.sampled_from(GATES)), old_server=st.booleans(), large=SIZES)
+    def start(self, setup, gates, old_server, large):
+        self.begin(setup, gates | {"RestartJob"}, on_resume=False, old_server=old_server, large=large)
 
 
 class TestHistories(Histories.TestCase):

@@ -1,7 +1,8 @@
 """A small model of the API server's storage and watch cache, as a Transport, for unit and property tests of `kube`.
 
 It keeps the promises the watch core relies on (one revision counter, conditional writes, consistent pages, ordered watch,
-bookmarks, 410 after compaction, streaming lists) and nothing else: no schemas, admission, defaulting or garbage collection.
+bookmarks, 410 after compaction, streaming lists, label selectors of labels that do not change) and nothing else: no
+schemas, admission, defaulting or garbage collection.
 Whether the real API server keeps the same promises is what tests/integration/test_kube_*.py are for.
 """
 
@@ -18,6 +19,7 @@ import msgspec
 from kube.errors import TransportError, from_response
 from kube.transport import Request, Response
 from tests.support.faults import status_body
+from tests.support.selectors import matches
 
 PATH = re.compile(
     r"^(?P<root>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<ns>[^/]+))?/(?P<plural>[^/]+)(/(?P<name>[^/]+)(/(?P<sub>[^/]+))?)?$"
@@ -129,7 +131,11 @@ class MemoryApi:
             return self._get(plural, key) if key[1] else self._list(plural, match["ns"], dict(request.query))
         if request.method == "POST":
             return self._create(plural, key[0], body)
-        return self._patch(plural, key, body) if request.method == "PATCH" else self._delete(plural, key, body)
+        if request.method == "PATCH":
+            return self._patch(plural, key, body)
+        if not key[1]:
+            return self._delete_collection(plural, key[0], dict(request.query), body)
+        return self._delete(plural, key, body)
 
     def _get(self, plural: str, key: Key) -> Response:
         obj = self.objects(plural).get(key)
@@ -163,6 +169,12 @@ class MemoryApi:
         self._commit(plural, old, "DELETED")
         return _ok({"kind": "Status", "status": "Success"})
 
+    def _delete_collection(self, plural: str, namespace: str, query: dict[str, str], body: JSON) -> Response:
+        for key, obj in sorted(self.objects(plural).items()):
+            if key[0] == namespace and _selected(query, obj):
+                self._delete(plural, key, body)
+        return _ok({"kind": "List", "metadata": {}, "items": []})
+
     def _list(self, plural: str, namespace: str | None, query: dict[str, str]) -> Response:
         limit, token = int(query.get("limit", 0)), query.get("continue", "")
         if token and token not in self._snapshots:
@@ -171,7 +183,8 @@ class MemoryApi:
             revision, items = token.split(":")[0], self._snapshots[token]
         else:
             found = self.objects(plural).items()
-            revision, items = str(self.revision), [obj for key, obj in sorted(found) if namespace in {None, key[0]}]
+            here = [obj for key, obj in sorted(found) if namespace in {None, key[0]}]
+            revision, items = str(self.revision), [obj for obj in here if _selected(query, obj)]
         rest = items[limit:] if limit else []
         meta = {"resourceVersion": revision}
         if rest:
@@ -198,7 +211,8 @@ class MemoryApi:
         if query.get("sendInitialEvents"):
             at = self.revision
             for obj in list(self.objects(plural).values()):
-                yield _line("ADDED", obj)
+                if _selected(query, obj):
+                    yield _line("ADDED", obj)
             yield _bookmark(at, {"k8s.io/initial-events-end": "true"})
         while loop.time() < ends:
             if at < self.compacted:
@@ -208,7 +222,8 @@ class MemoryApi:
                 raise TransportError("the connection broke")
             changed = self._changed
             for entry in [entry for entry in self._of(plural).history if entry.revision > at]:
-                yield _line(entry.kind, entry.obj)
+                if _selected(query, entry.obj):
+                    yield _line(entry.kind, entry.obj)
                 at = entry.revision
             # A virtual clock has a resolution: less than that would never pass.
             wait = max(min(idle, self.bookmark_every, ends - loop.time()), TICK)
@@ -236,6 +251,10 @@ def merge(old: Any, patch: Any) -> Any:
         else:
             new[key] = merge(new.get(key), value)
     return new
+
+
+def _selected(query: dict[str, str], obj: JSON) -> bool:
+    return matches(query.get("labelSelector", ""), obj["metadata"].get("labels", {}))
 
 
 def _ok(obj: JSON) -> Response:

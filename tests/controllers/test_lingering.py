@@ -1,0 +1,277 @@
+"""What is known of pods that outlive their Jobs, over an API server in memory: lists, watches, their ends and their faults."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+from msgspec.structs import replace
+
+from api import keys
+from api.jobset import JobSet
+from controllers.jobset import lingering
+from controllers.jobset.lingering import Lingering
+from kube.client import METADATA, METADATA_LIST, Client
+from kube.controller import Request
+from kube.transport import Request as Call
+from kube.workqueue import WorkQueue
+from tests.support.faults import FaultyTransport, Refused
+from tests.support.memory_api import MemoryApi
+from tests.support.world import jobset
+
+REQUEST = Request("ns", "js")
+
+
+def attempt(number: int, js: JobSet | None = None) -> JobSet:
+    js = js or jobset()
+    return replace(js, status=replace(js.status, restarts=number))
+
+
+def put(
+    api: MemoryApi, job: str, number: int = 0, *, uid: str = "js-uid", controller: bool = True, name: str = ""
+) -> str:
+    """A pod of a Job and an attempt; its name."""
+    name = name or f"{job}-0-{number}"
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-of-{job}", "controller": controller}
+    labels = {keys.JOBSET_NAME: "js", keys.JOBSET_UID: uid, keys.RESTART_ATTEMPT: str(number)}
+    api.put("pods", name, metadata={"labels": labels, "ownerReferences": [owner]})
+    return name
+
+
+@dataclass
+class Running:
+    """`told`: JobSets that were put into the queue, in order."""
+
+    of: Lingering
+    queue: WorkQueue[Request]
+
+    async def told(self) -> Request:
+        async with asyncio.timeout(5):
+            request = await self.queue.get()
+        self.queue.done(request)
+        return request
+
+    async def knows(self, js: JobSet, names: set[str]) -> None:
+        """Whatever becomes known is told."""
+        while self.of.names(js) != names:
+            assert await self.told() == REQUEST
+
+
+@contextlib.asynccontextmanager
+async def running(transport: object) -> AsyncIterator[Running]:
+    """Nothing is left of it after the block."""
+    before = asyncio.all_tasks()
+    of, queue = Lingering(Client(transport)), WorkQueue[Request]()
+    of.feed(queue)
+    task = asyncio.create_task(of.run())
+    try:
+        yield Running(of, queue)
+        assert not task.done(), "it ended by itself"
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    assert asyncio.all_tasks() == before
+
+
+def reads(api: MemoryApi) -> list[Call]:
+    return [call for call in api.requests if call.path.endswith("/pods")]
+
+
+async def settled() -> None:
+    """All that is ready to run has run."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_jobs_whose_pods_of_earlier_attempts_are_left(streaming: bool):
+    api = MemoryApi(streaming=streaming)
+    first, second = put(api, "js-a-0", 0), put(api, "js-a-1", 1)
+    put(api, "js-a-2", 2)
+    put(api, "js-a-3", 0, uid="other")
+    js = attempt(2)
+    async with running(api) as process:
+        assert process.of.names(js) is None, "nobody asked"
+        process.of.follow(js, anew=True)
+        assert process.of.names(js) is None
+        await process.knows(js, {"js-a-0", "js-a-1"})
+        api.drop("pods", first)
+        await process.knows(js, {"js-a-1"})
+        api.drop("pods", second)
+        await process.knows(js, set())
+
+
+async def test_only_metadata_of_one_namespace_is_asked_for():
+    api = MemoryApi(streaming=False)
+    async with running(api) as process:
+        process.of.follow(attempt(1), anew=True)
+        await process.knows(attempt(1), set())
+        await settled()
+    assert {call.path for call in reads(api)} == {"/api/v1/namespaces/ns/pods"}
+    assert {call.accept for call in reads(api)} <= {METADATA, METADATA_LIST}
+    wanted = f"{keys.JOBSET_UID}=js-uid,{keys.RESTART_ATTEMPT} notin (1)"
+    assert {dict(call.query)["labelSelector"] for call in reads(api)} == {wanted}
+
+
+async def test_a_pod_that_begins_or_changes_is_no_reason_to_plan():
+    api, js = MemoryApi(), attempt(1)
+    pod = put(api, "js-a-0")
+    async with running(api) as process:
+        process.of.follow(js, anew=True)
+        await process.knows(js, {"js-a-0"})
+        put(api, "js-a-1")
+        api.put("pods", pod, metadata={**api.objects("pods")["ns", pod]["metadata"], "deletionTimestamp": "now"})
+        await settled()
+        assert process.of.names(js) == {"js-a-0", "js-a-1"}
+        assert not len(process.queue)
+        api.drop("pods", pod)
+        assert await process.told() == REQUEST
+
+
+async def test_a_pod_that_no_job_controls_stands_in_nobodys_way():
+    api, js = MemoryApi(), attempt(1)
+    put(api, "js-a-0", controller=False)
+    async with running(api) as process:
+        process.of.follow(js, anew=True)
+        await process.knows(js, set())
+        process.of.enough(js)
+        assert process.of.names(js) == set()
+
+
+async def test_two_pods_of_a_job_are_waited_for():
+    api, js = MemoryApi(), attempt(1)
+    pods = [put(api, "js-a-0", name=name) for name in ("x", "y")]
+    async with running(api) as process:
+        process.of.follow(js, anew=True)
+        await process.knows(js, {"js-a-0"})
+        for pod in pods:
+            assert process.of.names(js) == {"js-a-0"}
+            api.drop("pods", pod)
+            assert await process.told() == REQUEST
+        assert process.of.names(js) == set()
+
+
+async def test_what_happens_while_the_watch_is_cut_is_known_after_it():
+    api, js = MemoryApi(), attempt(1)
+    pod = put(api, "js-a-0")
+    async with running(api) as process:
+        process.of.follow(js, anew=True)
+        await process.knows(js, {"js-a-0"})
+        api.cut_streams()
+        api.drop("pods", pod)
+        put(api, "js-a-1")
+        api.compact()
+        assert process.of.names(js) == {"js-a-0"}, "what was known holds until more is"
+        await process.knows(js, {"js-a-1"})
+
+
+async def test_asked_anew_nothing_is_known_until_there_is_another_list():
+    """A watch may be behind: pods that were made before Jobs were deleted need not have been told of."""
+    api, js = MemoryApi(), attempt(1)
+    async with running(api) as process:
+        process.of.follow(js, anew=True)
+        await process.knows(js, set())
+        put(api, "js-a-0")
+        process.of.follow(js, anew=True)
+        assert process.of.names(js) is None
+        await process.knows(js, {"js-a-0"})
+        process.of.follow(js, anew=False)
+        assert process.of.names(js) == {"js-a-0"}, "not asked again without need"
+        await settled()
+    assert len(reads(api)) == 2
+
+
+async def test_another_attempt_has_another_watch():
+    api = MemoryApi()
+    put(api, "js-a-0", 0)
+    put(api, "js-a-1", 1)
+    async with running(api) as process:
+        process.of.follow(attempt(1), anew=True)
+        await process.knows(attempt(1), {"js-a-0"})
+        assert process.of.names(attempt(2)) is None
+        process.of.follow(attempt(2), anew=False)
+        await process.knows(attempt(2), {"js-a-0", "js-a-1"})
+        assert process.of.names(attempt(1)) is None
+        await settled()
+        assert _watches() == 1
+
+
+async def test_it_is_over_when_the_last_pod_is_gone():
+    api, js = MemoryApi(), attempt(1)
+    pod = put(api, "js-a-0")
+    async with running(api) as process:
+        process.of.follow(js, anew=True)
+        process.of.enough(js)
+        await process.knows(js, {"js-a-0"})
+        process.of.enough(js)
+        await settled()
+        assert _watches() == 1, "the pod is left"
+        api.drop("pods", pod)
+        await process.knows(js, set())
+        process.of.enough(js)
+        process.of.enough(js)
+        await settled()
+        assert _watches() == 0
+        assert process.of.names(js) == set(), "and stays known"
+        put(api, "js-a-1")
+        process.of.follow(js, anew=False)
+        assert process.of.names(js) is None, "a late Job may have come with pods"
+        await process.knows(js, {"js-a-1"})
+
+
+async def test_a_jobset_that_is_gone_is_forgotten():
+    api, js = MemoryApi(), attempt(1)
+    async with running(api) as process:
+        process.of.follow(js, anew=True)
+        process.of.forget(REQUEST)
+        process.of.follow(js, anew=True)
+        await process.knows(js, set())
+        process.of.forget(REQUEST)
+        process.of.forget(REQUEST)
+        await settled()
+        assert _watches() == 0
+        assert process.of.names(js) is None
+        again = replace(js, metadata=replace(js.metadata, uid="another"))
+        put(api, "js-a-0", uid="another")
+        process.of.follow(again, anew=False)
+        await process.knows(again, {"js-a-0"})
+        assert process.of.names(js) is None
+
+
+async def test_one_set_does_not_end_the_watch_of_another():
+    api, js = MemoryApi(), attempt(1)
+    other = replace(js, metadata=replace(js.metadata, name="other", uid="other"))
+    put(api, "other-a-0", uid="other")
+    async with running(api) as process:
+        process.of.follow(other, anew=True)
+        process.of.follow(js, anew=True)
+        while process.of.names(js) is None:
+            await process.told()
+        process.of.enough(js)
+        process.of.forget(REQUEST)
+        while process.of.names(other) is None:
+            await process.told()
+        assert process.of.names(other) == {"other-a-0"}
+
+
+@pytest.mark.looptime
+async def test_a_list_that_does_not_come_is_told_of(caplog: pytest.LogCaptureFixture):
+    api, js = MemoryApi(), attempt(1)
+    refused = [True]
+    transport = FaultyTransport(api, lambda _: Refused() if refused[0] else None)
+    async with running(transport) as process:
+        process.of.follow(js, anew=True)
+        await asyncio.sleep(lingering.PATIENCE + 1)
+        assert "ns/js cannot go on with its restart" in caplog.text
+        assert process.of.names(js) is None
+        refused[0] = False
+        await asyncio.sleep(lingering.PATIENCE)
+        assert process.of.names(js) == set()
+
+
+def _watches() -> int:
+    return sum(task.get_name().startswith("old-pods-of-") for task in asyncio.all_tasks())

@@ -177,3 +177,33 @@ class TestLifting:
 async def test_results_are_what_the_queue_expects(bench):
     assert await bench.reconciler.reconcile(REQUEST) == Result()
     assert str(REQUEST) == "ns/js-w-0"
+
+
+class TestTheQueue:
+    async def test_a_leader_with_a_domain_whom_nobody_waits_for_is_no_work(self, bench):
+        bench.feed()
+        show(bench.watches.leaders, BOUND)
+        hide(bench.watches.leaders, BOUND)
+        show(bench.watches.leaders, BOUND)
+        assert len(bench.queue) == 0
+
+    async def test_a_leader_without_a_domain_is(self, bench):
+        bench.feed()
+        show(bench.watches.leaders, leader_of())
+        await bench.until_idle()
+        show(bench.watches.leaders, leader_of(node="bare", resource_version="2"))
+        assert bench.queue.depth() == {0: 1}
+
+    async def test_a_leader_that_somebody_waits_for_is(self, bench):
+        bench.add_waiting(1)
+        bench.feed()
+        await bench.until_idle()
+        show(bench.watches.leaders, BOUND)
+        assert bench.queue.depth() == {0: 1}
+
+    async def test_a_leader_that_goes_while_its_job_runs_is(self, bench):
+        bench.feed()
+        bench.add_job()
+        show(bench.watches.leaders, BOUND)
+        hide(bench.watches.leaders, BOUND)
+        assert bench.queue.depth() == {0: 1}

@@ -9,7 +9,7 @@ from kube.errors import ApiError, KubeError
 
 T = TypeVar("T")
 
-PARALLEL_WRITES = 50
+PARALLEL_WRITES = 24
 """Requests in flight for one piece of work; the client's own rate limit stands behind it."""
 
 

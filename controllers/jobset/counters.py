@@ -11,7 +11,7 @@ from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
 from controllers.jobset.buckets import Buckets
 
 _JOBS_PER_SECOND_OF_DELAY = 150
-_SHORTEST_DELAY = 0.25
+_SHORTEST_DELAY = 1.0
 _LONGEST_DELAY = 3.0
 
 

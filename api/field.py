@@ -40,7 +40,11 @@ class Path(msgspec.Struct, frozen=True, gc=False):
     @property
     def pointer(self) -> str:
         """The same place as an RFC 6901 JSON pointer."""
-        return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in self.parts)
+        texts = list(map(str, self.parts))
+        plain = "/".join(["", *texts])
+        if "~" not in plain and plain.count("/") == len(texts):
+            return plain
+        return "".join("/" + text.replace("~", "~0").replace("/", "~1") for text in texts)
 
     @property
     def order(self) -> tuple[tuple[bool, int, str], ...]:

@@ -43,9 +43,12 @@ class _Draft:
         """Set `value` where nothing is, making the parents that are missing; do nothing where something is."""
         node: Any = self.object
         for depth, part in enumerate(path.parts):
-            if not isinstance(node, dict if isinstance(part, str) else list):
+            if isinstance(node, dict) and isinstance(part, str):
+                node = node.get(part)
+            elif isinstance(node, list) and isinstance(part, int):
+                node = node[part]
+            else:
                 return
-            node = dig(node, part)
             if node is None or (node == "" and part in _EMPTY_TEXT_IS_ABSENT):
                 for missing in reversed(path.parts[depth + 1 :]):
                     value = {missing: value}

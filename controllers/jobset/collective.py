@@ -7,6 +7,7 @@ whoever creates them anew has to know of those pods: `controllers.jobset.lingeri
 
 from collections.abc import Iterable
 from itertools import groupby
+from operator import itemgetter
 
 from api import keys
 from api.features import FeatureGates
@@ -53,11 +54,11 @@ def batches(js: JobSet, old: Iterable[Child], placed: Placement) -> tuple[Delete
     """
     if placed.global_replicas < WORTH_IT:
         return ()
-    known = [child for child in old if _selectable(js, child)]
-    known.sort(key=lambda child: (_attempt(child), child.global_index))
+    known = [(_attempt(child), child) for child in old if _selectable(js, child)]
+    known.sort(key=lambda of: (of[0], of[1].global_index))
     out: list[DeleteJobs] = []
-    for attempt, children in groupby(known, key=_attempt):
-        of = list(children)
+    for attempt, found in groupby(known, key=itemgetter(0)):
+        of = [child for _, child in found]
         for start in range(0, len(of), BATCH):
             batch = of[start : start + BATCH]
             indexes = ",".join(str(child.global_index) for child in batch)
@@ -80,13 +81,13 @@ def _selectable(js: JobSet, child: Child) -> bool:
     Somebody may have changed the labels, or keep the Job by a finalizer. With the name of the set among them, nothing
     is found that its watch of Jobs does not show, so that Jobs of others are known of.
     """
-    labels = child.job.metadata.labels
+    labels, attempt = child.job.metadata.labels, _attempt(child)
     return (
         not child.deleting
         and not child.job.metadata.finalizers
-        and _attempt(child) < js.status.restarts
+        and attempt < js.status.restarts
         and labels.get(keys.JOBSET_NAME) == js.metadata.name
         and labels.get(keys.JOBSET_UID) == js.metadata.uid
-        and labels.get(keys.RESTART_ATTEMPT) == str(_attempt(child))
+        and labels.get(keys.RESTART_ATTEMPT) == str(attempt)
         and labels.get(keys.JOB_GLOBAL_INDEX) == str(child.global_index)
     )

@@ -39,6 +39,7 @@ class Cluster:
         """A leader that is placed by this key, on the node."""
         pod = pod_json(job, spec={"nodeName": "n"}, **more)
         pod["metadata"]["annotations"][keys.EXCLUSIVE_TOPOLOGY] = key
+        pod["metadata"]["labels"] |= {keys.JOBSET_NAME: "js", keys.COMPLETION_INDEX: "0"}
         self.api.put("pods", pod["metadata"].pop("name"), **pod)
 
     def lists(self) -> int:

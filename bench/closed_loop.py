@@ -24,6 +24,8 @@ from typing import Any
 
 import uvloop
 
+from devcluster.errors import DevclusterError
+
 ROOT = Path(__file__).parents[1]
 PATIENCE = 20.0
 """Seconds after the end in which the last answers have to come."""
@@ -43,7 +45,7 @@ def run(port: int, authorities: Path, path: str, bodies: Sequence[bytes], load: 
 
     `answered` counts all answers and `requests` those in the time that counts, of which `refused` did not let the
     object pass; `lost` are connections that ended early. Times in milliseconds; `generator_us` is the generator's own
-    processor time for one request.
+    processor time for one request. Raises `DevclusterError` where there is no such server.
     """
     told = {
         "port": port,
@@ -58,11 +60,13 @@ def run(port: int, authorities: Path, path: str, bodies: Sequence[bytes], load: 
         [sys.executable, "-m", "bench.closed_loop"],
         input=json.dumps(told),
         cwd=ROOT,
-        stdout=subprocess.PIPE,
+        capture_output=True,
         text=True,
         timeout=load.seconds + load.warm_up + 3 * PATIENCE,
-        check=True,
+        check=False,
     )
+    if done.returncode:
+        raise DevclusterError(f"the load generator failed, port {port}, path {path}:\n{done.stderr[-1500:]}")
     report: dict[str, Any] = json.loads(done.stdout)
     return report
 

@@ -10,6 +10,7 @@ from bench import saturation
 from bench.admission import samples
 from bench.admission.load import Running, cores, server
 from bench.closed_loop import Load, run
+from devcluster.errors import DevclusterError
 from webhooks.jobset.handlers import VALIDATE_PATH
 from webhooks.review import MAX_BODY
 
@@ -62,3 +63,8 @@ def test_a_connection_that_the_server_closes_is_lost(process: Running):
     load = Load(connections=2, seconds=60, warm_up=0)  # it is over when no connection is left
     report = run(process.port, process.authorities, VALIDATE_PATH, [bytes(MAX_BODY + 1)], load)
     assert (report["lost"], report["answered"]) == (2, 2)
+
+
+def test_without_a_server_it_says_so(process: Running):
+    with pytest.raises(DevclusterError, match=r"the load generator failed, port 1, (.|\n)*Connection refused"):
+        run(1, process.authorities, VALIDATE_PATH, [b"{}"], SHORT)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from api import keys
 from api.batch import Job
 from api.features import FeatureGates
@@ -19,8 +21,7 @@ from api.placement import Group, Placement, placement
 _GO_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(msgspec.Struct, frozen=True):
     """A child Job with the place that its labels give it. `gone`: deleted once it had finished, or was doomed."""
 
     job: Job

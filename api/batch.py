@@ -84,6 +84,8 @@ class Job(Base, frozen=True, kw_only=True):
     def queued(self) -> bool:
         """Whether it may run and Kubernetes' Job controller has not come to it yet."""
         spec, status = self.spec, self.status
+        if status.start_time is not None and not status.conditions:
+            return False  # as with most: it is asked of every Job in every plan
         if spec.suspend or spec.managed_by not in {None, JOB_CONTROLLER} or self.finished is not None:
             return False
         fresh = status.start_time is None and not status.active

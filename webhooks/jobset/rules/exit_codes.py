@@ -138,6 +138,8 @@ def _decides(rule: JSON, code: int, container: str) -> bool:
 
 def failure_rules(subject: Subject) -> Iterator[FieldError]:
     """What a rule with onExitCodes needs of the Jobs that it is about."""
+    if all(rule.on_exit_codes is None for rule in subject.failure_policy.rules):
+        return
     restarting = tuple(entry.rjob.name for entry in subject.entries if not entry.never_restarts)
     containers = tuple(dict.fromkeys(name for entry in subject.entries for name in entry.containers))
     for i, rule in enumerate(subject.failure_policy.rules):

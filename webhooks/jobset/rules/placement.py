@@ -116,7 +116,7 @@ def by_affinity(subject: Subject, entry: Entry) -> str | None:
     by_controller = placement_annotations(subject.js, entry.rjob)
     if NODE_SELECTOR_STRATEGY in by_controller:
         return None
-    return {**entry.job.template.metadata.annotations, **by_controller}.get(EXCLUSIVE_TOPOLOGY)
+    return by_controller.get(EXCLUSIVE_TOPOLOGY, entry.job.template.metadata.annotations.get(EXCLUSIVE_TOPOLOGY))
 
 
 def _alone(path: Path, annotations: dict[str, str], topology: str | None) -> FieldError:

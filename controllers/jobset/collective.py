@@ -54,7 +54,7 @@ def batches(js: JobSet, old: Iterable[Child], placed: Placement) -> tuple[Delete
     """
     if placed.global_replicas < WORTH_IT:
         return ()
-    known = [(_attempt(child), child) for child in old if _selectable(js, child)]
+    known = [(attempt, child) for child in old if (attempt := _selectable(js, child)) is not None]
     known.sort(key=lambda of: (of[0], of[1].global_index))
     out: list[DeleteJobs] = []
     for attempt, found in groupby(known, key=itemgetter(0)):
@@ -75,19 +75,21 @@ def _attempt(child: Child) -> int:
     return integer(child.job.metadata.labels.get(keys.RESTART_ATTEMPT)) or 0
 
 
-def _selectable(js: JobSet, child: Child) -> bool:
-    """Whether it goes at once when it is deleted, and is found by labels as they are written here.
+def _selectable(js: JobSet, child: Child) -> int | None:
+    """The attempt of a Job that goes at once when it is deleted and is found by labels as they are written here.
 
-    Somebody may have changed the labels, or keep the Job by a finalizer. With the name of the set among them, nothing
-    is found that its watch of Jobs does not show, so that Jobs of others are known of.
+    None for others: somebody may have changed the labels, or keep the Job by a finalizer. With the name of the set
+    among them, nothing is found that its watch of Jobs does not show, so that Jobs of others are known of.
     """
-    labels, attempt = child.job.metadata.labels, _attempt(child)
-    return (
+    meta, attempt = child.job.metadata, _attempt(child)
+    labels = meta.labels
+    selectable = (
         not child.deleting
-        and not child.job.metadata.finalizers
+        and not meta.finalizers
         and attempt < js.status.restarts
         and labels.get(keys.JOBSET_NAME) == js.metadata.name
         and labels.get(keys.JOBSET_UID) == js.metadata.uid
         and labels.get(keys.RESTART_ATTEMPT) == str(attempt)
         and labels.get(keys.JOB_GLOBAL_INDEX) == str(child.global_index)
     )
+    return attempt if selectable else None

@@ -159,6 +159,9 @@ class Histories(RuleBasedStateMachine):
 
     def _plan_on_what_is_seen(self, data):
         def meanwhile():
+            if data.draw(st.booleans()):
+                self._cluster_runs(data)
+                return
             if self.alive():
                 self.server.edit(suspend=data.draw(FLIPS))
             self.replica.deliver("jobsets")

@@ -11,10 +11,12 @@ import contextlib
 import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from unittest import mock
 
 import pytest
 
 from app import local
+from controllers.jobset import collective
 from devcluster.cluster import Cluster
 from kube.client import Client
 from kube.config import load
@@ -120,7 +122,8 @@ async def try_all(
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
 async def test_a_kill_at_any_write_changes_nothing_about_the_end(jobset_api: Cluster, tally: Tally, path: Path):
     """The way to the first step of a path is a path of its own, which has no steps."""
-    tried, found, wrong = tally[path.name] = await try_all(jobset_api, path, KILLS, way=False)
+    with mock.patch.object(collective, "WORTH_IT", path.large):
+        tried, found, wrong = tally[path.name] = await try_all(jobset_api, path, KILLS, way=False)
     assert wrong == {}
     assert tried == found > 0
 
@@ -129,6 +132,7 @@ async def test_a_kill_at_any_write_changes_nothing_about_the_end(jobset_api: Clu
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
 async def test_nor_do_the_kills_that_take_long_to_try(jobset_api: Cluster, tally: Tally, path: Path):
-    tried, found, wrong = tally[f"{path.name}, slow"] = await try_all(jobset_api, path, OTHER_KILLS, way=True)
+    with mock.patch.object(collective, "WORTH_IT", path.large):
+        tried, found, wrong = tally[f"{path.name}, slow"] = await try_all(jobset_api, path, OTHER_KILLS, way=True)
     assert wrong == {}
     assert tried == found > 0

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from api.features import FeatureGates
+from controllers.jobset.collective import WORTH_IT
 from controllers.jobset.controller import JobSetReconciler, Watches
 from controllers.jobset.execute import JOBSETS
 from controllers.jobset.milestones import Endings
@@ -50,7 +51,9 @@ Step = Callable[[Played, Snapshot], Awaitable[None]]
 class Path:
     """What happens to a JobSet: its first manifest, then what its user and its pods do, one by one.
 
-    `ends` is the `summary` of what it comes to, so that a path that leads nowhere is noticed. The rest are settings of the controller: the feature gates that are on, and whether a suspended set gets its Jobs.
+    `ends` is the `summary` of what it comes to, so that a path that leads nowhere is noticed. The rest are settings of
+    the controller: the feature gates that are on, whether a suspended set gets its Jobs, and how many Jobs make a set
+    large.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Path:
     steps: tuple[Step, ...] = ()
     gates: frozenset[str] = frozenset()
     create_suspended: bool = True
+    large: int = WORTH_IT
 
 
 @dataclass(frozen=True)
@@ -144,13 +148,13 @@ class Mortal:
     """A transport for one controller and one namespace, which it takes for the whole cluster.
 
     `killed` is set at the site; from then on every call waits for ever, as in a process that is no more; `late` is the
-    write that is still under way then. `watched` is what the watches have shown: for each collection, resourceVersions
-    by name, once the controller has handled them.
+    write that is still under way then. `watched` is what the watches have shown: for each collection and label selector,
+    resourceVersions by name, once the controller has handled them.
     """
 
     def __init__(self, inner: Transport, world: Played, record: Record, site: Site | None) -> None:
         self.killed = asyncio.Event()
-        self.watched: dict[str, dict[str, str]] = {}
+        self.watched: dict[tuple[str, str], dict[str, str]] = {}
         self.sent = 0
         self.late: Call | None = None
         self._inner = inner
@@ -190,7 +194,7 @@ class Mortal:
             await _for_ever()
         async with (
             self._inner.stream(self._scoped(request)) as lines,
-            contextlib.aclosing(self._watch(request.path, lines)) as watched,
+            contextlib.aclosing(self._watch(request, lines)) as watched,
         ):
             yield watched
 
@@ -202,12 +206,22 @@ class Mortal:
         while self._in_flight:  # noqa: ASYNC110 - only ever a few milliseconds
             await asyncio.sleep(0.002)
 
-    async def _watch(self, path: str, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Note a line when the reader asks for the next one: it has handled it then."""
-        plural = path.rpartition("/")[2]
+    async def _watch(self, request: Call, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """What a watch shows for as long as it lasts."""
+        plural = request.path.rpartition("/")[2]
+        place = plural, dict(request.query).get("labelSelector", "")
         known: dict[str, str] = {}
         if plural != PRIORITY_CLASSES.plural:  # the cluster's, not the namespace's
-            self.watched[plural] = known
+            self.watched[place] = known
+        try:
+            async for line in self._shown(plural, lines, known):
+                yield line
+        finally:
+            if self.watched.get(place) is known:
+                del self.watched[place]
+
+    async def _shown(self, plural: str, lines: AsyncIterator[bytes], known: dict[str, str]) -> AsyncIterator[bytes]:
+        """Note a line when the reader asks for the next one: it has handled it then."""
         held: list[bytes] = []
         async for arrived in lines:
             held.append(arrived)
@@ -266,6 +280,7 @@ class Instance:
         self._transport = transport
         self._queue: WorkQueue[Request] = WorkQueue()
         self._runs = False
+        self._old_pods: dict[Request, Any] = {}
 
     async def run(self, path: Path, outcomes: Counter[str]) -> None:
         """The only place that knows how a controller is put together."""
@@ -276,6 +291,8 @@ class Instance:
             client, watches.caches(), gates, told, told, create_suspended=path.create_suspended
         )
         reconciler._silence.look = _nothing
+        reconciler.lingering.feed(self._queue)
+        self._old_pods = reconciler.lingering._followed
         loop = Controller("jobset", self._queue, reconciler.reconcile, workers=2)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watches.run())
@@ -285,6 +302,7 @@ class Instance:
             watches.jobsets.on_event(Endings(told).heard)
             reconciler.watch_departures(watches.jobs)
             watches.feed(self._queue)
+            tasks.create_task(reconciler.lingering.run())
             tasks.create_task(loop.run())
             self._runs = True
 
@@ -308,7 +326,8 @@ class Instance:
         return snapshot if still and snapshot.shown_by(self._transport.watched) else None
 
     def _idle(self) -> bool:
-        return self._runs and not len(self._queue) and not self._queue.unfinished_seconds()
+        listing = any(not of.over and not of.pods.synced for of in self._old_pods.values())
+        return self._runs and not listing and not len(self._queue) and not self._queue.unfinished_seconds()
 
 
 @contextlib.asynccontextmanager

@@ -326,6 +326,20 @@ PATHS = (
         manifest(workers(), failurePolicy=by_exit_code("RestartJobSet")),
         (start_pods, exit_with(FIRST, 3), fail(FIRST), start_pods, exit_with(SECOND, 3), fail(SECOND)),
     ),
+    Path(
+        "restart-large",
+        "3 Jobs, 3 ready, 3 pods, 1 restarts",
+        manifest(workers(replicas=3), failurePolicy=restarting()),
+        (start_pods, fail(FIRST)),
+        large=3,
+    ),
+    Path(
+        "blocking-restart-large",
+        "3 Jobs, 3 ready, 3 pods, 1 restarts",
+        manifest(workers(replicas=3), failurePolicy=restarting("BlockingRecreate")),
+        (start_pods, fail(FIRST)),
+        large=3,
+    ),
     Path("gang", "2 Jobs, 2 ready, 2 pods", manifest(workers(), scheduling=CUBES), (), GANGS),
     Path(
         "gang-restarted",

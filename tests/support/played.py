@@ -29,6 +29,7 @@ from kube.resources import (
     Resource,
 )
 from kube.transport import Request, Response, Transport
+from tests.support.selectors import matches
 
 NOW = "2026-01-01T00:00:00Z"
 GROUPS = (WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS)
@@ -70,11 +71,16 @@ class Snapshot:
         assert found, f"{resource.plural}: no {name!r} among {[obj['metadata']['name'] for obj in self.of(resource)]}"
         return found[0]
 
-    def shown_by(self, watched: dict[str, dict[str, str]]) -> bool:
-        """Whether watches have shown exactly this."""
+    def shown_by(self, watched: dict[tuple[str, str], dict[str, str]]) -> bool:
+        """Whether watches, by plural name and label selector, have shown exactly this."""
         return all(
-            {obj["metadata"]["name"]: obj["metadata"]["resourceVersion"] for obj in self.objects[plural]} == versions
-            for plural, versions in watched.items()
+            {
+                obj["metadata"]["name"]: obj["metadata"]["resourceVersion"]
+                for obj in self.objects[plural]
+                if matches(selector, obj["metadata"].get("labels", {}))
+            }
+            == versions
+            for (plural, selector), versions in watched.items()
         )
 
 
@@ -92,9 +98,11 @@ class Ledger:
     async def send(self, request: Request) -> Response:
         if request.method == "GET":
             return await self._inner.send(request)
-        plural, version = resource_of(request.path)[0], 0
+        (plural, name, _), version = resource_of(request.path), 0
         try:
             response = await self._inner.send(request)
+            if request.method == "DELETE" and not name:
+                return response  # tells how new the list was of what is to be deleted
             version = int(json.loads(response.body).get("metadata", {}).get("resourceVersion", 0))
             return response
         finally:

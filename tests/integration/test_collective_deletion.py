@@ -1,0 +1,124 @@
+"""What the real API server makes of the selectors by which Jobs and old pods of large sets are found."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from api import keys
+from api.batch import Job
+from api.children import build_job
+from api.features import FeatureGates
+from api.jobset import JobSet
+from api.placement import placement
+from controllers.jobset.buckets import bucket
+from controllers.jobset.collective import batches
+from controllers.jobset.lingering import Lingering
+from devcluster.cluster import Cluster
+from kube.client import Client
+from kube.resources import JOBS, PODS
+from tests.support.cluster import eventually
+from tests.support.kube_client import connected
+from tests.support.world import jobset, rjob
+
+SET = jobset(rjob("workers", 40))
+
+
+def of(uid: str, restarts: int) -> JobSet:
+    return replace(SET, metadata=replace(SET.metadata, uid=uid), status=replace(SET.status, restarts=restarts))
+
+
+async def create(client: Client, namespace: str, js: JobSet, name: str, index: int) -> dict[str, Any]:
+    """A Job of that set, attempt and index, suspended; under another name if it is to stand beside others."""
+    placed = placement(js)
+    [group] = placed.groups
+    body = build_job(js, group, group.slot("js", index), global_replicas=placed.global_replicas)
+    body["metadata"] |= {"name": name, "namespace": namespace}
+    body["spec"]["suspend"] = True
+    return await client.create(JOBS, body, namespace=namespace)
+
+
+async def names(client: Client, namespace: str) -> set[str]:
+    page = await client.list(JOBS, namespace=namespace)
+    return {job["metadata"]["name"] for job in page.items or []}
+
+
+async def test_exactly_those_jobs_go_and_at_once(api_server: Cluster, namespace: str):
+    async with connected(api_server.kubeconfig) as (client, _):
+        old, new, other = of("one", 0), of("one", 1), of("two", 0)
+        made = await asyncio.gather(
+            *(create(client, namespace, old, f"js-workers-{index}", index) for index in range(40) if index != 7)
+        )
+        await create(client, namespace, new, "js-workers-7", 7)
+        await create(client, namespace, other, "theirs", 3)
+        jobs = [msgspec.convert(job, Job) for job in made]
+        previous = bucket(new, jobs, placement(new), FeatureGates({})).previous
+        deletions = batches(new, previous, placement(new))
+        assert [len(batch.jobs) for batch in deletions] == [30, 9]
+        for batch, left in zip(deletions, (11, 2), strict=True):
+            await client.delete_collection(
+                JOBS, label_selector=batch.selector, namespace=namespace, propagation_policy="Background"
+            )
+            assert len(await names(client, namespace)) == left
+        assert await names(client, namespace) == {"js-workers-7", "theirs"}
+
+
+async def test_a_job_with_a_finalizer_is_left_to_itself_and_one_that_got_it_late_stays(
+    api_server: Cluster, namespace: str
+):
+    """Nothing is forced: it is in deletion, and goes when whoever holds it lets go."""
+    async with connected(api_server.kubeconfig) as (client, _):
+        old, new = of("one", 0), of("one", 1)
+        made = [await create(client, namespace, old, f"js-workers-{index}", index) for index in range(2)]
+        jobs = [msgspec.convert(job, Job) for job in made]
+        held = {"metadata": {"finalizers": ["example.com/mine"]}}
+        kept = msgspec.convert(await client.patch(JOBS, "js-workers-1", held, namespace=namespace), Job)
+        placed = placement(new)
+        seen = bucket(new, [jobs[0], kept], placed, FeatureGates({})).previous
+        assert [batch.jobs for batch in batches(new, seen, placed)] == [(("js-workers-0", jobs[0].metadata.uid),)]
+        [batch] = batches(new, bucket(new, jobs, placed, FeatureGates({})).previous, placed)
+        await client.delete_collection(
+            JOBS, label_selector=batch.selector, namespace=namespace, propagation_policy="Background"
+        )
+        assert await names(client, namespace) == {"js-workers-1"}
+        await client.patch(JOBS, "js-workers-1", {"metadata": {"finalizers": None}}, namespace=namespace)
+        assert await names(client, namespace) == set()
+
+
+async def test_old_pods_are_listed_and_watched(api_server: Cluster, namespace: str):
+    js = of("one", 2)
+    js = replace(js, metadata=replace(js.metadata, namespace=namespace))
+
+    async def pod(client: Client, name: str, uid: str, attempt: int) -> None:
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"of-{name}", "uid": name, "controller": True}
+        labels = {keys.JOBSET_UID: uid, keys.RESTART_ATTEMPT: str(attempt)}
+        meta = {"name": name, "labels": labels, "ownerReferences": [owner]}
+        spec = {"containers": [{"name": "main", "image": "busybox"}]}
+        await client.create(PODS, {"metadata": meta, "spec": spec}, namespace=namespace)
+
+    async with connected(api_server.kubeconfig) as (client, _):
+        for name, uid, attempt in (("a", "one", 0), ("b", "one", 1), ("c", "one", 2), ("d", "two", 0)):
+            await pod(client, name, uid, attempt)
+        lingering = Lingering(client)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(lingering.run())
+            lingering.follow(js, anew=True)
+
+            async def known(*jobs: str) -> None:
+                async def as_wanted() -> bool:
+                    return lingering.names(js) == set(jobs)
+
+                await eventually(as_wanted, what=f"the pods of {jobs}")
+
+            await known("of-a", "of-b")
+            await client.delete(PODS, "a", namespace=namespace)
+            await known("of-b")
+            await pod(client, "e", "one", 1)
+            await known("of-b", "of-e")
+            for name in ("b", "e"):
+                await client.delete(PODS, name, namespace=namespace)
+            await known()
+            running.cancel()

@@ -6,8 +6,7 @@ whoever creates them anew has to know of those pods: `controllers.jobset.lingeri
 """
 
 from collections.abc import Iterable
-from itertools import groupby
-from operator import itemgetter
+from functools import lru_cache
 
 from api import keys
 from api.features import FeatureGates
@@ -54,11 +53,12 @@ def batches(js: JobSet, old: Iterable[Child], placed: Placement) -> tuple[Delete
     """
     if placed.global_replicas < WORTH_IT:
         return ()
-    known = [(attempt, child) for child in old if (attempt := _selectable(js, child)) is not None]
-    known.sort(key=lambda of: (of[0], of[1].global_index))
+    attempts: dict[str, list[Child]] = {}
+    for child in old:
+        if _selectable(js, child):
+            attempts.setdefault(child.job.metadata.labels[keys.RESTART_ATTEMPT], []).append(child)
     out: list[DeleteJobs] = []
-    for attempt, found in groupby(known, key=itemgetter(0)):
-        of = [child for _, child in found]
+    for attempt, of in sorted(attempts.items(), key=lambda item: int(item[0])):
         for start in range(0, len(of), BATCH):
             batch = of[start : start + BATCH]
             indexes = ",".join(str(child.global_index) for child in batch)
@@ -75,21 +75,26 @@ def _attempt(child: Child) -> int:
     return integer(child.job.metadata.labels.get(keys.RESTART_ATTEMPT)) or 0
 
 
-def _selectable(js: JobSet, child: Child) -> int | None:
-    """The attempt of a Job that goes at once when it is deleted and is found by labels as they are written here.
+def _selectable(js: JobSet, child: Child) -> bool:
+    """Whether a Job goes at once when it is deleted and is found by labels as they are written here.
 
-    None for others: somebody may have changed the labels, or keep the Job by a finalizer. With the name of the set
-    among them, nothing is found that its watch of Jobs does not show, so that Jobs of others are known of.
+    Somebody may have changed the labels, or keep the Job by a finalizer. With the name of the set among them, nothing
+    is found that its watch of Jobs does not show, so that Jobs of others are known of.
     """
-    meta, attempt = child.job.metadata, _attempt(child)
+    meta = child.job.metadata
     labels = meta.labels
-    selectable = (
-        not child.deleting
-        and not meta.finalizers
-        and attempt < js.status.restarts
+    return (
+        labels.get(keys.JOBSET_UID) == js.metadata.uid
         and labels.get(keys.JOBSET_NAME) == js.metadata.name
-        and labels.get(keys.JOBSET_UID) == js.metadata.uid
-        and labels.get(keys.RESTART_ATTEMPT) == str(attempt)
         and labels.get(keys.JOB_GLOBAL_INDEX) == str(child.global_index)
+        and _is_earlier(labels.get(keys.RESTART_ATTEMPT), js.status.restarts)
+        and not child.deleting
+        and not meta.finalizers
     )
-    return attempt if selectable else None
+
+
+@lru_cache(maxsize=128)
+def _is_earlier(text: str | None, restarts: int) -> bool:
+    """Whether a label names an attempt before that many restarts as it is written here: `007` would not be found."""
+    attempt = integer(text)
+    return attempt is not None and attempt < restarts and str(attempt) == text

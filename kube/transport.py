@@ -23,7 +23,7 @@ MAX_LINE = 16 << 20
 READ_BUFFER = 256 << 10
 """Bytes that may wait to be read of one answer; twice as much at worst, and as much again for what is being read."""
 
-MAX_IN_FLIGHT = 128
+MAX_IN_FLIGHT = 64
 """Requests in flight at once. Watches are not counted, so that they cannot starve writes."""
 
 CONNECT_TIMEOUT = 10.0

@@ -35,7 +35,7 @@ from controllers.jobset.policies import elastic, failure, in_place, startup, suc
 FOREIGN_RETRY = 10.0
 """Seconds until a look whether an object of somebody else has made room."""
 
-AHEAD = 100
+AHEAD = 40
 """Jobs of one set that may run and that the Job controller has not come to yet. It serves Jobs in their order: those of
 a small set that come after thousands of a large one would have to wait for all of these."""
 

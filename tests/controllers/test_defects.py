@@ -207,13 +207,13 @@ class TestDefect14:
         assert note == 'job "js-workers-0" creation failed with error: quota 100%!d(string=x) %s'
 
     async def test_defect_14_and_34_many_failures_fit_into_one_note_and_are_counted(self):
-        blind = Blind(refusing(lambda name: f"{name}: {'no' * 100}"), jobset(rjob("workers", 50)))
+        blind = Blind(refusing(lambda name: f"{name}: {'no' * 100}"), jobset(rjob("workers", 40)))
         with pytest.raises(PartialFailure):
             await blind.reconcile()
         [(_, reason, note)] = blind.told.events
         assert reason == "JobCreationFailed"
         shown = re.findall(r'job "(js-workers-\d+)" creation failed', note)
-        assert note.endswith(f"and {50 - len(shown)} more")
+        assert note.endswith(f"and {40 - len(shown)} more")
         assert shown[0] == "js-workers-0"
         assert len(note.encode()) <= NOTE_LIMIT
 

@@ -190,7 +190,7 @@ class World:
             self._store(result.status)
             self.events.extend(result.events)
 
-    def settle(self, limit: int = 20) -> None:
+    def settle(self, limit: int = 40) -> None:
         """Plan until nothing is left to do; counters that were put off count as left."""
         for _ in range(limit):
             if self.js is None:

@@ -6,6 +6,7 @@ from app.explain.finding import Finding, Found, Level, Story, counted, grouped, 
 from app.explain.seen import SeenEvent
 from app.explain.survey import lacking, wanted
 from controllers.jobset.buckets import Child
+from controllers.jobset.plan import AHEAD
 
 
 def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
@@ -40,6 +41,25 @@ def _failure(child: Child) -> Story:
         since=failure.last_transition_time if failure else "",
     )
     return Story(child.name, said, lambda: finding)
+
+
+def behind(case: Case, left: frozenset[str]) -> list[Found]:
+    """Jobs of a large set that come when the Job controller has come to those before them."""
+    if case.of is None:
+        return []
+    queued = [child.name for child in case.of.unready if child.job.queued and not child.deleting]
+    absent = {slot.name for slot in case.of.missing} - case.facts.foreign.keys()
+    waiting = left & (absent | {child.name for child in case.of.halted})
+    if len(queued) < AHEAD or not waiting:
+        return []
+    finding = Finding(
+        level=Level.WAITS,
+        cause="behind",
+        what=f"{counted(len(waiting), 'Job')} {'comes' if len(waiting) == 1 else 'come'} after {len(queued)} that the"
+        f" Job controller has not come to yet ({listed(queued)}): no set gives it more at a time",
+        way_out="wait; if it stays so, does kube-controller-manager run?",
+    )
+    return [Found(finding, frozenset(waiting))]
 
 
 def missing(case: Case, left: frozenset[str]) -> list[Found]:

@@ -25,6 +25,7 @@ CAUSES: tuple[Cause, ...] = (
     of_groups.tree_restarts,
     of_jobs.failed,
     of_jobs.later_stage,
+    of_jobs.behind,
     of_jobs.missing,
     of_jobs.halted,
     of_jobs.going,

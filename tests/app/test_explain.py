@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.explain.show import age
+from controllers.jobset.plan import AHEAD
 from tests.support.explained import MOMENT, NOW, at, causes, event, facts, job_of, lease, made, pod_of, told, walk
 from tests.support.jobsets import jobset, rjob, stored
 
@@ -141,6 +142,15 @@ def test_with_blocking_all_jobs_wait_for_the_last_old_pod():
     _, body = told(facts(js, [], lease=lease(), lingering={"train-workers-1": ("train-workers-1-0-abcde",)}))
     assert causes(body) == ["old-pods"]
     assert "none is created before all of those are gone" in body["because"][0]["what"]
+
+
+def test_jobs_of_a_large_set_come_as_the_job_controller_comes_to_those_before():
+    js = a_set(rjob(replicas=AHEAD + 3))
+    text, body = told(facts(js, [job_of(js, index) for index in range(AHEAD)], lease=lease()))
+    assert set(causes(body)) == {"behind", "no-pods"}
+    assert f"3 Jobs come after {AHEAD} that the Job controller has not come to yet" in text
+    _, body = told(facts(js, [job_of(js, index) for index in range(AHEAD - 1)], lease=lease()))
+    assert set(causes(body)) == {"missing", "no-pods"}
 
 
 def test_later_stages_wait_for_earlier_ones():

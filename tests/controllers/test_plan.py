@@ -115,7 +115,7 @@ class TestCounters:
         world.run("js-workers-7")
         plan = world.step()
         assert plan.status is None
-        assert 1.5 < plan.requeue_after <= 1.6
+        assert 2.5 < plan.requeue_after <= 2.6
 
     def test_the_last_job_that_gets_ready_is_told_at_once(self):
         world = World(jobset(rjob("workers", 300)))

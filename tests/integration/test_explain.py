@@ -181,7 +181,8 @@ def test_a_leader_that_waits_for_a_rack(waiting: World):
     code, out, err = explain(waiting.cluster.kubeconfig, waiting.namespace)
     assert (code, err) == (0, "")
     first, job, leader, domains, way_out = out.splitlines()
-    assert first.startswith(f"JobSet {waiting.namespace}/train: waits, 1 of 2 Jobs ready or done (since 14:05:03Z, ")
+    assert first.startswith(f"JobSet {waiting.namespace}/train: waits, 1 of 2 Jobs ready or done (since ")
+    assert "14:05:03Z, " in first, "the time of the later Job, with its date on any other day"
     assert job == "└ Job train-workers-1: waits for a rack of its own"
     assert leader == f"  └ leader pod train-workers-1-0: not scheduled: {NO_NODE}; 2 followers wait for it"
     names = f"{waiting.namespace}/other-workers-0, {waiting.namespace}/train-workers-0"

@@ -190,24 +190,26 @@ class TestSize:
 class TestMembersThatEndEarly:
     """A pod that has ended is no member any more, and those that replace others would wait for it for ever."""
 
-    LEADER = {
+    # The scheduler places groups by age and then by name, and does not go back: the workers, which need a whole cube,
+    # have to come first, or the supervisor takes one of its nodes.
+    SUPERVISED = {
         "schedulingPolicy": {"gang": {}},
         "schedulingConstraints": topology(SUPERSLICE),
         "replicatedJobs": [
-            {"targetReplicatedJobs": ["leader"]},
             {"targetReplicatedJobs": ["slice"], "job": {"schedulingConstraints": topology(CUBE)}},
+            {"targetReplicatedJobs": ["supervisor"]},
         ],
     }
 
-    def test_a_leader_that_is_done_does_not_hold_up_a_worker(self, yard):
-        leader = slices("leader", jobs=1, pods=1, tpus=0)
+    def test_a_supervisor_that_is_done_does_not_hold_up_a_worker(self, yard):
+        supervisor = slices("supervisor", jobs=1, pods=1, tpus=0)
         workers = slices(jobs=1, job={"backoffLimit": 3})
-        yard.gang(leader, workers, scheduling=self.LEADER, failurePolicy={"maxRestarts": 1})
+        yard.gang(workers, supervisor, scheduling=self.SUPERVISED, failurePolicy={"maxRestarts": 1})
         yard.wait_bound(3)
         root = self.root(yard)
         assert root["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
-        end_first(yard, "js-leader-0", 0)
-        yard.until(lambda: yard.counts()["succeeded"] == 1, "the leader is done")
+        end_first(yard, "js-supervisor-0", 0)
+        yard.until(lambda: yard.counts()["succeeded"] == 1, "the supervisor is done")
         pod_groups = yard.stored("podgroups")
         old = yard.of_job("js-slice-0")
         end_first(yard, "js-slice-0")
@@ -218,13 +220,13 @@ class TestMembersThatEndEarly:
 
     def test_a_restart_asks_for_all_of_them_again(self, yard):
         """Together with the one that was done: the count that was lowered is raised first."""
-        leader = slices("leader", jobs=1, pods=1, tpus=4)
+        supervisor = slices("supervisor", jobs=1, pods=1, tpus=4)
         workers = slices(jobs=1, job={"backoffLimit": 1})
-        yard.gang(leader, workers, scheduling=self.LEADER, failurePolicy={"maxRestarts": 1})
+        yard.gang(workers, supervisor, scheduling=self.SUPERVISED, failurePolicy={"maxRestarts": 1})
         yard.wait_bound(3)
         home = yard.where(SUPERSLICE)
-        end_first(yard, "js-leader-0", 0)
-        yard.until(lambda: yard.counts()["succeeded"] == 1, "the leader is done")
+        end_first(yard, "js-supervisor-0", 0)
+        yard.until(lambda: yard.counts()["succeeded"] == 1, "the supervisor is done")
         old = yard.of_job("js-slice-0")
         end_first(yard, "js-slice-0")
         replaced(yard, old, 2)
@@ -235,7 +237,7 @@ class TestMembersThatEndEarly:
         end_first(yard, "js-slice-0")
         yard.until(lambda: yard.status()["restarts"] == 1, "the restart")
         yard.wait_refused(3)
-        assert yard.bound() == [], "there is room for the workers, but not for the leader"
+        assert yard.bound() == [], "there is room for the workers, but not for the supervisor"
         yard.free(taken[0])
         yard.wait_bound(3)
         assert self.root(yard)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}

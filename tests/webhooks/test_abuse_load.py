@@ -95,11 +95,13 @@ async def test_small_reviews_are_answered_while_large_ones_are_worked_on(process
         assert response["allowed"] is True
         waits.append(seconds)
         await asyncio.sleep(0.005)
-    codes = Counter(response["status"]["code"] for response, _ in await large)
+    answers = await large
+    codes = Counter(response["status"]["code"] for response, _ in answers)
     assert set(codes) <= {200, 422, 429}
     assert codes[200] + codes[422] >= LARGE_AT_ONCE
-    # Worked on in the event loop, each large review would stop the small ones for the better part of a second.
+    # Worked on in the event loop, each large review would stop the small ones for most of the time that it takes.
+    shortest = min(seconds for _, seconds in answers)
     waits.sort()
-    assert waits[len(waits) * 9 // 10] < 0.25
+    assert waits[len(waits) * 9 // 10] < shortest / 10
     # 130 at rest; for each place the text, its tree, the answer and what the allocator keeps of former ones.
     assert process.memory_mib("VmHWM") < 130 + LARGE_AT_ONCE * 300

@@ -9,6 +9,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from api import keys
 from api.jobset import JobSet
 from api.meta import Base, Identity
@@ -25,10 +27,39 @@ PATIENCE = 60.0
 """Seconds after which it is said that the first list has not come."""
 
 
-class OldPod(Base, frozen=True, kw_only=True):
-    """A pod of an earlier attempt, as far as it counts here."""
+class PodMetadata(Base, frozen=True, kw_only=True):
+    """A pod of which only metadata was sent."""
 
     metadata: Identity
+
+
+class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A pod of an earlier attempt, as far as it counts here; there may be tens of thousands.
+
+    `job` is the name of what controls it, empty for nothing. It doubles as its own metadata.
+    """
+
+    namespace: str
+    name: str
+    resource_version: str
+    job: str
+
+    @property
+    def uid(self) -> str:
+        """They are told apart by their names; nothing is written to them."""
+        return self.name
+
+    @property
+    def metadata(self) -> "OldPod":
+        return self
+
+
+def old_pod(pod: PodMetadata) -> OldPod:
+    """What is kept of a pod."""
+    meta = pod.metadata
+    owner = meta.controller()
+    job = "" if owner is None else owner.name
+    return OldPod(namespace=meta.namespace, name=meta.name, resource_version=meta.resource_version, job=job)
 
 
 @dataclass(slots=True)
@@ -64,9 +95,8 @@ class Lingering:
             return frozenset()
         if not of.pods.synced:
             return None
-        owners = (pod.metadata.controller() for pod in of.pods.store.list())
         # A pod that nothing controls stands in nobody's way.
-        return frozenset(owner.name for owner in owners if owner is not None)
+        return frozenset(pod.job for pod in of.pods.store.list() if pod.job)
 
     def follow(self, js: JobSet, *, anew: bool) -> None:
         """From now on know of the pods of attempts before the current one.
@@ -78,12 +108,13 @@ class Lingering:
             return
         request, uid, attempt = _request(js), js.metadata.uid, js.status.restarts
         self.forget(request)
-        pods = Informer(
+        pods: Informer[OldPod] = Informer(
             self._client,
             PODS,
-            OldPod,
+            PodMetadata,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
             namespace=request.namespace,
             label_selector=f"{keys.JOBSET_UID}={uid},{keys.RESTART_ATTEMPT} notin ({attempt})",
+            transform=old_pod,
             metadata_only=True,
         )
         # A pod that begins or changes lets nobody do more than before.

@@ -22,7 +22,7 @@ from api.jobset import JobSet, JobSetStatus
 from api.meta import OwnerReference
 from api.pod import FailedPod as Pod
 from controllers.jobset.execute import JOBSETS
-from controllers.jobset.lingering import OldPod
+from controllers.jobset.lingering import OldPod, PodMetadata, old_pod
 from kube.errors import AlreadyExists, ApiError, Call, Conflict, Invalid, NotFound, Status
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES
 from tests.support.ledger import Ledger
@@ -120,7 +120,7 @@ class Server:
         if old is not None and old.raw == raw and old.obj == obj:
             return old.obj
         self.version += 1
-        obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(self.version)))
+        obj = _versioned(obj, self.version)
         table.live[name] = Stored(raw, obj)
         if name not in table.hidden:
             table.log.append(Entry(self.version, obj, deleted=False))
@@ -129,9 +129,8 @@ class Server:
 
     def drop(self, plural: str, name: str) -> None:
         table = self.tables[plural]
-        gone = table.live.pop(name).obj
         self.version += 1
-        gone = replace(gone, metadata=replace(gone.metadata, resource_version=str(self.version)))
+        gone = _versioned(table.live.pop(name).obj, self.version)
         if name in table.hidden:
             table.hidden.remove(name)
         else:
@@ -289,7 +288,7 @@ class Server:
         pod = {"name": f"pod-of-{meta.uid}", "namespace": "ns", "uid": f"pod-of-{meta.uid}", "labels": labels}
         self.pod_labels[pod["uid"]] = labels
         pod["ownerReferences"] = [msgspec.to_builtins(ref)]
-        self.put("pods", {"metadata": pod}, msgspec.convert({"metadata": pod}, OldPod))
+        self.put("pods", {"metadata": pod}, old_pod(msgspec.convert({"metadata": pod}, PodMetadata)))
 
     def end_pods(self, job_uid: str) -> None:
         """The last pod of a Job is gone."""
@@ -464,3 +463,10 @@ def _defaulted(raw: JSON) -> JSON:
 
 def _error(kind: type[ApiError], code: int, verb: str, message: str, reason: str = "") -> ApiError:
     return kind(code, Status(kind="Status", message=message, reason=reason), call=Call(verb, "/model"))
+
+
+def _versioned(obj: Any, version: int) -> Any:
+    """As of that version. An old pod is its own metadata."""
+    if isinstance(obj, OldPod):
+        return replace(obj, resource_version=str(version))
+    return replace(obj, metadata=replace(obj.metadata, resource_version=str(version)))

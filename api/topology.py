@@ -26,6 +26,7 @@ class _Labels(Base, frozen=True, kw_only=True):
     jobset: str = msgspec.field(name=keys.JOBSET_NAME, default="")
     jobset_uid: str = msgspec.field(name=keys.JOBSET_UID, default="")
     attempt: str = msgspec.field(name=keys.RESTART_ATTEMPT, default="")
+    job_uid: str = msgspec.field(name=keys.JOB_UID, default="")
 
 
 class _Annotations(Base, frozen=True, kw_only=True):

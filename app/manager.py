@@ -428,8 +428,8 @@ class _Manager:
             placement.NAME,
             queue,
             reconciler.reconcile,
-            workers=WORKERS,
-            metrics=self.metrics.controller(placement.NAME, WORKERS),
+            workers=placement.WORKERS,
+            metrics=self.metrics.controller(placement.NAME, placement.WORKERS),
         )
         reconciler.feed(queue)
         await controller.run()

@@ -12,17 +12,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-import msgspec
-
 from api import keys
 from api.batch import Job
 from api.exclusive import Domain, NoDomain, topology_of
-from api.topology import Follower, Leader, Node, PlacedPod
+from api.topology import Follower, Leader, Node
 from controllers.placement.domains import Map
 from controllers.placement.plan import NODE_PAUSE, Evict, Lift, evictions, lifts
+from controllers.placement.reading import PodReader
 from controllers.placement.telling import Recorder, Teller
 from controllers.placement.watches import BY_JOB, PlacementWatches
-from kube.client import METADATA, Client, ListMeta, PatchType
+from kube.client import METADATA, Client, PatchType
 from kube.clock import now, rfc3339
 from kube.controller import Result
 from kube.errors import NotFound
@@ -36,6 +35,9 @@ log = logging.getLogger(__name__)
 
 NAME = "placement"
 """Label value of this controller in metrics."""
+
+WORKERS = 50
+"""Jobs that are looked at side by side. Most looks send nothing, and those that read pods share a list."""
 
 RELABEL_PAUSE = 5.0
 """Seconds between a node's change of domain and the look for misplaced pods: a whole rack is renamed node by node."""
@@ -68,16 +70,12 @@ class _Relabelled:
     timer: asyncio.TimerHandle | None = None
 
 
-class _Page(msgspec.Struct, frozen=True):
-    metadata: ListMeta
-    items: tuple[PlacedPod, ...] | None = None
-
-
 class PlacementReconciler:
     """The reconcile function of exclusive placement; `feed` brings it its requests."""
 
     def __init__(self, client: Client, watches: PlacementWatches, jobs: Informer[Job], recorder: Recorder) -> None:
         self._client = client
+        self._reader = PodReader(client)
         self._watches = watches
         self._jobs = jobs
         self._teller = Teller(watches.leaders.store, recorder)
@@ -187,7 +185,8 @@ class PlacementReconciler:
         """Look for misplaced followers, where there is cause to; gives the seconds until the next such look."""
         clock = asyncio.get_running_loop().time()
         if any(look <= clock for look in self._looks.get(request, ())):
-            wrong = await self._misplaced(request, domain, topology)
+            judge = partial(evictions, domain, topology, label=partial(self._map.label, topology))
+            wrong = await self._reader.misplaced(request.namespace, request.uid, judge)
             if wrong:
                 log.info(
                     "%s: %d followers are not in %s %s with their leader", request, len(wrong), topology, domain.value
@@ -202,24 +201,6 @@ class PlacementReconciler:
             return None
         self._looks[request] = rest
         return rest[0] - clock
-
-    async def _misplaced(self, request: JobRequest, domain: Domain, topology: str) -> list[Evict]:
-        """The misplaced among a Job's pods, which are read page by page."""
-        label = partial(self._map.label, topology)
-        wrong: list[Evict] = []
-        token = ""
-        while True:
-            page = await self._client.list_page(
-                PODS,
-                _Page,
-                namespace=request.namespace,
-                label_selector=f"{keys.JOB_UID}={request.uid}",
-                continue_token=token,
-            )
-            wrong += evictions(domain, topology, page.items or (), label)
-            token = page.metadata.continue_token
-            if not token:
-                return wrong
 
     async def _lift(self, lift: Lift) -> None:
         pod = lift.pod

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import msgspec
 import pytest
 
 from api import keys
-from controllers.placement.controller import LAST_LOOK, RELABEL_PAUSE
+from controllers.placement.controller import LAST_LOOK, RELABEL_PAUSE, JobRequest
 from kube.transport import Request, Response
 from tests.support.faults import Answer
 from tests.support.placement import RACK, hide, leader_of, moment, node_of, show
@@ -285,3 +286,82 @@ class TestRepair:
         await asyncio.sleep(RELABEL_PAUSE + 1)
         await bench.reconcile()
         assert len(bench.api.lists) == 2
+
+
+class TestManyAtOnce:
+    """For each list the API server goes through all pods of the namespace."""
+
+    def begun(self, bench: Bench, count: int) -> list[JobRequest]:
+        """Jobs that ran before this process, each with a misplaced follower (1) and one that is where it belongs."""
+        requests = []
+        for number in range(count):
+            job = f"js-w-{number}"
+            bench.add_job(job)
+            bench.add_pod(1, job=job, spec={"nodeName": "n2"})
+            bench.add_pod(2, job=job, spec={"nodeName": "n1"})
+            show(bench.watches.leaders, leader_of(job, node="n1"))
+            requests.append(JobRequest("ns", job, f"uid-{job}"))
+        bench.feed()
+        return requests
+
+    def refuse(self, bench: Bench, number: int) -> None:
+        """The list of that number."""
+        lists = itertools.count(1)
+        bench.transport.choose = lambda call: Answer(403) if call.verb == "list" and next(lists) == number else None
+
+    async def looked_at(self, bench: Bench, requests: list[JobRequest]) -> list[BaseException]:
+        """What they failed with."""
+        outcomes = await asyncio.gather(*map(bench.reconciler.reconcile, requests), return_exceptions=True)
+        return [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+
+    @pytest.mark.parametrize(("jobs", "lists"), [(1, 1), (2, 2), (51, 2), (52, 3), (120, 4)])
+    async def test_jobs_that_are_looked_at_together_share_lists(self, bench, jobs, lists):
+        """The first one waits for nobody; those that come while it reads are read together, fifty at a time."""
+        assert await self.looked_at(bench, self.begun(bench, jobs)) == []
+        assert len(bench.api.lists) == lists
+        assert sorted(bench.deleted()) == sorted(f"js-w-{number}-1-abcde" for number in range(jobs))
+        assert bench.remembered() == {}
+
+    async def test_a_list_that_is_refused_is_one_jobs_failure(self, bench):
+        requests = self.begun(bench, 10)
+        self.refuse(bench, 2)
+        [failure] = await self.looked_at(bench, requests)
+        assert "injected" in str(failure)
+        assert len(bench.deleted()) == 9
+        [failed] = bench.remembered()
+        assert await self.looked_at(bench, [failed]) == []
+        assert len(bench.deleted()) == 10
+
+    async def test_nor_does_one_that_is_called_off_hold_up_others(self, bench):
+        requests = self.begun(bench, 10)
+        tasks = [asyncio.create_task(bench.reconciler.reconcile(request)) for request in requests]
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert isinstance(ended[0], asyncio.CancelledError)
+        assert len(bench.deleted()) == 9
+
+    async def test_what_half_a_list_found_is_not_found_twice(self, bench):
+        """A list that fails on its second page is read anew by the next Job."""
+        requests = self.begun(bench, 3)
+        for index in range(3, 600):
+            bench.add_pod(index, job="js-w-2", spec={"nodeName": "n1"})
+        self.refuse(bench, 3)
+        assert len(await self.looked_at(bench, requests)) == 1
+        assert sorted(bench.deleted()) == ["js-w-0-1-abcde", "js-w-2-1-abcde"]
+        assert len(bench.marked()) == 2
+
+    async def test_a_job_is_read_after_it_was_asked_about(self, bench):
+        """Not by a list that had begun before: what it says of that Job may be older than the reason to look."""
+        first, second = self.begun(bench, 2)
+        page = bench.api._page
+
+        def meanwhile(query: dict[str, str]) -> Response:
+            bench.api._page = page
+            answer = page(query)
+            bench.add_pod(3, job=second.job, spec={"nodeName": "n2"})
+            return answer
+
+        bench.api._page = meanwhile
+        assert await self.looked_at(bench, [first, second]) == []
+        assert f"{second.job}-3-abcde" in bench.deleted()

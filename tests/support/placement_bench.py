@@ -23,6 +23,7 @@ from kube.workqueue import WorkQueue
 from tests.support.faults import FaultyTransport, status_body
 from tests.support.memory_api import MemoryApi, merge
 from tests.support.placement import EPOCH, RACK, follower_of, leader_of, list_empty, moment, node_of, pod_json, show
+from tests.support.selectors import matches
 
 JOB = "js-w-0"
 REQUEST = JobRequest("ns", JOB, f"uid-{JOB}")
@@ -77,9 +78,10 @@ class Pods(MemoryApi):
         return Response(200, {}, msgspec.json.encode(new))
 
     def _page(self, query: dict[str, str]) -> Response:
-        key, _, value = query["labelSelector"].partition("=")
-        self.lists.append(value)
-        found = [pod for pod in self.objects("pods").values() if pod["metadata"]["labels"].get(key) == value]
+        selector = query["labelSelector"]
+        assert selector.startswith(keys.JOB_UID)
+        self.lists.append(selector.removeprefix(f"{keys.JOB_UID}="))
+        found = [pod for pod in self.objects("pods").values() if matches(selector, pod["metadata"]["labels"])]
         first, limit = int(query.get("continue", 0)), int(query["limit"])
         meta = {"continue": str(first + limit)} if len(found) > first + limit else {}
         return Response(

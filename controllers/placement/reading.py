@@ -7,14 +7,12 @@ exclusive Job is looked at; one list for each made that work grow with the squar
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice
-
-import msgspec
+from itertools import islice
 
 from api import keys
 from api.topology import PlacedPod
 from controllers.placement.plan import Evict
-from kube.client import Client, ListMeta
+from kube.client import Client
 from kube.resources import PODS
 
 TOGETHER = 50
@@ -22,11 +20,6 @@ TOGETHER = 50
 
 Judge = Callable[[Sequence[PlacedPod]], list[Evict]]
 """The misplaced among some pods of a Job."""
-
-
-class _Page(msgspec.Struct, frozen=True):
-    metadata: ListMeta
-    items: tuple[PlacedPod, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -73,24 +66,12 @@ class PodReader:
     async def _read(self, namespace: str, looks: Mapping[str, _Look]) -> None:
         for look in looks.values():
             look.found.clear()
-        token = ""
-        while True:
-            page = await self._client.list_page(
-                PODS, _Page, namespace=namespace, label_selector=_selector([*looks]), continue_token=token
-            )
-            pods = sorted(page.items or (), key=_job_uid)
-            for uid, of_job in groupby(pods, _job_uid):
-                look = looks[uid]
-                look.found += look.judge([*of_job])
-            token = page.metadata.continue_token
-            if not token:
-                break
+        pods = self._client.pages(PODS, type=PlacedPod, namespace=namespace, label_selector=_selector([*looks]))
+        async for pod in pods:
+            look = looks[pod.metadata.labels.job_uid]
+            look.found += look.judge([pod])
         for look in looks.values():
             look.done = True
-
-
-def _job_uid(pod: PlacedPod) -> str:
-    return pod.metadata.labels.job_uid
 
 
 def _selector(uids: Sequence[str]) -> str:

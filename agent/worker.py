@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 KILL_SECONDS = 5.0
+_UNCATCHABLE = {signal.SIGKILL, signal.SIGSTOP}
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -37,7 +38,8 @@ def start(shell: str, command: str) -> int:
         [shell, "-c", command],
         os.environ,
         setpgroup=0,
-        setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores these
+        # Python ignores SIGPIPE and SIGXFSZ, and the agent inherits what its parent ignores (under nohup: SIGHUP).
+        setsigdef=signal.valid_signals() - _UNCATCHABLE,
     )
 
 

@@ -95,8 +95,8 @@ class Stage:
         """The attempt on the pod; None if there is none."""
         return self.pod()["metadata"].get("annotations", {}).get(agents.ANNOTATION)
 
-    def agent(self, command=None, port=None, **env):
-        """Start one; in sidecar mode if it has no command."""
+    def agent(self, command=None, port=None, ignored=(), **env):
+        """Start one, by a parent that ignores these signals; in sidecar mode if it has no command."""
         base = {
             "JOBSET_NAME": "js",
             "POD_NAME": "pod",
@@ -107,7 +107,7 @@ class Stage:
             **({"WORKER_COMMAND": command} if command else {}),
         }
         log = self.folder / f"agent-{len(self.started)}.log"
-        process = agents.Process(self.file, log, {**base, **env})
+        process = agents.Process(self.file, log, {**base, **env}, ignored=ignored)
         self.started.append(process)
         return process
 

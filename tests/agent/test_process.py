@@ -153,9 +153,11 @@ class TestMainContainer:
         for pid in pids:
             gone(pid)
 
-    def test_a_worker_gets_its_default_signals(self, stage):
+    @pytest.mark.parametrize("ignored", [(), ("HUP", "QUIT", "USR1")], ids=["none", "hup-quit-usr1"])
+    def test_a_worker_gets_its_default_signals(self, stage, ignored):
+        """Whatever the agent's parent ignores: nohup ignores SIGHUP, a shell without job control SIGQUIT."""
         stage.jobset(strategy="Recreate")
-        agent = stage.agent('grep -E "SigBlk|SigIgn" /proc/self/status > "$FOLDER/signals"')
+        agent = stage.agent('grep -E "SigBlk|SigIgn" /proc/self/status > "$FOLDER/signals"', ignored=ignored)
         assert agent.ended() == 0
         masks = dict(line.split() for line in stage.file_text("signals").splitlines())
         own = 0b11 << 31  # signals 32 and 33 belong to the C library

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from devcluster.cluster import Cluster
-from tests.support.cluster import kubectl, request, wait_for
+from tests.support.cluster import apply, request, wait_for
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "in-place-restart.yaml"
@@ -34,13 +34,14 @@ def example() -> list[dict[str, Any]]:
 def rights(cluster: Cluster, namespace: str) -> None:
     """The example's account, role and binding."""
     for body in example()[:3]:
-        kubectl(cluster, "apply", "-f", "-", namespace=namespace, stdin=yaml.safe_dump(body))
-    who = f"system:serviceaccount:{namespace}:{ACCOUNT}"
+        root = "/api/v1" if body["apiVersion"] == "v1" else f"/apis/{body['apiVersion']}"
+        apply(cluster, f"{root}/namespaces/{namespace}/{body['kind'].lower()}s", body)
+    wanted = {"namespace": namespace, "verb": "patch", "resource": "pods"}
+    review = {"spec": {"user": f"system:serviceaccount:{namespace}:{ACCOUNT}", "resourceAttributes": wanted}}
 
     def allowed() -> bool:
-        return "yes" in kubectl(
-            cluster, "auth", "can-i", "patch", "pods", "--as", who, namespace=namespace, check=False
-        )
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        return bool(request(cluster, "POST", path, review)[1]["status"]["allowed"])
 
     wait_for(allowed, what="the agent's rights")
 
@@ -61,13 +62,19 @@ def account(cluster: Cluster, namespace: str, folder: Path) -> Path:
 class Process:
     """One agent: the container's only process, as far as this machine can tell."""
 
-    def __init__(self, file: Path, log: Path, env: dict[str, str], python: str = "python3") -> None:
+    def __init__(
+        self, file: Path, log: Path, env: dict[str, str], python: str = "python3", ignored: tuple[str, ...] = ()
+    ) -> None:
+        """`ignored` names signals that its parent ignores, such as "HUP" under nohup."""
         base = {"PATH": os.environ["PATH"], "SHELL": "/bin/sh"}
         self.started = time.monotonic()
         self._log = log
+        command = [python, "-IBS", file]
+        if ignored:
+            command = ["/bin/sh", "-c", f"trap '' {' '.join(ignored)}; exec \"$@\"", "sh", *command]
         with log.open("a") as output:
             self.popen = subprocess.Popen(  # noqa: S603 - what is tested
-                [python, "-IBS", file],
+                command,
                 env={**base, **env},
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -7,6 +7,8 @@ Must not decode objects.
 
 import asyncio
 import contextlib
+import socket
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -28,6 +30,9 @@ MAX_IN_FLIGHT = 64
 
 CONNECT_TIMEOUT = 10.0
 """Seconds to get a connection, TLS included."""
+
+CLOSE_TIMEOUT = 2.0
+"""Seconds for TLS connections to be closed in order; a server that is gone never answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +117,11 @@ class HttpTransport:
         self._bucket = TokenBucket(qps, burst)
         self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._metrics = metrics
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar(), read_bufsize=READ_BUFFER
+            connector=aiohttp.TCPConnector(limit=0, socket_factory=self._socket),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=READ_BUFFER,
         )
 
     async def send(self, request: Request) -> Response:
@@ -184,8 +192,22 @@ class HttpTransport:
             if self._metrics is not None:
                 self._metrics.requested(code, request.method, self._credentials.host)
 
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        made = socket.socket(*address[:3])
+        self._sockets.add(made)
+        return made
+
     async def close(self) -> None:
+        """Close all connections, and wait until they are closed.
+
+        The session does not wait for those that were cut off in the middle of an answer, such as watches: they are
+        closed in the background, and never if the event loop ends before.
+        """
         await self._session.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                while any(one.fileno() >= 0 for one in self._sockets):  # noqa: ASYNC110 - nobody tells of it
+                    await asyncio.sleep(0.005)
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:

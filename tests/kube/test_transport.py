@@ -1,6 +1,7 @@
 """The real transport against a local HTTP server: limits, timeouts, credentials, lines."""
 
 import asyncio
+import base64
 import contextlib
 
 import pytest
@@ -13,6 +14,7 @@ from kube.errors import Forbidden, ServerError, TransportError, Unauthorized
 from kube.resources import PODS
 from kube.transport import MAX_IN_FLIGHT, HttpTransport, Request
 from tests.kube.test_config import write
+from tests.support.tls import context_with, material
 
 
 class Metrics:
@@ -24,16 +26,17 @@ class Metrics:
 
 
 @contextlib.asynccontextmanager
-async def serving(tmp_path, handler, *, user=None, **options):
+async def serving(tmp_path, handler, *, user=None, cluster=None, tls=None, **options):
     """A server that answers every request with `handler`, and a transport to it."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
     port = site._server.sockets[0].getsockname()[1]
-    config = write(tmp_path / "config", server=f"http://127.0.0.1:{port}", user=user)
+    server = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+    config = write(tmp_path / "config", server=server, user=user, cluster=cluster)
     transport = HttpTransport(await load(str(config)), user_agent="jobset/test", **options)
     try:
         yield transport
@@ -247,3 +250,28 @@ async def test_warnings_of_the_api_server_reach_the_caller(tmp_path):
         await client.create(PODS, {}, namespace="ns", dry_run=True, warnings=heard)
         await client.create(PODS, {}, namespace="ns", dry_run=True)
     assert heard == ["before", 'one, with a "quote" and a \\', "two"]
+
+
+async def test_after_closing_no_connection_is_left_that_was_cut_off_in_the_middle(tmp_path):
+    """A TLS connection is closed in two steps; the second needs the event loop, which may end with the caller."""
+
+    async def endless(request):
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await answer.write(b"{}\n" * 1000)
+                await asyncio.sleep(0)
+        return answer
+
+    pair = material()
+    authority = base64.b64encode(pair.authorities).decode()
+    async with serving(
+        tmp_path, endless, tls=context_with(pair), cluster={"certificate-authority-data": authority}
+    ) as t:
+        async with t.stream(get()) as lines:
+            await anext(lines)
+            [opened] = t._sockets
+        assert opened.fileno() >= 0
+        await t.close()
+        assert opened.fileno() == -1

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.proc import cpu_seconds, memory_mib
+from bench.proc import TICKS, cpu_seconds, memory_mib
 from bench.simulated.api import JOBSETS
 from bench.simulated.fleet import NAMESPACE, WORKERS, Fleet, jobset
 from devcluster import pki, rest
@@ -165,7 +165,8 @@ def _counted(bench: Bench) -> Iterator[JSON]:
     phase: JSON = {}
     yield phase
     phase["seconds"] = time.monotonic() - begun
-    phase["cpu_seconds"] = cpu_seconds(bench.manager.pid) - busy
+    # The kernel counts in ticks: what took less than one is called one, so that there are rates.
+    phase["cpu_seconds"] = max(cpu_seconds(bench.manager.pid) - busy, 1 / TICKS)
     after = bench.settle()["calls"]
     phase["calls"] = [[*what, count - calls.get(tuple(what), 0)] for *what, count in after]
     phase["calls"] = [call for call in phase["calls"] if call[-1]]

@@ -61,7 +61,7 @@ def test_on_a_terminal_one_line_that_lives():
     assert re.search(r"building: \d of 8 packages", text)
     assert re.search(r"0:00:0\d", text)
     assert "\r" in text
-    assert text.rstrip().endswith("building: done after 0 s")
+    assert re.search(r"building: done after \d+ s$", text.rstrip())
 
 
 def test_elapsed_time_is_readable():

@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from api import keys
 from app.settings import API_VERSION, KIND
 from devcluster.cluster import Cluster
 from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission, install_objects
@@ -28,7 +29,7 @@ START_SECONDS = 60
 STOP_SECONDS = 15
 LOG_LINES = 20
 OURSELVES = (sys.executable, "-m", "app", "manager")
-CRD = "jobsets.jobset.x-k8s.io"
+JOBSETS = f"/apis/{keys.API_VERSION}/jobsets?limit=1"
 
 
 class LocalError(Exception):
@@ -89,18 +90,18 @@ def install(
         objects = [body for body in objects if not body["kind"].endswith("WebhookConfiguration")]
     listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
     kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
-    _wait_established(cluster)
+    _wait_served(cluster)
 
 
-def _wait_established(cluster: Cluster) -> None:
-    """Until the API server serves JobSets; `kubectl wait` fails on a CRD so new that its conditions are null."""
+def _wait_served(cluster: Cluster) -> None:
+    """Until the API server serves JobSets, which it does a moment after it has called their CRD established."""
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        status = json.loads(kubectl(cluster, "get", "crd", CRD, "-o", "json").stdout).get("status") or {}
-        if any(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions") or ()):
-            return
-        time.sleep(0.1)
-    raise LocalError(f"the API server did not establish the CRD {CRD} within {START_SECONDS} s")
+    with cluster.connect() as connection:
+        while time.monotonic() < deadline:
+            if connection.request("GET", JOBSETS)[0] == 200:
+                return
+            time.sleep(0.05)
+    raise LocalError(f"the API server did not serve JobSets ({JOBSETS}) within {START_SECONDS} s")
 
 
 def configuration(webhook_port: int, health_port: int, **sections: Any) -> dict[str, Any]:

@@ -26,16 +26,20 @@ class Call:
     dry_run: bool
 
 
-def calls(path: Path, start: int = 0) -> Iterator[Call]:
+def calls(path: Path, start: int = 0, about: str = "") -> Iterator[Call]:
     """Finished requests from byte `start` of the log on; take `size(path)` before an act to count only what follows.
 
-    A last line that is still being written is left out. Watches are left out until they end.
+    A last line that is still being written is left out. Watches are left out until they end. Lines without the text
+    `about`, such as a namespace or a user, are left out undecoded: decoding is most of the work.
     """
+    text = about.encode()
     with path.open("rb") as log:
         log.seek(start)
         for line in log:
             if not line.endswith(b"\n"):
                 return
+            if text not in line:
+                continue
             event = json.loads(line)
             if event["stage"] == "ResponseComplete" and "objectRef" in event:
                 yield _call(event)

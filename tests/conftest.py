@@ -18,7 +18,8 @@ from devcluster.assets import Sources, locate
 from devcluster.cluster import Cluster, running
 from devcluster.errors import DevclusterError
 from devcluster.spec import ClusterSpec, FakeNodes
-from tests.support.cluster import drop_namespace, new_namespace
+from tests.support import distribution
+from tests.support.cluster import drop_namespace, lent, new_namespace
 
 # looptime's plugin asks the policy for a loop even around a synchronous test; if none was ever set, the policy makes one
 # that is never closed, and some later test fails with a ResourceWarning.
@@ -36,11 +37,18 @@ CLUSTERS = {"api_server", "full_cluster", "binaries"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test in tests/integration and tests/e2e the marker of its folder."""
+    """Give every test in tests/integration and tests/e2e the marker of its folder, and bring all into their order."""
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0]
         if folder in KINDS:
             item.add_marker(getattr(pytest.mark, folder))
+    items.sort(key=lambda item: distribution.rank(item.nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """How tests are given to processes, where there are several."""
+    config.option.loadscopereorder = False  # the order is ours, not by the number of tests
+    return distribution.Scheduling(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -71,10 +79,17 @@ def api_server(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iter
 
 
 @pytest.fixture(scope="session")
-def full_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
     """Everything, with 20 fake nodes in two racks (label `rack`: rack-0, rack-1): up in about 6 s."""
     spec = ClusterSpec(name="full", nodes=FakeNodes(count=20, label_every={"rack": 10}))
     with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("full")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def full_cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
+    """The same, lent to the tests of one file."""
+    with lent(shared_cluster) as cluster:
         yield cluster
 
 

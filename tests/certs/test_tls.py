@@ -81,6 +81,7 @@ async def test_a_new_pair_is_served_from_the_next_handshake_on():
         (OTHER.certificate[:100], OTHER.key),
         (b"-----BEGIN CERTIFICATE-----", OTHER.key),
     ],
+    ids=["another-key", "another-certificate", "empty", "no-key", "half-a-certificate", "no-certificate"],
 )
 async def test_what_is_no_pair_is_refused_and_the_live_one_goes_on(certificate: bytes, key: bytes):
     context = context_with(PAIR)

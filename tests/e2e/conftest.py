@@ -13,16 +13,22 @@ from tests.support.manager import ManagerProcess
 
 
 @pytest.fixture(scope="session")
-def manager_process(full_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerProcess]:
-    process = ManagerProcess(full_cluster, tmp_path_factory.mktemp("manager"))
-    local.install(full_cluster, webhook_port=process.port)
+def manager_process(shared_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerProcess]:
+    process = ManagerProcess(shared_cluster, tmp_path_factory.mktemp("manager"))
+    local.install(shared_cluster, webhook_port=process.port)
     process.start()
     yield process
     process.stop()
 
 
+@pytest.fixture(scope="module")
+def full_cluster(manager_process: ManagerProcess, full_cluster: Cluster) -> Cluster:
+    """The shared cluster, lent with the manager installed."""
+    return full_cluster
+
+
 @pytest.fixture
-def manager(manager_process: ManagerProcess) -> ManagerProcess:
+def manager(manager_process: ManagerProcess, full_cluster: Cluster) -> ManagerProcess:
     """A running manager; started anew if the test before stopped it."""
     manager_process.start()
     return manager_process

@@ -11,15 +11,14 @@ from rich.console import Console
 
 from app.demo import ACCELERATOR, Demo
 from app.stories import STORIES, VOLUMES
-from tests.support.cluster import kubectl, set_capacity
+from tests.support.cluster import kubectl, more_capacity
 
 
 @pytest.fixture
 def stage(full_cluster, manager) -> Iterator[None]:
     """What the demo's own cluster has: accelerators, and nothing in the namespace `default`."""
-    for index in range(4):
-        set_capacity(full_cluster, f"node-{index:04d}", {ACCELERATOR: "8"})
-    yield
+    with more_capacity(full_cluster, [f"node-{index:04d}" for index in range(4)], ACCELERATOR, "8"):
+        yield
     kubectl(full_cluster, "delete", "jobsets", "--all", "--cascade=foreground")
     kubectl(full_cluster, "delete", "pvc,pv", "--ignore-not-found", "--wait=false", *VOLUMES)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.explain.run import Options, run
-from tests.support.cluster import kubectl, request, wait_for
+from tests.support.cluster import kubectl, listed, request, wait_for
 from tests.support.jobs import Sets, group, manifest
 from tests.support.manager import ManagerProcess
 
@@ -36,9 +35,7 @@ def running(sets: Sets, number: int, selector: str = "") -> list[JSON]:
 
     def found() -> list[JSON] | None:
         living = [p for p in sets.pods(selector) if p["status"]["phase"] == "Running"]
-        return (
-            living if len(living) == number and all("deletionTimestamp" not in p["metadata"] for p in living) else None
-        )
+        return living if len(living) == number else None
 
     return wait_for(found, what=f"{number} running pods")
 
@@ -66,15 +63,19 @@ def of_job(name: str) -> str:
 
 
 def end_one(sets: Sets, job: str, code: int, pods: int = 1) -> JSON:
-    """End the first running pod of a Job, and give it."""
+    """End the first running pod of a Job, and give it when it runs no more."""
     pod = running(sets, pods, of_job(job))[0]
     sets.end(pod, code)
+    wait_for(lambda: name(pod) not in map(name, sets.pods(of_job(job))), what=f"the end of {name(pod)}")
     return pod
 
 
+def name(pod: JSON) -> str:
+    return str(pod["metadata"]["name"])
+
+
 def blamed(pod: JSON, code: int) -> str:
-    name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
-    return f"container main of pod {name} on node {node} ended with exit code {code}"
+    return f"container main of pod {name(pod)} on node {pod['spec']['nodeName']} ended with exit code {code}"
 
 
 class TestExitCodePolicy:
@@ -233,9 +234,9 @@ class TestEarlyDetection:
 
     def first_job_is(self, sets: Sets, kind: str) -> bool:
         """Whether a Job of the first attempt has this condition."""
-        selector = "jobset.sigs.k8s.io/restart-attempt=0"
-        found = json.loads(kubectl(sets.cluster, "get", "jobs", "-o", "json", "-l", selector, namespace=sets.namespace))
-        conditions = (c for job in found["items"] for c in job["status"].get("conditions", []))
+        path = f"/apis/batch/v1/namespaces/{sets.namespace}/jobs"
+        found = listed(sets.cluster, path, "jobset.sigs.k8s.io/restart-attempt=0")
+        conditions = (c for job in found for c in job["status"].get("conditions", []))
         return any(c["type"] == kind and c["status"] == "True" for c in conditions)
 
     def test_a_doomed_job_is_acted_on_before_its_last_pod_has_gone(self, sets):

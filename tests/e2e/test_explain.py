@@ -11,7 +11,7 @@ import pytest
 from app.explain.run import Options, run
 from devcluster import audit
 from devcluster.cluster import Cluster
-from tests.support.cluster import kubectl, wait_for
+from tests.support.cluster import kubectl, listed, wait_for
 from tests.support.explained import RACK, causes
 from tests.support.jobs import Sets, group, manifest
 from tests.support.manager import ManagerProcess
@@ -24,7 +24,7 @@ EXCLUSIVE = {"metadata": {"annotations": {"alpha.jobset.sigs.k8s.io/exclusive-to
 def free_racks(full_cluster: Cluster) -> None:
     """No pod of another test holds a rack any more."""
     wait_for(
-        lambda: not kubectl(full_cluster, "get", "pods", "-A", "-o", "name", "-l", "jobset.sigs.k8s.io/job-key"),
+        lambda: not listed(full_cluster, "/api/v1/pods", "jobset.sigs.k8s.io/job-key"),
         timeout=60,
         what="racks that nobody holds",
     )
@@ -148,5 +148,5 @@ def test_explaining_forty_jobs_takes_a_dozen_calls(sets: Sets):
     start = audit.size(sets.cluster.audit_log)
     out = io.StringIO()
     assert run(Options(name="js", namespace=sets.namespace, kubeconfig=str(kubeconfig)), out, out) == 0
-    calls = [call for call in audit.calls(sets.cluster.audit_log, start) if call.user == "explainer"]
+    calls = [call for call in audit.calls(sets.cluster.audit_log, start, "explainer") if call.user == "explainer"]
     assert len(calls) <= 12, calls

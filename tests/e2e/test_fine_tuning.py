@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.cluster import create_volume, history, kubectl, request, set_capacity, version_now, wait_for
+from tests.support.cluster import create_volume, history, kubectl, more_capacity, request, version_now, wait_for
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fine-tuning" / "jobset.yaml"
 NAME = "fine-tuning"
@@ -25,10 +25,11 @@ RJOB = "jobset.sigs.k8s.io/replicatedjob-name"
 
 @pytest.fixture
 def volumes(full_cluster, namespace) -> Iterator[None]:
-    """Volumes for the claims of the example."""
+    """Volumes for the claims of the example, and accelerators."""
     create_volume(full_cluster, namespace, f"workspace-{NAME}", "200Gi", "ReadWriteMany")
     create_volume(full_cluster, namespace, f"export-{NAME}", "50Gi", "ReadWriteOnce")
-    yield
+    with more_capacity(full_cluster, GPU_NODES, GPU, "8"):
+        yield
     for claim in ("workspace", "export"):
         request(full_cluster, "DELETE", f"/api/v1/persistentvolumes/{namespace}-{claim}-{NAME}")
 
@@ -83,8 +84,6 @@ def first_seen(changes: list[dict[str, Any]]) -> list[str]:
 def test_accelerators_wait_for_the_initializers_and_the_post_processor_for_the_trainers(sets, volumes):
     paths = {kind: path.format(sets.namespace) for kind, path in COLLECTIONS.items()}
     since = {kind: version_now(sets.cluster, path) for kind, path in paths.items()}
-    for node in GPU_NODES:
-        set_capacity(sets.cluster, node, {GPU: "8"})
     sets.apply(yaml.safe_load(EXAMPLE.read_text()))
 
     wait_for(lambda: of(sets, "initializer").get("ready") == 2, what="both initializers run")

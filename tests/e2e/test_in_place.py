@@ -200,7 +200,9 @@ def test_a_restart_takes_two_status_writes_and_three_requests_of_each_agent(sets
     running(kubelet, attempt=1, but=first.values())
     assert gated.calls(start, namespace=sets.namespace) == {("patch", "jobsets/status", 200): 2}
     account = f"system:serviceaccount:{sets.namespace}:{agents.ACCOUNT}"
-    asked = Counter((c.verb, c.resource) for c in audit.calls(sets.cluster.audit_log, start) if c.user == account)
+    asked = Counter(
+        (c.verb, c.resource) for c in audit.calls(sets.cluster.audit_log, start, account) if c.user == account
+    )
     # The watches of the old attempt end here, those of the new one are still open.
     assert asked == {("list", "jobsets"): 4, ("patch", "pods"): 4, ("watch", "jobsets"): 4}
 

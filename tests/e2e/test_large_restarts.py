@@ -51,7 +51,7 @@ class Restarts:
         """Their old pods need no more time; those of all Jobs by default."""
         selector = f"{ATTEMPT}={attempt}" + (f",{JOB} in ({','.join(jobs)})" if jobs else "")
         path = self._paths["pods"]
-        for pod in self.sets.pods(selector):
+        for pod in self.sets.pods(selector, ending=True):
             name, patch = pod["metadata"]["name"], {"metadata": {"annotations": {GRACE: None}}}
             status, _ = request(self.sets.cluster, "PATCH", f"{path}/{name}", patch, "application/merge-patch+json")
             assert status in {200, 404}
@@ -120,7 +120,7 @@ def test_blocking_recreate_waits_for_the_last_pod(sets: Sets):
     restarts = Restarts(sets, grace=600, **BLOCKING)
     restarts.fail()
     restarts.let_go(*(f"js-workers-{index}" for index in range(JOBS - 1)))
-    wait_for(lambda: len(sets.pods(f"{ATTEMPT}=0")) == 2, what="only the pods of the last Job are left")
+    wait_for(lambda: len(sets.pods(f"{ATTEMPT}=0", ending=True)) == 2, what="only the pods of the last Job are left")
     restarts.let_go()
     sets.wait_ready(JOBS)
     assert min(restarts.created(1).values()) > max(restarts.gone(0).values())

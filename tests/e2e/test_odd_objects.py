@@ -59,7 +59,7 @@ def writes(sets, start: int) -> Counter[tuple[str, str, int]]:
     """What the manager wrote, or tried to, in this namespace since then; dry runs are admission's."""
     return Counter(
         (call.verb, call.resource, call.code)
-        for call in audit.calls(sets.cluster.audit_log, start)
+        for call in audit.calls(sets.cluster.audit_log, start, sets.namespace)
         if call.user == USER
         and call.namespace == sets.namespace
         and call.verb not in {"get", "list", "watch"}

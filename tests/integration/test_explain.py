@@ -227,7 +227,9 @@ def test_forty_jobs_cost_a_dozen_calls(world: World, racks: list[str]):
     assert code == 0
     assert "39 more Jobs (train-workers-1 … train-workers-39): likewise" in out
     made = Counter(
-        (call.verb, call.resource) for call in audit.calls(world.cluster.audit_log, start) if call.user == "counted"
+        (call.verb, call.resource)
+        for call in audit.calls(world.cluster.audit_log, start, "counted")
+        if call.user == "counted"
     )
     assert made == {
         ("get", "jobsets"): 1,

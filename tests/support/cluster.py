@@ -1,23 +1,32 @@
-"""What tests do with a real cluster: kubectl, raw requests, telling fake pods how to end, waiting.
+"""What tests do with a real cluster: raw requests, kubectl, telling fake pods how to end, waiting.
 
-The fixtures `api_server`, `full_cluster` and `namespace` are in tests/conftest.py.
+A raw request takes a third of a millisecond of processor time, a run of kubectl 50 to 140: kubectl is for tests of what
+its users see. The fixtures `api_server`, `full_cluster` and `namespace` are in tests/conftest.py.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import json
 import subprocess
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
+from urllib.parse import quote
 
+import urllib3
+
+from devcluster import rest
 from devcluster.cluster import Cluster
+from devcluster.components import ADMIN
+from devcluster.spec import Layout
 
 T = TypeVar("T")
 
-# What a test may leave behind in a namespace of an API-server-only cluster, where nobody empties it.
+# What a test may leave behind in a namespace, owners first.
 COLLECTIONS = (
     "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets",
     "/apis/batch/v1/namespaces/{}/jobs",
@@ -25,7 +34,21 @@ COLLECTIONS = (
     "/api/v1/namespaces/{}/services",
     "/api/v1/namespaces/{}/persistentvolumeclaims",
 )
-DELETE_OPTIONS = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+DELETE_OPTIONS = {
+    "apiVersion": "v1",
+    "kind": "DeleteOptions",
+    "gracePeriodSeconds": 0,
+    "propagationPolicy": "Background",
+}
+CLUSTER_WIDE = (
+    "/api/v1/persistentvolumes",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+)
+"""Collections of which a test must leave neither more nor less than it found."""
 
 
 def kubectl(
@@ -54,9 +77,41 @@ def request(
     body: dict[str, Any] | None = None,
     content: str = "application/json",
 ) -> tuple[int, Any]:
-    """One raw API request as administrator: (status, decoded JSON)."""
-    with cluster.connect() as connection:
-        return connection.request(method, path, body, content)
+    """One raw API request as administrator: (status, decoded JSON, or text where the answer is not JSON)."""
+    answer = _send(cluster, method, path, None if body is None else json.dumps(body), content)
+    text = answer.data.decode(errors="replace")
+    return answer.status, json.loads(text) if answer.headers.get("Content-Type") == "application/json" else text
+
+
+def _send(
+    cluster: Cluster, method: str, path: str, body: str | None = None, content: str = "application/json"
+) -> urllib3.BaseHTTPResponse:
+    pool = _connections(cluster.plan.layout, cluster.plan.ports["kube-apiserver"])
+    headers = {"Content-Type": content, "Accept": "application/json"}
+    return pool.request(method, path, body=body, headers=headers, retries=False, timeout=rest.TIMEOUT_SECONDS)
+
+
+@functools.cache
+def _connections(layout: Layout, port: int) -> urllib3.HTTPSConnectionPool:
+    """Connections to an API server that stay open between requests, for any number of threads."""
+    return urllib3.HTTPSConnectionPool(
+        "127.0.0.1", port, maxsize=16, ssl_context=rest.client_tls(layout.pki, "ca", ADMIN)
+    )
+
+
+def apply(cluster: Cluster, collection: str, body: dict[str, Any]) -> None:
+    """Create or change an object by server-side apply, as controllers do."""
+    path = f"{collection}/{body['metadata']['name']}?fieldManager=test&force=true&fieldValidation=Strict"
+    status, answer = request(cluster, "PATCH", path, body, "application/apply-patch+yaml")
+    assert status in {200, 201}, answer
+
+
+def listed(cluster: Cluster, path: str, selector: str = "", fields: str = "") -> list[dict[str, Any]]:
+    """The objects of a collection; `selector` (labels) and `fields` in the form "a=b,c=d"."""
+    status, body = request(cluster, "GET", f"{path}?labelSelector={quote(selector)}&fieldSelector={quote(fields)}")
+    assert status == 200, body
+    items: list[dict[str, Any]] = body["items"]
+    return items
 
 
 def new_namespace(cluster: Cluster) -> str:
@@ -67,15 +122,51 @@ def new_namespace(cluster: Cluster) -> str:
 
 
 def drop_namespace(cluster: Cluster, name: str) -> None:
-    """Ask for the namespace's end without waiting for it.
+    """Ask for the end of the namespace and of all that is in it, without waiting.
 
-    Without a controller manager it stays Terminating; what is in it is removed here, so that a manager that watches
-    all namespaces in a later test does not find it.
+    Without a controller manager the namespace stays Terminating, and what is in it has to be deleted here. With one,
+    its pods go at once, also those that were to take their time: they hold nodes that the next test asks for.
     """
     request(cluster, "DELETE", f"/api/v1/namespaces/{name}")
-    if cluster.plan.spec.profile == "api":
-        for collection in COLLECTIONS:
-            request(cluster, "DELETE", collection.format(name), DELETE_OPTIONS)
+    for collection in COLLECTIONS:
+        request(cluster, "DELETE", collection.format(name), DELETE_OPTIONS)
+
+
+def empty(cluster: Cluster, namespace: str) -> bool:
+    """Whether nothing is left there that could hold a node, or make something that does."""
+    return not any(listed(cluster, collection.format(namespace)) for collection in COLLECTIONS[:3])
+
+
+@contextlib.contextmanager
+def lent(cluster: Cluster) -> Iterator[Cluster]:
+    """The cluster for the tests of one file, which must give back what they take: nodes, and what is cluster-wide.
+
+    Waits at the end until no pod is left in it.
+    """
+    before = _inventory(cluster)
+    yield cluster
+
+    def pods_left() -> list[str]:
+        return [f"{p['metadata']['namespace']}/{p['metadata']['name']}" for p in listed(cluster, "/api/v1/pods")]
+
+    def changed() -> dict[str, Any]:
+        after = _inventory(cluster)
+        pairs = {key: (before.get(key), after.get(key)) for key in before.keys() | after.keys()}
+        return {key: (was, now) for key, (was, now) in pairs.items() if was != now}
+
+    wait_for(lambda: not pods_left(), timeout=60, what="the end of the pods that these tests left", last=pods_left)
+    wait_for(lambda: not changed(), what="the cluster to be as these tests found it", last=changed)
+
+
+def _inventory(cluster: Cluster) -> dict[str, Any]:
+    """What `lent` compares: names of what is cluster-wide, and what makes a node fit for pods."""
+    found: dict[str, Any] = {
+        path: sorted(body["metadata"]["name"] for body in listed(cluster, path)) for path in CLUSTER_WIDE
+    }
+    for node in listed(cluster, "/api/v1/nodes"):
+        capacity = {key: amount for key, amount in node["status"]["capacity"].items() if amount != "0"}
+        found[node["metadata"]["name"]] = (node["metadata"]["labels"], node["spec"], capacity)
+    return found
 
 
 def finish_pod(cluster: Cluster, namespace: str, name: str, exit_code: int = 0) -> None:
@@ -93,9 +184,7 @@ def finish_pod(cluster: Cluster, namespace: str, name: str, exit_code: int = 0) 
 
 def pods(cluster: Cluster, namespace: str, selector: str = "") -> list[dict[str, Any]]:
     """The namespace's pods as JSON; `selector` in the form "a=b,c=d"."""
-    args = ["get", "pods", "--output", "json", *(["--selector", selector] if selector else [])]
-    items: list[dict[str, Any]] = json.loads(kubectl(cluster, *args, namespace=namespace))["items"]
-    return items
+    return listed(cluster, f"/api/v1/namespaces/{namespace}/pods", selector)
 
 
 def version_now(cluster: Cluster, path: str) -> str:
@@ -108,22 +197,27 @@ def version_now(cluster: Cluster, path: str) -> str:
 
 def history(cluster: Cluster, path: str, since: str) -> list[dict[str, Any]]:
     """Every change of a collection since a resourceVersion, in order, as watch events: what was, not what is."""
-    lines = kubectl(cluster, "get", "--raw", f"{path}?watch=1&resourceVersion={since}&timeoutSeconds=1")
-    events = [json.loads(line) for line in lines.splitlines()]
+    answer = _send(cluster, "GET", f"{path}?watch=1&resourceVersion={since}&timeoutSeconds=1")
+    assert answer.status == 200, answer.data
+    events = [json.loads(line) for line in answer.data.splitlines()]
     assert all(event["type"] != "ERROR" for event in events), events
     return events
 
 
-def set_capacity(cluster: Cluster, node: str, resources: dict[str, str]) -> None:
-    """Give a fake node resources beside those it has, such as {"nvidia.com/gpu": "8"}."""
-    status, answer = request(
-        cluster,
-        "PATCH",
-        f"/api/v1/nodes/{node}/status",
-        {"status": {"capacity": resources, "allocatable": resources}},
-        "application/merge-patch+json",
-    )
-    assert status == 200, answer
+@contextlib.contextmanager
+def more_capacity(cluster: Cluster, nodes: list[str], resource: str, amount: str) -> Iterator[None]:
+    """Fake nodes with a resource beside those they have, such as "8" of "nvidia.com/gpu"."""
+
+    def set_to(value: str | None) -> None:
+        body = {"status": {"capacity": {resource: value}, "allocatable": {resource: value}}}
+        for node in nodes:
+            path = f"/api/v1/nodes/{node}/status"
+            status, answer = request(cluster, "PATCH", path, body, "application/merge-patch+json")
+            assert status == 200, answer
+
+    set_to(amount)
+    yield
+    set_to(None)
 
 
 def create_volume(cluster: Cluster, namespace: str, claim: str, size: str, mode: str) -> None:
@@ -143,12 +237,14 @@ def create_volume(cluster: Cluster, namespace: str, claim: str, size: str, mode:
     assert status == 201, answer
 
 
-def wait_for(probe: Callable[[], T], *, timeout: float = 30, what: str = "") -> T:
-    """Call `probe` until it gives something true, and return that. Times out with what it gave last."""
+def wait_for(
+    probe: Callable[[], T], *, timeout: float = 30, what: str = "", last: Callable[[], object] | None = None
+) -> T:
+    """Call `probe` until it gives something true, and return that. Times out with what it gave last, or with `last`."""
     deadline = time.monotonic() + timeout
     while not (found := probe()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout} s: {what or probe}; last: {found!r}")
+            raise AssertionError(f"not within {timeout} s: {what or probe}; last: {last() if last else found!r}")
         time.sleep(0.05)
     return found
 

@@ -97,6 +97,9 @@ class Kill:
     away: bool = False
 
 
+KILLS = tuple(Kill(when, away) for when in When for away in (False, True) if (when, away) != (When.LATE, True))
+
+
 @dataclass(frozen=True)
 class Site:
     """Where to kill, and how."""
@@ -122,10 +125,15 @@ class Record:
     end: dict[str, Any] = field(default_factory=dict)
     killed: bool = False
 
-    def sites(self, kills: tuple[Kill, ...], *, way: bool) -> list[Site]:
-        """Every write with each of these kills; with `way`, also those on the way to the first step."""
-        first = 0 if way else self.begun
-        return [Site(write, kill) for write in self.writes[first:] for kill in kills]
+    def sites_in_turn(self, kills: tuple[Kill, ...]) -> list[Site]:
+        """Every write from the first step on, each with one of these kills: the first, the second, ... in turn."""
+        return [
+            Site(write, kill) for write, kill in zip(self.writes[self.begun :], itertools.cycle(kills), strict=False)
+        ]
+
+    def all_sites(self) -> list[Site]:
+        """Every write with every kill, also those on the way to the first step."""
+        return [Site(write, kill) for write in self.writes for kill in KILLS]
 
 
 class Told:

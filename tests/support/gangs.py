@@ -16,7 +16,7 @@ from urllib.parse import quote
 from devcluster import cluster as lifetime
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, FakeNodes
-from tests.support.cluster import DELETE_OPTIONS, drop_namespace, new_namespace, request, wait_for
+from tests.support.cluster import DELETE_OPTIONS, drop_namespace, empty, new_namespace, request, wait_for
 from tests.support.jobs import Sets, group, manifest
 
 JSON = dict[str, Any]
@@ -67,15 +67,9 @@ class Yard(Sets):
     def close(self) -> None:
         """Delete everything, and wait until no pod takes up a node."""
         self.uncordon()
-        paths = [self._path, self.url("jobs", "/apis/batch/v1"), self.url("pods", "/api/v1")]
-        for path in paths:
-            request(self.cluster, "DELETE", path, {**DELETE_OPTIONS, "propagationPolicy": "Background"})
-
-        def empty() -> bool:
-            return not any(request(self.cluster, "GET", path)[1]["items"] for path in paths)
-
-        wait_for(empty, what=f"nothing left in {self.namespace}", timeout=PATIENCE)
         drop_namespace(self.cluster, self.namespace)
+        what = f"nothing left in {self.namespace}"
+        wait_for(lambda: empty(self.cluster, self.namespace), what=what, timeout=PATIENCE)
 
     def gang(self, *rjobs: JSON, name: str = "js", scheduling: JSON, **spec: Any) -> None:
         """Apply a JobSet with groups."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Any
 
 from devcluster.cluster import Cluster
-from tests.support.cluster import finish_pod, kubectl, pods, request, wait_for
+from tests.support.cluster import apply, finish_pod, listed, pods, request, wait_for
 
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"
 MERGE = "application/merge-patch+json"
@@ -24,11 +23,15 @@ def manifest(*rjobs: dict[str, Any], name: str = "js", **spec: Any) -> dict[str,
 
 
 def group(name: str = "workers", replicas: int = 1, pods_per_job: int = 1, **extra: Any) -> dict[str, Any]:
-    """A ReplicatedJob whose Jobs fail with their first failed pod; `pod` goes into the pod spec."""
+    """A ReplicatedJob whose Jobs fail with their first failed pod; `pod` goes into the pod spec.
+
+    `job` goes into the Job's; what is None there is left out.
+    """
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}], **extra.pop("pod", {})}
     template = {"spec": pod, "metadata": {"annotations": extra.pop("annotations", {})}}
     spec = {"parallelism": pods_per_job, "completions": pods_per_job, "backoffLimit": 0, "template": template}
-    return {"name": name, "replicas": replicas, "template": {"spec": {**spec, **extra.pop("job", {})}}, **extra}
+    spec = {key: value for key, value in {**spec, **extra.pop("job", {})}.items() if value is not None}
+    return {"name": name, "replicas": replicas, "template": {"spec": spec}, **extra}
 
 
 class Sets:
@@ -40,7 +43,8 @@ class Sets:
         self._path = JOBSETS.format(namespace)
 
     def apply(self, body: dict[str, Any]) -> None:
-        kubectl(self.cluster, "apply", "-f", "-", namespace=self.namespace, stdin=json.dumps(body))
+        """Create or change a JobSet."""
+        apply(self.cluster, self._path, body)
 
     def get(self, name: str = "js") -> dict[str, Any] | None:
         status, body = request(self.cluster, "GET", f"{self._path}/{name}")
@@ -63,13 +67,17 @@ class Sets:
 
     def jobs(self, name: str = "js") -> list[dict[str, Any]]:
         """The set's Jobs that are not in deletion."""
-        found = self._list("jobs", f"jobset.sigs.k8s.io/jobset-name={name}")
+        path = f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
+        found = listed(self.cluster, path, f"jobset.sigs.k8s.io/jobset-name={name}")
         return [job for job in found if "deletionTimestamp" not in job["metadata"]]
 
-    def pods(self, selector: str = "", name: str = "js") -> list[dict[str, Any]]:
-        """The set's living pods."""
+    def pods(self, selector: str = "", name: str = "js", *, ending: bool = False) -> list[dict[str, Any]]:
+        """The set's living pods that are to stay; with `ending` also those in deletion."""
         chosen = ",".join(filter(None, [f"jobset.sigs.k8s.io/jobset-name={name}", selector]))
-        return [p for p in pods(self.cluster, self.namespace, chosen) if p["status"]["phase"] in {"Pending", "Running"}]
+        living = [
+            p for p in pods(self.cluster, self.namespace, chosen) if p["status"]["phase"] in {"Pending", "Running"}
+        ]
+        return [p for p in living if ending or "deletionTimestamp" not in p["metadata"]]
 
     def end(self, pod: dict[str, Any], code: int = 0) -> None:
         finish_pod(self.cluster, self.namespace, pod["metadata"]["name"], code)
@@ -88,12 +96,6 @@ class Sets:
 
     def events(self, name: str = "js") -> list[tuple[str, str, str]]:
         """(type, reason, note) of the events about a set, in order."""
-        fields = f"regarding.kind=JobSet,regarding.name={name}"
-        args = ("get", "events.events.k8s.io", "-o", "json", "--field-selector", fields)
-        items = json.loads(kubectl(self.cluster, *args, namespace=self.namespace))["items"]
-        return [(e["type"], e["reason"], e["note"]) for e in sorted(items, key=lambda e: e["eventTime"])]
-
-    def _list(self, resource: str, selector: str) -> list[dict[str, Any]]:
-        args = ("get", resource, "-o", "json", "-l", selector)
-        items: list[dict[str, Any]] = json.loads(kubectl(self.cluster, *args, namespace=self.namespace))["items"]
-        return items
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
+        found = listed(self.cluster, path, fields=f"regarding.kind=JobSet,regarding.name={name}")
+        return [(e["type"], e["reason"], e["note"]) for e in sorted(found, key=lambda e: e["eventTime"])]

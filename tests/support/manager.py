@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from app import local
+from app.settings import LeaderElectionSettings
 from devcluster import audit
 from devcluster.cluster import Cluster
 from manifests import NAMESPACE, SERVICE_ACCOUNT
+from tests.support.cluster import request
 
+LEASE_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LeaderElectionSettings().resource_name}"
 USER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 
 # Shorter than by default, so that a manager that replaces a killed one need not wait for long; long enough not to be
@@ -41,10 +44,16 @@ class ManagerProcess:
             sections = {"leaderElection": LEASE, **more}
             self._running = local.start(self.cluster, self._folder, webhook_port=self.port, sections=sections)
 
-    def kill(self) -> None:
-        """End it as a crash would: no clean-up, the lease stays taken."""
+    def kill(self, *, keep_lease: bool = False) -> None:
+        """End it as a crash would, without clean-up.
+
+        A crash leaves the lease, for which the next manager waits until it has run out: with `keep_lease` here too.
+        """
         assert self._running is not None
         self._running.kill()
+        if not keep_lease:
+            status, answer = request(self.cluster, "DELETE", LEASE_PATH)
+            assert status == 200, answer
 
     def stop(self) -> tuple[int, float]:
         """Ask it to end; gives exit code and seconds."""
@@ -56,15 +65,13 @@ class ManagerProcess:
         assert self._running is not None
         return self._running.log.read_text()
 
-    def calls(self, start: int, *, dry_run: bool = False, **match: Any) -> Counter[tuple[str, str, int]]:
+    def calls(self, start: int, *, namespace: str, dry_run: bool = False) -> Counter[tuple[str, str, int]]:
         """The manager's finished API calls since byte `start` of the audit log, by verb, resource and code.
 
         Those that store something and those that only ask (dry runs) are counted apart.
         """
         return Counter(
             (call.verb, call.resource, call.code)
-            for call in audit.calls(self.cluster.audit_log, start)
-            if call.user == USER
-            and call.dry_run == dry_run
-            and all(getattr(call, key) == value for key, value in match.items())
+            for call in audit.calls(self.cluster.audit_log, start, namespace)
+            if call.user == USER and call.dry_run == dry_run and call.namespace == namespace
         )

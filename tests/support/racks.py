@@ -11,12 +11,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from api import keys
-from app.settings import LeaderElectionSettings
 from devcluster import audit
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, FakeNodes
-from manifests import NAMESPACE
-from tests.support.cluster import DELETE_OPTIONS, drop_namespace, finish_pod, new_namespace, request, wait_for
+from tests.support.cluster import drop_namespace, empty, finish_pod, new_namespace, request, wait_for
 from tests.support.jobs import MERGE, Sets, group, manifest
 from tests.support.manager import ManagerProcess
 
@@ -36,8 +34,6 @@ SPEC = ClusterSpec(
 
 CLASSES = {"low": 100, "high": 1000, "patient": 1500, "top": 2000}
 """Priority classes; `patient` has preemptionPolicy Never."""
-
-LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 
 PATIENCE = 60
 """Seconds within which placements settle on a busy machine."""
@@ -155,19 +151,10 @@ class Room(Sets):
         self._start = audit.size(cluster.audit_log)
 
     def close(self) -> None:
-        """Delete the namespace and wait until none of its pods takes part in anybody's placement.
-
-        What makes pods is deleted first: the namespace's own deletion takes seconds to come to it.
-        """
-        collections = [self._path, self.url("jobs", group="/apis/batch/v1"), self.url("pods")]
-        for path in collections:
-            request(self.cluster, "DELETE", path, {**DELETE_OPTIONS, "propagationPolicy": "Background"})
-
-        def empty() -> bool:
-            return not any(request(self.cluster, "GET", path)[1]["items"] for path in collections)
-
-        wait_for(empty, what=f"no pods left in {self.namespace}", timeout=PATIENCE)
+        """Delete the namespace and wait until none of its pods takes part in anybody's placement."""
         drop_namespace(self.cluster, self.namespace)
+        what = f"no pods left in {self.namespace}"
+        wait_for(lambda: empty(self.cluster, self.namespace), what=what, timeout=PATIENCE)
 
     def url(self, plural: str, name: str = "", group: str = "/api/v1") -> str:
         return f"{group}/namespaces/{self.namespace}/{plural}{'/' if name else ''}{name}"
@@ -235,12 +222,6 @@ class Room(Sets):
     def patch_job(self, name: str, spec: JSON) -> None:
         path = self.url("jobs", name, "/apis/batch/v1")
         status, answer = request(self.cluster, "PATCH", path, {"spec": spec}, MERGE)
-        assert status == 200, answer
-
-    def kill_manager(self) -> None:
-        """End the manager as a crash does, and the lease at once: the next one need not wait until it runs out."""
-        self.manager.kill()
-        status, answer = request(self.cluster, "DELETE", f"{LEASES}/{LeaderElectionSettings().resource_name}")
         assert status == 200, answer
 
     def rack(self, pod: JSON) -> str:
@@ -311,7 +292,7 @@ class Room(Sets):
 
     def refused_pods(self) -> int:
         """Pods of the namespace that the API server has refused so far for the sake of a rule (403)."""
-        calls = audit.calls(self.cluster.audit_log, self._start)
+        calls = audit.calls(self.cluster.audit_log, self._start, self.namespace)
         here = [call for call in calls if call.namespace == self.namespace and call.resource == "pods"]
         return sum(call.verb == "create" and call.code == 403 for call in here)
 

@@ -10,24 +10,32 @@ import pytest
 from app import local
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
+from tests.support.cluster import lent
 from tests.support.gangs import GATES, SPEC, Yard, create_priorities
 from tests.support.manager import ManagerProcess
 
 
 @pytest.fixture(scope="session")
-def yard_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+def shared_yard(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
     with running(SPEC, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("yard")) as cluster:
         create_priorities(cluster)
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def yard_manager(yard_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerProcess]:
-    process = ManagerProcess(yard_cluster, tmp_path_factory.mktemp("manager"))
-    local.install(yard_cluster, webhook_port=process.port)
+def yard_manager(shared_yard: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerProcess]:
+    process = ManagerProcess(shared_yard, tmp_path_factory.mktemp("manager"))
+    local.install(shared_yard, webhook_port=process.port)
     process.start(featureGates=GATES)
     yield process
     process.stop()
+
+
+@pytest.fixture(scope="module")
+def yard_cluster(shared_yard: Cluster, yard_manager: ManagerProcess) -> Iterator[Cluster]:
+    """The cluster, lent to the tests of one file."""
+    with lent(shared_yard) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ By the tree that each asks for: all pods of a group with a topology key are on n
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import yaml
 from api.gangs import Forest, forest
 from api.jobset import JobSet
 from devcluster.cluster import Cluster
-from tests.support.cluster import request
+from tests.support.cluster import listed, request
 from tests.support.gangs import CUBE, MERGE, SUPERSLICE, ZONE, Yard
 
 JSON = dict[str, Any]
@@ -31,12 +32,19 @@ SMALL = [*PAGE, *(body for name, body in EXAMPLES.items() if name != TOO_LARGE)]
 
 
 @pytest.fixture(scope="module")
-def labelled(yard_cluster: Cluster) -> None:
+def labelled(yard_cluster: Cluster) -> Iterator[None]:
     """Nodes carry the labels that the manifests name."""
-    for node in request(yard_cluster, "GET", "/api/v1/nodes")[1]["items"]:
-        labels = {key: node["metadata"]["labels"][of] for key, of in LABELS.items()}
+    nodes = listed(yard_cluster, "/api/v1/nodes")
+
+    def label(node: JSON, labels: dict[str, str | None]) -> None:
         path = f"/api/v1/nodes/{node['metadata']['name']}"
         assert request(yard_cluster, "PATCH", path, {"metadata": {"labels": labels}}, MERGE)[0] == 200
+
+    for node in nodes:
+        label(node, {key: node["metadata"]["labels"][of] for key, of in LABELS.items()})
+    yield
+    for node in nodes:
+        label(node, dict.fromkeys(LABELS))
 
 
 @pytest.mark.usefixtures("labelled")

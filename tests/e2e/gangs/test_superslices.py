@@ -1,6 +1,7 @@
-"""The case that gangs of gangs are for: 16 Jobs of 16 pods, a cube for each Job, one superslice for the set.
+"""The case that gangs of gangs are for: Jobs of 16 pods, a cube for each Job, one superslice for the set.
 
 On a cluster of its own: two superslices, each of as many cubes as the set has Jobs, of four nodes with sixteen TPUs.
+Four Jobs by default, 16 and 64 in the slow tests.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GATES, SUPERSLICE, 
 from tests.support.manager import ManagerProcess
 
 JSON = dict[str, Any]
+JOBS = 4
 PODS = 16
 """Of a Job, and of a cube."""
 
@@ -41,7 +43,7 @@ def superslices(cubes: int, folder: Path, binaries: Path) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def hall_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
-    with superslices(16, tmp_path_factory.mktemp("hall"), binaries) as cluster:
+    with superslices(JOBS, tmp_path_factory.mktemp("hall"), binaries) as cluster:
         yield cluster
 
 
@@ -93,41 +95,42 @@ def bind(hall: Yard, jobs: int, timeout: float) -> None:
     take_one_node(hall, "superslice-0")
     hall.gang(slices(jobs=jobs, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
     last = wait_bindings(hall, jobs * PODS, timeout)
-    [created] = times(hall, "create jobsets")
+    [created] = times(hall, "patch jobsets")
     last_pod = max(times(hall, "create pods"))
     tell(f"{jobs * PODS} pods made {last_pod - created:.1f} s after the set, bound after {last - created:.1f} s")
     check_placed(hall, jobs, "superslice-1")
 
 
-def test_256_pods_go_to_the_superslice_that_is_free(hall):
-    bind(hall, jobs=16, timeout=60)
+def test_all_pods_go_to_the_superslice_that_is_free(hall):
+    bind(hall, jobs=JOBS, timeout=60)
 
 
 def test_where_none_is_free_nothing_is_bound_until_one_is(hall):
     taken = [take_one_node(hall, name) for name in ("superslice-0", "superslice-1")]
-    hall.gang(slices(jobs=16, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
-    hall.wait_refused(16 * PODS)
+    hall.gang(slices(jobs=JOBS, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
+    hall.wait_refused(JOBS * PODS)
     assert times(hall, "create pods/binding") == []
     told = hall.until(lambda: hall.condition("PodGroupsInitiallyScheduled"), "the set says why") or {}
     assert (told["status"], told["reason"]) == ("False", "Unschedulable")
     assert "has found no room yet; kube-scheduler says: " in told["message"]
     assert ("Normal", "Unschedulable", told["message"]) in hall.events()
     told = explain(hall)
-    assert "0 of 256 pods bound; all 16 groups have to fit at once, in one superslice" in told
+    assert f"0 of {JOBS * PODS} pods bound; all {JOBS} groups have to fit at once, in one superslice" in told
     assert "all 16 pods have to fit at once, in one cube" in told
     assert "the scheduler says: " in told
     before = hall.get()["metadata"]["generation"]
     hall.free(taken[1])
     [freed] = times(hall, "delete pods")
-    last = wait_bindings(hall, 16 * PODS, 60)
-    tell(f"{16 * PODS} pods bound {last - freed:.1f} s after there was room")
-    check_placed(hall, 16, "superslice-1")
+    last = wait_bindings(hall, JOBS * PODS, 60)
+    tell(f"{JOBS * PODS} pods bound {last - freed:.1f} s after there was room")
+    check_placed(hall, JOBS, "superslice-1")
     hall.until(lambda: hall.condition("PodGroupsInitiallyScheduled")["status"] == "True", "and that it is over")
     assert hall.get()["metadata"]["generation"] == before, "nobody touched the set"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_1024_pods_go_to_the_superslice_that_is_free(tmp_path, binaries):
-    with superslices(64, tmp_path, binaries) as cluster:
-        bind(Yard(cluster), jobs=64, timeout=400)
+@pytest.mark.parametrize("jobs", [16, 64])
+def test_so_do_256_pods_and_1024(tmp_path, binaries, jobs):
+    with superslices(jobs, tmp_path, binaries) as cluster:
+        bind(Yard(cluster), jobs=jobs, timeout=400)

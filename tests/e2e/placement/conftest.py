@@ -10,12 +10,13 @@ import pytest
 from app import local
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
+from tests.support.cluster import lent
 from tests.support.manager import ManagerProcess
 from tests.support.racks import SPEC, Nodes, Room, create_classes
 
 
 @pytest.fixture(scope="session")
-def racks_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+def shared_racks(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
     """Everything, with the fake nodes and the priority classes of `tests.support.racks`."""
     state = tmp_path_factory.mktemp("racks")
     with running(SPEC, sources=Sources(assets=binaries), state_root=state) as cluster:
@@ -24,17 +25,24 @@ def racks_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> I
 
 
 @pytest.fixture(scope="session")
-def racks_nodes(racks_cluster: Cluster) -> Nodes:
-    return Nodes(racks_cluster)
+def racks_nodes(shared_racks: Cluster) -> Nodes:
+    return Nodes(shared_racks)
 
 
 @pytest.fixture(scope="session")
-def racks_manager(racks_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerProcess]:
-    process = ManagerProcess(racks_cluster, tmp_path_factory.mktemp("racks-manager"))
-    local.install(racks_cluster, webhook_port=process.port)
+def racks_manager(shared_racks: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerProcess]:
+    process = ManagerProcess(shared_racks, tmp_path_factory.mktemp("racks-manager"))
+    local.install(shared_racks, webhook_port=process.port)
     process.start()
     yield process
     process.stop()
+
+
+@pytest.fixture(scope="module")
+def racks_cluster(shared_racks: Cluster, racks_manager: ManagerProcess) -> Iterator[Cluster]:
+    """The cluster, lent to the tests of one file."""
+    with lent(shared_racks) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ def test_what_moved_while_no_manager_ran_is_repaired_by_the_next(room: Room) -> 
     room.apply(exclusive(pods=3, job=PATIENT))
     (rack,) = room.runs(pods=3).values()
     (leader,), followers = room.leaders(), room.followers()
-    room.kill_manager()
+    room.manager.kill()
     room.nodes.patch(leader["spec"]["nodeName"], labels={"rack": other([rack])})
     room.manager.start()
     room.until(lambda: not uids(followers) & uids(room.followers()), "both followers replaced")

@@ -94,7 +94,7 @@ def test_what_is_not_placed_exclusively_needs_no_manager(room: Room) -> None:
     (rack,) = room.runs(pods=3).values()
     room.until(lambda: [pod["status"].get("phase") for pod in room.pods("free")] == ["Running"] * 2, "a set that runs")
     (leader,), followers, lost = room.leaders(), room.followers(), room.pods("free")[0]
-    room.kill_manager()
+    room.manager.kill()
 
     room.delete_pod(lost)
     room.delete_pod(leader)

@@ -1,0 +1,50 @@
+"""Which tests share a process of pytest-xdist, and in which order: what takes long and mostly waits comes first.
+
+A process that runs a test on a cluster has that cluster to itself: it starts with the first test that asks for it and
+lives until the process has run its last test. Tests of one file stay together, so fixtures of a module are set up
+once; so do all files of a folder in `TOGETHER`, whose cluster takes long to set up.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from xdist.scheduler import LoadScopeScheduling
+
+TOGETHER = ("tests/e2e/placement", "tests/e2e/gangs")
+ALONE = {"tests/e2e/gangs/test_superslices.py", "tests/e2e/gangs/test_unserved.py"}
+"""Files of those folders that start clusters of their own."""
+
+ORDER = (
+    "tests/e2e/placement",
+    "tests/e2e/gangs",
+    "tests/e2e",
+    "tests/integration",
+    "tests/bench",
+    "tests/agent",
+    "tests/devcluster",
+)
+"""Folders in the order in which they begin; all others, which need no cluster, fill the gaps at the end."""
+
+
+def group_of(nodeid: str) -> str:
+    """The tests that run in the same process as this one."""
+    file = nodeid.partition("::")[0]
+    return file if file in ALONE else next((folder for folder in TOGETHER if _below(file, folder)), file)
+
+
+def rank(nodeid: str) -> int:
+    """Where a test's folder is in the order."""
+    file = nodeid.partition("::")[0]
+    return next((place for place, folder in enumerate(ORDER) if _below(file, folder)), len(ORDER))
+
+
+def _below(file: str, folder: str) -> bool:
+    return PurePath(folder) in PurePath(file).parents
+
+
+class Scheduling(LoadScopeScheduling):
+    """Gives groups to processes, in the order in which their first tests were collected."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)

@@ -8,7 +8,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 KUBECONFIG_FLAG = $(if $(KUBECONFIG),--kubeconfig=$(KUBECONFIG))
 KUBECTL = $(or $(shell command -v kubectl),$(shell $(BIN)/jobset cluster fetch)/kubectl)
-PYTEST ?= $(BIN)/pytest
+# Processes that run tests side by side. Most tests wait for a cluster: two for each processor keep it busy.
+WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# Every run leaves what each test took in build/tests.xml, and names the slowest.
+PYTEST ?= $(BIN)/pytest --numprocesses=$(WORKERS) --durations=30 --durations-min=1 --junitxml=build/tests.xml
 
 .PHONY: help
 help: ## List the targets
@@ -30,11 +33,12 @@ demo: $(READY) ## Run a JobSet through failure and restart on a real control pla
 	@$(BIN)/jobset demo $(STORY) $(if $(KEEP),--keep)
 
 .PHONY: test
-test: binaries ## Run all tests but the slow ones, those against a real control plane included
-	@$(PYTEST) -m "not slow"
+test: binaries ## Run all tests but the slow ones, those against a real control plane included (10 minutes on 2 cores)
+	@echo "all tests but the slow ones: about 10 minutes on 2 cores, with $(WORKERS) processes side by side"
+	@$(PYTEST) -m "not slow" $(TEST_FLAGS)
 
 .PHONY: test-unit
-test-unit: $(READY) ## Run the tests that need no control plane (seconds)
+test-unit: $(READY) ## Run the tests that need no control plane (a minute)
 	@$(PYTEST) -m "not slow and not integration and not e2e" --ignore=tests/devcluster
 
 .PHONY: test-integration
@@ -98,7 +102,11 @@ check-docs: $(READY) ## Fail if docs/errors.md differs from the generated one
 	$(BIN)/python -m app.reference --check
 
 .PHONY: ci
-ci: lint typecheck check-manifests check-docs test ## What .ci/run runs
+ci: lint typecheck check-manifests check-docs ## What .ci/run runs: every check, and all tests but the slow ones with their branch coverage
+	@$(MAKE) --no-print-directory test TEST_FLAGS="--cov --cov-report=html:build/coverage"
+	@for room in api controllers webhooks; do \
+		echo "branch coverage of $$room/: $$($(BIN)/coverage report --format=total --include="$$room/*") %"; done
+	@echo "branch coverage of all: $$($(BIN)/coverage report --format=total) %, line by line in build/coverage/index.html"
 
 .PHONY: install
 install: $(READY) ## Install into the cluster of KUBECONFIG

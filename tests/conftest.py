@@ -31,6 +31,9 @@ hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
+# Go programs, control planes above all, take a sixth less processor time for a half more memory.
+os.environ.setdefault("GOGC", "400")
+
 TESTS = Path(__file__).parent
 KINDS = ("integration", "e2e")
 CLUSTERS = {"api_server", "full_cluster", "binaries"}

@@ -28,9 +28,10 @@ def full_cluster(manager_process: ManagerProcess, full_cluster: Cluster) -> Clus
 
 
 @pytest.fixture
-def manager(manager_process: ManagerProcess, full_cluster: Cluster) -> ManagerProcess:
-    """A running manager; started anew if the test before stopped it."""
-    manager_process.start()
+def manager(request: pytest.FixtureRequest, manager_process: ManagerProcess, full_cluster: Cluster) -> ManagerProcess:
+    """A running manager, configured by the marker `manager` of the test; started again if the one before differs."""
+    marker = request.node.get_closest_marker("manager")
+    manager_process.start(**(marker.kwargs if marker else {}))
     return manager_process
 
 

@@ -61,8 +61,8 @@ def test_jobs_are_created_with_one_call_each_and_deleted_thirty_at_a_time(sets, 
     assert {key for key in calls if key[2] >= 400} == set()
 
 
+@pytest.mark.manager(suspend={"createJobs": "OnResume"})
 def test_a_queued_set_costs_nothing_before_it_is_admitted(sets, manager):
-    manager.start(suspend={"createJobs": "OnResume"})
     start = audit.size(sets.cluster.audit_log)
     sets.apply(manifest(group(replicas=20), suspend=True))
     wait_for(lambda: sets.condition("Suspended"), what="the set is known to be suspended")
@@ -113,8 +113,8 @@ def test_a_set_at_rest_and_a_new_manager_write_nothing(sets, manager):
 
 
 @pytest.mark.timeout(200)
+@pytest.mark.manager(clientConnection=SLOW)
 def test_killed_in_the_middle_of_creation(sets, manager):
-    manager.start(clientConnection=SLOW)
     start = audit.size(sets.cluster.audit_log)
     sets.apply(manifest(group(replicas=BIG)))
     wait_for(lambda: some_of_attempt(sets, 0), what="the first Jobs")

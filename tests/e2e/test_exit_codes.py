@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from app.explain.run import Options, run
-from tests.support.cluster import kubectl, listed, request, wait_for
+from tests.support.cluster import listed, request, wait_for
 from tests.support.jobs import Sets, group, manifest
-from tests.support.manager import ManagerProcess
 
 JSON = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def alone(manager_process: ManagerProcess) -> Iterator[ManagerProcess]:
-    """A manager that may restart single Jobs and ReplicatedJobs."""
-    manager_process.stop()
-    manager_process.start(featureGates={"RestartJob": True})
-    yield manager_process
-    manager_process.stop()
 
 
 def exits(pod: JSON) -> int:
@@ -257,13 +246,9 @@ class TestEarlyDetection:
         sets.wait_ready(1)
 
 
+@pytest.mark.manager(featureGates={"RestartJob": True})
 class TestRestartOfOneReplicatedJob:
-    @pytest.fixture(autouse=True)
-    def gated(self, alone: ManagerProcess) -> None:
-        """The gate RestartJob is on."""
-
-    def test_all_jobs_of_the_failed_one_and_no_others(self, full_cluster, namespace):
-        sets = Sets(full_cluster, namespace)
+    def test_all_jobs_of_the_failed_one_and_no_others(self, sets):
         rules = [rule("group", "RestartReplicatedJob", targetReplicatedJobs=["workers"])]
         sets.apply(manifest(group("driver"), group(replicas=3), failurePolicy={"maxRestarts": 1, "rules": rules}))
         sets.wait_ready(4)
@@ -281,4 +266,3 @@ class TestRestartOfOneReplicatedJob:
         end_one(sets, "js-workers-0", 1)
         sets.wait_state("Failed")
         assert sets.condition("Failed")["reason"] == "ReachedMaxRestarts"
-        kubectl(full_cluster, "delete", "jobset", "js", namespace=namespace)

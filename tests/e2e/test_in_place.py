@@ -19,6 +19,9 @@ from tests.support import agents
 from tests.support.cluster import finish_pod, kubectl, request, wait_for
 from tests.support.jobs import group, manifest
 
+GATES = {"InPlaceRestart": True}
+pytestmark = pytest.mark.manager(featureGates=GATES)
+
 STRATEGIC = "application/strategic-merge-patch+json"
 WORKER = """echo "$$" > "$FOLDER/pid.new" && mv "$FOLDER/pid.new" "$FOLDER/pid"
 while ! [ -e "$FOLDER/finish" ]; do sleep 0.1; done"""
@@ -127,16 +130,7 @@ def agent_file(tmp_path_factory):
 
 
 @pytest.fixture
-def gated(manager):
-    """The manager with the feature on; the next test gets one without."""
-    manager.stop()
-    manager.start(featureGates={"InPlaceRestart": True})
-    yield manager
-    manager.stop()
-
-
-@pytest.fixture
-def kubelet(gated, sets, agent_file, tmp_path):
+def kubelet(sets, agent_file, tmp_path):
     kubelet = Kubelet(sets, agent_file, tmp_path)
     yield kubelet
     kubelet.close()
@@ -191,14 +185,14 @@ def test_one_killed_worker_restarts_all_in_place(sets, kubelet, capsys):
     assert restarts == [1, 1, 1, 1]
 
 
-def test_a_restart_takes_two_status_writes_and_three_requests_of_each_agent(sets, kubelet, gated):
+def test_a_restart_takes_two_status_writes_and_three_requests_of_each_agent(sets, kubelet, manager):
     sets.apply(jobset(max_restarts=3))
     first = running(kubelet, attempt=0)
     kubelet.until(lambda: sets.counts()["ready"] == 2, "counters that have settled")
     start = audit.size(sets.cluster.audit_log)
     next(iter(kubelet.containers.values())).kill_worker()
     running(kubelet, attempt=1, but=first.values())
-    assert gated.calls(start, namespace=sets.namespace) == {("patch", "jobsets/status", 200): 2}
+    assert manager.calls(start, namespace=sets.namespace) == {("patch", "jobsets/status", 200): 2}
     account = f"system:serviceaccount:{sets.namespace}:{agents.ACCOUNT}"
     asked = Counter(
         (c.verb, c.resource) for c in audit.calls(sets.cluster.audit_log, start, account) if c.user == account
@@ -283,10 +277,10 @@ def test_an_annotation_that_is_no_attempt_spoils_only_its_own_pod(sets, kubelet)
     assert attempts(sets) == (0, 1), "the odd pod's agent has written anew"
 
 
-def test_a_new_manager_goes_on_in_the_middle_of_a_restart(sets, kubelet, gated):
+def test_a_new_manager_goes_on_in_the_middle_of_a_restart(sets, kubelet, manager):
     sets.apply(jobset(max_restarts=3))
     first = running(kubelet, attempt=0)
-    gated.kill()
+    manager.kill()
     next(iter(kubelet.containers.values())).kill_worker()
     path = f"/api/v1/namespaces/{sets.namespace}/pods"
 
@@ -295,7 +289,7 @@ def test_a_new_manager_goes_on_in_the_middle_of_a_restart(sets, kubelet, gated):
         return [p for p in items if p["metadata"]["annotations"].get(agents.ANNOTATION) == "1"]
 
     kubelet.until(ahead, "a report that nobody reads")
-    gated.start(featureGates={"InPlaceRestart": True})
+    manager.start(featureGates=GATES)
     running(kubelet, attempt=1, but=first.values())
     assert attempts(sets) == (0, 1)
     assert uids(sets.pods()) == first.keys()

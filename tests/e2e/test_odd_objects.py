@@ -262,15 +262,6 @@ def test_a_completed_job_that_its_own_time_to_live_deletes_is_not_run_again(sets
     assert writes(sets, start)["create", "jobs", 201] == 3 + 1
 
 
-@pytest.fixture
-def with_resources(sets, manager):
-    """Sets under a manager with the gate of KEP-1150; the next test gets one with the defaults again."""
-    manager.stop()
-    manager.start(featureGates={"MutablePodResourcesForSuspendedJobSets": True})
-    yield sets
-    manager.stop()
-
-
 def sized(cpu: str, memory: str) -> dict[str, Any]:
     main = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}
     side = {"name": "side", "image": "busybox", "resources": {"requests": {"memory": memory}}}
@@ -279,9 +270,8 @@ def sized(cpu: str, memory: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(180)
-def test_resources_that_change_while_suspended_are_those_of_the_next_run(with_resources):
-    sets = with_resources
-
+@pytest.mark.manager(featureGates={"MutablePodResourcesForSuspendedJobSets": True})
+def test_resources_that_change_while_suspended_are_those_of_the_next_run(sets):
     def found() -> set[str]:
         containers = [
             {c["name"]: c["resources"] for c in (*p["spec"]["containers"], *p["spec"]["initContainers"])}

@@ -233,17 +233,8 @@ def sized(name: str, replicas: int, pods_per_job: int) -> dict[str, Any]:
     return group(name, replicas, pods_per_job, job={"completionMode": "Indexed"})
 
 
-@pytest.fixture
-def gated(manager, sets) -> Sets:
-    """JobSets of a manager that restarts single Jobs and resizes; the next test gets one without."""
-    manager.stop()
-    manager.start(featureGates={"RestartJob": True, "ElasticJobSet": True})
-    yield sets
-    manager.stop()
-
-
-def test_restarts_within_a_stage_and_new_sizes_leave_the_other_stages_alone(gated):
-    sets = gated
+@pytest.mark.manager(featureGates={"RestartJob": True, "ElasticJobSet": True})
+def test_restarts_within_a_stage_and_new_sizes_leave_the_other_stages_alone(sets):
     codes = {1: "RestartJob", 7: "RestartReplicatedJob"}
     rules = [
         {"name": action, "action": action, "onExitCodes": {"operator": "In", "values": [code]}}

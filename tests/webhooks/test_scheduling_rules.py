@@ -244,9 +244,9 @@ def test_numbers_of_any_size_are_judged_at_once():
     workers = [rjob(f"r{n}", replicas=2**31 - 1) for n in range(3)]
     entries = [entry(*(f"r{n}" for n in range(3)), schedulingPolicy=min_groups(2**31 - 1), job={})]
     js = gangs(*workers, scheduling={"schedulingPolicy": GANG, "replicatedJobs": entries})
-    began = time.monotonic()
+    began = time.process_time()
     engine(ALL).create(js, defaults=False)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_warnings_fit():

@@ -327,7 +327,8 @@ def test_a_flood_is_answered_within_bounds(case):
     faults = JUDGE.faults(FLOODS[case])
     unknown = JUDGE.unknown(FLOODS[case])
     mended = JUDGE.mended(FLOODS[case], faults)
-    assert time.process_time() - started < 2
+    # No benchmark: what is quadratic would take minutes.
+    assert time.process_time() - started < 10
     assert len(faults) <= MAX_FAULTS
     assert len(unknown) <= MAX_FAULTS
     assert len(faults) + len(unknown) > 0

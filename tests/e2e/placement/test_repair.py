@@ -20,6 +20,8 @@ from tests.support.racks import (
 PATIENT = {"backoffLimit": 20}
 """Of a Job that makes lost pods anew, 10 s after the first, 20 s after the second that is lost, and so on."""
 KEPT = "example.com/kept-to-be-read"
+BY_HAND = ("rack-2", "rack-3")
+"""Racks of which the first node is taken by pods that are placed by hand."""
 
 
 def test_a_leader_that_is_made_anew_comes_back_to_its_followers(room: Room) -> None:
@@ -63,8 +65,11 @@ def test_a_job_whose_leader_has_lost_its_node_gives_followers_no_domain_until_it
 def test_only_followers_that_are_elsewhere_than_their_leader_are_moved(room: Room) -> None:
     """The leader of one Job changes its domain, a follower of another does, and so do pods that are placed by hand."""
     fixed = place_by_hand(room)
+    crowded = [node for rack in BY_HAND for node in room.nodes.of(rack)]
+    room.nodes.cordon(*crowded)  # a Job that has lost a node of its rack would have no room there
     room.apply(exclusive(jobs=2, pods=3, job=PATIENT))
     before = room.runs(pods=6)
+    room.nodes.cordon(*crowded, on=False)
     moved, kept = ([pod for pod in room.pods() if label(pod, "job-name") == job] for job in ("js-w-0", "js-w-1"))
     watched = moved[1]
     room.patch_pod(watched, {"metadata": {"finalizers": [*watched["metadata"]["finalizers"], KEPT]}})
@@ -91,14 +96,14 @@ def test_only_followers_that_are_elsewhere_than_their_leader_are_moved(room: Roo
 
 def place_by_hand(room: Room) -> list[dict]:
     """The pods of a set of the node-selector strategy, on nodes of two racks; its leader is the first."""
-    for rack in ("rack-2", "rack-3"):
+    for rack in BY_HAND:
         room.nodes.patch(room.nodes.of(rack)[0], labels={keys.NAMESPACED_JOB: f"{room.namespace}_fixed-w-0"})
     fixed = exclusive("fixed", pods=4, cpu="10", job=PATIENT)
     fixed["metadata"]["annotations"][keys.NODE_SELECTOR_STRATEGY] = "true"
     room.apply(fixed)
     room.until(lambda: [p["status"].get("phase") for p in room.pods("fixed")] == ["Running"] * 4, "4 running pods")
     pods = room.pods("fixed")
-    assert {room.rack(pod) for pod in pods} == {"rack-2", "rack-3"}
+    assert {room.rack(pod) for pod in pods} == {*BY_HAND}
     return pods
 
 

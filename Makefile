@@ -9,9 +9,10 @@ READY := $(VENV)/.ready
 KUBECONFIG_FLAG = $(if $(KUBECONFIG),--kubeconfig=$(KUBECONFIG))
 KUBECTL = $(or $(shell command -v kubectl),$(shell $(BIN)/jobset cluster fetch)/kubectl)
 # Processes that run tests side by side. Most tests wait for a cluster: two for each processor keep it busy.
-WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
+WORKERS ?= $(shell echo $$((2 * $(PROCESSORS))))
 # Every run leaves what each test took in build/tests.xml, and names the slowest.
-PYTEST ?= $(BIN)/pytest --numprocesses=$(WORKERS) --durations=30 --durations-min=1 --junitxml=build/tests.xml
+PYTEST ?= $(BIN)/pytest --durations=30 --durations-min=1 --junitxml=build/tests.xml --numprocesses=$(WORKERS)
 
 .PHONY: help
 help: ## List the targets
@@ -33,13 +34,13 @@ demo: $(READY) ## Run a JobSet through failure and restart on a real control pla
 	@$(BIN)/jobset demo $(STORY) $(if $(KEEP),--keep)
 
 .PHONY: test
-test: binaries ## Run all tests but the slow ones, those against a real control plane included (10 minutes on 2 cores)
-	@echo "all tests but the slow ones: about 10 minutes on 2 cores, with $(WORKERS) processes side by side"
+test: binaries ## Run all tests but the slow ones, those against a real control plane included (11 minutes on 2 cores)
+	@echo "all tests but the slow ones: about 11 minutes on 2 cores, in $(WORKERS) processes"
 	@$(PYTEST) -m "not slow" $(TEST_FLAGS)
 
 .PHONY: test-unit
-test-unit: $(READY) ## Run the tests that need no control plane (a minute)
-	@$(PYTEST) -m "not slow and not integration and not e2e" --ignore=tests/devcluster
+test-unit: $(READY) ## Run the tests that need no control plane (80 seconds on 2 cores)
+	@$(PYTEST) --numprocesses=$(PROCESSORS) -m "not slow and not integration and not e2e" --ignore=tests/devcluster
 
 .PHONY: test-integration
 test-integration: binaries ## Run the tests against a real API server
@@ -50,7 +51,8 @@ test-e2e: binaries ## Run the tests on the full control plane
 	@$(PYTEST) -m e2e
 
 .PHONY: test-all
-test-all: binaries ## Run everything, the slow tests too
+test-all: binaries ## Run everything, the slow tests too (half an hour on 2 cores)
+	@echo "all tests, the slow ones too: about half an hour on 2 cores, in $(WORKERS) processes"
 	@$(PYTEST)
 
 .PHONY: bench

@@ -59,15 +59,6 @@ class FeatureGates:
     def __getitem__(self, name: str) -> bool:
         return self._on[name]
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FeatureGates) and self._on == other._on
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._on.items()))
-
-    def __repr__(self) -> str:
-        return f"FeatureGates({self._on})"
-
 
 def parse_feature_gates(text: str) -> dict[str, bool]:
     """Read `A=true,B=false`; an empty text is no setting."""

@@ -7,7 +7,7 @@ from api.gang_objects import build_group, build_workload
 from api.gangs import forest
 from controllers.gang.execute import GroupTroubleError, GroupWriter
 from controllers.gang.watches import GroupWatches
-from controllers.jobset.actions import CreateGroup, PatchGroup
+from controllers.jobset.actions import CreateGroup, DeleteGroup, PatchGroup
 from kube.errors import AlreadyExists, Call, Invalid, NotFound, Status
 from kube.watcher import Init, InitDone
 from tests.support.world import jobset, rjob
@@ -122,6 +122,13 @@ async def test_one_of_ours_that_was_not_seen_yet_is_taken_as_it_is():
     make, watches = writer(api)
     assert await make.write(JS, creations()) == []
     assert len(watches.known(JS, None).pod_groups) == 1
+
+
+async def test_one_to_be_deleted_that_has_gone_is_no_failure():
+    api = Api()
+    make, _ = writer(api)
+    assert await make.write(JS, [DeleteGroup("PodGroup", "gone", "uid-0")]) == []
+    assert api.verbs == [("delete", "gone")]
 
 
 @pytest.mark.parametrize("replaced", [False, True])

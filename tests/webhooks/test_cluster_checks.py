@@ -556,6 +556,18 @@ class TestClaims:
             f"{self.PREFIX}.name",
         ]
 
+    async def test_a_claim_that_somebody_refuses_now_is_a_warning_with_the_reason(self):
+        quota = 'persistentvolumeclaims "x" is forbidden: exceeded quota: none, requested: a'
+        script = Script({"create persistentvolumeclaims": lambda _: status(403, "Forbidden", quota)})
+        found = await create(script, jobset(rjob(pod=MOUNT), **claims()))
+        assert errors(found) == []
+        [warning] = warnings(found)
+        assert "exceeded quota: none" in str(warning)
+
+    async def test_a_claim_that_somebody_makes_meanwhile_is_nothing_to_tell(self):
+        script = Script({"create persistentvolumeclaims": lambda _: status(409, "AlreadyExists", "x")})
+        assert await create(script, jobset(rjob(pod=MOUNT), **claims())) == []
+
     async def test_a_claim_that_cannot_be_tried_is_only_a_warning(self):
         script = Script({"create persistentvolumeclaims": lambda _: status(500, "InternalError", "x")})
         found = await create(script, jobset(rjob(pod=MOUNT), **claims()))

@@ -62,6 +62,14 @@ class Away(ApiServer):
         return await super().send(request)
 
 
+class Forbidding(ApiServer):
+    async def send(self, request: Request) -> Response:
+        if request.path.endswith("/podgroups"):
+            body = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no right"}
+            return Response(403, {}, msgspec.json.encode(body))
+        return await super().send(request)
+
+
 def of(scheduling: JSON | None, **spec: Any) -> JSON:
     fields = {} if scheduling is None else {"scheduling": scheduling}
     return stored(jobset(rjob(parallelism=2, completions=2), **fields, **spec))
@@ -80,6 +88,10 @@ COMPOSITES = [*GROUPS, "compositepodgroups"]
 @pytest.mark.parametrize("scheduling", [FLAT, CONSTRAINED, LEVELS])
 async def test_a_cluster_with_all_of_it_is_not_spoken_of(scheduling: JSON):
     assert await told(ApiServer(beta=GROUPS, alpha=COMPOSITES), of(scheduling)) == []
+
+
+async def test_whoever_may_not_try_a_group_says_nothing_of_it():
+    assert await told(Forbidding(beta=GROUPS, alpha=COMPOSITES, keeps=False), of(CONSTRAINED)) == []
 
 
 async def test_without_groups_the_flags_are_named():

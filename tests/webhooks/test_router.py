@@ -232,6 +232,15 @@ async def test_a_body_that_does_not_arrive_is_given_up(monkeypatch: pytest.Monke
     assert answer(http.body)["status"]["code"] == 408
 
 
+async def test_what_is_too_deep_for_a_handler_is_the_fault_of_the_object():
+    async def deep(_: AdmissionRequest) -> AdmissionResponse:
+        raise RecursionError
+
+    response = await ask(review({}), "/x", create_app({"/x": deep}))
+    assert (response["allowed"], response["status"]["code"]) == (False, 400)
+    assert response["status"]["message"] == "the object is nested too deeply"
+
+
 async def test_a_fault_of_ours_is_500_and_leaks_nothing(caplog: pytest.LogCaptureFixture):
     async def broken(request: AdmissionRequest) -> AdmissionResponse:
         raise ValueError(f"cannot work with {request.object}")

@@ -14,6 +14,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from app import local
 from devcluster.assets import Sources, locate
 from devcluster.cluster import Cluster, running
 from devcluster.errors import DevclusterError
@@ -36,7 +37,7 @@ os.environ.setdefault("GOGC", "400")
 
 TESTS = Path(__file__).parent
 KINDS = ("integration", "e2e")
-CLUSTERS = {"api_server", "full_cluster", "binaries"}
+CLUSTERS = {"api_server", "jobset_server", "full_cluster", "binaries"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -74,10 +75,33 @@ def binaries() -> Path:
 
 
 @pytest.fixture(scope="session")
-def api_server(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+def shared_api_server(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
     """etcd and kube-apiserver: up in about 4 s. No controllers: Jobs make no pods, namespaces do not empty."""
     spec = ClusterSpec(name="api", profile="api")
     with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("api")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def shared_jobset_server(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+    """Another one that serves JobSets, with the rights of the manager; no webhook is asked."""
+    spec = ClusterSpec(name="jobsets", profile="api")
+    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("jobsets")) as cluster:
+        local.install(cluster, webhook_port=None)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def api_server(shared_api_server: Cluster) -> Iterator[Cluster]:
+    """An API server that does not know JobSets, lent to the tests of one file."""
+    with lent(shared_api_server) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def jobset_server(shared_jobset_server: Cluster) -> Iterator[Cluster]:
+    """An API server that serves JobSets, lent to the tests of one file."""
+    with lent(shared_jobset_server) as cluster:
         yield cluster
 
 
@@ -98,9 +122,11 @@ def full_cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace of its own, in the full cluster if the test asks for that one, else in the API server."""
-    kind = "full_cluster" if "full_cluster" in request.fixturenames else "api_server"
-    cluster: Cluster = request.getfixturevalue(kind)
+    """A namespace of its own, in the cluster that the test asks for, else in the bare API server."""
+    kinds = ("full_cluster", "jobset_server", "api_server")
+    cluster: Cluster = request.getfixturevalue(
+        next((kind for kind in kinds if kind in request.fixturenames), kinds[-1])
+    )
     name = new_namespace(cluster)
     yield name
     drop_namespace(cluster, name)

@@ -8,7 +8,6 @@ import threading
 
 import pytest
 
-from app import local
 from tests.support import agents
 from tests.support.cluster import request, wait_for
 
@@ -21,22 +20,17 @@ def agent_file(tmp_path_factory):
     return agents.build(tmp_path_factory.mktemp("agent"))
 
 
-@pytest.fixture(scope="session")
-def _installed(api_server):
-    local.install(api_server, webhook_port=None)
-
-
 @pytest.fixture
-def stage(api_server, namespace, agent_file, tmp_path, _installed):
-    stage = Stage(api_server, namespace, agent_file, tmp_path)
+def stage(jobset_server, namespace, agent_file, tmp_path):
+    stage = Stage(jobset_server, namespace, agent_file, tmp_path)
     yield stage
     stage.close()
 
 
 @pytest.fixture
-def line(api_server):
+def line(jobset_server):
     """A way to the API server that a test can cut."""
-    with contextlib.closing(Line(api_server.plan.ports["kube-apiserver"])) as line:
+    with contextlib.closing(Line(jobset_server.plan.ports["kube-apiserver"])) as line:
         yield line
 
 

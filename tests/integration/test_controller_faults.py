@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from app import local
 from controllers.jobset.controller import JobSetReconciler, Watches
 from controllers.jobset.execute import JOBSETS
 from controllers.jobset.milestones import Endings
@@ -123,8 +122,7 @@ class Bystander:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
-async def test_a_failing_client_changes_nothing_about_the_end(api_server: Cluster, namespace: str, seed: int):
-    await asyncio.to_thread(local.install, api_server, webhook_port=None)
+async def test_a_failing_client_changes_nothing_about_the_end(jobset_server: Cluster, namespace: str, seed: int):
     dice = random.Random(seed)  # noqa: S311 - reproducible on purpose
 
     def choose(call: Call) -> Fault | None:
@@ -135,7 +133,7 @@ async def test_a_failing_client_changes_nothing_about_the_end(api_server: Cluste
             return dice.choice([Cut(after=3), Cut(after=2, broken=True), Cut(after=1, expire=True)])
         return dice.choice(FAULTS)
 
-    credentials = await load(str(api_server.kubeconfig))
+    credentials = await load(str(jobset_server.kubeconfig))
     inner, own = (HttpTransport(credentials, user_agent="jobset/faults") for _ in range(2))
     test = Bystander(Client(own), namespace)
     faulty = HastyTransport(inner, choose=choose)

@@ -16,7 +16,6 @@ from unittest import mock
 
 import pytest
 
-from app import local
 from controllers.jobset import collective
 from devcluster.cluster import Cluster
 from kube.client import Client
@@ -38,13 +37,6 @@ Choice = Callable[[Record], list[Site]]
 
 Tally = dict[str, tuple[int, int, dict[str, list[str]]]]
 """By path: sites tried, sites found, what went wrong."""
-
-
-@pytest.fixture(scope="session")
-def jobset_api(api_server: Cluster) -> Cluster:
-    """An API server that knows JobSets; no webhook is asked."""
-    local.install(api_server, webhook_port=None)
-    return api_server
 
 
 @pytest.fixture(scope="session")
@@ -119,10 +111,10 @@ async def try_all(cluster: Cluster, path: Path, choose: Choice) -> tuple[int, in
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
-async def test_a_kill_at_any_write_changes_nothing_about_the_end(jobset_api: Cluster, tally: Tally, path: Path):
+async def test_a_kill_at_any_write_changes_nothing_about_the_end(jobset_server: Cluster, tally: Tally, path: Path):
     """The way to the first step of a path is a path of its own, which has no steps."""
     with mock.patch.object(collective, "WORTH_IT", path.large):
-        chosen = await try_all(jobset_api, path, lambda clean: clean.sites_in_turn(IN_TURN))
+        chosen = await try_all(jobset_server, path, lambda clean: clean.sites_in_turn(IN_TURN))
     tried, found, wrong = tally[path.name] = chosen
     assert wrong == {}
     assert tried == found > 0
@@ -131,8 +123,8 @@ async def test_a_kill_at_any_write_changes_nothing_about_the_end(jobset_api: Clu
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
-async def test_nor_does_any_kind_of_kill_at_any_write(jobset_api: Cluster, tally: Tally, path: Path):
+async def test_nor_does_any_kind_of_kill_at_any_write(jobset_server: Cluster, tally: Tally, path: Path):
     with mock.patch.object(collective, "WORTH_IT", path.large):
-        tried, found, wrong = tally[f"{path.name}, all kills"] = await try_all(jobset_api, path, Record.all_sites)
+        tried, found, wrong = tally[f"{path.name}, all kills"] = await try_all(jobset_server, path, Record.all_sites)
     assert wrong == {}
     assert tried == found > 0

@@ -26,7 +26,7 @@ from app.explain.run import Options, run
 from devcluster import audit
 from devcluster.cluster import Cluster
 from manifests import NAMESPACE
-from tests.support.cluster import kubectl, new_namespace, request, wait_for
+from tests.support.cluster import new_namespace, request
 from tests.support.explained import MOMENT, RACK, causes, exclusive, job_of, leader_of, pod_of
 from tests.support.jobsets import jobset, rjob
 
@@ -48,15 +48,14 @@ READS = {
 
 
 @pytest.fixture
-def cluster(api_server: Cluster) -> Iterator[Cluster]:
-    """With JobSets, and with the lease of a manager that has just renewed it."""
-    local.install(api_server, webhook_port=None)
-    request(api_server, "DELETE", f"{LEASES}/{LEASE}")
+def cluster(jobset_server: Cluster) -> Iterator[Cluster]:
+    """With the lease of a manager that has just renewed it."""
+    request(jobset_server, "DELETE", f"{LEASES}/{LEASE}")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 3600, "renewTime": now, "acquireTime": now}
-    post(api_server, LEASES, {"metadata": {"name": LEASE}, "spec": spec})
-    yield api_server
-    request(api_server, "DELETE", f"{LEASES}/{LEASE}")
+    post(jobset_server, LEASES, {"metadata": {"name": LEASE}, "spec": spec})
+    yield jobset_server
+    request(jobset_server, "DELETE", f"{LEASES}/{LEASE}")
 
 
 def explain(kubeconfig: Path, namespace: str, name: str = "train", **more: str) -> tuple[int, str, str]:
@@ -405,9 +404,6 @@ def test_a_cluster_that_does_not_answer(cluster: Cluster, tmp_path: Path):
 
 
 def test_a_cluster_without_jobsets(api_server: Cluster):
-    kubectl(api_server, "delete", "crd", "jobsets.jobset.x-k8s.io", "--ignore-not-found")
-    # The API server goes on serving a deleted kind until its own watch has told it.
-    wait_for(lambda: request(api_server, "GET", JOBSETS.format("default"))[0] == 404, what="JobSets to be gone")
     code, _, err = explain(api_server.kubeconfig, "default")
     assert code == 2
     assert "the cluster does not serve JobSets" in err

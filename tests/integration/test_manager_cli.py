@@ -18,9 +18,7 @@ import yaml
 
 from app import local
 from certs.self_signed import self_signed
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec
+from devcluster.cluster import Cluster
 from tests.support.cluster import kubectl, request, wait_for
 from tests.support.jobs import JOBSETS, group, manifest
 
@@ -97,18 +95,15 @@ def test_a_server_that_does_not_answer_is_named(tmp_path, api_server: Cluster):
     refused(run(f"--kubeconfig={file}", "--metrics-bind-address=0"), str(port))
 
 
-def test_a_cluster_without_the_crd_is_told_so(tmp_path, binaries: Path):
-    spec = ClusterSpec(name="bare", profile="api")
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path) as bare:
-        refused(run(f"--kubeconfig={bare.kubeconfig}"), "does not serve jobsets", "manifests/install.yaml")
+def test_a_cluster_without_the_crd_is_told_so(api_server: Cluster):
+    refused(run(f"--kubeconfig={api_server.kubeconfig}"), "does not serve jobsets", "manifests/install.yaml")
 
 
-def test_a_taken_port_is_named(tmp_path, api_server: Cluster):
-    local.install(api_server, webhook_port=None)
+def test_a_taken_port_is_named(tmp_path, jobset_server: Cluster):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         flags = (f"--health-probe-bind-address=127.0.0.1:{port}", "--metrics-bind-address=0")
-        refused(run(f"--kubeconfig={api_server.kubeconfig}", *flags), f"127.0.0.1:{port}", "another process has it")
+        refused(run(f"--kubeconfig={jobset_server.kubeconfig}", *flags), f"127.0.0.1:{port}", "another process has it")
 
 
 @pytest.fixture
@@ -135,26 +130,24 @@ def start(cluster: Cluster, config: Path, *flags: str) -> local.Manager:
     return local.Manager(process, log, f"http://{address}/readyz", body["webhook"]["port"])
 
 
-def test_the_reconcile_loop_runs_without_webhooks(api_server: Cluster, namespace: str, config: Path):
-    local.install(api_server, webhook_port=None)
+def test_the_reconcile_loop_runs_without_webhooks(jobset_server: Cluster, namespace: str, config: Path):
     body = {**manifest(group(replicas=2)), "metadata": {"name": "alone", "namespace": namespace}}
-    assert request(api_server, "POST", JOBSETS.format(namespace), body)[0] == 201
-    manager = start(api_server, config, "--webhooks=false", "--leader-elect=false")
+    assert request(jobset_server, "POST", JOBSETS.format(namespace), body)[0] == 201
+    manager = start(jobset_server, config, "--webhooks=false", "--leader-elect=false")
     try:
         path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
-        wait_for(lambda: len(request(api_server, "GET", path)[1]["items"]) == 2, what=f"Jobs; {manager.tail()}")
+        wait_for(lambda: len(request(jobset_server, "GET", path)[1]["items"]) == 2, what=f"Jobs; {manager.tail()}")
     finally:
         assert local.stop(manager) == 0, manager.tail()
 
 
 def test_webhooks_run_without_the_reconcile_loop_on_given_certificates(
-    api_server: Cluster, namespace: str, config: Path
+    jobset_server: Cluster, namespace: str, config: Path
 ):
-    local.install(api_server, webhook_port=None)
     certificate, key = self_signed()
     (config.parent / "tls.crt").write_bytes(certificate)
     (config.parent / "tls.key").write_bytes(key)
-    manager = start(api_server, config, "--controllers=false")
+    manager = start(jobset_server, config, "--controllers=false")
     try:
         wait_for(lambda: "webhooks serve" in manager.log.read_text(), what="the webhooks")
         review = {
@@ -172,19 +165,18 @@ def test_webhooks_run_without_the_reconcile_loop_on_given_certificates(
             assert json.load(answer)["response"]["allowed"] is True
         path = JOBSETS.format(namespace)
         body = {**manifest(group()), "metadata": {"name": "idle", "namespace": namespace}}
-        assert request(api_server, "POST", path, body)[0] == 201
+        assert request(jobset_server, "POST", path, body)[0] == 201
     finally:
         manager.process.send_signal(signal.SIGINT)
         assert manager.process.wait(15) == 0, manager.tail()
-    assert kubectl(api_server, "get", "jobs", "-o", "name", namespace=namespace) == ""
+    assert kubectl(jobset_server, "get", "jobs", "-o", "name", namespace=namespace) == ""
 
 
-def test_a_request_that_runs_when_the_manager_is_stopped_gets_its_answer(api_server: Cluster, config: Path):
-    local.install(api_server, webhook_port=None)
+def test_a_request_that_runs_when_the_manager_is_stopped_gets_its_answer(jobset_server: Cluster, config: Path):
     certificate, key = self_signed()
     (config.parent / "tls.crt").write_bytes(certificate)
     (config.parent / "tls.key").write_bytes(key)
-    manager = start(api_server, config, "--controllers=false")
+    manager = start(jobset_server, config, "--controllers=false")
     try:
         wait_for(lambda: "webhooks serve" in manager.log.read_text(), what="the webhooks")
         review = {"uid": "1", "operation": "CREATE", "object": manifest(group())}

@@ -12,18 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from app import local
 from devcluster.cluster import Cluster
 from tests.support.cluster import kubectl, request, wait_for
 from tests.support.jobsets import jobset, rjob
 
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"
-
-
-@pytest.fixture
-def cluster(api_server: Cluster) -> Cluster:
-    local.install(api_server, webhook_port=None)
-    return api_server
 
 
 def validate(kubeconfig: Path, body: dict[str, Any], *args: str) -> tuple[int, dict[str, Any], str]:
@@ -46,9 +39,9 @@ def store(cluster: Cluster, namespace: str, body: dict[str, Any]) -> None:
     assert status == 201, answer
 
 
-def test_a_template_that_only_the_api_server_finds_wrong(cluster: Cluster, namespace: str):
+def test_a_template_that_only_the_api_server_finds_wrong(jobset_server: Cluster, namespace: str):
     body = jobset(rjob(pod={"restartPolicy": "Always"}), namespace=namespace)
-    code, report, _ = validate(cluster.kubeconfig, body)
+    code, report, _ = validate(jobset_server.kubeconfig, body)
     assert (code, paths(report)) == (
         1,
         [("error", "spec.replicatedJobs[0].template.spec.template.spec.restartPolicy")],
@@ -58,55 +51,55 @@ def test_a_template_that_only_the_api_server_finds_wrong(cluster: Cluster, names
     assert finding["endColumn"] - finding["column"] == len('"Always"')
 
 
-def test_a_good_one_passes_and_nothing_is_created(cluster: Cluster, namespace: str):
-    code, report, _ = validate(cluster.kubeconfig, jobset(namespace=namespace))
+def test_a_good_one_passes_and_nothing_is_created(jobset_server: Cluster, namespace: str):
+    code, report, _ = validate(jobset_server.kubeconfig, jobset(namespace=namespace))
     assert (code, report["findings"], report["jobsets"]) == (0, [], 1)
     for collection in (JOBSETS, "/apis/batch/v1/namespaces/{}/jobs"):
-        assert request(cluster, "GET", collection.format(namespace))[1]["items"] == []
+        assert request(jobset_server, "GET", collection.format(namespace))[1]["items"] == []
 
 
-def test_a_stored_one_is_judged_by_the_rules_of_updates(cluster: Cluster, namespace: str):
+def test_a_stored_one_is_judged_by_the_rules_of_updates(jobset_server: Cluster, namespace: str):
     ports = {"containers": [{"name": "main", "image": "busybox", "ports": [{"containerPort": 80}]}]}
     body = jobset(rjob(pod=ports), namespace=namespace)
-    store(cluster, namespace, body)
-    assert validate(cluster.kubeconfig, body)[0] == 0, "applying it once more changes nothing"
+    store(jobset_server, namespace, body)
+    assert validate(jobset_server.kubeconfig, body)[0] == 0, "applying it once more changes nothing"
     body["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
-    code, report, _ = validate(cluster.kubeconfig, body)
+    code, report, _ = validate(jobset_server.kubeconfig, body)
     assert code == 1
     assert {f["severity"] for f in report["findings"]} == {"error"}
     assert all(f["path"].startswith("spec.replicatedJobs") for f in report["findings"])
     assert "immutable" in report["findings"][0]["message"]
 
 
-def test_a_namespace_that_is_missing(cluster: Cluster):
-    code, report, _ = validate(cluster.kubeconfig, jobset(namespace="nowhere"))
+def test_a_namespace_that_is_missing(jobset_server: Cluster):
+    code, report, _ = validate(jobset_server.kubeconfig, jobset(namespace="nowhere"))
     assert (code, paths(report)) == (1, [("error", "metadata.namespace")])
     assert "the cluster has no namespace nowhere" in report["findings"][0]["message"]
 
 
-def test_the_namespace_asked_for_fills_in(cluster: Cluster, namespace: str):
+def test_the_namespace_asked_for_fills_in(jobset_server: Cluster, namespace: str):
     body = jobset(rjob(pod={"restartPolicy": "Always"}))
     del body["metadata"]["namespace"]
-    store(cluster, namespace, jobset(rjob(replicas=2), namespace=namespace))
-    code, report, _ = validate(cluster.kubeconfig, body, "-n", namespace)
+    store(jobset_server, namespace, jobset(rjob(replicas=2), namespace=namespace))
+    code, report, _ = validate(jobset_server.kubeconfig, body, "-n", namespace)
     assert code == 1
     assert any("immutable" in finding["message"] for finding in report["findings"])
 
 
-def test_without_one_the_namespace_of_the_context_fills_in(cluster: Cluster, namespace: str, tmp_path: Path):
-    config = yaml.safe_load(cluster.kubeconfig.read_text())
+def test_without_one_the_namespace_of_the_context_fills_in(jobset_server: Cluster, namespace: str, tmp_path: Path):
+    config = yaml.safe_load(jobset_server.kubeconfig.read_text())
     config["contexts"][0]["context"]["namespace"] = namespace
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(yaml.safe_dump(config))
     body = jobset()
     del body["metadata"]["namespace"]
-    store(cluster, namespace, jobset(rjob(replicas=2), namespace=namespace))
-    assert validate(cluster.kubeconfig, body)[0] == 0
+    store(jobset_server, namespace, jobset(rjob(replicas=2), namespace=namespace))
+    assert validate(jobset_server.kubeconfig, body)[0] == 0
     assert validate(kubeconfig, body)[0] == 1
 
 
-def test_without_rights_what_was_not_checked_is_a_note_and_no_fault(cluster: Cluster, namespace: str):
-    kubeconfig = cluster.kubeconfig_for("nobody-in-particular")
+def test_without_rights_what_was_not_checked_is_a_note_and_no_fault(jobset_server: Cluster, namespace: str):
+    kubeconfig = jobset_server.kubeconfig_for("nobody-in-particular")
     body = jobset(rjob(pod={"restartPolicy": "Always"}), namespace=namespace)
     code, report, _ = validate(kubeconfig, body, "--strict")
     assert code == 0, report["findings"]
@@ -119,7 +112,7 @@ def test_without_rights_what_was_not_checked_is_a_note_and_no_fault(cluster: Clu
 
 
 @pytest.fixture
-def policy(cluster: Cluster, namespace: str) -> Iterator[None]:
+def policy(jobset_server: Cluster, namespace: str) -> Iterator[None]:
     """A platform team's rule about JobSets of this namespace."""
     meta = {"name": f"teams-{namespace}"}
     kind = "admissionregistration.k8s.io/v1"
@@ -134,35 +127,36 @@ def policy(cluster: Cluster, namespace: str) -> Iterator[None]:
     binding = {"policyName": meta["name"], "validationActions": ["Deny"]}
     for name, body in (("ValidatingAdmissionPolicy", spec), ("ValidatingAdmissionPolicyBinding", binding)):
         text = json.dumps({"apiVersion": kind, "kind": name, "metadata": meta, "spec": body})
-        kubectl(cluster, "apply", "-f", "-", stdin=text)
+        kubectl(jobset_server, "apply", "-f", "-", stdin=text)
     body = jobset(namespace=namespace)
     wait_for(
-        lambda: request(cluster, "POST", JOBSETS.format(namespace) + "?dryRun=All", body)[0] == 422, what="the policy"
+        lambda: request(jobset_server, "POST", JOBSETS.format(namespace) + "?dryRun=All", body)[0] == 422,
+        what="the policy",
     )
     yield
     for name in ("validatingadmissionpolicybinding", "validatingadmissionpolicy"):
-        kubectl(cluster, "delete", name, meta["name"])
+        kubectl(jobset_server, "delete", name, meta["name"])
 
 
 @pytest.mark.usefixtures("policy")
-def test_a_policy_of_the_platform_team_is_heard(cluster: Cluster, namespace: str):
+def test_a_policy_of_the_platform_team_is_heard(jobset_server: Cluster, namespace: str):
     body = jobset(namespace=namespace)
-    code, report, _ = validate(cluster.kubeconfig, body)
+    code, report, _ = validate(jobset_server.kubeconfig, body)
     assert (code, paths(report)) == (1, [("error", "metadata.name")])
     assert "the cluster refuses it: " in report["findings"][0]["message"]
     assert "name a team" in report["findings"][0]["message"]
     body["metadata"]["labels"] = {"team": "ml"}
-    assert validate(cluster.kubeconfig, body)[0] == 0
-    store(cluster, namespace, body)
-    assert validate(cluster.kubeconfig, body)[0] == 0, "a change is tried too, and this one is none"
+    assert validate(jobset_server.kubeconfig, body)[0] == 0
+    store(jobset_server, namespace, body)
+    assert validate(jobset_server.kubeconfig, body)[0] == 0, "a change is tried too, and this one is none"
     body["metadata"]["labels"] = {"stage": "test"}
-    assert validate(cluster.kubeconfig, body)[0] == 0, "labels of others stay when it is applied"
+    assert validate(jobset_server.kubeconfig, body)[0] == 0, "labels of others stay when it is applied"
 
 
-def test_faults_of_the_manifest_alone_are_told_too(cluster: Cluster, namespace: str):
+def test_faults_of_the_manifest_alone_are_told_too(jobset_server: Cluster, namespace: str):
     body = jobset(rjob(replicas=-1), namespace=namespace, coordinator={"replicatedJob": "no"}, typo=1)
     body["metadata"]["labels"] = {"a": 1}
-    code, report, _ = validate(cluster.kubeconfig, body)
+    code, report, _ = validate(jobset_server.kubeconfig, body)
     assert code == 1
     found = [path for _, path in paths(report)]
     for path in ("metadata.labels.a", "spec.typo", "spec.replicatedJobs[0].replicas", "spec.coordinator.replicatedJob"):
@@ -170,7 +164,6 @@ def test_faults_of_the_manifest_alone_are_told_too(cluster: Cluster, namespace: 
 
 
 def test_a_cluster_without_jobsets(api_server: Cluster, tmp_path: Path):
-    kubectl(api_server, "delete", "crd", "jobsets.jobset.x-k8s.io", "--ignore-not-found")
     code, report, err = validate(api_server.kubeconfig, jobset())
     assert (code, report["jobsets"]) == (2, 0)
     assert "the cluster does not serve JobSets" in err

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,16 @@ def pytest_runtestloop(session: pytest.Session) -> None:
                 locate(Sources())
             except DevclusterError as error:
                 pytest.exit(f"no binaries for the tests' clusters: {error}", returncode=1)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Add up the figures that tests have recorded as properties, in whichever process they ran."""
+    figures: Counter[str] = Counter()
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        if report.when == "call":
+            figures.update({name: figure for name, figure in report.user_properties if isinstance(figure, int)})
+    for name, total in sorted(figures.items()):
+        terminalreporter.write_line(f"{name}: {total}")
 
 
 @pytest.fixture(scope="session")

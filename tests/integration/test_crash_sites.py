@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from unittest import mock
 
 import pytest
@@ -34,20 +33,6 @@ IN_TURN = Kill(When.BEFORE), Kill(When.AFTER, away=True)
 """Before one write is mostly after the one before it: so the moments are tried with and without a long absence in turn."""
 
 Choice = Callable[[Record], list[Site]]
-
-Tally = dict[str, tuple[int, int, dict[str, list[str]]]]
-"""By path: sites tried, sites found, what went wrong."""
-
-
-@pytest.fixture(scope="session")
-def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
-    """Sites tried and found by path; printed at the end of the session."""
-    counted: Tally = {}
-    yield counted
-    tried, found = (sum(of[column] for of in counted.values()) for column in (0, 1))
-    plugins = request.config.pluginmanager
-    with plugins.getplugin("capturemanager").global_and_fixture_disabled():
-        sys.stdout.write(f"\ncrash sites: {tried} tried / {found} found on {len(counted)} paths\n")
 
 
 @contextlib.asynccontextmanager
@@ -81,8 +66,8 @@ def faults(clean: Record, found: Record) -> list[str]:
     return wrong
 
 
-async def try_all(cluster: Cluster, path: Path, choose: Choice) -> tuple[int, int, dict[str, list[str]]]:
-    """Sites tried, sites found, and what went wrong by site."""
+async def try_all(cluster: Cluster, path: Path, choose: Choice, note: Callable[[str, int], None]) -> None:
+    """Play the path with a kill at each chosen site; `note` takes how many there were."""
     wrong: dict[str, list[str]] = {}
     tried = 0
     async with connected(cluster) as transport:
@@ -106,25 +91,23 @@ async def try_all(cluster: Cluster, path: Path, choose: Choice) -> tuple[int, in
         async with asyncio.TaskGroup() as tasks:
             for site in sites:
                 tasks.create_task(attempt(site))
-    return tried, len(sites), wrong
+    note("crash sites found", len(sites))
+    note("crash sites tried", tried)
+    assert wrong == {}
+    assert tried == len(sites) > 0
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
-async def test_a_kill_at_any_write_changes_nothing_about_the_end(jobset_server: Cluster, tally: Tally, path: Path):
+async def test_a_kill_at_any_write_changes_nothing_about_the_end(jobset_server: Cluster, path: Path, record_property):
     """The way to the first step of a path is a path of its own, which has no steps."""
     with mock.patch.object(collective, "WORTH_IT", path.large):
-        chosen = await try_all(jobset_server, path, lambda clean: clean.sites_in_turn(IN_TURN))
-    tried, found, wrong = tally[path.name] = chosen
-    assert wrong == {}
-    assert tried == found > 0
+        await try_all(jobset_server, path, lambda clean: clean.sites_in_turn(IN_TURN), record_property)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
-async def test_nor_does_any_kind_of_kill_at_any_write(jobset_server: Cluster, tally: Tally, path: Path):
+async def test_nor_does_any_kind_of_kill_at_any_write(jobset_server: Cluster, path: Path, record_property):
     with mock.patch.object(collective, "WORTH_IT", path.large):
-        tried, found, wrong = tally[f"{path.name}, all kills"] = await try_all(jobset_server, path, Record.all_sites)
-    assert wrong == {}
-    assert tried == found > 0
+        await try_all(jobset_server, path, Record.all_sites, record_property)

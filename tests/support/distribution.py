@@ -2,7 +2,8 @@
 
 A process that runs a test on a cluster has that cluster to itself: it starts with the first test that asks for it and
 lives until the process has run its last test. Tests of one file stay together, so fixtures of a module are set up
-once; so do all files of a folder in `TOGETHER`, whose cluster takes long to set up.
+once; so do all files of a folder in `TOGETHER`, whose cluster takes long to set up. Those of a file in `APART` take
+long and share nothing: each runs wherever there is room.
 """
 
 from __future__ import annotations
@@ -15,32 +16,38 @@ TOGETHER = ("tests/e2e/placement", "tests/e2e/gangs")
 ALONE = {"tests/e2e/gangs/test_superslices.py", "tests/e2e/gangs/test_unserved.py"}
 """Files of those folders that start clusters of their own."""
 
+APART = ("tests/integration/test_crash_sites.py", "tests/controllers/test_plan_properties.py")
+
 ORDER = (
     "tests/e2e/placement",
     "tests/e2e/gangs",
+    *APART,
     "tests/e2e",
     "tests/integration",
     "tests/bench",
     "tests/agent",
     "tests/devcluster",
 )
-"""Folders in the order in which they begin; all others, which need no cluster, fill the gaps at the end."""
+"""Files and folders in the order in which they begin; all others, which need no cluster, fill the gaps at the end."""
 
 
 def group_of(nodeid: str) -> str:
     """The tests that run in the same process as this one."""
     file = nodeid.partition("::")[0]
-    return file if file in ALONE else next((folder for folder in TOGETHER if _below(file, folder)), file)
+    if file in APART:
+        return nodeid
+    return file if file in ALONE else next((folder for folder in TOGETHER if _in(file, folder)), file)
 
 
 def rank(nodeid: str) -> int:
-    """Where a test's folder is in the order."""
+    """Where a test's file or folder is in the order."""
     file = nodeid.partition("::")[0]
-    return next((place for place, folder in enumerate(ORDER) if _below(file, folder)), len(ORDER))
+    return next((number for number, place in enumerate(ORDER) if _in(file, place)), len(ORDER))
 
 
-def _below(file: str, folder: str) -> bool:
-    return PurePath(folder) in PurePath(file).parents
+def _in(file: str, place: str) -> bool:
+    """Whether a file is this one, or in this folder."""
+    return PurePath(place) in (PurePath(file), *PurePath(file).parents)
 
 
 class Scheduling(LoadScopeScheduling):

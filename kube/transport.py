@@ -206,7 +206,7 @@ class HttpTransport:
         await self._session.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT):
-                while any(one.fileno() >= 0 for one in self._sockets):  # noqa: ASYNC110 - nobody tells of it
+                while any(one.fileno() >= 0 for one in self._sockets):  # noqa: ASYNC110 - no event says when
                     await asyncio.sleep(0.005)
 
 

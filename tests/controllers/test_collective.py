@@ -61,6 +61,14 @@ class TestDeletion:
         }
         assert not any(matches(batch.selector, other) for batch in batches)
 
+    def test_the_same_job_of_the_next_attempt_is_not_found(self):
+        """Whoever led before may have deleted this one already, and created the next under its name."""
+        world = twelve()
+        labels = world.jobs["js-workers-4"]["metadata"]["labels"]
+        [batch] = of_type(fail(world), DeleteJobs)
+        assert matches(batch.selector, labels)
+        assert not matches(batch.selector, {**labels, keys.RESTART_ATTEMPT: "1"})
+
     def test_nine_jobs_are_deleted_one_by_one(self):
         world = started(rjob("workers", 9), failurePolicy=RESTARTS)
         plan = fail(world)

@@ -81,7 +81,7 @@ class TestExitCodePolicy:
         assert job["status"]["failed"] == 1
         told = f"jobset failed due to one or more job failures (first failed job: js-workers-0): {blamed(pod, 127)}"
         assert sets.condition("Failed")["message"] == told
-        assert ("Warning", "FailedJobs", told) in sets.events()
+        wait_for(lambda: ("Warning", "FailedJobs", told) in sets.events(), what="the event")
         [attempt] = sets.status()["attemptHistory"]
         assert (attempt["pod"], attempt["node"], attempt["container"], attempt["exitCode"]) == (
             pod["metadata"]["name"],
@@ -164,7 +164,8 @@ class TestRulesByExitCode:
         wait_for(lambda: sets.status().get("restarts") == 1, what="the free restart")
         assert sets.status().get("restartsCountTowardsMax", 0) == 0
         note = f"first failed job: js-workers-1): {blamed(pod, 143)}"
-        assert [n.endswith(note) for _, r, n in sets.events() if r == "FailurePolicy_maintenance"] == [True]
+        noted = wait_for(lambda: [n for _, r, n in sets.events() if r == "FailurePolicy_maintenance"], what="the event")
+        assert [n.endswith(note) for n in noted] == [True]
         sets.wait_ready(2)
         end_one(sets, "js-workers-0", 9)
         wait_for(lambda: sets.status().get("restartsCountTowardsMax") == 1, what="the counted restart")
@@ -262,7 +263,8 @@ class TestRestartOfOneReplicatedJob:
         of = next(s for s in sets.status()["replicatedJobsStatus"] if s["name"] == "workers")
         assert (of["jobRestarts"], of["jobRestartsCountTowardsMax"]) == ([1, 1, 1], [0, 0, 1])
         assert sets.status()["restarts"] == 0
-        assert [r for _, r, _ in sets.events()] == ["RestartReplicatedJobFailurePolicyAction"]
+        reasons = wait_for(lambda: [r for _, r, _ in sets.events()], what="the event")
+        assert reasons == ["RestartReplicatedJobFailurePolicyAction"]
         end_one(sets, "js-workers-0", 1)
         sets.wait_state("Failed")
         assert sets.condition("Failed")["reason"] == "ReachedMaxRestarts"

@@ -27,14 +27,14 @@ def test_training_example_survives_a_failure_and_completes(sets):
     for pod in sets.pods("", "training"):
         sets.end(pod)
     sets.wait_state("Completed", "training")
-    reasons = [reason for _, reason, _ in sets.events("training")]
-    assert reasons == [
+    reasons = [
         "DefaultFailurePolicy",
         "RestartJobSetFailurePolicyAction",
         "JobsReady",
         "AllJobsCompleted",
         "JobSetCompleted",
     ]
+    wait_for(lambda: [reason for _, reason, _ in sets.events("training")] == reasons, what="these events and no others")
 
 
 def test_pods_find_each_other_by_the_names_that_clients_expect(sets):

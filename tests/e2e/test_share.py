@@ -36,7 +36,8 @@ def test_at_80_percent_the_set_is_completed_and_the_rest_ended_gracefully(sets):
     condition = sets.condition("Completed", name)
     assert condition["reason"] == "MinSucceededReached"
     assert condition["message"] == ("jobset completed successfully: 8 of 10 Jobs have succeeded, minSucceeded is 80%")
-    assert ("Normal", condition["reason"], condition["message"]) in sets.events(name)
+    event = ("Normal", condition["reason"], condition["message"])
+    wait_for(lambda: event in sets.events(name), what="the event")
 
     wait_for(lambda: sets.pods("", name) == [], what="no pod of the set runs any more")
     wait_for(lambda: len(sets.jobs(name)) == 8, what="the Jobs that have succeeded are kept, the others are gone")

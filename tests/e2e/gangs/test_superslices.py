@@ -113,7 +113,8 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(hall):
     told = hall.until(lambda: hall.condition("PodGroupsInitiallyScheduled"), "the set says why") or {}
     assert (told["status"], told["reason"]) == ("False", "Unschedulable")
     assert "has found no room yet; kube-scheduler says: " in told["message"]
-    assert ("Normal", "Unschedulable", told["message"]) in hall.events()
+    event = ("Normal", "Unschedulable", told["message"])
+    hall.until(lambda: event in hall.events(), "the event")
     told = explain(hall)
     assert f"0 of {JOBS * PODS} pods bound; all {JOBS} groups have to fit at once, in one superslice" in told
     assert "all 16 pods have to fit at once, in one cube" in told

@@ -7,6 +7,7 @@ would there.
 
 from typing import Annotated, Final
 
+from api import failure_actions
 from api.meta import Base, doc
 
 MAP_BY_NAME: Final = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
@@ -146,20 +147,7 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
     ] = ""
     action: Annotated[
         str,
-        doc(
-            "FailJobSet: fail at once. RestartJobSet: recreate every Job, counted against maxRestarts."
-            " RestartJobSetAndIgnoreMaxRestarts: the same, not counted. RestartJob and RestartJobAndIgnoreMaxRestarts"
-            " (feature gate RestartJob): recreate the failed Job alone. RestartReplicatedJob (the same gate; not in the"
-            " Go JobSet): recreate all Jobs of its ReplicatedJob, counted as one RestartJob.",
-            enum=[
-                "FailJobSet",
-                "RestartJobSet",
-                "RestartJobSetAndIgnoreMaxRestarts",
-                "RestartJob",
-                "RestartJobAndIgnoreMaxRestarts",
-                "RestartReplicatedJob",
-            ],
-        ),
+        doc(failure_actions.in_words(), enum=[*failure_actions.ACTIONS]),
     ]
     on_job_failure_reasons: Annotated[
         tuple[str, ...],

@@ -32,9 +32,11 @@ from app.workers import Records, Worker, WorkerError, forked
 from certs.files import FileCertificates
 from certs.source import CertificateSource, Live
 from certs.tls import CertificateError, server_context
-from controllers.jobset.controller import NAME, JobSetReconciler, Watches
+from controllers.jobset.controller import NAME, JobSetReconciler
+from controllers.jobset.controller import Options as ReconcilerOptions
+from controllers.jobset.endings import Endings
 from controllers.jobset.execute import JOBSETS
-from controllers.jobset.milestones import Endings
+from controllers.jobset.watches import Watches
 from controllers.placement import controller as placement
 from controllers.placement.domains import Domains
 from controllers.placement.watches import PlacementWatches
@@ -393,7 +395,7 @@ class _Manager:
             self.options.gates,
             self.recorder,
             self.metrics.milestones,
-            create_suspended=self.options.settings.suspend.create_jobs == "Always",
+            ReconcilerOptions(create_suspended=self.options.settings.suspend.create_jobs == "Always"),
         )
         controller = Controller(
             NAME,
@@ -402,11 +404,11 @@ class _Manager:
             workers=WORKERS,
             metrics=self.metrics.controller(NAME, WORKERS),
         )
-        watches.jobsets.on_event(Endings(self.metrics.outcomes).heard)
+        watches.jobsets.on_event(Endings(self.metrics.outcomes, reconciler.memories).heard)
         reconciler.watch_departures(watches.jobs)
         watches.feed(queue)
-        reconciler.lingering.feed(queue)
-        self._spawn(group, reconciler.lingering.run(), "old-pods")
+        reconciler.leftover_pods.feed(queue)
+        self._spawn(group, reconciler.leftover_pods.run(), "old-pods")
         log.info("reconciling with %d workers", WORKERS)
         async with asyncio.TaskGroup() as running:
             running.create_task(controller.run(), name=NAME)

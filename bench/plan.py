@@ -22,8 +22,8 @@ from api.children import NO_UID, build_job, build_service
 from api.features import FeatureGates
 from api.jobset import JobSet, JobSetStatus
 from api.placement import placement
-from controllers.jobset.actions import Observed
-from controllers.jobset.plan import plan
+from controllers.planning.observed import Observed
+from controllers.planning.plan import plan
 
 NOW = "2026-01-01T00:00:00Z"
 GATES = FeatureGates()

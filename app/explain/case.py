@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from app.explain.finding import Found, seconds_since
 from app.explain.seen import Facts, SeenEvent, SeenPod
 from app.explain.survey import Survey, survey
-from controllers.jobset.buckets import Child
+from controllers.planning.child_jobs import Child
 
 STALE = 5.0
 """Seconds, on top of its duration, after which a lease that was not renewed tells of a manager that does not run: the

@@ -16,7 +16,7 @@ from app.explain.finding import MOST_GROUPS, Finding, Found, Level, counted, lis
 from app.explain.of_domains import noun
 from app.explain.seen import SeenGroups, SeenPod
 from app.explain.survey import lacking
-from controllers.jobset.buckets import Child
+from controllers.planning.child_jobs import Child
 
 IGNORED = "scheduling.whenUnavailable is Ignore"
 """Part of the condition's message where Jobs run without groups."""

@@ -5,8 +5,8 @@ from app.explain.case import Case
 from app.explain.finding import Finding, Found, Level, Story, counted, grouped, listed
 from app.explain.seen import SeenEvent
 from app.explain.survey import lacking, wanted
-from controllers.jobset.buckets import Child
-from controllers.jobset.plan import AHEAD
+from controllers.planning.child_jobs import Child
+from controllers.planning.limits import DEFAULT_LIMITS
 
 
 def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
@@ -50,7 +50,7 @@ def behind(case: Case, left: frozenset[str]) -> list[Found]:
     queued = [child.name for child in case.of.unready if child.job.queued and not child.deleting]
     absent = {slot.name for slot in case.of.missing} - case.facts.foreign.keys()
     waiting = left & (absent | {child.name for child in case.of.halted})
-    if len(queued) < AHEAD or not waiting:
+    if len(queued) < DEFAULT_LIMITS.queued_jobs or not waiting:
         return []
     finding = Finding(
         level=Level.WAITS,

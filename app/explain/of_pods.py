@@ -12,7 +12,7 @@ from app.explain.finding import Finding, Found, Level, Story, counted, grouped
 from app.explain.of_domains import article, in_the_way, noun
 from app.explain.seen import SeenPod
 from app.explain.survey import wanted
-from controllers.jobset.buckets import Child
+from controllers.planning.child_jobs import Child
 
 
 def leader_waits(case: Case, left: frozenset[str]) -> list[Found]:

@@ -11,9 +11,9 @@ from api.features import FeatureGates
 from api.jobset import JobSet, ReplicatedJobStatus
 from api.placement import Placement, Slot, placement
 from api.stages import in_order, staged
-from controllers.jobset import counters
-from controllers.jobset.buckets import Buckets, Child, bucket
-from controllers.jobset.policies.startup import Stages
+from controllers.planning import counters
+from controllers.planning.child_jobs import Child, ChildJobs, sort_jobs
+from controllers.planning.stages import Stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +58,27 @@ def survey(js: JobSet, jobs: Iterable[Job]) -> Survey:
     """Sort the Jobs that `js` owns. The manager's feature gates show in what it wrote."""
     gates = FeatureGates({"RestartJob": any(of.job_restarts for of in js.status.replicated_jobs_status)})
     placed = placement(js)
-    buckets = bucket(js, jobs, placed, gates)
-    counts = counters.count(js, buckets, gates)
-    active = [child for child in buckets.active if child.job.spec.suspend or not counters.job_ready(child.job)]
+    children = sort_jobs(js, jobs, placed, gates)
+    counts = counters.count(js, children, gates)
+    active = [child for child in children.active if child.job.spec.suspend or not counters.job_ready(child.job)]
     halted = tuple(child for child in active if child.job.spec.suspend and not js.suspended)
-    missing = _missing(js, placed, buckets)
+    missing = _missing(js, placed, children)
     return Survey(
         total=placed.global_replicas,
-        settled=placed.global_replicas - len(missing) - len(active) - len(buckets.failed),
+        settled=placed.global_replicas - len(missing) - len(active) - len(children.failed),
         missing=missing,
         halted=halted,
         unready=tuple(child for child in active if not child.job.spec.suspend),
-        failed=buckets.failed,
-        previous=buckets.previous,
-        stages=_stages(js, counts, buckets),
+        failed=children.failed,
+        previous=children.previous,
+        stages=_stages(js, counts, children),
     )
 
 
-def _missing(js: JobSet, placed: Placement, buckets: Buckets) -> tuple[Slot, ...]:
+def _missing(js: JobSet, placed: Placement, children: ChildJobs) -> tuple[Slot, ...]:
     """Jobs of an earlier attempt are in the way of those that are missing: they count as missing here."""
-    old = {child.name for child in buckets.previous}
-    there = {name: buckets.present[name] | buckets.completed[name] for name in buckets.present}
+    old = {child.name for child in children.previous}
+    there = {name: children.existing[name] | children.completed[name] for name in children.existing}
     return tuple(
         slot
         for group in placed.groups
@@ -87,8 +87,8 @@ def _missing(js: JobSet, placed: Placement, buckets: Buckets) -> tuple[Slot, ...
     )
 
 
-def _stages(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], buckets: Buckets) -> dict[str, str]:
-    stages = Stages(js, counts, buckets)
+def _stages(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> dict[str, str]:
+    stages = Stages(js, counts, children)
     policy = js.spec.execution_policy
     if policy is not None and staged(js.spec):
         return _staged(js, stages, policy.replicated_jobs_status)

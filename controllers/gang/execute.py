@@ -14,8 +14,8 @@ from api import gang_api
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.meta import JSON, ObjectMeta
-from controllers.gang.plan import COMPOSITE, POD_GROUP, WORKLOAD, dropped
-from controllers.jobset.actions import Action, CreateGroup, DeleteGroup, PatchGroup
+from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
+from controllers.planning.groups import COMPOSITE, POD_GROUP, WORKLOAD, dropped
 from kube.client import Client
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
 from kube.parallel import Failure, each

@@ -19,7 +19,7 @@ from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.meta import Identity
 from controllers.gang.execute import Stores
-from controllers.jobset.actions import KnownGroups
+from controllers.planning.observed import KnownGroups
 from kube.client import Client
 from kube.controller import Request
 from kube.errors import KubeError

@@ -12,15 +12,16 @@ import msgspec
 from api import keys
 from api.meta import Base
 from api.pod import FailedPod as Pod
-from controllers.jobset.actions import Ended, Evidence, FailedPod, Question
-from controllers.jobset.buckets import integer
+from controllers.planning.actions import Question
+from controllers.planning.child_jobs import integer
+from controllers.planning.observed import Ended, Evidence, FailedPod
 from kube.client import Client, ListMeta, ListOptions
 from kube.errors import KubeError
 from kube.resources import PODS
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 2.0
+ANSWER_TIMEOUT = 2.0
 """Seconds for an answer that is not needed: a restart waits for it."""
 
 MOST_PODS = 100
@@ -65,7 +66,7 @@ async def _pods(client: Client, namespace: str, question: Question) -> AsyncIter
             "limit": MOST_PODS,
         }
         if not question.needed:
-            options["timeout"] = PATIENCE
+            options["timeout"] = ANSWER_TIMEOUT
             for pod in (await client.list_page(PODS, _Page, **options)).items:
                 yield pod
             return

@@ -21,7 +21,7 @@ from api.pod import Pod
 from api.priority import PriorityClass
 from controllers.gang.execute import GroupTroubleError, GroupWriter
 from controllers.gang.watches import GroupWatches
-from controllers.jobset.actions import (
+from controllers.planning.actions import (
     CreateClaim,
     CreateJob,
     CreateService,

@@ -1,8 +1,7 @@
-"""Tells metrics, once each, what JobSets reached: the end, all Jobs created, all ready, ready again after a restart.
+"""Tells metrics, once each, how long JobSets took: until all Jobs were created, all ready, ready again after a restart.
 
 Everything is judged by what was stored and seen again, never by what was sent: an answer may get lost. What this
-process has not seen begin it does not measure, and memory is bounded by the JobSets that exist. Must not do IO or read
-a clock: time is given in.
+process has not seen begin it does not measure. Must not do IO or read a clock: time is given in.
 """
 
 from collections.abc import Iterable
@@ -14,16 +13,6 @@ from api import keys
 from api.batch import Job
 from api.indexes import parse_indexes
 from api.jobset import JobSet, LastRestart
-
-Key = tuple[str, str]
-"""(namespace, name) of a JobSet."""
-
-
-class Outcomes(Protocol):
-    """Counts finished JobSets. `state` is the terminal state: Completed or Failed."""
-
-    def finished(self, namespace: str, name: str, state: str) -> None: ...
-    def forget(self, namespace: str, name: str) -> None: ...
 
 
 class Milestones(Protocol):
@@ -37,37 +26,6 @@ class Milestones(Protocol):
 
     def restarted(self, seconds: float) -> None:
         """From the decision to restart the set until every Job was ready or done again."""
-
-
-class Endings:
-    """Counts each JobSet that ends while this process reconciles (behaviour section 5.18, defect 10 of 7.1).
-
-    A JobSet counts when the watch shows it finished after it had shown the same UID unfinished. That holds whether the
-    answer to the write arrived or not, however often the write was tried, and whatever was laid over the store in
-    between: an overlay is not told to handlers. One that is finished when first seen ended under somebody else. One
-    that ended and was deleted while the watch had lost both events is not counted.
-    """
-
-    def __init__(self, outcomes: Outcomes) -> None:
-        self._outcomes = outcomes
-        self._unfinished: dict[Key, str] = {}
-
-    def heard(self, _kind: object, old: JobSet | None, new: JobSet | None) -> None:
-        """A `kube.informer.Handler`. Register it when the lease is won and before the first reconcile."""
-        if new is not None:
-            self._saw(new)
-        elif old is not None:
-            self._unfinished.pop(_key(old), None)
-            self._outcomes.forget(old.metadata.namespace, old.metadata.name)
-
-    def _saw(self, js: JobSet) -> None:
-        key, state = _key(js), js.status.terminal_state
-        if not js.is_ours:
-            return
-        if not state:
-            self._unfinished[key] = js.metadata.uid
-        elif self._unfinished.pop(key, None) == js.metadata.uid:
-            self._outcomes.finished(*key, state)
 
 
 @dataclass(slots=True)
@@ -95,10 +53,9 @@ class _Start:
 
 
 @dataclass(slots=True)
-class _Life:
+class Life:
     """What is remembered of one JobSet. `restarting` is the start time of a restart that is not over, "" for none."""
 
-    uid: str
     suspended: bool
     restarts: int
     start: _Start | None
@@ -115,33 +72,24 @@ class Stopwatch:
 
     def __init__(self, told: Milestones) -> None:
         self._told = told
-        self._lives: dict[Key, _Life] = {}
 
-    def __len__(self) -> int:
-        return len(self._lives)
+    def saw(self, life: Life | None, js: JobSet, jobs: Iterable[Job], now: float) -> Life | None:
+        """A reconcile begins with this JobSet as stored and its Jobs; `now` is Unix time in seconds.
 
-    def saw(self, js: JobSet, jobs: Iterable[Job], now: float) -> None:
-        """A reconcile begins with this JobSet as stored and its Jobs; `now` is Unix time in seconds."""
-        key = _key(js)
-        life = self._lives.get(key)
-        if life is None or life.uid != js.metadata.uid:
-            if not js.is_ours:
-                self._lives.pop(key, None)
-                return
-            life = self._lives[key] = _first_sight(js, now)
+        `life`: what the last call for this JobSet gave, None for the first one.
+        """
+        if not js.is_ours:
+            return None
+        if life is None:
+            life = _first_sight(js, now)
         else:
             _continue(life, js, now)
         self._tell_restart(life, js.status.last_restart)
         if life.start is not None:
             self._tell_start(life.start, js, jobs, now)
-        if js.status.terminal_state:
-            del self._lives[key]
+        return None if js.status.terminal_state else life
 
-    def forget(self, namespace: str, name: str) -> None:
-        """The JobSet is gone."""
-        self._lives.pop((namespace, name), None)
-
-    def _tell_restart(self, life: _Life, last: LastRestart | None) -> None:
+    def _tell_restart(self, life: Life, last: LastRestart | None) -> None:
         if last is None:
             return
         if last.duration_seconds is None:
@@ -159,17 +107,13 @@ class Stopwatch:
             self._told.ready(seconds)
 
 
-def _key(js: JobSet) -> Key:
-    return js.metadata.namespace, js.metadata.name
-
-
-def _first_sight(js: JobSet, now: float) -> _Life:
+def _first_sight(js: JobSet, now: float) -> Life:
     """A JobSet that has a status was begun under an earlier process: when it was ready first cannot be known."""
     start = None if js.status.replicated_jobs_status else _Start(_created_at(js, now))
-    return _Life(js.metadata.uid, js.suspended, js.status.restarts, start)
+    return Life(js.suspended, js.status.restarts, start)
 
 
-def _continue(life: _Life, js: JobSet, now: float) -> None:
+def _continue(life: Life, js: JobSet, now: float) -> None:
     """Notice that an attempt was begun or broken off since the last look."""
     if life.suspended and not js.suspended:
         life.start = _Start(now)

@@ -17,7 +17,7 @@ from api import keys
 from api.children import build_job, with_priority
 from api.placement import placement
 from api.priority import Priorities, PriorityClass
-from controllers.jobset.actions import Observed
+from controllers.planning.observed import Observed
 from tests.support.lives import resume, suspend
 from tests.support.world import World, jobset, rjob
 

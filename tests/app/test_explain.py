@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from app.explain.show import age
-from controllers.jobset.plan import AHEAD
+from controllers.planning.limits import DEFAULT_LIMITS
 from tests.support.explained import MOMENT, NOW, at, causes, event, facts, job_of, lease, made, pod_of, told, walk
 from tests.support.jobsets import jobset, rjob, stored
+
+AHEAD = DEFAULT_LIMITS.queued_jobs
 
 JSON = dict[str, Any]
 

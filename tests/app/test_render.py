@@ -20,8 +20,9 @@ from api.gang_api import Served
 from app.check.documents import documents
 from app.check.places import Source
 from app.check.render import Options, as_stored, children, run, to_yaml
-from controllers.jobset.actions import CreateClaim, CreateGroup, CreateJob, CreateService, KnownGroups, Observed
-from controllers.jobset.plan import plan
+from controllers.planning.actions import CreateClaim, CreateGroup, CreateJob, CreateService
+from controllers.planning.observed import KnownGroups, Observed
+from controllers.planning.plan import plan
 from tests.app.conftest import Command
 from tests.support.jobsets import jobset, rjob, stored
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from controllers.jobset.actions import CreateJob, PatchJob
-from controllers.jobset.plan import AHEAD
+from controllers.planning.actions import CreateJob, PatchJob
+from controllers.planning.limits import DEFAULT_LIMITS
 from tests.support.world import World, jobset, rjob
+
+AHEAD = DEFAULT_LIMITS.queued_jobs
 
 
 def of_type(plan, kind):

@@ -7,17 +7,11 @@ import pytest
 
 from api import keys
 from api.pod import FailedPod as Pod
-from controllers.jobset.actions import (
-    CreateJob,
-    DeleteJob,
-    Ended,
-    FailedPod,
-    PatchJob,
-    Question,
-)
 from controllers.jobset.evidence import summary
-from controllers.jobset.plan import plan
-from controllers.jobset.policies.culprit import Culprit, first_failed
+from controllers.planning.actions import CreateJob, DeleteJob, PatchJob, Question
+from controllers.planning.culprit import Culprit, first_failed
+from controllers.planning.observed import Ended, FailedPod
+from controllers.planning.plan import plan
 from tests.support.lives import ONE_BY_ONE, counts_of, of_type, restart, resume, started, suspend
 from tests.support.world import World, jobset, rjob
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from unittest import mock
 
 import pytest
 from msgspec.structs import replace
 
 from api import keys
 from api.features import FeatureGates
-from controllers.jobset import collective
-from controllers.jobset.actions import CreateJob, DeleteJob, DeleteJobs
+from controllers.planning.actions import CreateJob, DeleteJob, DeleteJobs
+from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from tests.support.ledger import Ledger
 from tests.support.lives import ONE_BY_ONE, of_type, started, suspend
 from tests.support.replica import Clockwork, Fault, Replica
@@ -388,8 +387,11 @@ class TestGangs:
         assert of_type(world.plan(), CreateJob) == []
 
 
+EACH_ALONE = Limits(batch_deletion_from=1, jobs_per_deletion=1)
+
+
 def test_what_is_worth_it():
-    assert (collective.WORTH_IT, collective.BATCH) == (10, 30)
+    assert (DEFAULT_LIMITS.batch_deletion_from, DEFAULT_LIMITS.jobs_per_deletion) == (10, 30)
 
 
 @pytest.fixture
@@ -403,11 +405,10 @@ def process() -> Iterator[Replica]:
     server = Server(ledger)
     ledger.spec_of = lambda: server.jobset
     with (
-        mock.patch.multiple(collective, WORTH_IT=1, BATCH=1),
         contextlib.closing(Clockwork(lambda: float(server.seconds))) as loop,
     ):
         server.new_jobset(jobset(rjob("a", 3, parallelism=1, completions=1), failurePolicy=RESTARTS))
-        replica = Replica(server, loop, gates, create_suspended=True)
+        replica = Replica(server, loop, gates, create_suspended=True, limits=EACH_ALONE)
         replica.reconcile()
         server.run("js-a-0", ready=True)
         server.finish("js-a-0", "Failed")
@@ -462,7 +463,7 @@ class TestViewsThatLag:
         process.server.run("js-a-1", ready=True)
         process.catch_up()
         process.reconcile()
-        fresh = Replica(process.server, process.loop, FeatureGates({}), create_suspended=True)
+        fresh = Replica(process.server, process.loop, FeatureGates({}), create_suspended=True, limits=EACH_ALONE)
         fresh.reconcile()
         assert process.server.jobs == {}, "nothing before the first list"
         fresh.old_pods.arrive()

@@ -15,9 +15,8 @@ import pytest
 
 from api import keys
 from api.batch import Service
-from controllers.jobset.actions import CreateClaim, CreateJob, CreateService, DeleteJob, DeleteJobSet, PatchJob
 from controllers.jobset.execute import PartialFailure
-from kube.controller import Request
+from controllers.planning.actions import CreateClaim, CreateJob, CreateService, DeleteJob, DeleteJobSet, PatchJob
 from kube.events import NOTE_LIMIT
 from kube.store import ChangeKind
 from tests.support.blind import Blind, refusing
@@ -157,7 +156,7 @@ class TestDefect11:
         await blind.reconcile()
         assert len(blind.writes()) == asked, "it is not asked for again before that"
         api.drop("jobs", "js-workers-1")
-        blind.reconciler._memory[Request("ns", "js")].foreign_until = 0.0
+        blind.memory.foreign_until = 0.0
         assert await blind.reconcile() is None
         assert ("ns", "js-workers-1") in api.objects("jobs")
 

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from api import keys
-from controllers.jobset.actions import (
-    DeleteJob,
-    PatchJob,
-)
+from controllers.planning.actions import DeleteJob, PatchJob
 from tests.support.lives import ONE_BY_ONE, counts_of, of_type, restart, started
 from tests.support.world import jobset, rjob
 

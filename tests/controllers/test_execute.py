@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from api.jobset import JobSet
-from controllers.jobset.actions import CreateJob, Event, Plan
 from controllers.jobset.execute import Caches, Executor, PartialFailure, each
+from controllers.planning.actions import CreateJob, Event, Plan
 from kube.controller import is_terminal
 from kube.errors import Conflict, Forbidden, KubeError, NotFound, Status, parse_status, retry_after
 from kube.store import Store

@@ -10,11 +10,12 @@ from api.batch import Job
 from api.jobset import ReplicatedJob
 from api.pod import FailedPod as Pod
 from api.policies import OnExitCodes
-from controllers.jobset.actions import Ended, FailedPod, Question
 from controllers.jobset.controller import JobSetReconciler
 from controllers.jobset.evidence import JOBS_AT_ONCE, MOST_PAGES, look_up, summary
-from controllers.jobset.plan import plan
-from controllers.jobset.policies.culprit import decisive, matching
+from controllers.planning.actions import Question
+from controllers.planning.culprit import decisive, matching
+from controllers.planning.observed import Ended, FailedPod
+from controllers.planning.plan import plan
 from kube.client import Client
 from kube.errors import KubeError
 from kube.store import ChangeKind

@@ -11,7 +11,7 @@ from api import keys
 from api.gang_api import Served
 from api.jobset import ReplicatedJob
 from api.scheduling import Scheduling, SchedulingConstraints, TopologyConstraint
-from controllers.jobset.actions import CreateGroup, CreateJob, DeleteGroup, DeleteJob, PatchGroup, PatchJob
+from controllers.planning.actions import CreateGroup, CreateJob, DeleteGroup, DeleteJob, PatchGroup, PatchJob
 from tests.support.world import World, jobset, rjob
 
 ALL, BASIC, GANG = {"all": {}}, {"basic": {}}, {"gang": {}}

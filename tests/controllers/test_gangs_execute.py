@@ -7,7 +7,7 @@ from api.gang_objects import build_group, build_workload
 from api.gangs import forest
 from controllers.gang.execute import GroupTroubleError, GroupWriter
 from controllers.gang.watches import GroupWatches
-from controllers.jobset.actions import CreateGroup, DeleteGroup, PatchGroup
+from controllers.planning.actions import CreateGroup, DeleteGroup, PatchGroup
 from kube.errors import AlreadyExists, Call, Invalid, NotFound, Status
 from kube.watcher import Init, InitDone
 from tests.support.world import jobset, rjob

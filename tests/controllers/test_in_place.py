@@ -6,19 +6,19 @@ import pytest
 from api import keys
 from api.jobset import JobSet
 from api.pod import Pod
-from controllers.jobset.draft import Draft
-from controllers.jobset.policies import in_place
+from controllers.planning.status import StatusDraft
+from controllers.planning.steps.restart_in_place import apply
 from tests.support import jobsets
 
 NOW = "2026-01-01T00:00:00Z"
 JOB = "job-uid"
 
 
-class Recorder(Draft):
+class Recorder(StatusDraft):
     """Keeps the warnings where a test can see them."""
 
     def __init__(self, js):
-        super().__init__(js, NOW)
+        super().__init__(js.status, NOW)
         self.warnings = []
 
     def warn(self, reason, note):
@@ -49,7 +49,7 @@ def pods(*attempts):
 
 def decide(js, observed):
     draft = Recorder(js)
-    in_place.apply(js, observed, frozenset({JOB}), draft)
+    apply(js, observed, frozenset({JOB}), draft)
     return draft
 
 

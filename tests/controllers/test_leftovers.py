@@ -12,10 +12,10 @@ from api import keys
 from api.batch import Service
 from api.features import FeatureGates
 from api.jobset import JobSet
-from controllers.jobset.actions import CreateJob, DeleteJob, PatchJob, Plan, Question
-from controllers.jobset.controller import Watches
 from controllers.jobset.evidence import look_up
 from controllers.jobset.execute import Caches, Executor
+from controllers.jobset.watches import Watches
+from controllers.planning.actions import CreateJob, DeleteJob, PatchJob, Plan, Question
 from kube.client import Client
 from kube.controller import Request
 from kube.errors import TransportError
@@ -114,8 +114,7 @@ async def test_a_job_is_not_both_there_and_gone():
     blind.change_job("js-workers-0", status=failed)
     job = blind.jobs.get("ns", "js-workers-0")
     blind.reconciler._job_changed(ChangeKind.DELETED, job, None)
-    memory = blind.reconciler._memory[Request("ns", "js")]
-    assert blind.reconciler._observe(blind.jobsets.get("ns", "js"), memory).departed == ()
+    assert blind.reconciler._observe(blind.jobsets.get("ns", "js"), blind.memory).departed == ()
 
 
 async def test_a_service_that_goes_wakes_those_who_want_its_name():

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from api import keys
 from api.jobset import JobSet
-from controllers.jobset import lingering
-from controllers.jobset.lingering import Lingering
+from controllers.jobset import leftover_pods
+from controllers.jobset.leftover_pods import LeftoverPods
+from controllers.jobset.memory import Memories
 from kube.client import METADATA, METADATA_LIST, Client
 from kube.controller import Request
 from kube.transport import Request as Call
@@ -45,7 +46,8 @@ def put(
 class Running:
     """`told`: JobSets that were put into the queue, in order."""
 
-    of: Lingering
+    of: LeftoverPods
+    memories: Memories
     queue: WorkQueue[Request]
 
     async def told(self) -> Request:
@@ -64,11 +66,12 @@ class Running:
 async def running(transport: object) -> AsyncIterator[Running]:
     """Nothing is left of it after the block."""
     before = asyncio.all_tasks()
-    of, queue = Lingering(Client(transport)), WorkQueue[Request]()
+    memories, queue = Memories(), WorkQueue[Request]()
+    of = LeftoverPods(Client(transport), memories)
     of.feed(queue)
     task = asyncio.create_task(of.run())
     try:
-        yield Running(of, queue)
+        yield Running(of, memories, queue)
         assert not task.done(), "it ended by itself"
     finally:
         task.cancel()
@@ -96,7 +99,7 @@ async def test_jobs_whose_pods_of_earlier_attempts_are_left(streaming: bool):
     js = attempt(2)
     async with running(api) as process:
         assert process.of.names(js) is None, "nobody asked"
-        process.of.follow(js, anew=True)
+        process.of.follow(js, relist=True)
         assert process.of.names(js) is None
         await process.knows(js, {"js-a-0", "js-a-1"})
         api.drop("pods", first)
@@ -108,7 +111,7 @@ async def test_jobs_whose_pods_of_earlier_attempts_are_left(streaming: bool):
 async def test_only_metadata_of_one_namespace_is_asked_for():
     api = MemoryApi(streaming=False)
     async with running(api) as process:
-        process.of.follow(attempt(1), anew=True)
+        process.of.follow(attempt(1), relist=True)
         await process.knows(attempt(1), set())
         await settled()
     assert {call.path for call in reads(api)} == {"/api/v1/namespaces/ns/pods"}
@@ -121,7 +124,7 @@ async def test_a_pod_that_begins_or_changes_is_no_reason_to_plan():
     api, js = MemoryApi(), attempt(1)
     pod = put(api, "js-a-0")
     async with running(api) as process:
-        process.of.follow(js, anew=True)
+        process.of.follow(js, relist=True)
         await process.knows(js, {"js-a-0"})
         put(api, "js-a-1")
         api.put("pods", pod, metadata={**api.objects("pods")["ns", pod]["metadata"], "deletionTimestamp": "now"})
@@ -136,9 +139,9 @@ async def test_a_pod_that_no_job_controls_stands_in_nobodys_way():
     api, js = MemoryApi(), attempt(1)
     put(api, "js-a-0", controller=False)
     async with running(api) as process:
-        process.of.follow(js, anew=True)
+        process.of.follow(js, relist=True)
         await process.knows(js, set())
-        process.of.enough(js)
+        process.of.end_when_gone(js)
         assert process.of.names(js) == set()
 
 
@@ -146,7 +149,7 @@ async def test_two_pods_of_a_job_are_waited_for():
     api, js = MemoryApi(), attempt(1)
     pods = [put(api, "js-a-0", name=name) for name in ("x", "y")]
     async with running(api) as process:
-        process.of.follow(js, anew=True)
+        process.of.follow(js, relist=True)
         await process.knows(js, {"js-a-0"})
         for pod in pods:
             assert process.of.names(js) == {"js-a-0"}
@@ -159,7 +162,7 @@ async def test_what_happens_while_the_watch_is_cut_is_known_after_it():
     api, js = MemoryApi(), attempt(1)
     pod = put(api, "js-a-0")
     async with running(api) as process:
-        process.of.follow(js, anew=True)
+        process.of.follow(js, relist=True)
         await process.knows(js, {"js-a-0"})
         api.cut_streams()
         api.drop("pods", pod)
@@ -173,13 +176,13 @@ async def test_asked_anew_nothing_is_known_until_there_is_another_list():
     """A watch may be behind: pods that were made before Jobs were deleted need not have been told of."""
     api, js = MemoryApi(), attempt(1)
     async with running(api) as process:
-        process.of.follow(js, anew=True)
+        process.of.follow(js, relist=True)
         await process.knows(js, set())
         put(api, "js-a-0")
-        process.of.follow(js, anew=True)
+        process.of.follow(js, relist=True)
         assert process.of.names(js) is None
         await process.knows(js, {"js-a-0"})
-        process.of.follow(js, anew=False)
+        process.of.follow(js, relist=False)
         assert process.of.names(js) == {"js-a-0"}, "not asked again without need"
         await settled()
     assert len(reads(api)) == 2
@@ -190,10 +193,10 @@ async def test_another_attempt_has_another_watch():
     put(api, "js-a-0", 0)
     put(api, "js-a-1", 1)
     async with running(api) as process:
-        process.of.follow(attempt(1), anew=True)
+        process.of.follow(attempt(1), relist=True)
         await process.knows(attempt(1), {"js-a-0"})
         assert process.of.names(attempt(2)) is None
-        process.of.follow(attempt(2), anew=False)
+        process.of.follow(attempt(2), relist=False)
         await process.knows(attempt(2), {"js-a-0", "js-a-1"})
         assert process.of.names(attempt(1)) is None
         await settled()
@@ -204,21 +207,21 @@ async def test_it_is_over_when_the_last_pod_is_gone():
     api, js = MemoryApi(), attempt(1)
     pod = put(api, "js-a-0")
     async with running(api) as process:
-        process.of.follow(js, anew=True)
-        process.of.enough(js)
+        process.of.follow(js, relist=True)
+        process.of.end_when_gone(js)
         await process.knows(js, {"js-a-0"})
-        process.of.enough(js)
+        process.of.end_when_gone(js)
         await settled()
         assert _watches() == 1, "the pod is left"
         api.drop("pods", pod)
         await process.knows(js, set())
-        process.of.enough(js)
-        process.of.enough(js)
+        process.of.end_when_gone(js)
+        process.of.end_when_gone(js)
         await settled()
         assert _watches() == 0
         assert process.of.names(js) == set(), "and stays known"
         put(api, "js-a-1")
-        process.of.follow(js, anew=False)
+        process.of.follow(js, relist=False)
         assert process.of.names(js) is None, "a late Job may have come with pods"
         await process.knows(js, {"js-a-1"})
 
@@ -226,18 +229,18 @@ async def test_it_is_over_when_the_last_pod_is_gone():
 async def test_a_jobset_that_is_gone_is_forgotten():
     api, js = MemoryApi(), attempt(1)
     async with running(api) as process:
-        process.of.follow(js, anew=True)
-        process.of.forget(REQUEST)
-        process.of.follow(js, anew=True)
+        process.of.follow(js, relist=True)
+        process.memories.forget(REQUEST)
+        process.of.follow(js, relist=True)
         await process.knows(js, set())
-        process.of.forget(REQUEST)
-        process.of.forget(REQUEST)
+        process.memories.forget(REQUEST)
+        process.memories.forget(REQUEST)
         await settled()
         assert _watches() == 0
         assert process.of.names(js) is None
         again = replace(js, metadata=replace(js.metadata, uid="another"))
         put(api, "js-a-0", uid="another")
-        process.of.follow(again, anew=False)
+        process.of.follow(again, relist=False)
         await process.knows(again, {"js-a-0"})
         assert process.of.names(js) is None
 
@@ -247,12 +250,12 @@ async def test_one_set_does_not_end_the_watch_of_another():
     other = replace(js, metadata=replace(js.metadata, name="other", uid="other"))
     put(api, "other-a-0", uid="other")
     async with running(api) as process:
-        process.of.follow(other, anew=True)
-        process.of.follow(js, anew=True)
+        process.of.follow(other, relist=True)
+        process.of.follow(js, relist=True)
         while process.of.names(js) is None:
             await process.told()
-        process.of.enough(js)
-        process.of.forget(REQUEST)
+        process.of.end_when_gone(js)
+        process.memories.forget(REQUEST)
         while process.of.names(other) is None:
             await process.told()
         assert process.of.names(other) == {"other-a-0"}
@@ -264,12 +267,12 @@ async def test_a_list_that_does_not_come_is_told_of(caplog: pytest.LogCaptureFix
     refused = [True]
     transport = FaultyTransport(api, lambda _: Refused() if refused[0] else None)
     async with running(transport) as process:
-        process.of.follow(js, anew=True)
-        await asyncio.sleep(lingering.PATIENCE + 1)
+        process.of.follow(js, relist=True)
+        await asyncio.sleep(leftover_pods.FIRST_LIST_TIMEOUT + 1)
         assert "ns/js cannot go on with its restart" in caplog.text
         assert process.of.names(js) is None
         refused[0] = False
-        await asyncio.sleep(lingering.PATIENCE)
+        await asyncio.sleep(leftover_pods.FIRST_LIST_TIMEOUT)
         assert process.of.names(js) == set()
 
 

@@ -11,9 +11,12 @@ import pytest
 from api import keys
 from api.batch import Job
 from api.jobset import JobSet
+from controllers.jobset.endings import Endings
 from controllers.jobset.execute import JOBSETS
-from controllers.jobset.milestones import Endings, Stopwatch
+from controllers.jobset.memory import Memories
+from controllers.jobset.milestones import Stopwatch
 from kube.client import Client
+from kube.controller import Request
 from kube.errors import TransportError
 from kube.informer import Informer
 from tests.support.faults import FaultyTransport, LostAnswer
@@ -45,6 +48,7 @@ class Tally:
 RUNNING = {"status": {"restarts": 0}}
 FAILED = {"status": {"restarts": 0, "terminalState": "Failed"}}
 COMPLETED = {"status": {"restarts": 0, "terminalState": "Completed"}}
+WHO = Request("ns", "a")
 ONE_FAILED = [("ns", "a", "Failed")]
 
 
@@ -53,11 +57,12 @@ class Leader:
 
     def __init__(self, api: MemoryApi) -> None:
         self.api = api
+        self.memories = Memories()
         self.transport = FaultyTransport(api)
         self.client = Client(self.transport)
         self.informer = Informer(self.client, JOBSETS, JobSet)
         self.tally = Tally()
-        self.endings = Endings(self.tally)
+        self.endings = Endings(self.tally, self.memories)
 
     def lead(self) -> None:
         self.informer.on_event(self.endings.heard)
@@ -224,14 +229,14 @@ class TestEndings:
             for number in range(50):
                 api.put("jobsets", f"run-{number}", **RUNNING)
             await process.caught_up()
-            assert len(process.endings._unfinished) == 50
+            assert len(process.memories) == 50
             for number in range(50):
                 if number % 2:
                     api.put("jobsets", f"run-{number}", **COMPLETED)
                 else:
                     api.drop("jobsets", f"run-{number}")
             await process.caught_up()
-            assert process.endings._unfinished == {}
+            assert len(process.memories) == 25, "one for each that is there"
         assert len(process.tally.finished_) == 25
 
 
@@ -266,6 +271,20 @@ UNREADY = jobset(replicatedJobsStatus=counts(ready=1))
 SUSPENDED = jobset(suspend=True, replicatedJobsStatus=counts(suspended=2))
 
 
+class Watch:
+    """A stopwatch, with what a reconciler remembers between its looks."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.stopwatch, self.memories = Stopwatch(tally), Memories()
+
+    def saw(self, js: JobSet, jobs: list[Job], now: float) -> None:
+        memory = self.memories.of(WHO, js.metadata.uid)
+        memory.life = self.stopwatch.saw(memory.life, js, jobs, now)
+
+    def measures(self, uid: str = "1") -> bool:
+        return self.memories.of(WHO, uid).life is not None
+
+
 class TestStopwatch:
     @pytest.fixture
     def tally(self):
@@ -273,7 +292,7 @@ class TestStopwatch:
 
     @pytest.fixture
     def watch(self, tally):
-        return Stopwatch(tally)
+        return Watch(tally)
 
     def test_an_attempt_is_measured_from_creation(self, watch, tally):
         watch.saw(jobset(), [], CREATED_AT + 0.25)
@@ -424,17 +443,17 @@ class TestStopwatch:
     def test_memory_holds_live_jobsets_only(self, watch):
         for number in range(100):
             watch.saw(jobset(uid=str(number)), [], CREATED_AT)
-        assert len(watch) == 1, "one of that name"
-        watch.forget("ns", "a")
-        watch.forget("ns", "never-seen")
-        assert len(watch) == 0
+        assert len(watch.memories) == 1, "one of that name"
+        watch.memories.forget(WHO)
+        watch.memories.forget(Request("ns", "never-seen"))
+        assert len(watch.memories) == 0
         watch.saw(jobset(), [], CREATED_AT)
         for _ in range(2):
             watch.saw(jobset(terminalState="Failed"), [], CREATED_AT)
-            assert len(watch) == 0, "the end is the end, looked at again too"
+            assert not watch.measures(), "the end is the end, looked at again too"
         theirs = msgspec.structs.replace(jobset().spec, managed_by="kueue.x-k8s.io/multikueue")
         watch.saw(msgspec.structs.replace(jobset(), spec=theirs), [], CREATED_AT)
-        assert len(watch) == 0, "those of other controllers are not measured"
+        assert not watch.measures(), "those of other controllers are not measured"
 
 
 def _deleted(job: Job) -> Any:

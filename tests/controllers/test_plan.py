@@ -1,7 +1,7 @@
 """What a plan asks for, step by step, on the model of tests/support/world.py (behaviour section 5)."""
 
 from api import keys
-from controllers.jobset.actions import CreateJob, CreateService, DeleteJob, DeleteJobSet, PatchJob
+from controllers.planning.actions import CreateJob, CreateService, DeleteJob, DeleteJobSet, PatchJob
 from tests.support.world import World, jobset, rjob
 
 WORKERS_3 = rjob("workers", 3, parallelism=2, completions=2)

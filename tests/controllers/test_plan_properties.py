@@ -9,8 +9,6 @@ set has to come to rest with exactly the Jobs that should be there, and to compl
 
 from __future__ import annotations
 
-from unittest import mock
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -22,9 +20,9 @@ from api.batch import Job
 from api.features import FeatureGates
 from api.indexes import parse_indexes
 from api.jobset import JobSet
-from controllers.jobset import collective
-from controllers.jobset.buckets import integer
-from controllers.jobset.counters import job_ready
+from controllers.planning.child_jobs import integer
+from controllers.planning.counters import job_ready
+from controllers.planning.limits import Limits
 from tests.support.ledger import Ledger
 from tests.support.replica import NONE, REQUEST, Clockwork, Crash, Fault, Replica
 from tests.support.setups import GATES, NAMES, RULED, SETUPS, placed_anew, spec_of
@@ -111,8 +109,7 @@ class Histories(RuleBasedStateMachine):
         self.begin(setup, gates, on_resume, old_server, large)
 
     def begin(self, setup, gates, on_resume, old_server, large):
-        self.patches = mock.patch.multiple(collective, WORTH_IT=large, BATCH=2)
-        self.patches.start()
+        self.limits = Limits(batch_deletion_from=large, jobs_per_deletion=2)
         self.on_resume = on_resume
         policy = setup["policy"]
         in_place = policy is not None and policy["restartStrategy"] == "InPlaceRestart"
@@ -128,7 +125,10 @@ class Histories(RuleBasedStateMachine):
         self.sound = True
 
     def process(self, behind=None):
-        return Replica(self.server, self.loop, self.gates, create_suspended=not self.on_resume, behind=behind)
+        suspended = not self.on_resume
+        return Replica(
+            self.server, self.loop, self.gates, create_suspended=suspended, limits=self.limits, behind=behind
+        )
 
     def pick(self, data, predicate):
         names = sorted(n for n, stored in self.server.jobs.items() if predicate(stored.obj))
@@ -395,8 +395,6 @@ class Histories(RuleBasedStateMachine):
         finally:
             if hasattr(self, "loop"):
                 self.loop.close()
-            if hasattr(self, "patches"):
-                self.patches.stop()
 
     def _come_to_rest(self):
         """Only what the process is told of, or asked for, makes it plan."""

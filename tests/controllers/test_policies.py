@@ -10,11 +10,9 @@ import pytest
 
 from api import keys
 from api.batch import Service
-from controllers.jobset.actions import (
-    CreateJob,
-    PatchJob,
-)
-from controllers.jobset.plan import FOREIGN_RETRY, plan
+from controllers.planning.actions import CreateJob, PatchJob
+from controllers.planning.limits import DEFAULT_LIMITS
+from controllers.planning.plan import plan
 from tests.support.blind import Blind
 from tests.support.lives import ONE_BY_ONE, counts_of, of_type, restart, resume, started, suspend
 from tests.support.memory_api import MemoryApi
@@ -113,7 +111,7 @@ class TestForeign:
         world.foreign = {f"js-workers-{n}": "CronJob nightly" for n in range(7)}
         plan = world.step()
         assert [action.name for action in of_type(plan, CreateJob)] == ["js-workers-7", "js-workers-8"]
-        assert plan.requeue_after == FOREIGN_RETRY
+        assert plan.requeue_after == DEFAULT_LIMITS.foreign_retry
         [warning] = plan.warnings
         assert (warning.type, warning.reason) == ("Warning", "JobCreationFailed")
         error = "creation failed with error: it exists already and belongs to CronJob nightly"
@@ -130,7 +128,7 @@ class TestForeign:
         world.foreign = {"js-workers-0": "JobSet js"}
         plan = world.step()
         assert plan.warnings == ()
-        assert plan.requeue_after == FOREIGN_RETRY
+        assert plan.requeue_after == DEFAULT_LIMITS.foreign_retry
         assert world.live() == ["js-workers-1"]
 
     @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from unittest import mock
 
 import msgspec
 import pytest
@@ -11,10 +10,11 @@ import pytest
 from api import keys
 from api.batch import Claim
 from api.features import FeatureGates
-from controllers.jobset import plan as planning
-from controllers.jobset.actions import PatchJob
-from controllers.jobset.controller import Watches
+from controllers.jobset.controller import Options
 from controllers.jobset.execute import PartialFailure
+from controllers.jobset.watches import Watches
+from controllers.planning.actions import PatchJob
+from controllers.planning.limits import Limits
 from kube.client import Client
 from kube.controller import Request, is_terminal
 from kube.store import ChangeKind
@@ -64,15 +64,14 @@ def depart(blind: Blind, name: str) -> None:
 class TestDepartures:
     async def test_thousands_of_them_are_one_pass_over_the_set(self):
         """Quadratic work took 6.8 s for half of 4,000; one pass takes milliseconds."""
-        blind = Blind(MemoryApi(), jobset(rjob("workers", 4000)))
-        with mock.patch.object(planning, "AHEAD", 4000):
-            await blind.reconcile()
+        blind = Blind(MemoryApi(), jobset(rjob("workers", 4000)), Options(limits=Limits(queued_jobs=4000)))
+        await blind.reconcile()
         for number in range(2000):
             blind.change_job(f"js-workers-{number}", status=ended("Complete"))
             depart(blind, f"js-workers-{number}")
         js = blind.jobsets.get("ns", "js")
         started_at = time.process_time()
-        observed = blind.reconciler._observe(js, blind.reconciler._memory[REQUEST])
+        observed = blind.reconciler._observe(js, blind.memory)
         assert time.process_time() - started_at < 1
         assert len(observed.departed) == 2000
         await blind.reconcile()
@@ -87,7 +86,7 @@ class TestDepartures:
         for number in range(3):
             depart(blind, f"js-workers-{number}")
         await blind.reconcile()
-        assert blind.reconciler._memory[REQUEST].departed == {}
+        assert blind.memory.departed == {}
 
 
 class TestSuspension:

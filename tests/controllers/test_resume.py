@@ -8,13 +8,8 @@ import msgspec
 import pytest
 
 from api import keys
-from controllers.jobset.actions import (
-    CreateClaim,
-    CreateJob,
-    CreateService,
-    PatchJob,
-)
 from controllers.jobset.execute import PartialFailure
+from controllers.planning.actions import CreateClaim, CreateJob, CreateService, PatchJob
 from kube.transport import Request as Call
 from kube.transport import Response
 from tests.support.blind import Blind

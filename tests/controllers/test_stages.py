@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controllers.jobset.actions import CreateClaim, CreateJob, CreateService, PatchJob
+from controllers.planning.actions import CreateClaim, CreateJob, CreateService, PatchJob
 from tests.support.lives import of_type, resume, suspend
 from tests.support.world import World, jobset, rjob
 

@@ -16,7 +16,7 @@ from tests.support.manager import USER
 
 PREFIX = "jobset.sigs.k8s.io/"
 RETRY = 10
-"""Seconds after which a name that is taken is looked at again (controllers/jobset/plan.py FOREIGN_RETRY)."""
+"""Seconds after which a name that is taken is looked at again (`Limits.foreign_retry`)."""
 
 
 def url(sets, name: str, kind: str = "jobs") -> str:

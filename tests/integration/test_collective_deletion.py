@@ -14,9 +14,11 @@ from api.children import build_job
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.placement import placement
-from controllers.jobset.buckets import bucket
-from controllers.jobset.collective import batches
-from controllers.jobset.lingering import Lingering
+from controllers.jobset.leftover_pods import LeftoverPods
+from controllers.jobset.memory import Memories
+from controllers.planning.batch_deletion import batches
+from controllers.planning.child_jobs import sort_jobs
+from controllers.planning.limits import DEFAULT_LIMITS
 from devcluster.cluster import Cluster
 from kube.client import Client
 from kube.resources import JOBS, PODS
@@ -55,8 +57,8 @@ async def test_exactly_those_jobs_go_and_at_once(api_server: Cluster, namespace:
         await create(client, namespace, new, "js-workers-7", 7)
         await create(client, namespace, other, "theirs", 3)
         jobs = [msgspec.convert(job, Job) for job in made]
-        previous = bucket(new, jobs, placement(new), FeatureGates({})).previous
-        deletions = batches(new, previous, placement(new))
+        previous = sort_jobs(new, jobs, placement(new), FeatureGates({})).previous
+        deletions = batches(new, previous, placement(new), DEFAULT_LIMITS)
         assert [len(batch.jobs) for batch in deletions] == [30, 9]
         for batch, left in zip(deletions, (11, 2), strict=True):
             await client.delete_collection(
@@ -77,9 +79,11 @@ async def test_a_job_with_a_finalizer_is_left_to_itself_and_one_that_got_it_late
         held = {"metadata": {"finalizers": ["example.com/mine"]}}
         kept = msgspec.convert(await client.patch(JOBS, "js-workers-1", held, namespace=namespace), Job)
         placed = placement(new)
-        seen = bucket(new, [jobs[0], kept], placed, FeatureGates({})).previous
-        assert [batch.jobs for batch in batches(new, seen, placed)] == [(("js-workers-0", jobs[0].metadata.uid),)]
-        [batch] = batches(new, bucket(new, jobs, placed, FeatureGates({})).previous, placed)
+        seen = sort_jobs(new, [jobs[0], kept], placed, FeatureGates({})).previous
+        assert [batch.jobs for batch in batches(new, seen, placed, DEFAULT_LIMITS)] == [
+            (("js-workers-0", jobs[0].metadata.uid),)
+        ]
+        [batch] = batches(new, sort_jobs(new, jobs, placed, FeatureGates({})).previous, placed, DEFAULT_LIMITS)
         await client.delete_collection(
             JOBS, label_selector=batch.selector, namespace=namespace, propagation_policy="Background"
         )
@@ -102,14 +106,14 @@ async def test_old_pods_are_listed_and_watched(api_server: Cluster, namespace: s
     async with connected(api_server.kubeconfig) as (client, _):
         for name, uid, attempt in (("a", "one", 0), ("b", "one", 1), ("c", "one", 2), ("d", "two", 0)):
             await pod(client, name, uid, attempt)
-        lingering = Lingering(client)
+        leftovers = LeftoverPods(client, Memories())
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(lingering.run())
-            lingering.follow(js, anew=True)
+            running = tasks.create_task(leftovers.run())
+            leftovers.follow(js, relist=True)
 
             async def known(*jobs: str) -> None:
                 async def as_wanted() -> bool:
-                    return lingering.names(js) == set(jobs)
+                    return leftovers.names(js) == set(jobs)
 
                 await eventually(as_wanted, what=f"the pods of {jobs}")
 

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from controllers.jobset.controller import JobSetReconciler, Watches
+from controllers.jobset.controller import JobSetReconciler
+from controllers.jobset.endings import Endings
 from controllers.jobset.execute import JOBSETS
-from controllers.jobset.milestones import Endings
+from controllers.jobset.watches import Watches
 from devcluster.cluster import Cluster
 from kube.client import Client
 from kube.config import load
@@ -77,7 +78,7 @@ async def controller(transport: FaultyTransport) -> AsyncIterator[Silent]:
     async with asyncio.TaskGroup() as tasks:
         watching = tasks.create_task(watches.run())
         await watches.wait_synced(60)
-        watches.jobsets.on_event(Endings(silent).heard)
+        watches.jobsets.on_event(Endings(silent, reconciler.memories).heard)
         watches.feed(queue)
         tasks.create_task(loop.run())
         yield silent

@@ -11,11 +11,9 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncIterator, Callable
-from unittest import mock
 
 import pytest
 
-from controllers.jobset import collective
 from devcluster.cluster import Cluster
 from kube.client import Client
 from kube.config import load
@@ -101,13 +99,11 @@ async def try_all(cluster: Cluster, path: Path, choose: Choice, note: Callable[[
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
 async def test_a_kill_at_any_write_changes_nothing_about_the_end(jobset_server: Cluster, path: Path, record_property):
     """The way to the first step of a path is a path of its own, which has no steps."""
-    with mock.patch.object(collective, "WORTH_IT", path.large):
-        await try_all(jobset_server, path, lambda clean: clean.sites_in_turn(IN_TURN), record_property)
+    await try_all(jobset_server, path, lambda clean: clean.sites_in_turn(IN_TURN), record_property)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
 async def test_nor_does_any_kind_of_kill_at_any_write(jobset_server: Cluster, path: Path, record_property):
-    with mock.patch.object(collective, "WORTH_IT", path.large):
-        await try_all(jobset_server, path, Record.all_sites, record_property)
+    await try_all(jobset_server, path, Record.all_sites, record_property)

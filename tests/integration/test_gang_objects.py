@@ -17,8 +17,8 @@ from api.gangs import forest
 from api.jobset import JobSet
 from api.jsontree import without_nulls
 from controllers.gang.execute import RESOURCES
-from controllers.gang.plan import dropped
 from controllers.gang.watches import GroupWatches
+from controllers.planning.groups import dropped
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec

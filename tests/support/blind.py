@@ -13,7 +13,9 @@ import msgspec
 from api.batch import Job
 from api.features import FeatureGates
 from api.jobset import JobSet
-from controllers.jobset.controller import JobSetReconciler, Watches
+from controllers.jobset.controller import JobSetReconciler, Options
+from controllers.jobset.memory import Memory
+from controllers.jobset.watches import Watches
 from kube.client import Client
 from kube.controller import Request
 from kube.transport import Request as Call
@@ -39,7 +41,7 @@ class Told:
 class Blind:
     """A reconciler whose watches never show anything: of all objects but the JobSet it knows its own writes alone."""
 
-    def __init__(self, api: MemoryApi, js: JobSet, **gates: bool) -> None:
+    def __init__(self, api: MemoryApi, js: JobSet, options: Options | None = None, **gates: bool) -> None:
         self.api = api
         self.told = Told()
         body = msgspec.to_builtins(js)
@@ -50,13 +52,16 @@ class Blind:
         self.jobs = watches.jobs.store
         self.jobsets = watches.jobsets.store
         self.jobsets.apply(msgspec.convert(stored, JobSet))
-        self.reconciler = JobSetReconciler(client, watches.caches(), chosen, self.told, self.told)
+        self.reconciler = JobSetReconciler(client, watches.caches(), chosen, self.told, self.told, options or Options())
+
+    @property
+    def memory(self) -> Memory:
+        """What the reconciler knows of the JobSet beyond its caches."""
+        return self.reconciler.memories.of(Request("ns", "js"), "js-uid")
 
     async def reconcile(self) -> float | None:
         """One reconcile, as soon as the one before lets it; the seconds until the next look."""
-        memory = self.reconciler._memory.get(Request("ns", "js"))
-        if memory is not None:
-            memory.rest_until, memory.written = 0.0, None
+        self.memory.rest_until, self.memory.status_written = 0.0, None
         return (await self.reconciler.reconcile(Request("ns", "js"))).requeue_after
 
     def edit(self, **spec: Any) -> None:

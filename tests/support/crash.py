@@ -21,10 +21,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from api.features import FeatureGates
-from controllers.jobset.collective import WORTH_IT
-from controllers.jobset.controller import JobSetReconciler, Watches
+from controllers.jobset.controller import JobSetReconciler, Options
+from controllers.jobset.endings import Endings
 from controllers.jobset.execute import JOBSETS
-from controllers.jobset.milestones import Endings
+from controllers.jobset.memory import Memories
+from controllers.jobset.watches import Watches
+from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from kube.client import Client
 from kube.controller import Controller, Request
 from kube.resources import PRIORITY_CLASSES
@@ -62,7 +64,7 @@ class Path:
     steps: tuple[Step, ...] = ()
     gates: frozenset[str] = frozenset()
     create_suspended: bool = True
-    large: int = WORTH_IT
+    large: int = DEFAULT_LIMITS.batch_deletion_from
 
 
 @dataclass(frozen=True)
@@ -288,29 +290,29 @@ class Instance:
         self._transport = transport
         self._queue: WorkQueue[Request] = WorkQueue()
         self._runs = False
-        self._old_pods: dict[Request, Any] = {}
+        self._memories = Memories()
 
     async def run(self, path: Path, outcomes: Counter[str]) -> None:
         """The only place that knows how a controller is put together."""
         client, told = Client(self._transport), Told(outcomes)
         gates = FeatureGates(dict.fromkeys(path.gates, True))
         watches = Watches(client, gates)
-        reconciler = JobSetReconciler(
-            client, watches.caches(), gates, told, told, create_suspended=path.create_suspended
-        )
-        reconciler._silence.look = _nothing
-        reconciler.lingering.feed(self._queue)
-        self._old_pods = reconciler.lingering._followed
+        limits = Limits(batch_deletion_from=path.large)
+        options = Options(limits=limits, create_suspended=path.create_suspended)
+        reconciler = JobSetReconciler(client, watches.caches(), gates, told, told, options)
+        reconciler._stalled.look = _nothing
+        reconciler.leftover_pods.feed(self._queue)
+        self._memories = reconciler.memories
         loop = Controller("jobset", self._queue, reconciler.reconcile, workers=2)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watches.run())
             await watches.wait_synced(REST_SECONDS)
             while gates["JobSetWorkloadAwareSchedulingAPI"] and watches.groups.served.groups is None:  # noqa: ASYNC110 - a few milliseconds
                 await asyncio.sleep(PAUSE)
-            watches.jobsets.on_event(Endings(told).heard)
+            watches.jobsets.on_event(Endings(told, reconciler.memories).heard)
             reconciler.watch_departures(watches.jobs)
             watches.feed(self._queue)
-            tasks.create_task(reconciler.lingering.run())
+            tasks.create_task(reconciler.leftover_pods.run())
             tasks.create_task(loop.run())
             self._runs = True
 
@@ -334,7 +336,8 @@ class Instance:
         return snapshot if still and snapshot.shown_by(self._transport.watched) else None
 
     def _idle(self) -> bool:
-        listing = any(not of.over and not of.pods.synced for of in self._old_pods.values())
+        followed = [memory.followed for memory in self._memories._of.values() if memory.followed is not None]
+        listing = any(not of.over and not of.pods.synced for of in followed)
         return self._runs and not listing and not len(self._queue) and not self._queue.unfinished_seconds()
 
 

@@ -20,9 +20,9 @@ from api.gangs import Group, forest
 from api.indexes import parse_indexes
 from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
 from api.policies import OnExitCodes
-from controllers.jobset.actions import KnownGroups
-from controllers.jobset.buckets import integer
-from controllers.jobset.counters import job_ready
+from controllers.planning.child_jobs import integer
+from controllers.planning.counters import job_ready
+from controllers.planning.observed import KnownGroups
 
 KNOWN = {
     keys.COMPLETED,

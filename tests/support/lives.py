@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from api.jobset import ReplicatedJobStatus
-from controllers.jobset.actions import Plan
+from controllers.planning.actions import Plan
 from tests.support.world import World, jobset
 
 A = TypeVar("A")

@@ -12,17 +12,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from unittest import mock
 
 import msgspec
 
 from api.features import FeatureGates
 from api.gang_api import Served
 from api.jobset import JobSet
-from controllers.jobset import controller
-from controllers.jobset.controller import BY_OWNER, JobSetReconciler, Watches
+from controllers.jobset.controller import JobSetReconciler, Options
 from controllers.jobset.execute import PartialFailure
-from controllers.jobset.lingering import Lingering, OldPod
+from controllers.jobset.old_pods import OldPod
+from controllers.jobset.watches import BY_OWNER, Watches
+from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from kube.client import PatchType
 from kube.controller import Request, is_terminal
 from kube.errors import AlreadyExists, Call, KubeError, ServerError, Status, TransportError
@@ -149,22 +149,23 @@ class Requests(set):
 
 
 class OldPods:
-    """The watch of pods of earlier attempts, if there is one, in place of `Lingering.run`.
+    """The watch of pods of earlier attempts, if there is one, in place of `LeftoverPods.run`.
 
     It lists the pods that there are when it is noticed, and tells of them when it likes.
     """
 
-    def __init__(self, lingering: Lingering, server: Server, queue: Requests) -> None:
-        self._lingering = lingering
+    def __init__(self, reconciler: JobSetReconciler, server: Server, queue: Requests) -> None:
+        self._memories = reconciler.memories
         self._server = server
         self._queue = queue
         self._of: Any = None
         self._place = 0
-        lingering.feed(queue)
+        reconciler.leftover_pods.feed(queue)
 
     def note(self) -> None:
         """Whether there is another watch than before: its list is of this moment at the earliest."""
-        of = self._lingering._followed.get(REQUEST)
+        memory = self._memories._of.get(REQUEST)
+        of = None if memory is None else memory.followed
         if of is not self._of:
             self._of, self._place = of, len(self._log)
 
@@ -215,6 +216,7 @@ class Replica:
         gates: FeatureGates,
         *,
         create_suspended: bool,
+        limits: Limits = DEFAULT_LIMITS,
         behind: dict[str, int] | None = None,
     ) -> None:
         self.server = server
@@ -239,15 +241,14 @@ class Replica:
         self.due: float | None = None
         self.queue = Requests()
         self.saw_complete: set[str] = set()
-        self.reconciler = JobSetReconciler(
-            self.client, self.watches.caches(), gates, self, self, create_suspended=create_suspended
-        )
-        self.reconciler._silence.look = _nothing
+        options = Options(limits=limits, create_suspended=create_suspended, wall_clock=lambda: server.now)
+        self.reconciler = JobSetReconciler(self.client, self.watches.caches(), gates, self, self, options)
+        self.reconciler._stalled.look = _nothing
         self.reconciler.watch_departures(self.watches.jobs)
         for kind in self.informers:
             self.relist(kind, (behind or {}).get(kind, 0))
         self.watches.feed(self.queue)
-        self.old_pods = OldPods(self.reconciler.lingering, server, self.queue)
+        self.old_pods = OldPods(self.reconciler, server, self.queue)
         self.client.before = self.old_pods.note
 
     # Events and milestones are not looked at here.
@@ -334,14 +335,13 @@ class Replica:
         self.saw_complete = {job for job in self.saw_complete if job in places and places[job].owner == uid}
 
     async def _reconcile(self) -> float | None:
-        with mock.patch.object(controller, "now", return_value=self.server.now):
-            try:
-                return (await self.reconciler.reconcile(REQUEST)).requeue_after
-            except BaseExceptionGroup as group:
-                for kind in (Crash, AssertionError):
-                    if group.split(kind)[0] is not None:
-                        raise _leaf(group.split(kind)[0]) from None
-                raise
+        try:
+            return (await self.reconciler.reconcile(REQUEST)).requeue_after
+        except BaseExceptionGroup as group:
+            for kind in (Crash, AssertionError):
+                if group.split(kind)[0] is not None:
+                    raise _leaf(group.split(kind)[0]) from None
+            raise
 
 
 def _leaf(error: BaseException) -> BaseException:

@@ -22,7 +22,7 @@ from api.jobset import JobSet, JobSetStatus
 from api.meta import OwnerReference
 from api.pod import FailedPod as Pod
 from controllers.jobset.execute import JOBSETS
-from controllers.jobset.lingering import OldPod, PodMetadata, old_pod
+from controllers.jobset.old_pods import OldPod, PodMetadata, old_pod
 from kube.errors import AlreadyExists, ApiError, Call, Conflict, Invalid, NotFound, Status
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES
 from tests.support.ledger import Ledger

@@ -17,7 +17,7 @@ from api.gang_api import Served
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet, JobSetStatus
 from api.pod import Pod
-from controllers.jobset.actions import (
+from controllers.planning.actions import (
     CreateClaim,
     CreateGroup,
     CreateJob,
@@ -27,14 +27,13 @@ from controllers.jobset.actions import (
     DeleteJobs,
     DeleteJobSet,
     Event,
-    FailedPod,
-    KnownGroups,
-    Observed,
     PatchGroup,
     PatchJob,
     Plan,
 )
-from controllers.jobset.plan import AHEAD, plan
+from controllers.planning.limits import DEFAULT_LIMITS
+from controllers.planning.observed import FailedPod, KnownGroups, Observed
+from controllers.planning.plan import plan
 from tests.support.selectors import matches
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -103,6 +102,7 @@ class World:
         self.followed: int | None = None
         """The attempt whose earlier pods are known."""
         self.create_suspended = True
+        self.reported_group = ""
         self.warnings: list[Event] = []
         self.claims: set[str] = set()
         self.events: list[Event] = []
@@ -133,8 +133,9 @@ class World:
             departed=tuple(msgspec.convert(job, Job) for job in self.departed.values()),
             foreign=self.foreign,
             pods=tuple(self.pods),
-            lingering=frozenset(self.old_pods) if self.followed == self.status.restarts else None,
+            leftovers=frozenset(self.old_pods) if self.followed == self.status.restarts else None,
             groups=self._known_groups(),
+            reported_group=self.reported_group,
         )
 
     def _known_groups(self) -> KnownGroups | None:
@@ -173,7 +174,7 @@ class World:
         result = self.plan()
         self.plans.append(result)
         self.warnings.extend(result.warnings)
-        attempt = self.status.restarts
+        attempt, self.reported_group = self.status.restarts, result.reported_group
         if result.status_first:
             self._keep(result)
         for action in result.actions:
@@ -198,7 +199,7 @@ class World:
             known = self.followed
             result = self.step()
             if not result.actions and result.status is None and self.followed == known:
-                if len(self.queued()) < AHEAD:
+                if len(self.queued()) < DEFAULT_LIMITS.queued_jobs:
                     return
                 self.take_up()
         raise AssertionError(f"no rest after {limit} plans: {self.plans[-1]}")

@@ -15,8 +15,9 @@ import pytest
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Layer, Path, Rule
 from api.jobset import JobSet
-from controllers.jobset.actions import CreateClaim, CreateJob, CreateService, Observed
-from controllers.jobset.plan import plan
+from controllers.planning.actions import CreateClaim, CreateJob, CreateService
+from controllers.planning.observed import Observed
+from controllers.planning.plan import plan
 from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from api.failure_actions import ACTIONS, Scope, action_of
 from api.field import SPEC, ErrorType, FieldError, Path, Rule
 from api.policies import FailurePolicyRule
 from api.suggest import did_you_mean
@@ -19,9 +20,8 @@ JOB_FAILURE_REASONS = (
     "MaxFailedIndexesExceeded",
     "PodFailurePolicy",
 )
-RESTART_JOB_ACTIONS = frozenset({"RestartJob", "RestartJobAndIgnoreMaxRestarts"})
-RESTART_REPLICATED_JOB = "RestartReplicatedJob"
-FAIL_JOBSET = "FailJobSet"
+RESTART_JOB_ACTIONS = frozenset(name for name, action in ACTIONS.items() if action.scope is Scope.JOB)
+PARTIAL_ACTIONS = frozenset(name for name, action in ACTIONS.items() if action.partial)
 MAX_REPLICAS_TO_RESTART = 1024
 """Restarts are counted per Job in a status list of this length."""
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
@@ -126,23 +126,23 @@ def failure_rules(subject: Subject) -> Iterator[FieldError]:
         yield from _rule_name(RULES.at(i, "name"), rule.name)
         yield from unknown_targets(subject, TARGET, rule.target_replicated_jobs, RULES.at(i, "targetReplicatedJobs"))
         yield from _reasons(RULES.at(i, "onJobFailureReasons"), rule.on_job_failure_reasons)
-        if rule.action == FAIL_JOBSET and rule.max_restarts is not None:
+        if action_of(rule.action).scope is Scope.NOTHING and rule.max_restarts is not None:
             yield NOTHING_TO_LIMIT.at(RULES.at(i, "maxRestarts"), rule.max_restarts)
     yield from _repeated_names(rules)
 
 
 def _restart_job_gate(subject: Subject) -> Iterator[FieldError]:
-    for i, rule in enumerate(() if subject.gates["RestartJob"] else subject.failure_policy.rules):
-        if rule.action in RESTART_JOB_ACTIONS:
-            yield RESTART_JOB_GATE.at(RULES.at(i, "action"))
-        elif rule.action == RESTART_REPLICATED_JOB:
-            yield RESTART_REPLICATED_JOB_GATE.at(RULES.at(i, "action"))
+    for i, rule in enumerate(subject.failure_policy.rules):
+        gate = action_of(rule.action).gate
+        if gate and not subject.gates[gate]:
+            refusal = RESTART_JOB_GATE if rule.action in RESTART_JOB_ACTIONS else RESTART_REPLICATED_JOB_GATE
+            yield refusal.at(RULES.at(i, "action"))
 
 
 def restart_job_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
     """Row 7b, for some of the ReplicatedJobs: restarts of single Jobs are counted for so many only."""
     actions = {rule.action for rule in subject.failure_policy.rules}
-    if not subject.gates["RestartJob"] or actions.isdisjoint({*RESTART_JOB_ACTIONS, RESTART_REPLICATED_JOB}):
+    if not subject.gates["RestartJob"] or actions.isdisjoint(PARTIAL_ACTIONS):
         return
     rule = RESTART_REPLICATED_JOB_REPLICAS if actions.isdisjoint(RESTART_JOB_ACTIONS) else RESTART_JOB_REPLICAS
     for entry in entries:

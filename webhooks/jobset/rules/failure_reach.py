@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from api.exit_codes import meanings
+from api.failure_actions import action_of
 from api.field import ErrorType, FieldError, Path, Rule, Severity
 from api.jsontree import dig
 from api.patterns import compiled
@@ -15,7 +16,6 @@ MAX_COMPARED = 100
 """Rules that are compared with each other."""
 MAX_PATTERNS = 64
 """Patterns of a JobSet that are tried."""
-COUNTED_ACTIONS = frozenset({"RestartJobSet", "RestartJob", "RestartReplicatedJob"})
 
 MAX_RESTARTS = Rule(
     id="max-restarts-negative",
@@ -75,7 +75,7 @@ def rules_can_match(subject: Subject) -> Iterator[FieldError]:
     yield from _patterns(policy.rules)
     for i, rule in enumerate(policy.rules):
         yield from _reasons_can_come(RULES.at(i, "onJobFailureReasons"), rule, subject)
-        if rule.action in COUNTED_ACTIONS and (rule.max_restarts or 0) > max(policy.max_restarts, 0):
+        if action_of(rule.action).counted and (rule.max_restarts or 0) > max(policy.max_restarts, 0):
             yield BUDGET_NEVER.at(RULES.at(i, "maxRestarts"), rule.max_restarts, limit=max(policy.max_restarts, 0))
     for i, rule in enumerate(policy.rules[:MAX_COMPARED]):
         yield from _codes_can_come(RULES.at(i, "onExitCodes"), rule, subject)

@@ -13,25 +13,25 @@ import msgspec
 from api.children import mounted_names
 from api.jobset import JobSet, ReplicatedJob, ReplicatedJobStatus
 from api.stages import Stage, in_order, stage_name, stages
-from controllers.jobset.buckets import Buckets
-from controllers.jobset.counters import job_ready
+from controllers.planning.child_jobs import ChildJobs
+from controllers.planning.counters import job_ready
 
 
 class Stages:
     """Answers, for one observation, which ReplicatedJobs may have running Jobs."""
 
-    def __init__(self, js: JobSet, counts: tuple[ReplicatedJobStatus, ...], buckets: Buckets) -> None:
+    def __init__(self, js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> None:
         self._counts = {c.name: c for c in counts}
         self._replicas = {r.name: r.replicas for r in js.spec.replicated_jobs}
-        self._running = {c.replicated_job for c in buckets.active if not c.job.spec.suspend}
+        self._running = {c.replicated_job for c in children.active if not c.job.spec.suspend}
         # A Job that is being suspended may still report ready pods: they are about to go.
-        self._halting = Counter(c.replicated_job for c in buckets.active if c.job.spec.suspend and job_ready(c.job))
+        self._halting = Counter(c.replicated_job for c in children.active if c.job.spec.suspend and job_ready(c.job))
         self._successors = _successors(js)
         self._suspended = js.suspended
         self._ordered = in_order(js.spec)
         self._stages = stages(js.spec)
         self._state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
-        self._there = _there(buckets) if self._stages and self._state == "Active" else Counter()
+        self._there = _there(children) if self._stages and self._state == "Active" else Counter()
         self._last = self._last_released()
         self._released = {rjob.name for stage in self._stages[: self._last + 1] for rjob in stage}
 
@@ -143,11 +143,11 @@ class Stages:
         return not self._running.isdisjoint(self._successors.get(name, ()))
 
 
-def _there(buckets: Buckets) -> Counter[str]:
+def _there(children: ChildJobs) -> Counter[str]:
     """Jobs that have pods, or had them all, by ReplicatedJob; one that is being suspended is not there."""
     return Counter(
         c.replicated_job
-        for c in buckets.active
+        for c in children.active
         if not c.job.spec.suspend and (c.job.status.active > 0 or job_ready(c.job))
     )
 

@@ -1,4 +1,4 @@
-"""When a finished JobSet is deleted (behaviour section 5.7)."""
+"""Whether a JobSet has finished, and how long it is kept then (behaviour section 5.7)."""
 
 from datetime import datetime
 
@@ -19,7 +19,7 @@ def finish_time(js: JobSet) -> str | None:
     return None
 
 
-def remaining(js: JobSet, now: str) -> float | None:
+def time_to_live(js: JobSet, now: str) -> float | None:
     """Seconds until the JobSet is to be deleted, 0 or less when due; None when it is kept."""
     finish = finish_time(js)
     if finish is None or js.spec.ttl_seconds_after_finished is None:

@@ -7,8 +7,8 @@ tolerations and gates of an earlier admission do not linger (defect 7.1 #3). Lab
 from api import keys
 from api.exclusive import topology_of
 from api.meta import JSON
-from controllers.jobset.actions import PatchJob
-from controllers.jobset.buckets import Child, integer
+from controllers.planning.actions import PatchJob
+from controllers.planning.child_jobs import Child, integer
 
 _JOB_CONTROLLER_PREFIX = "batch.kubernetes.io/"
 _JOB_CONTROLLER_LABELS = {"job-name", "controller-uid"}

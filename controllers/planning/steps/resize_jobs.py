@@ -1,4 +1,4 @@
-"""Keeps running Jobs at the size the spec has now (gate ElasticJobSet; behaviour section 5.12, KEP-463).
+"""Step: running Jobs follow the size that the spec has now (gate ElasticJobSet; behaviour section 5.12, KEP-463).
 
 Parallelism and completions of Indexed Jobs follow the template. When the number of Jobs changes, the labels that state
 totals and positions follow on the Jobs; their pods keep what was true when they were created, since the template of a
@@ -9,12 +9,26 @@ from api import keys
 from api.jobset import ReplicatedJob
 from api.meta import JSON
 from api.placement import Group, Placement
-from controllers.jobset.actions import PatchJob
-from controllers.jobset.buckets import Child
-from controllers.jobset.policies.suspension import guarded
+from controllers.planning.actions import PatchJob
+from controllers.planning.child_jobs import Child
+from controllers.planning.context import Context
+from controllers.planning.job_patches import guarded
+from controllers.planning.partial import NOTHING, Partial
 
 
-def adjust(child: Child, group: Group, placed: Placement) -> PatchJob | None:
+def resize_jobs(ctx: Context) -> Partial:
+    """Patch each that differs, once its groups count on the new size."""
+    if not ctx.gates["ElasticJobSet"]:
+        return NOTHING
+    patches = (
+        adjust(child, ctx.ranges[child.replicated_job], ctx.layout)
+        for child in ctx.children.active
+        if not child.deleting and ctx.groups.may_run(child.name)
+    )
+    return Partial(actions=tuple(patch for patch in patches if patch is not None))
+
+
+def adjust(child: Child, group: Group, layout: Placement) -> PatchJob | None:
     """The patch that gives one active Job its size and labels; None when it has them."""
     rjob = group.replicated_job
     patch: JSON = {}
@@ -23,7 +37,7 @@ def adjust(child: Child, group: Group, placed: Placement) -> PatchJob | None:
     if size is not None and (job.spec.parallelism, job.spec.completions) != (size, size):
         patch["spec"] = {"parallelism": size, "completions": size}
     stale = {
-        key: value for key, value in _totals(child, group, placed).items() if job.metadata.labels.get(key) != value
+        key: value for key, value in _totals(child, group, layout).items() if job.metadata.labels.get(key) != value
     }
     if stale:
         patch["metadata"] = {"labels": stale, "annotations": stale}
@@ -40,10 +54,10 @@ def _size(rjob: ReplicatedJob) -> int | None:
     return 1 if rjob.parallelism is None else rjob.parallelism
 
 
-def _totals(child: Child, group: Group, placed: Placement) -> dict[str, str]:
+def _totals(child: Child, group: Group, layout: Placement) -> dict[str, str]:
     return {
         keys.REPLICATED_JOB_REPLICAS: str(group.replicated_job.replicas),
-        keys.GLOBAL_REPLICAS: str(placed.global_replicas),
+        keys.GLOBAL_REPLICAS: str(layout.global_replicas),
         keys.GROUP_REPLICAS: str(group.group_replicas),
         keys.JOB_GLOBAL_INDEX: str(child.global_index),
         keys.JOB_GROUP_INDEX: str(group.group_offset + child.job_index),

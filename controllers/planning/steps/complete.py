@@ -1,14 +1,30 @@
-"""When a set is Completed (behaviour section 5.9; successPolicy.minSucceeded)."""
+"""Step: the set is Completed when enough of its targets has succeeded (behaviour section 5.9; minSucceeded)."""
 
 from collections import Counter
 
-from api import share
+from api import keys, share
 from api.jobset import JobSet, ReplicatedJobStatus
 from api.policies import SuccessPolicy
-from controllers.jobset.buckets import Buckets
+from controllers.planning.child_jobs import ChildJobs
+from controllers.planning.context import Context
+from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
 
 
-def met(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], buckets: Buckets) -> str | None:
+def complete(ctx: Context) -> Partial:
+    """Set the condition Completed; a set with failed Jobs is left to its failure policy."""
+    share_met = None if ctx.children.failed else met(ctx.js, ctx.counts, ctx.children)
+    if share_met is None:
+        return NOTHING
+    draft, message = ctx.draft(), "jobset completed successfully"
+    reason = "MinSucceededReached" if share_met else "AllJobsCompleted"
+    said = f"{message}: {share_met}" if share_met else message
+    draft.condition(keys.COMPLETED, true=True, reason=reason, message=said)
+    draft.condition(keys.RESTARTING, true=False, reason="JobSetCompleted", message=message)
+    draft.update(terminal_state="Completed")
+    return of_draft(draft, kind=Stop)
+
+
+def met(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> str | None:
     """Whether enough of the targets has succeeded: None = no. Where a share was enough, which, in words; else empty."""
     policy = js.spec.success_policy or SuccessPolicy()
     total = share.total(js.spec)
@@ -16,7 +32,7 @@ def met(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], buckets: Buckets) -
     if needed is None:
         return "" if _jobs_done(js, counts, policy) else None
     pods = policy.unit == share.POD
-    done = _pods(js, buckets) if pods else _jobs(js, counts)
+    done = _pods(js, children) if pods else _jobs(js, counts)
     if done < max(needed, 1):
         return None
     return f"{done} of {total} {'pods' if pods else 'Jobs'} have succeeded, minSucceeded is {policy.min_succeeded}"
@@ -42,12 +58,12 @@ def _jobs(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> int:
     return sum(of.succeeded for of in counts if of.name in names)
 
 
-def _pods(js: JobSet, buckets: Buckets) -> int:
+def _pods(js: JobSet, children: ChildJobs) -> int:
     """Completions of the targets. A completed Job has all of its own, whatever its own successPolicy did without."""
     running: Counter[str] = Counter()
-    for child in buckets.active:
+    for child in children.active:
         running[child.replicated_job] += child.job.status.succeeded
     return sum(
-        len(buckets.completed[rjob.name]) * (share.completions(rjob) or 0) + running[rjob.name]
+        len(children.completed[rjob.name]) * (share.completions(rjob) or 0) + running[rjob.name]
         for rjob in share.targets(js.spec)
     )

@@ -15,7 +15,7 @@ from api.exit_codes import pod_failure_rules
 from api.jobset import ReplicatedJob
 from api.meta import JSON
 from api.policies import OnExitCodes
-from controllers.jobset.actions import Ended, FailedPod
+from controllers.planning.observed import Ended, FailedPod
 
 BACKOFF_LIMIT = 6
 """What Kubernetes takes for a Job without backoffLimit."""

@@ -16,15 +16,16 @@ from api.jobset import JobSet, ReplicatedJob
 from api.jsontree import without_nulls
 from api.meta import JSON, find, is_true
 from api.names import job_name
-from controllers.jobset.actions import Action, CreateGroup, DeleteGroup, KnownGroups, PatchGroup
-from controllers.jobset.buckets import Buckets, Child
-from controllers.jobset.counters import job_ready
+from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
+from controllers.planning.child_jobs import Child, ChildJobs
+from controllers.planning.counters import job_ready
+from controllers.planning.observed import KnownGroups
 
 WORKLOAD, COMPOSITE, POD_GROUP = "Workload", "CompositePodGroup", "PodGroup"
 
 
 @dataclass(slots=True)
-class Gangs:
+class GroupPlan:
     """What becomes of groups. `state`: (status, reason, message) of SchedulingObjectsReady where it is set."""
 
     forest: Forest | None
@@ -48,19 +49,19 @@ class Gangs:
 def decide(
     js: JobSet,
     known: KnownGroups | None,
-    buckets: Buckets,
+    children: ChildJobs,
     released: Callable[[ReplicatedJob], bool],
-    lingering: frozenset[str] | None = frozenset(),
-) -> Gangs:
+    leftovers: frozenset[str] | None = frozenset(),
+) -> GroupPlan:
     """What to do about groups. `released` says which ReplicatedJobs may start; `known` None: there are none.
 
-    `lingering`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
+    `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
     """
     wanted = forest(js)
     if known is None:
-        return Gangs(wanted)
+        return GroupPlan(wanted)
     stage = {rjob.name for rjob in js.spec.replicated_jobs if released(rjob)}
-    return _Planner(js, wanted, known, buckets, lingering).decide(stage)
+    return _GroupPlanner(js, wanted, known, children, leftovers).decide(stage)
 
 
 def at_the_end(known: KnownGroups | None) -> list[Action]:
@@ -90,7 +91,7 @@ class _Owned:
         ]
 
 
-class _Planner:
+class _GroupPlanner:
     """One run of `decide`."""
 
     def __init__(
@@ -98,22 +99,22 @@ class _Planner:
         js: JobSet,
         wanted: Forest | None,
         known: KnownGroups,
-        buckets: Buckets,
-        lingering: frozenset[str] | None,
+        children: ChildJobs,
+        leftovers: frozenset[str] | None,
     ) -> None:
         self._js = js
         self._known = known
         self._owned = _Owned(known)
-        self._active = {child.name: child for child in buckets.active if not child.gone}
-        self._previous = buckets.previous
-        self._lingering = lingering
-        self._names = _names(js) if lingering else set()
+        self._active = {child.name: child for child in children.active if not child.gone}
+        self._previous = children.previous
+        self._leftovers = leftovers
+        self._names = _names(js) if leftovers else set()
         self._completions = {rjob.name: rjob.completions for rjob in js.spec.replicated_jobs}
-        self._done = _completed(js, buckets)
-        self._out = Gangs(wanted)
+        self._done = _completed(js, children)
+        self._out = GroupPlan(wanted)
         self._ending = False
 
-    def decide(self, released: set[str]) -> Gangs:
+    def decide(self, released: set[str]) -> GroupPlan:
         out, wanted = self._out, self._out.forest
         if wanted is None:
             out.actions += self._owned.removals(workload=True)
@@ -163,7 +164,7 @@ class _Planner:
 
     def _held(self, wanted: Forest) -> set[str]:
         """Names of the roots below which pods of before may still end, or a Job is on its way out."""
-        left = self._lingering
+        left = self._leftovers
         if left is None or any(wanted.of_job(name) is None for name in left - self._names):
             return {root.name for root in wanted.roots}
         ending = [child for child in self._active.values() if child.deleting or self._halting(child)]
@@ -296,7 +297,7 @@ class _Planner:
         return said.message if said is not None and waits and not self._is_scheduled(group) else ""
 
 
-UNTROUBLED = {"Created", "Suspended", "WaitingForOldGroups", "Discovering", "JobsWithoutGroups"}
+NOT_A_WARNING = {"Created", "Suspended", "WaitingForOldGroups", "Discovering", "JobsWithoutGroups"}
 """Reasons of the condition that are part of a normal life."""
 
 
@@ -314,11 +315,13 @@ def _names(js: JobSet) -> set[str]:
     return {job_name(name, rjob.name, index) for rjob in js.spec.replicated_jobs for index in range(rjob.replicas)}
 
 
-def _completed(js: JobSet, buckets: Buckets) -> set[str]:
-    return {job_name(js.metadata.name, name, index) for name, indexes in buckets.completed.items() for index in indexes}
+def _completed(js: JobSet, children: ChildJobs) -> set[str]:
+    return {
+        job_name(js.metadata.name, name, index) for name, indexes in children.completed.items() for index in indexes
+    }
 
 
-def misplaced(child: Child, gangs: Gangs) -> bool:
+def misplaced(child: Child, gangs: GroupPlan) -> bool:
     """Whether the pods of a suspended Job would name another group than they should: no Job can change that."""
     if not child.job.spec.suspend or child.deleting:
         return False

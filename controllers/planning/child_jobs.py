@@ -1,6 +1,6 @@
 """Sorts child Jobs by attempt and outcome (behaviour section 5.4). Every later decision starts from these lists.
 
-A Job that completed in this attempt stays completed, also when its object is gone: `status.completedIndexes` remembers
+A Job that completed in this attempt stays completed, also when its object is gone: `status.completedIndexes` records
 it, and until that is stored the watch hands on what it saw of Jobs that were deleted (defect 7.1 #17).
 """
 
@@ -22,7 +22,7 @@ _GO_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 class Child(msgspec.Struct, frozen=True):
-    """A child Job with the place that its labels give it. `gone`: deleted once it had finished, or was doomed."""
+    """A child Job with the indexes that its labels give it. `gone`: deleted finished or bound to fail."""
 
     job: Job
     replicated_job: str
@@ -40,17 +40,17 @@ class Child(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Buckets:
+class ChildJobs:
     """Child Jobs by state, each tuple by ascending global index.
 
     - `active`, `failed`: of the current attempt; with failOn FailureTarget, Jobs that are bound to fail have failed.
-      `completed`: indexes by ReplicatedJob, live and remembered ones.
+      `completed`: indexes by ReplicatedJob, of Jobs that exist and of those that the status records.
     - `previous`: of an earlier attempt. `surplus`: with an index that the spec no longer has.
-    - `needless`: run although their index has completed: created on a view that was older than the status.
-    - `odd`: owned, but with labels that cannot be read or that do not fit its name. They are left alone while the set
-      runs, so that one bad object cannot stop the rest.
-    - `present`: indexes by ReplicatedJob whose name is in use by one of ours.
-    - `unsaved`: completed Jobs in deletion or gone that the status does not remember.
+    - `redundant`: run although their index has completed: created on a cache that was older than the status.
+    - `unrecognized`: owned, but with labels that cannot be read or that do not fit the name. They are left alone while
+      the set runs, so that one bad object cannot stop the rest.
+    - `existing`: indexes by ReplicatedJob whose name is in use by a Job of this set.
+    - `unrecorded`: completed Jobs in deletion or gone that the status does not record yet.
     """
 
     active: tuple[Child, ...]
@@ -58,10 +58,10 @@ class Buckets:
     completed: Mapping[str, frozenset[int]]
     previous: tuple[Child, ...]
     surplus: tuple[Child, ...]
-    needless: tuple[Child, ...]
-    odd: tuple[Job, ...]
-    present: Mapping[str, set[int]]
-    unsaved: tuple[Job, ...]
+    redundant: tuple[Child, ...]
+    unrecognized: tuple[Job, ...]
+    existing: Mapping[str, set[int]]
+    unrecorded: tuple[Job, ...]
 
 
 def integer(text: str | None) -> int | None:
@@ -71,20 +71,20 @@ def integer(text: str | None) -> int | None:
 
 @dataclass(slots=True)
 class _Place:
-    """What sorting has to know of one ReplicatedJob."""
+    """One ReplicatedJob while its Jobs are sorted. `recorded`: indexes that the status says have completed."""
 
     group: Group
     prefix: str
     replicas: int
-    remembered: frozenset[int]
+    recorded: frozenset[int]
     restarts: tuple[int, ...]
     completed: set[int] = field(default_factory=set)
-    present: set[int] = field(default_factory=set)
+    existing: set[int] = field(default_factory=set)
 
 
-def bucket(
+def sort_jobs(
     js: JobSet, jobs: Iterable[Job], placed: Placement, gates: FeatureGates, departed: Iterable[Job] = ()
-) -> Buckets:
+) -> ChildJobs:
     """Sort `jobs` of `js` and those that departed. Labels say what a Job is; its conditions say how it went."""
     sorting = _Sorting(js, placed, gates)
     for job in jobs:
@@ -101,7 +101,7 @@ class _Sorting:
         stored = {s.name: s for s in js.status.replicated_jobs_status}
         self._attempt = js.status.restarts
         self._elastic = gates["ElasticJobSet"]
-        self._alone = gates["RestartJob"]
+        self._restart_job = gates["RestartJob"]
         self._doomed_fail = js.spec.failure_policy is not None and js.spec.failure_policy.fail_on == "FailureTarget"
         self._places: dict[str, _Place] = {}
         for group in placed.groups:
@@ -111,16 +111,16 @@ class _Sorting:
                 group=group,
                 prefix=job_name_prefix(js.metadata.name, rjob.name),
                 replicas=rjob.replicas,
-                remembered=parse_indexes(of.completed_indexes, rjob.replicas) if of else frozenset(),
+                recorded=parse_indexes(of.completed_indexes, rjob.replicas) if of else frozenset(),
                 restarts=of.job_restarts if of and gates["RestartJob"] else (),
             )
         self._active: list[Child] = []
         self._failed: list[Child] = []
         self._previous: list[Child] = []
         self._surplus: list[Child] = []
-        self._needless: list[Child] = []
-        self._odd: list[Job] = []
-        self._unsaved: list[Job] = []
+        self._redundant: list[Child] = []
+        self._unrecognized: list[Job] = []
+        self._unrecorded: list[Job] = []
 
     def add(self, job: Job, *, gone: bool) -> None:
         labels = job.metadata.labels
@@ -133,13 +133,13 @@ class _Sorting:
         index = integer(text)
         if place is None or index is None or attempt is None or place.prefix + text != job.metadata.name:
             if not gone:
-                self._odd.append(job)
+                self._unrecognized.append(job)
             return
         child = Child(job, place.group.replicated_job.name, index, place.group.global_offset + index, gone)
         if index < place.replicas:
             self._add_current(place, child, job, newer=attempt > self._attempt)
         elif not gone:
-            self._surplus.append(child) if self._elastic else self._odd.append(job)
+            self._surplus.append(child) if self._elastic else self._unrecognized.append(job)
 
     def _add_previous(self, job: Job, gone: bool) -> None:
         if gone:
@@ -149,23 +149,23 @@ class _Sorting:
         if place is None or number is None or place.prefix + index != job.metadata.name:
             self._previous.append(Child(job, name, -1, -1))
             return
-        place.present.add(number)
+        place.existing.add(number)
         self._previous.append(Child(job, name, number, place.group.global_offset + number))
 
     def _add_current(self, place: _Place, child: Child, job: Job, *, newer: bool) -> None:
         """`newer`: the status is older than the Job, so what it remembers is of an earlier one."""
         index = child.job_index
         if not child.gone:
-            place.present.add(index)
+            place.existing.add(index)
         # A Job without the label is of a time when the gate was off: it was not restarted alone yet.
         own, wanted = integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)) or 0, _at(place.restarts, index)
-        if self._alone:
+        if self._restart_job:
             if own < wanted:
                 if not child.gone:
                     self._previous.append(child)
                 return
             newer |= own > wanted
-        outcome = "Complete" if index in place.remembered and not newer else self._outcome(job)
+        outcome = "Complete" if index in place.recorded and not newer else self._outcome(job)
         if outcome is None:
             self._active.append(child)
         elif outcome == "Failed":
@@ -173,27 +173,27 @@ class _Sorting:
         else:
             place.completed.add(index)
             if job.finished is None:
-                self._needless.append(child)
-            if child.deleting and index not in place.remembered:
-                self._unsaved.append(job)
+                self._redundant.append(child)
+            if child.deleting and index not in place.recorded:
+                self._unrecorded.append(job)
 
     def _outcome(self, job: Job) -> str | None:
         """How it ended, or is bound to where that counts."""
         return job.finished or (keys.JOB_FAILED if self._doomed_fail and job.doomed else None)
 
-    def result(self) -> Buckets:
-        for children in (self._active, self._failed, self._previous, self._surplus, self._needless):
+    def result(self) -> ChildJobs:
+        for children in (self._active, self._failed, self._previous, self._surplus, self._redundant):
             children.sort(key=_by_index)
-        return Buckets(
+        return ChildJobs(
             active=tuple(self._active),
             failed=tuple(self._failed),
-            completed={name: place.remembered | place.completed for name, place in self._places.items()},
+            completed={name: place.recorded | place.completed for name, place in self._places.items()},
             previous=tuple(self._previous),
             surplus=tuple(self._surplus),
-            needless=tuple(self._needless),
-            odd=tuple(sorted(self._odd, key=lambda job: job.metadata.name)),
-            present={name: place.present for name, place in self._places.items()},
-            unsaved=tuple(self._unsaved),
+            redundant=tuple(self._redundant),
+            unrecognized=tuple(sorted(self._unrecognized, key=lambda job: job.metadata.name)),
+            existing={name: place.existing for name, place in self._places.items()},
+            unrecorded=tuple(self._unrecorded),
         )
 
 
@@ -206,7 +206,7 @@ def _at(restarts: tuple[int, ...], index: int) -> int:
     return restarts[index] if index < len(restarts) else 0
 
 
-def untold(js: JobSet, departed: Iterable[Job], gates: FeatureGates) -> tuple[Job, ...]:
-    """Of Jobs that are gone, finished or doomed, those to be kept in mind: the status does not tell of them yet."""
-    sorted_ = bucket(js, (), placement(js), gates, departed)
-    return (*sorted_.unsaved, *(child.job for child in sorted_.failed))
+def not_recorded(js: JobSet, departed: Iterable[Job], gates: FeatureGates) -> tuple[Job, ...]:
+    """Of Jobs that were deleted finished, or bound to fail, those whose end the status does not record yet."""
+    sorted_ = sort_jobs(js, (), placement(js), gates, departed)
+    return (*sorted_.unrecorded, *(child.job for child in sorted_.failed))

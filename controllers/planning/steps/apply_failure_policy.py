@@ -1,4 +1,4 @@
-"""What a failed Job means for the set (behaviour section 5.8).
+"""Step: what failed Jobs mean for the set (behaviour section 5.8).
 
 One failed Job decides each step: the earliest that matches the first rule that matches any; ties of time (the wire has
 whole seconds) go to the lower global index. Actions on a single Job, or on one ReplicatedJob, leave the other failures
@@ -10,15 +10,16 @@ Nothing is decided before the pods are known that a rule wants to see (onExitCod
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
+from api.failure_actions import RESTART_JOBSET, FailureAction, Scope, action_of
 from api.features import FeatureGates
 from api.jobset import FailedAttempt, JobSet, ReplicatedJob
-from api.keys import RESTARTING
 from api.patterns import compiled
 from api.policies import FailurePolicyRule
-from controllers.jobset.actions import Evidence, FailedPod, Question
-from controllers.jobset.buckets import Child
-from controllers.jobset.draft import Draft
-from controllers.jobset.policies.culprit import (
+from controllers.planning import attempts
+from controllers.planning.actions import Question
+from controllers.planning.child_jobs import Child
+from controllers.planning.context import Context
+from controllers.planning.culprit import (
     Culprit,
     container_of,
     culprit,
@@ -28,34 +29,25 @@ from controllers.jobset.policies.culprit import (
     matching,
     named_by,
 )
-
-FAIL = "FailJobSet"
-RESTART = "RestartJobSet"
-RESTART_JOB = "RestartJob"
-RESTART_JOB_FREE = "RestartJobAndIgnoreMaxRestarts"
-RESTART_REPLICATED_JOB = "RestartReplicatedJob"
-
-PARTIAL = {RESTART_JOB, RESTART_JOB_FREE, RESTART_REPLICATED_JOB}
-"""Actions that leave the rest of the set alone (gate RestartJob)."""
-COUNTED = {RESTART, RESTART_JOB, RESTART_REPLICATED_JOB}
-"""Actions that the maxRestarts of the set limits."""
+from controllers.planning.observed import Evidence, FailedPod
+from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
+from controllers.planning.status import StatusDraft
 
 MESSAGE_LIMIT = 1024
 """Bytes of a message in the attempt history."""
 
 
-def apply(
-    js: JobSet, failed: Sequence[Child], draft: Draft, gates: FeatureGates, evidence: Evidence
-) -> Question | None:
-    """Decide about every failed Job and write the outcome into the draft. `failed` is not empty.
-
-    Gives the question whose answer should be told of with the decisions, or, with the draft left as it was, the one
-    without whose answer nothing can be decided.
-    """
-    left = sorted(failed, key=_failure_order)
-    judge = _Judge(js, draft, gates, evidence)
-    needed = _question([child for child in left if judge.needs_pods(child)], evidence, needed=True)
-    return needed or _question(judge.decide(left), evidence, needed=False)
+def apply_failure_policy(ctx: Context) -> Partial:
+    """Decide about every failed Job. If anything is decided, or has to be asked first, nothing else is done now."""
+    if not ctx.children.failed:
+        return NOTHING
+    draft, evidence = ctx.draft(), ctx.observed.evidence
+    failed = sorted(ctx.children.failed, key=_failure_order)
+    judge = _Judge(ctx.js, draft, ctx.gates, evidence)
+    needed = _question([child for child in failed if judge.needs_pods(child)], evidence, needed=True)
+    question = needed or _question(judge.decide(failed), evidence, needed=False)
+    decided = draft.status is not ctx.status or needed is not None
+    return of_draft(draft, kind=Stop if decided else Partial, question=question)
 
 
 def _question(about: Sequence[Child], evidence: Evidence, *, needed: bool) -> Question | None:
@@ -67,7 +59,7 @@ def _question(about: Sequence[Child], evidence: Evidence, *, needed: bool) -> Qu
 class _Judge:
     """One round of decisions: the policy, what is known, and the draft to write into."""
 
-    def __init__(self, js: JobSet, draft: Draft, gates: FeatureGates, evidence: Evidence) -> None:
+    def __init__(self, js: JobSet, draft: StatusDraft, gates: FeatureGates, evidence: Evidence) -> None:
         self._policy = js.spec.failure_policy
         self._rules: Sequence[FailurePolicyRule] = self._policy.rules if self._policy else ()
         self._replicated_jobs: Mapping[str, ReplicatedJob] = {r.name: r for r in js.spec.replicated_jobs}
@@ -94,12 +86,12 @@ class _Judge:
             if child.replicated_job in settled:
                 continue
             rule = self._rules[place] if place < len(self._rules) else None
-            action = rule.action if rule else RESTART
-            if action in PARTIAL and not self._gates["RestartJob"]:
+            action = action_of(rule.action) if rule else RESTART_JOBSET
+            if action.gate and not self._gates[action.gate]:
                 self._draft.warn(
                     "FeatureGateDisabled",
-                    f"Job {child.name} failed and a rule asks for {action}, which needs the feature gate RestartJob:"
-                    " start the manager with --feature-gates=RestartJob=true, or delete the JobSet",
+                    f"Job {child.name} failed and a rule asks for {action.name}, which needs the feature gate"
+                    f" {action.gate}: start the manager with --feature-gates={action.gate}=true, or delete the JobSet",
                 )
                 break
             ended = self._act(rule, action, child)
@@ -107,7 +99,7 @@ class _Judge:
                 told.append(child)
             if ended:
                 break
-            if action == RESTART_REPLICATED_JOB:
+            if action.scope is Scope.REPLICATED_JOB:
                 settled.add(child.replicated_job)
         return told
 
@@ -127,18 +119,18 @@ class _Judge:
         pod = decisive(child.job, self._of(child), self._pods(child))
         return pod is not None and matching(rule.on_exit_codes, pod.ends) is not None
 
-    def _act(self, rule: FailurePolicyRule | None, action: str, child: Child) -> bool:
+    def _act(self, rule: FailurePolicyRule | None, action: FailureAction, child: Child) -> bool:
         """Do what the rule says; whether that ended the attempt of the whole set, which is then remembered."""
         pod, told = self._blame(rule, child)
         end = self._end(rule, action)
         if end is not None:
             reason, message = end
-            self._draft.fail(reason, f"{message} (first failed job: {child.name}){told}")
+            attempts.fail_set(self._draft, reason, f"{message} (first failed job: {child.name}){told}")
         else:
-            message = f"applying {action} failure policy action (first failed job: {child.name}){told}"
+            message = f"applying {action.name} failure policy action (first failed job: {child.name}){told}"
             reason = self._restart(rule, action, child, message)
         if reason:
-            self._draft.record_failure(_failed_attempt(self._attempt, reason, child, pod))
+            attempts.record_failure(self._draft, _failed_attempt(self._attempt, reason, child, pod))
         return bool(reason)
 
     def _blame(self, rule: FailurePolicyRule | None, child: Child) -> tuple[Culprit, str]:
@@ -157,12 +149,12 @@ class _Judge:
         found = culprit(pod, end)
         return found, f": {found}" if end else ""
 
-    def _end(self, rule: FailurePolicyRule | None, action: str) -> tuple[str, str] | None:
+    def _end(self, rule: FailurePolicyRule | None, action: FailureAction) -> tuple[str, str] | None:
         """Reason and message with which the set fails; None if it goes on."""
         if self._policy is None:
             return "FailedJobs", "jobset failed due to one or more job failures"
-        if action == FAIL:
-            return "FailJobSetFailurePolicyAction", f"applying {FAIL} failure policy action"
+        if action.scope is Scope.NOTHING:
+            return f"{action.name}FailurePolicyAction", f"applying {action.name} failure policy action"
         too_many = "jobset failed due to reaching max number of restarts"
         status = self._draft.status
         if rule and rule.max_restarts is not None:
@@ -172,24 +164,23 @@ class _Judge:
         used = status.restarts_count_towards_max
         if self._gates["RestartJob"]:
             used += sum(sum(of.job_restarts_count_towards_max) for of in status.replicated_jobs_status)
-        if action in COUNTED and used >= self._policy.max_restarts:
+        if action.counted and used >= self._policy.max_restarts:
             return "ReachedMaxRestarts", too_many
         return None
 
-    def _restart(self, rule: FailurePolicyRule | None, action: str, child: Child, message: str) -> str:
+    def _restart(self, rule: FailurePolicyRule | None, action: FailureAction, child: Child, message: str) -> str:
         """Start anew what the action names; if that is the whole set, the reason of the condition that says so."""
         draft, reason = self._draft, ""
         if rule and rule.max_restarts is not None:
-            draft.count_rule(rule.name)
-        if action == RESTART_REPLICATED_JOB:
-            draft.restart_replicated_job(self._of(child), child.job_index)
-        elif action in PARTIAL:
-            draft.restart_job(self._of(child), child.job_index, counts=action in COUNTED)
+            attempts.count_rule(draft, rule.name)
+        if action.scope is Scope.REPLICATED_JOB:
+            attempts.restart_replicated_job(draft, self._of(child), child.job_index)
+        elif action.scope is Scope.JOB:
+            attempts.restart_job(draft, self._of(child), child.job_index, counts=action.counted)
         else:
             reason = f"FailurePolicy_{rule.name}" if rule else "DefaultFailurePolicy"
-            draft.restart(reason, counts=action in COUNTED)
-            draft.condition(RESTARTING, true=True, reason=reason, message=message, event_type="Warning")
-        draft.event("Warning", f"{action}FailurePolicyAction", message)
+            attempts.restart_set(draft, reason, message, counts=action.counted)
+        draft.event("Warning", f"{action.name}FailurePolicyAction", message)
         return reason
 
 

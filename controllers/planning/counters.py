@@ -8,7 +8,8 @@ from api.batch import Job
 from api.features import FeatureGates
 from api.indexes import format_indexes
 from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
-from controllers.jobset.buckets import Buckets
+from controllers.planning.attempts import REACHED, RESTARTS_OF_JOBS, keep, without_counts
+from controllers.planning.child_jobs import ChildJobs
 
 _JOBS_PER_SECOND_OF_DELAY = 40
 _SHORTEST_DELAY = 0.1
@@ -24,12 +25,12 @@ def job_ready(job: Job) -> bool:
     return job.status.succeeded + (job.status.ready or 0) >= wanted
 
 
-def count(js: JobSet, buckets: Buckets, gates: FeatureGates) -> tuple[ReplicatedJobStatus, ...]:
+def count(js: JobSet, children: ChildJobs, gates: FeatureGates) -> tuple[ReplicatedJobStatus, ...]:
     """One entry for each ReplicatedJob of the spec, by name descending, zeros included."""
     ready: Counter[str] = Counter()
     active: Counter[str] = Counter()
     suspended: Counter[str] = Counter()
-    for child in buckets.active:
+    for child in children.active:
         job, name = child.job, child.replicated_job
         if job_ready(job):
             ready[name] += 1
@@ -37,23 +38,19 @@ def count(js: JobSet, buckets: Buckets, gates: FeatureGates) -> tuple[Replicated
             active[name] += 1
         if job.spec.suspend:
             suspended[name] += 1
-    failed = Counter(child.replicated_job for child in buckets.failed if not child.gone)
+    failed = Counter(child.replicated_job for child in children.failed if not child.gone)
     stored = {s.name: s for s in js.status.replicated_jobs_status}
+    kept = (*REACHED, *RESTARTS_OF_JOBS) if gates["RestartJob"] else REACHED
     return tuple(
         ReplicatedJobStatus(
             name=name,
             ready=ready[name],
-            succeeded=len(buckets.completed[name]),
+            succeeded=len(children.completed[name]),
             failed=failed[name],
             active=active[name],
             suspended=suspended[name],
-            job_restarts=stored[name].job_restarts if name in stored and gates["RestartJob"] else (),
-            job_restarts_count_towards_max=(
-                stored[name].job_restarts_count_towards_max if name in stored and gates["RestartJob"] else ()
-            ),
-            completed_indexes=format_indexes(buckets.completed[name]),
-            started=name in stored and stored[name].started,
-            released=name in stored and stored[name].released,
+            completed_indexes=format_indexes(children.completed[name]),
+            **(keep(kept, stored[name]) if name in stored else {}),
         )
         for name in sorted((r.name for r in js.spec.replicated_jobs), reverse=True)
     )
@@ -88,13 +85,6 @@ def _milestones(status: JobSetStatus, jobs: int) -> set[str]:
 
 
 def _without_counts(status: JobSetStatus) -> JobSetStatus:
-    """The status with all counts at zero, so that what is left decides whether to write at once."""
-    return msgspec.structs.replace(
-        status,
-        replicated_jobs_status=tuple(
-            msgspec.structs.replace(
-                s, ready=0, succeeded=0, failed=0, active=0, suspended=0, completed_indexes="", remaining=None
-            )
-            for s in status.replicated_jobs_status
-        ),
-    )
+    """The status with all counts at nothing, so that what is left decides whether to write at once."""
+    entries = tuple(without_counts(of) for of in status.replicated_jobs_status)
+    return msgspec.structs.replace(status, replicated_jobs_status=entries)

@@ -1,4 +1,4 @@
-"""Gangs that kube-scheduler says nothing about: when somebody looks, how often, and what is told."""
+"""Gangs that kube-scheduler reports nothing about: when somebody looks, how often, and what is warned of."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import msgspec
 import pytest
 
 from api import keys
-from controllers.gang.silence import EACH, QUIET, Silence, unheard
-from controllers.jobset.actions import Event
+from controllers.gang.stalled import EACH, QUIET, Reports, StalledGangs, stalled
+from controllers.planning.actions import Event
 from kube.client import Client
-from kube.controller import Request
 from kube.transport import Request as Call
 from kube.transport import Response
 from tests.support.memory_api import MemoryApi
@@ -22,7 +21,6 @@ JSON = dict[str, Any]
 pytestmark = pytest.mark.looptime
 EACH_JOB = {"targetReplicatedJobs": ["workers"], "job": {}}
 NESTED = {"schedulingPolicy": {"gang": {}}, "replicatedJobs": [EACH_JOB]}
-WHO = Request("ns", "js")
 
 
 def waiting(scheduling: JSON | None = None, jobs: int = 2, seconds: float = QUIET, **spec: Any) -> World:
@@ -74,10 +72,11 @@ class Told:
     def __init__(self, api: MemoryApi) -> None:
         self.api = api
         self.events: list[Event] = []
-        self.silence = Silence(Client(api), lambda _js, event: self.events.append(event))
+        self.gangs = StalledGangs(Client(api), lambda _js, event: self.events.append(event))
+        self.reports = Reports()
 
     async def look(self, world: World) -> float | None:
-        return await self.silence.look(WHO, world.observe())
+        return await self.gangs.look(world.observe(), self.reports)
 
 
 async def looked(world: World, **first: JSON) -> list[Event]:
@@ -187,17 +186,17 @@ class TestNothingToLookAt:
         world = waiting()
         [group, _] = world.of_kind("PodGroup")
         group["status"] = {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "False"}]}
-        assert unheard(world.observe()).trees == ()
+        assert stalled(world.observe()).trees == ()
 
     def test_pods_that_do_not_all_exist(self):
         world = waiting()
         world.jobs["js-workers-1"]["status"]["active"] = 1
-        assert unheard(world.observe()).trees == ()
+        assert stalled(world.observe()).trees == ()
 
     def test_jobs_that_run_without_their_groups(self):
         world = waiting()
         for job in world.jobs.values():
             job["spec"]["template"]["spec"].pop("schedulingGroup")
             job["status"]["ready"] = 2
-        found = unheard(world.observe())
+        found = stalled(world.observe())
         assert (found.trees, found.ignored) == ((), None)

@@ -1,14 +1,14 @@
-"""Warns of gangs that kube-scheduler says nothing about, and of those that it does not take for gangs.
+"""Warns of gangs that kube-scheduler reports nothing about, and of those that it does not take for gangs.
 
 A tree that waits for something outside the scheduler gets no condition anywhere: for a person it is Pending without a
-reason. `unheard` judges, without a call, which trees those are; only their pods are then looked at, once a minute at
+reason. `stalled` judges, without a call, which trees those are; only their pods are then looked at, once a minute at
 most. Decides nothing about groups or Jobs.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -20,21 +20,21 @@ from api.gangs import Group, forest
 from api.jobset import JobSet
 from api.meta import Base, Condition, Identity, find, is_true
 from api.silence import Member, Tree, WaitingSpec, kind, why_silent
-from controllers.jobset.actions import Event, Observed
+from controllers.planning.actions import Event
+from controllers.planning.observed import Observed
 from kube.client import Client, ListMeta
-from kube.controller import Request
 from kube.errors import KubeError
 from kube.resources import PODS
 
 log = logging.getLogger(__name__)
 
 QUIET = 30.0
-"""Seconds that the scheduler has for a first word once the pods exist."""
+"""Seconds that the scheduler has for a first report once the pods exist."""
 
 EACH = 60.0
 """Seconds between two looks at the pods of a set."""
 
-PATIENCE = 2.0
+LIST_TIMEOUT = 2.0
 """Seconds for the list of pods: a reconcile waits for it."""
 
 MOST_PODS = 500
@@ -52,8 +52,8 @@ class _Pod(Base, frozen=True, kw_only=True):
     status: _PodStatus = _PodStatus()
 
     @property
-    def heard(self) -> bool:
-        """Whether the scheduler has said a word: that a pod is gated the API server says."""
+    def reported(self) -> bool:
+        """Whether the scheduler has reported anything: that a pod is gated the API server says."""
         return bool(self.spec.node_name) or (
             not self.spec.scheduling_gates and find(self.status.conditions, "PodScheduled") is not None
         )
@@ -65,8 +65,8 @@ class _Page(Base, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Unheard:
-    """Trees with all of their pods and without a word. `ignored`: the first of those that run all the same.
+class Stalled:
+    """Trees with all of their pods and without a report. `ignored`: the first of those that run all the same.
 
     `wait`: seconds until there may be one, where all is as it should be for now.
     """
@@ -76,12 +76,12 @@ class Unheard:
     wait: float | None = None
 
 
-def unheard(observed: Observed) -> Unheard:
+def stalled(observed: Observed) -> Stalled:
     """What the caches tell. Only a tree whose PodGroups have no condition yet, not even of an earlier time."""
     js, known = observed.jobset, observed.groups
     wanted = forest(js)
     if wanted is None or known is None or not _waits(js):
-        return Unheard()
+        return Stalled()
     there = {group.metadata.name: group for group in (*known.pod_groups, *known.composites)}
     jobs = {job.metadata.name: job for job in observed.jobs}
     trees, ignored, wait = [], None, None
@@ -101,7 +101,7 @@ def unheard(observed: Observed) -> Unheard:
         else:
             released = {rjob for leaf in leaves for rjob in leaf.replicated_jobs if _has(leaf, own)}
             trees.append(Tree(root, there, released, {name: job.status.active for name, job in own.items()}))
-    return Unheard(tuple(trees), ignored, wait)
+    return Stalled(tuple(trees), ignored, wait)
 
 
 def _waits(js: JobSet) -> bool:
@@ -132,43 +132,43 @@ def _age(jobs: Iterable[Job], now: str) -> float:
 
 
 @dataclass(slots=True)
-class _Memory:
-    next: float = 0.0
-    told: frozenset[Event] = field(default_factory=frozenset)
+class Reports:
+    """What was reported of one JobSet. `next_look`: not before (seconds of the event loop's clock)."""
+
+    next_look: float = 0.0
+    events: frozenset[Event] = frozenset()
+
+    def clear(self) -> None:
+        """There is nothing to look at any more."""
+        self.next_look, self.events = 0.0, frozenset()
 
 
-class Silence:
-    """Looks at what is not heard of, and tells it once for as long as it stays the same."""
+class StalledGangs:
+    """Looks at gangs that are not reported on, and warns once for as long as the reason stays the same."""
 
-    def __init__(self, client: Client, tell: Callable[[JobSet, Event], None]) -> None:
+    def __init__(self, client: Client, record: Callable[[JobSet, Event], None]) -> None:
         self._client = client
-        self._tell = tell
-        self._memory: dict[Request, _Memory] = {}
+        self._record = record
 
-    def forget(self, request: Request) -> None:
-        """A JobSet that is gone."""
-        self._memory.pop(request, None)
-
-    async def look(self, request: Request, observed: Observed) -> float | None:
+    async def look(self, observed: Observed, reports: Reports) -> float | None:
         """Seconds until the set is to be looked at again; None where there is nothing to look at. Never fails."""
         js = observed.jobset
         if js.spec.scheduling is None or not _waits(js):
-            self.forget(request)
+            reports.clear()
             return None
         clock = asyncio.get_running_loop().time
-        memory = self._memory.setdefault(request, _Memory())
-        if clock() < memory.next:
-            return memory.next - clock()
-        found = unheard(observed)
+        if clock() < reports.next_look:
+            return reports.next_look - clock()
+        found = stalled(observed)
         events = frozenset(await self._events(js, found))
-        for event in events - memory.told:
-            self._tell(js, event)
-        memory.told = events
+        for event in events - reports.events:
+            self._record(js, event)
+        reports.events = events
         wait = EACH if found.trees or found.ignored else QUIET if found.wait is None else found.wait
-        memory.next = clock() + wait
+        reports.next_look = clock() + wait
         return wait
 
-    async def _events(self, js: JobSet, found: Unheard) -> list[Event]:
+    async def _events(self, js: JobSet, found: Stalled) -> list[Event]:
         if found.ignored is not None:
             group = found.ignored
             note = (
@@ -196,7 +196,7 @@ class Silence:
             label_selector=f"{keys.JOBSET_NAME}={js.metadata.name}",
             field_selector="status.phase=Pending",
             limit=MOST_PODS,
-            timeout=PATIENCE,
+            timeout=LIST_TIMEOUT,
         )
         return page.items
 
@@ -204,7 +204,7 @@ class Silence:
 def _note(tree: Tree, pods: Iterable[_Pod]) -> str:
     """What there is to say of a tree; empty if the scheduler has spoken, or none of its pods is known."""
     here = [pod for pod in pods if (owner := pod.metadata.controller()) and owner.name in tree.pods]
-    if not here or any(pod.heard for pod in here):
+    if not here or any(pod.reported for pod in here):
         return ""
     members = [
         Member(

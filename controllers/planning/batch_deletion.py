@@ -1,8 +1,8 @@
-"""Which Jobs of earlier attempts are deleted many at a time, and by which selectors.
+"""Which Jobs of earlier attempts are deleted many at a time, by which selectors, and what they may leave behind.
 
 A large set that restarts asks once for some thirty Jobs instead of once for each, and in the background: the garbage
 collector need not touch each Job again before it goes. The Jobs' names are free before their pods have ended, so
-whoever creates them anew has to know of those pods: `controllers.jobset.lingering`.
+whoever creates them again has to know of those pods: `controllers.jobset.leftover_pods`.
 """
 
 from collections.abc import Iterable
@@ -12,55 +12,51 @@ from api import keys
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.placement import Placement
-from controllers.jobset.actions import DeleteJobs
-from controllers.jobset.buckets import Buckets, Child, integer
-from controllers.jobset.policies import ttl
-
-WORTH_IT = 10
-"""Jobs of a set from which on its attempts are deleted collectively: two calls to look for pods have to pay."""
-
-BATCH = 30
-"""Jobs of one call. The API server deletes those of one call one after the other, and calls side by side."""
+from controllers.planning.actions import DeleteJobs
+from controllers.planning.child_jobs import Child, ChildJobs, integer
+from controllers.planning.finished import finished
+from controllers.planning.limits import Limits
 
 
-def follows(js: JobSet, of: Buckets, placed: Placement, gates: FeatureGates) -> bool:
+def may_leave_pods(js: JobSet, children: ChildJobs, layout: Placement, gates: FeatureGates, limits: Limits) -> bool:
     """Whether pods of earlier attempts may outlive their Jobs, and stand in the way of new ones."""
     # A set that may shrink was perhaps larger when it restarted.
-    large = placed.global_replicas >= WORTH_IT or gates["ElasticJobSet"]
-    if js.status.restarts == 0 or not large or ttl.finished(js):
+    large = layout.global_replicas >= limits.batch_deletion_from or gates["ElasticJobSet"]
+    if js.status.restarts == 0 or not large or finished(js):
         return False
-    return earlier(js, of) or any(
-        index not in of.present[rjob.name] and index not in of.completed[rjob.name]
+    return has_earlier_attempt(js, children) or any(
+        index not in children.existing[rjob.name] and index not in children.completed[rjob.name]
         for rjob in js.spec.replicated_jobs
         for index in range(rjob.replicas)
     )
 
 
-def earlier(js: JobSet, of: Buckets) -> bool:
+def has_earlier_attempt(js: JobSet, children: ChildJobs) -> bool:
     """Whether Jobs of an earlier attempt of the set are left. Jobs that were restarted alone are not of one."""
-    return any(_attempt(child) < js.status.restarts for child in of.previous)
+    return any(_attempt(child) < js.status.restarts for child in children.previous)
 
 
-def lingering(names: frozenset[str] | None, of: Buckets) -> frozenset[str] | None:
-    """Those of the Jobs that stand in the way. Odd ones are left alone, and so are their pods."""
-    return names and names.difference(job.metadata.name for job in of.odd)
+def leftovers(names: frozenset[str] | None, children: ChildJobs) -> frozenset[str] | None:
+    """Those of the Jobs that stand in the way. Unrecognized ones are left alone, and so are their pods."""
+    return names and names.difference(job.metadata.name for job in children.unrecognized)
 
 
-def batches(js: JobSet, old: Iterable[Child], placed: Placement) -> tuple[DeleteJobs, ...]:
+def batches(js: JobSet, old: Iterable[Child], layout: Placement, limits: Limits) -> tuple[DeleteJobs, ...]:
     """Deletions of those Jobs of earlier attempts whose labels say exactly what they are; the others are left out.
 
     None for a small set.
     """
-    if placed.global_replicas < WORTH_IT:
+    if layout.global_replicas < limits.batch_deletion_from:
         return ()
     attempts: dict[str, list[Child]] = {}
     for child in old:
         if _selectable(js, child):
             attempts.setdefault(child.job.metadata.labels[keys.RESTART_ATTEMPT], []).append(child)
     out: list[DeleteJobs] = []
+    size = limits.jobs_per_deletion
     for attempt, of in sorted(attempts.items(), key=lambda item: int(item[0])):
-        for start in range(0, len(of), BATCH):
-            batch = of[start : start + BATCH]
+        for start in range(0, len(of), size):
+            batch = of[start : start + size]
             indexes = ",".join(str(child.global_index) for child in batch)
             selector = (
                 f"{keys.JOBSET_NAME}={js.metadata.name},{keys.JOBSET_UID}={js.metadata.uid},"

@@ -1,4 +1,4 @@
-"""Brings the attempts that in-place restart agents report into one step (behaviour section 5.16, gate InPlaceRestart).
+"""Step: bring the attempts that in-place restart agents report into line (behaviour section 5.16, gate InPlaceRestart).
 
 Each agent writes the attempt it is about to run on its own pod and waits. When all pods report the same attempt, that
 one becomes current and the agents let their workers go; when one pod is ahead, all lower attempts become previous and
@@ -22,14 +22,27 @@ from collections.abc import Sequence
 from api import keys
 from api.jobset import JobSet, JobSetStatus
 from api.pod import Pod
-from controllers.jobset.buckets import integer
-from controllers.jobset.draft import Draft
+from controllers.planning.attempts import fail_set, restart_set
+from controllers.planning.child_jobs import integer
+from controllers.planning.context import Context
+from controllers.planning.partial import NOTHING, Partial, of_draft
+from controllers.planning.status import StatusDraft
 
 _QUOTED = 64
 """Characters of an annotation that are quoted; it may be 256 KiB long."""
 
 
-def apply(js: JobSet, pods: Sequence[Pod], job_uids: frozenset[str], draft: Draft) -> None:
+def restart_in_place(ctx: Context) -> Partial:
+    """Where the set is restarted so: release the attempt that all pods report, or ask those behind to start again."""
+    policy = ctx.js.spec.failure_policy
+    if not ctx.gates["InPlaceRestart"] or policy is None or policy.restart_strategy != "InPlaceRestart":
+        return NOTHING
+    draft, uids = ctx.draft(), frozenset(child.job.metadata.uid for child in ctx.children.active)
+    apply(ctx.js, ctx.observed.pods, uids, draft)
+    return of_draft(draft)
+
+
+def apply(js: JobSet, pods: Sequence[Pod], job_uids: frozenset[str], draft: StatusDraft) -> None:
     """Write previous and current attempt, or the failure, into the draft.
 
     `pods` may hold any pods of the namespace; `job_uids` are the UIDs of the live Jobs of the current attempt. The
@@ -44,7 +57,7 @@ def apply(js: JobSet, pods: Sequence[Pod], job_uids: frozenset[str], draft: Draf
     highest = max(attempts, default=0)
     restarts = max((pod.restarts for pod in ours), default=0)
     if max(restarts, highest - _free(draft.status)) > policy.max_restarts:
-        draft.fail("ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
+        fail_set(draft, "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
         return
     expected = _expected(js, draft)
     if expected is None or not attempts:
@@ -65,7 +78,7 @@ def _owner(pod: Pod) -> str | None:
     return ref.uid if ref is not None and ref.kind == "Job" else None
 
 
-def _reported(pods: Sequence[Pod], draft: Draft) -> list[tuple[Pod, int]]:
+def _reported(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Pod, int]]:
     """The pods that have an attempt to report, with it; a warning for each whose attempt cannot be read."""
     reported = []
     for pod in pods:
@@ -94,11 +107,9 @@ def _left(js: JobSet, status: JobSetStatus, highest: int) -> bool:
     return any(of.succeeded for of in status.replicated_jobs_status if of.name not in early)
 
 
-def _recreate(draft: Draft) -> None:
-    reason = "InPlaceRestartImpossible"
+def _recreate(draft: StatusDraft) -> None:
     message = "recreating all jobs: pods have succeeded that a restart in place would leave behind"
-    draft.restart(reason, counts=True)
-    draft.condition(keys.RESTARTING, true=True, reason=reason, message=message, event_type="Warning")
+    restart_set(draft, "InPlaceRestartImpossible", message, counts=True)
 
 
 def _awaited(js: JobSet) -> set[str]:
@@ -114,7 +125,7 @@ def _free(status: JobSetStatus) -> int:
     return ignored + resumes
 
 
-def _expected(js: JobSet, draft: Draft) -> int | None:
+def _expected(js: JobSet, draft: StatusDraft) -> int | None:
     """Pods that have to report; None where the spec makes it impossible to say."""
     total = 0
     early = _awaited(js)

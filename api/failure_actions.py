@@ -1,0 +1,86 @@
+"""What a failure policy can do: the one table of its actions (KEP-262, KEP-467; RestartReplicatedJob is ours)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Scope(Enum):
+    """What an action recreates."""
+
+    NOTHING = "nothing"
+    JOB = "Job"
+    REPLICATED_JOB = "ReplicatedJob"
+    JOBSET = "JobSet"
+
+
+@dataclass(frozen=True, slots=True)
+class FailureAction:
+    """One action.
+
+    - `scope`: what is recreated; with NOTHING the set fails.
+    - `counted`: whether a restart by it counts towards maxRestarts of the set.
+    - `gate`: the feature gate that it needs, empty for none.
+    - `words`: what it does, for the API reference.
+    """
+
+    name: str
+    scope: Scope
+    counted: bool
+    gate: str
+    words: str
+
+    @property
+    def partial(self) -> bool:
+        """Whether it recreates some Jobs and leaves the rest of the set alone."""
+        return self.scope in {Scope.JOB, Scope.REPLICATED_JOB}
+
+
+FAIL_JOBSET = FailureAction("FailJobSet", Scope.NOTHING, counted=False, gate="", words="fail at once")
+RESTART_JOBSET = FailureAction(
+    "RestartJobSet", Scope.JOBSET, counted=True, gate="", words="recreate every Job, counted against maxRestarts"
+)
+RESTART_JOBSET_FREE = FailureAction(
+    "RestartJobSetAndIgnoreMaxRestarts", Scope.JOBSET, counted=False, gate="", words="recreate every Job, not counted"
+)
+RESTART_JOB = FailureAction(
+    "RestartJob", Scope.JOB, counted=True, gate="RestartJob", words="recreate the failed Job alone, counted"
+)
+RESTART_JOB_FREE = FailureAction(
+    "RestartJobAndIgnoreMaxRestarts",
+    Scope.JOB,
+    counted=False,
+    gate="RestartJob",
+    words="recreate the failed Job alone, not counted",
+)
+RESTART_REPLICATED_JOB = FailureAction(
+    "RestartReplicatedJob",
+    Scope.REPLICATED_JOB,
+    counted=True,
+    gate="RestartJob",
+    words="recreate all Jobs of its ReplicatedJob, counted as one RestartJob; not in the Go JobSet",
+)
+
+ACTIONS: Mapping[str, FailureAction] = {
+    action.name: action
+    for action in (
+        FAIL_JOBSET,
+        RESTART_JOBSET,
+        RESTART_JOBSET_FREE,
+        RESTART_JOB,
+        RESTART_JOB_FREE,
+        RESTART_REPLICATED_JOB,
+    )
+}
+"""By name."""
+
+
+def action_of(name: str) -> FailureAction:
+    """The action of that name. A name that is none, which the schema refuses, stands for the default, RestartJobSet."""
+    return ACTIONS.get(name, RESTART_JOBSET)
+
+
+def in_words() -> str:
+    """All of them, one sentence each."""
+    gates = {action.name: f" (feature gate {action.gate})" if action.gate else "" for action in ACTIONS.values()}
+    return " ".join(f"{action.name}{gates[action.name]}: {action.words}." for action in ACTIONS.values())

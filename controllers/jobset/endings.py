@@ -1,0 +1,46 @@
+"""Counts JobSets that end (metrics jobset_completed_total and jobset_failed_total)."""
+
+from typing import Protocol
+
+from api.jobset import JobSet
+from controllers.jobset.memory import Memories
+from kube.controller import Request
+
+
+class Outcomes(Protocol):
+    """Counts finished JobSets. `state` is the terminal state: Completed or Failed."""
+
+    def finished(self, namespace: str, name: str, state: str) -> None: ...
+    def forget(self, namespace: str, name: str) -> None: ...
+
+
+class Endings:
+    """Counts each JobSet that ends while this process reconciles (behaviour section 5.18, defect 10 of 7.1).
+
+    A JobSet counts when the watch shows it finished after it had shown the same UID unfinished. That holds whether the
+    answer to the write arrived or not, however often the write was tried, and whatever was laid over the store in
+    between: an overlay is not told to handlers. One that is finished when first seen ended under somebody else. One
+    that ended and was deleted while the watch had lost both events is not counted.
+    """
+
+    def __init__(self, outcomes: Outcomes, memories: Memories) -> None:
+        self._outcomes = outcomes
+        self._memories = memories
+
+    def heard(self, _kind: object, old: JobSet | None, new: JobSet | None) -> None:
+        """A `kube.informer.Handler`. Register it when the lease is won and before the first reconcile."""
+        if new is not None:
+            self._saw(new)
+        elif old is not None:
+            meta = old.metadata
+            self._memories.forget(Request(meta.namespace, meta.name), meta.uid)
+            self._outcomes.forget(meta.namespace, meta.name)
+
+    def _saw(self, js: JobSet) -> None:
+        meta, state = js.metadata, js.status.terminal_state
+        if not js.is_ours:
+            return
+        memory = self._memories.of(Request(meta.namespace, meta.name), meta.uid)
+        if state and memory.unfinished:
+            self._outcomes.finished(meta.namespace, meta.name, state)
+        memory.unfinished = not state

@@ -1,0 +1,108 @@
+"""Follows the pods that outlive their Jobs: those of earlier attempts of a set that restarts, until the last is gone.
+
+A watch of its own for each such set, of metadata only, that ends with the last pod. What is known is lost when the
+process ends: the next one asks again before it creates a Job. Must not decide anything about Jobs.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from api import keys
+from api.jobset import JobSet
+from controllers.jobset.memory import Memories
+from controllers.jobset.old_pods import Followed, OldPod, PodMetadata, old_pod
+from kube.client import Client
+from kube.controller import Request
+from kube.informer import Informer, SyncTimeoutError
+from kube.resources import PODS
+from kube.store import ChangeKind
+from kube.workqueue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+FIRST_LIST_TIMEOUT = 60.0
+"""Seconds after which a warning is logged that the first list has not come."""
+
+
+class LeftoverPods:
+    """Lives as long as the reconcile loop, which `run` has to accompany."""
+
+    def __init__(self, client: Client, memories: Memories) -> None:
+        self._client = client
+        self._memories = memories
+        self._tell: Callable[[Request], None] = lambda _: None
+        self._new: asyncio.Queue[tuple[Request, Followed]] = asyncio.Queue()
+
+    def feed(self, queue: WorkQueue[Request]) -> None:
+        """From now on, put a JobSet into the queue whenever something has become known of it."""
+        self._tell = queue.add
+
+    def names(self, js: JobSet) -> frozenset[str] | None:
+        """The Jobs of which pods of earlier attempts are left; None while that is not known."""
+        of = self._current(js)
+        if of is None:
+            return None
+        if of.over:
+            return frozenset()
+        if not of.pods.synced:
+            return None
+        # A pod that nothing controls stands in nobody's way.
+        return frozenset(pod.job for pod in of.pods.store.list() if pod.job)
+
+    def follow(self, js: JobSet, *, relist: bool) -> None:
+        """From now on know of the pods of attempts before the current one.
+
+        `relist`: Jobs have been deleted. A watch may be behind, and only a list from after that shows all their pods.
+        """
+        of = self._current(js)
+        if of is not None and not of.over and not relist:
+            return
+        request, uid, attempt = _request(js), js.metadata.uid, js.status.restarts
+        memory = self._memories.of(request, uid)
+        memory.stop_following()
+        pods: Informer[OldPod] = Informer(
+            self._client,
+            PODS,
+            PodMetadata,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
+            namespace=request.namespace,
+            label_selector=f"{keys.JOBSET_UID}={uid},{keys.RESTART_ATTEMPT} notin ({attempt})",
+            transform=old_pod,
+            metadata_only=True,
+        )
+        # A pod that begins or changes lets nobody do more than before.
+        pods.on_event(lambda kind, *_: self._tell(request) if kind is ChangeKind.DELETED else None)
+        memory.followed = Followed(attempt, pods)
+        self._new.put_nowait((request, memory.followed))
+
+    def end_when_gone(self, js: JobSet) -> None:
+        """The Jobs of earlier attempts are gone: the watch ends as soon as their pods are."""
+        of = self._current(js)
+        if of is not None and not of.over and self.names(js) == frozenset():
+            of.stop()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                request, of = await self._new.get()
+                if not of.over:
+                    of.task = group.create_task(self._watch(request, of), name=f"old-pods-of-{request.name}")
+
+    async def _watch(self, request: Request, of: Followed) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(of.pods.run())
+            while not of.pods.synced:
+                try:
+                    await of.pods.wait_synced(FIRST_LIST_TIMEOUT)
+                except SyncTimeoutError as error:
+                    log.warning("%s/%s cannot go on with its restart: %s", request.namespace, request.name, error)
+            self._tell(request)
+
+    def _current(self, js: JobSet) -> Followed | None:
+        of = self._memories.of(_request(js), js.metadata.uid).followed
+        return of if of is not None and of.attempt == js.status.restarts else None
+
+
+def _request(js: JobSet) -> Request:
+    return Request(js.metadata.namespace, js.metadata.name)

@@ -1,0 +1,88 @@
+"""What this process knows of each JobSet beyond the caches: one record for each, and one place that forgets.
+
+A process that starts, or takes over, begins with empty records. docs/architecture.md says of each part what is lost
+with it; nothing in it is needed to decide rightly, with the one exception that is named there.
+"""
+
+from dataclasses import dataclass, field
+
+from api.batch import Job
+from controllers.gang.stalled import Reports
+from controllers.jobset.milestones import Life
+from controllers.jobset.old_pods import Followed
+from controllers.planning.actions import Event
+from kube.controller import Request
+
+
+@dataclass(slots=True)
+class Memory:
+    """One JobSet of that UID. Times are seconds of the event loop's clock.
+
+    - `status_written`: when this process last wrote the status. `rest_until`: no plan is made before (large sets).
+    - `warned`: the warnings of the last plan: each is an event once for as long as it stays the same.
+    - `departed`: Jobs by UID that were deleted finished, or bound to fail, and that the status may not record yet.
+    - `foreign`: names of Jobs that were found to belong to others, each with its owner in words, until `foreign_until`.
+    - `trouble`: reason and message of what kept a group from being made; nobody tries again before `trouble_until`.
+    - `namespace_ends_until`: the namespace is being deleted: what would be created is refused, so nobody tries before.
+    - `reported_group`: the PodGroup that the condition about unschedulable groups is about.
+    - `unfinished`: it was seen unfinished, so its end is counted when it is seen. `life`: how its attempt is measured.
+    - `stalled`: what was reported of gangs that the scheduler says nothing about.
+    - `followed`: the pods of earlier attempts, while there may be some.
+    """
+
+    uid: str
+    status_written: float | None = None
+    rest_until: float = 0.0
+    warned: frozenset[Event] = frozenset()
+    departed: dict[str, Job] = field(default_factory=dict)
+    foreign: dict[str, str] = field(default_factory=dict)
+    foreign_until: float = 0.0
+    trouble: tuple[str, str] | None = None
+    trouble_until: float = 0.0
+    namespace_ends_until: float = 0.0
+    reported_group: str = ""
+    unfinished: bool = False
+    life: Life | None = None
+    stalled: Reports = field(default_factory=Reports)
+    followed: Followed | None = None
+
+    def stop_following(self) -> None:
+        """End the watch of old pods, if there is one."""
+        if self.followed is not None:
+            self.followed.stop()
+            self.followed = None
+
+
+class Memories:
+    """The records by JobSet. As many as there are JobSets."""
+
+    def __init__(self) -> None:
+        self._of: dict[Request, Memory] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def of(self, request: Request, uid: str) -> Memory:
+        """The record of the JobSet of that UID; nothing of an earlier one of the name is left in it but `departed`.
+
+        Of Jobs the plan asks for their owner, and the watch of Jobs may be ahead of that of JobSets.
+        """
+        memory = self._of.get(request)
+        if memory is None or memory.uid != uid:
+            departed = {} if memory is None else memory.departed
+            if memory is not None:
+                memory.stop_following()
+            memory = self._of[request] = Memory(uid, departed=departed)
+        return memory
+
+    def departed(self, request: Request, uid: str, job: Job) -> None:
+        """Keep a Job of the JobSet of that UID, deleted finished or bound to fail, until the status records its end."""
+        memory = self._of.get(request) or self.of(request, uid)
+        memory.departed[job.metadata.uid] = job
+
+    def forget(self, request: Request, uid: str = "") -> None:
+        """The JobSet is gone; the one of that UID, if one is given."""
+        memory = self._of.get(request)
+        if memory is not None and uid in {"", memory.uid}:
+            memory.stop_following()
+            del self._of[request]

@@ -1,0 +1,60 @@
+"""What is kept of pods of earlier attempts while a set that restarts waits for them to end."""
+
+import asyncio
+from dataclasses import dataclass
+
+import msgspec
+
+from api.meta import Base, Identity
+from kube.informer import Informer
+
+
+class PodMetadata(Base, frozen=True, kw_only=True):
+    """A pod of which only metadata was sent."""
+
+    metadata: Identity
+
+
+class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A pod of an earlier attempt, as far as it counts here; there may be tens of thousands.
+
+    `job` is the name of what controls it, empty for nothing. It doubles as its own metadata.
+    """
+
+    namespace: str
+    name: str
+    resource_version: str
+    job: str
+
+    @property
+    def uid(self) -> str:
+        """They are told apart by their names; nothing is written to them."""
+        return self.name
+
+    @property
+    def metadata(self) -> "OldPod":
+        return self
+
+
+def old_pod(pod: PodMetadata) -> OldPod:
+    """What is kept of a pod."""
+    meta = pod.metadata
+    owner = meta.controller()
+    job = "" if owner is None else owner.name
+    return OldPod(namespace=meta.namespace, name=meta.name, resource_version=meta.resource_version, job=job)
+
+
+@dataclass(slots=True)
+class Followed:
+    """The pods of all attempts before `attempt` of one JobSet. `over`: none is left, and the watch has ended."""
+
+    attempt: int
+    pods: Informer[OldPod]
+    task: asyncio.Task[None] | None = None
+    over: bool = False
+
+    def stop(self) -> None:
+        """End the watch, or never begin it."""
+        self.over = True
+        if self.task is not None:
+            self.task.cancel()

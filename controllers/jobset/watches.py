@@ -1,0 +1,135 @@
+"""What the JobSet controller reads, and which JobSet a change is about."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from api import keys
+from api.batch import Claim, Job, Service
+from api.features import FeatureGates
+from api.jobset import JobSet
+from api.meta import Identity
+from api.names import subdomain
+from api.pod import Pod
+from api.priority import PriorityClass
+from controllers.gang.watches import GroupWatches
+from controllers.jobset.execute import JOBSETS, Caches
+from kube.client import Client
+from kube.controller import Request
+from kube.informer import Informer
+from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, PRIORITY_CLASSES, SERVICES
+from kube.workqueue import WorkQueue
+
+BY_OWNER = "owner"
+"""Index of Jobs by the UID of the JobSet that controls them; of pods, by the UID of the Job."""
+
+BY_SET = "set"
+"""Index of Jobs by namespace and the JobSet name on their label, whoever owns them."""
+
+BY_SUBDOMAIN = "subdomain"
+"""Index of JobSets by namespace and name of the Service they want."""
+
+
+class Watches:
+    """What the JobSet controller reads. Synced on every replica, so that a new leader starts warm."""
+
+    def __init__(self, client: Client, gates: FeatureGates, *, groups_required: bool = True) -> None:
+        ours = keys.JOBSET_NAME
+        self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_key})
+        by_owner = {BY_OWNER: owner_uid, BY_SET: _set_key}
+        self.jobs = Informer(client, JOBS, Job, indexes=by_owner, label_selector=ours)
+        self.services = Informer(client, SERVICES, Service)
+        self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Claim, label_selector=ours)
+        self.priority_classes = Informer(client, PRIORITY_CLASSES, PriorityClass)
+        self.groups = GroupWatches(client, gates, required=groups_required)
+        self.pods: Informer[Pod] | None = None
+        if gates["InPlaceRestart"]:
+            self.pods = Informer(client, PODS, Pod, indexes={BY_OWNER: _controller_uid}, label_selector=ours)
+
+    @property
+    def _all(self) -> list[Informer[Any]]:
+        pods = [] if self.pods is None else [self.pods]
+        return [self.jobsets, self.jobs, self.services, self.claims, self.priority_classes, *pods]
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._all:
+                group.create_task(informer.run())
+            group.create_task(self.groups.run())
+
+    async def wait_synced(self, timeout: float) -> None:
+        """Wait until every first list is complete; raises with the name of the one that is not after `timeout` s."""
+        for informer in self._all:
+            await informer.wait_synced(timeout)
+
+    def feed(self, queue: WorkQueue[Request]) -> None:
+        """From now on, put the JobSet of every change into the queue."""
+        self.jobsets.enqueue(queue, lambda js: [Request(js.metadata.namespace, js.metadata.name)])
+        self.jobs.enqueue(queue, lambda job: owner_requests(job.metadata))
+        self.services.enqueue(queue, self._wanting)
+        self.claims.enqueue(
+            queue, lambda c: [Request(c.metadata.namespace, c.metadata.labels.get(keys.JOBSET_NAME, ""))]
+        )
+        if self.pods is not None:
+            self.pods.enqueue(queue, self._of_pod)
+        self.groups.feed(queue, owner_requests)
+        self.groups.on_change(lambda: self._again(queue))
+
+    def _again(self, queue: WorkQueue[Request]) -> None:
+        """Put every JobSet that asks for groups into the queue: what the API server serves has changed."""
+        for js in self.jobsets.store.list():
+            if js.spec.scheduling is not None:
+                queue.add(Request(js.metadata.namespace, js.metadata.name))
+
+    def caches(self) -> Caches:
+        """The stores that plans read and writes fill."""
+        pods = None if self.pods is None else self.pods.store
+        stores = self.jobsets.store, self.jobs.store, self.services.store, self.claims.store
+        return Caches(*stores, pods, self.priority_classes.store, self.groups)
+
+    def _wanting(self, service: Service) -> list[Request]:
+        """The JobSets that want a Service of this name, its owner and those who wait for it to go."""
+        meta = service.metadata
+        found = self.jobsets.store.by_index(BY_SUBDOMAIN, f"{meta.namespace}/{meta.name}")
+        return [Request(js.metadata.namespace, js.metadata.name) for js in found]
+
+    def _of_pod(self, pod: Pod) -> list[Request]:
+        """The JobSet of the Job that controls a pod."""
+        ref = pod.metadata.controller()
+        job = self.jobs.store.get(pod.metadata.namespace, ref.name) if ref is not None else None
+        return (
+            owner_requests(job.metadata) if job is not None and ref is not None and job.metadata.uid == ref.uid else []
+        )
+
+
+def _service_key(js: JobSet) -> Iterable[str]:
+    return [f"{js.metadata.namespace}/{subdomain(js)}"] if js.dns_enabled else []
+
+
+def _set_key(job: Job) -> Iterable[str]:
+    return [f"{job.metadata.namespace}/{job.metadata.labels.get(keys.JOBSET_NAME, '')}"]
+
+
+def _controller_uid(pod: Pod) -> Iterable[str]:
+    ref = pod.metadata.controller()
+    return [] if ref is None else [ref.uid]
+
+
+def owner_uid(job: Job) -> list[str]:
+    owner = _owner(job.metadata)
+    return [] if owner is None else [owner[1]]
+
+
+def owner_requests(meta: Identity) -> list[Request]:
+    """The JobSet that controls an object, as a request; none for objects of others."""
+    owner = _owner(meta)
+    return [] if owner is None else [Request(meta.namespace, owner[0])]
+
+
+def _owner(meta: Identity) -> tuple[str, str] | None:
+    """(name, uid) of the controlling JobSet."""
+    ref = meta.controller()
+    if ref is None or ref.kind != keys.KIND or ref.api_version != keys.API_VERSION:
+        return None
+    return ref.name, ref.uid

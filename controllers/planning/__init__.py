@@ -1,0 +1,1 @@
+"""What to do about one JobSet: pure functions from an observation to a plan. Imports nothing but `api`."""

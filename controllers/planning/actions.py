@@ -1,0 +1,159 @@
+"""What a plan asks for: writes, a status, events, and questions. No behaviour lives here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from api.jobset import JobSetStatus
+from api.meta import JSON
+
+
+@dataclass(frozen=True, slots=True, match_args=False)
+class CreateJob:
+    """Create a child Job. Its body is made when it is asked for: a large set has thousands, and few are in flight."""
+
+    __match_args__: ClassVar = ("name", "body")
+
+    name: str
+    build: Callable[[], JSON]
+
+    @property
+    def body(self) -> JSON:
+        """The complete body."""
+        return self.build()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Delete a child Job and, before it, its pods (foreground). The UID guards a newer Job of the same name."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJobs:
+    """Delete Jobs of earlier attempts in one call; their pods go after them (background).
+
+    `selector` finds just these Jobs, given as (name, UID). Their names are free at once: whoever creates one again
+    waits for its pods (`Observed.leftovers`).
+    """
+
+    selector: str
+    jobs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PatchJob:
+    """Patch a child Job. The UID guards a newer Job of the same name.
+
+    `template_changed` tells that the pod template changes: servers older than 1.36 accept that on a Job that has
+    started only after its start time is cleared. `resources` tells that containers are named in the patch, which is
+    then a strategic merge patch; else it is a merge patch.
+    """
+
+    name: str
+    uid: str
+    patch: JSON
+    template_changed: bool = False
+    resources: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateService:
+    """Create the headless Service."""
+
+    body: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class CreateClaim:
+    """Create a volume claim."""
+
+    name: str
+    body: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class CreateGroup:
+    """Create a Workload, CompositePodGroup or PodGroup; those of a lower `level` first."""
+
+    kind: str
+    name: str
+    body: JSON
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class PatchGroup:
+    """Merge patch of one of those. `replacement`: what to create anew in its place if the API server refuses it."""
+
+    kind: str
+    name: str
+    uid: str
+    patch: JSON
+    replacement: JSON | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    """Delete one of those. The UID guards a newer one of the same name."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+GroupAction = CreateGroup | PatchGroup | DeleteGroup
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJobSet:
+    """Delete the JobSet itself: it is finished and its time to live is over."""
+
+
+Action = CreateJob | DeleteJob | DeleteJobs | PatchJob | CreateService | CreateClaim | GroupAction | DeleteJobSet
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event about the JobSet: type Normal or Warning. `distinct`: one with another note is another event."""
+
+    type: str
+    reason: str
+    note: str
+    distinct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Failed Jobs, as (name, UID), whose failed pods the plan would like to see.
+
+    `needed`: nothing can be decided without the answer. Else it is for events and `status.attemptHistory` only.
+    """
+
+    jobs: tuple[tuple[str, str], ...]
+    needed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do now. An empty plan means that all is as it should be.
+
+    `status` is written after the actions, or before them with `status_first`; `events` are recorded after the status
+    is stored. If an action fails, `counters` is written in place of `status`: what was counted holds, what was decided
+    does not. `warnings` are told whatever happens, once for as long as they stay the same. A plan with a `question` is
+    provisional: answer it and plan again, never carry it out. `follow_pods`: from now on `Observed.leftovers` has to
+    be known, and every change of it is a reason to plan again. `reported_group`: see `Observed`.
+    """
+
+    actions: tuple[Action, ...] = ()
+    status: JobSetStatus | None = None
+    counters: JobSetStatus | None = None
+    events: tuple[Event, ...] = ()
+    requeue_after: float | None = None
+    status_first: bool = False
+    warnings: tuple[Event, ...] = ()
+    question: Question | None = None
+    follow_pods: bool = False
+    reported_group: str = ""

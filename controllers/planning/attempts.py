@@ -1,0 +1,134 @@
+"""How attempts are counted: what begins, ends and restarts one, and what of it survives (section 5.8, KEP-1282)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from api import keys
+from api.jobset import FailedAttempt, LastRestart, ReplicatedJob, ReplicatedJobStatus, RuleRestarts
+from controllers.planning.status import StatusDraft
+
+HISTORY = 10
+"""Failed attempts that `status.attemptHistory` keeps; the CRD allows no more."""
+
+NO_COUNTS: Mapping[str, Any] = {
+    "ready": 0,
+    "succeeded": 0,
+    "failed": 0,
+    "active": 0,
+    "suspended": 0,
+    "completed_indexes": "",
+    "remaining": None,
+}
+"""Fields of `status.replicatedJobsStatus[]` that each plan counts from the Jobs of the attempt, all at nothing."""
+
+REACHED = ("started", "released")
+"""Those that record what the attempt has reached: a restart of the set and a suspension take them back."""
+
+RESTARTS_OF_JOBS = ("job_restarts", "job_restarts_count_towards_max")
+"""Those that count restarts of single Jobs over all attempts: a restart of the set keeps them (gate RestartJob)."""
+
+
+def keep(fields: Iterable[str], of: ReplicatedJobStatus) -> dict[str, Any]:
+    """Those fields of a stored entry, to build the next one with."""
+    return {name: getattr(of, name) for name in fields}
+
+
+def without_counts(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
+    """The entry with nothing counted."""
+    return msgspec.structs.replace(of, **NO_COUNTS)
+
+
+def begin_attempt(draft: StatusDraft) -> None:
+    """Number a first run, or a run after a suspension. Where nobody has counted yet: as many as restarts."""
+    before = draft.status.execution_attempts
+    draft.update(execution_attempts=draft.status.restarts if before is None else before + 1)
+
+
+def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool) -> None:
+    """Every Job is to be recreated: nothing that was reached or counted in this attempt holds in the next.
+
+    `counts`: towards maxRestarts.
+    """
+    status = draft.status
+    draft.update(
+        restarts=status.restarts + 1,
+        restarts_count_towards_max=status.restarts_count_towards_max + counts,
+        last_restart=LastRestart(reason=reason, start_time=draft.now),
+        replicated_jobs_status=tuple(map(_of_next_attempt, status.replicated_jobs_status)),
+    )
+    begin_attempt(draft)
+    draft.condition(keys.RESTARTING, true=True, reason=reason, message=message, event_type="Warning")
+
+
+def fail_set(draft: StatusDraft, reason: str, message: str) -> None:
+    """The set has failed for good (5.8 D)."""
+    draft.condition(keys.FAILED, true=True, reason=reason, message=message, event_type="Warning")
+    draft.condition(keys.RESTARTING, true=False, reason="JobSetFailed", message="jobset failed")
+    draft.update(terminal_state="Failed")
+
+
+def restart_job(draft: StatusDraft, rjob: ReplicatedJob, job_index: int, *, counts: bool) -> None:
+    """One Job is to be recreated: its counters go up by one (gate RestartJob)."""
+
+    def entry(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
+        counted = (job_index,) if counts else ()
+        towards_max = of.job_restarts_count_towards_max
+        return msgspec.structs.replace(
+            of,
+            job_restarts=raised(of.job_restarts, rjob.replicas, (job_index,)),
+            job_restarts_count_towards_max=raised(towards_max, rjob.replicas, counted) if counts else towards_max,
+        )
+
+    draft.update_replicated_job(rjob.name, entry)
+
+
+def restart_replicated_job(draft: StatusDraft, rjob: ReplicatedJob, job_index: int) -> None:
+    """All its Jobs are to be recreated, those that completed, too; it costs as much as the failed one alone would.
+
+    Indexes that the set had once and may have again are counted, too: a Job that is left there is of an earlier one.
+    """
+
+    def entry(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
+        indexes = range(max(rjob.replicas, len(of.job_restarts)))
+        return msgspec.structs.replace(
+            _of_next_attempt(of),
+            **keep(REACHED, of),
+            job_restarts=raised(of.job_restarts, rjob.replicas, indexes),
+            job_restarts_count_towards_max=raised(of.job_restarts_count_towards_max, rjob.replicas, (job_index,)),
+        )
+
+    draft.update_replicated_job(rjob.name, entry)
+
+
+def record_failure(draft: StatusDraft, failed: FailedAttempt) -> None:
+    """Add to `status.attemptHistory` how an attempt failed; the time is filled in here."""
+    entry = msgspec.structs.replace(failed, time=draft.now)
+    draft.update(attempt_history=(*draft.status.attempt_history, entry)[-HISTORY:])
+
+
+def count_rule(draft: StatusDraft, name: str) -> None:
+    """A rule of the failure policy that has a limit of its own restarts something."""
+    counted = draft.status.failure_policy_restarts
+    if all(of.name != name for of in counted):
+        counted = (*counted, RuleRestarts(name=name))
+    draft.update(
+        failure_policy_restarts=tuple(
+            msgspec.structs.replace(of, restarts=of.restarts + 1) if of.name == name else of for of in counted
+        )
+    )
+
+
+def raised(counters: tuple[int, ...], replicas: int, indexes: Iterable[int]) -> tuple[int, ...]:
+    """Counters of Jobs by index, as many as there are replicas, with those of some indexes one higher."""
+    full = [*counters, *(0,) * (replicas - len(counters))]
+    for index in indexes:
+        full[index] += 1
+    return tuple(full)
+
+
+def _of_next_attempt(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
+    """The entry of an attempt that begins; all that has succeeded is still to come again."""
+    remaining = None if of.remaining is None else of.remaining + of.succeeded
+    return ReplicatedJobStatus(name=of.name, **{**NO_COUNTS, "remaining": remaining}, **keep(RESTARTS_OF_JOBS, of))

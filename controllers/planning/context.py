@@ -1,0 +1,98 @@
+"""What every step of a plan looks at: the observation, sorted and counted once."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from api.features import FeatureGates
+from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
+from api.placement import Group, Placement, placement
+from controllers.planning import batch_deletion, counters, groups
+from controllers.planning.actions import CreateJob
+from controllers.planning.child_jobs import ChildJobs, sort_jobs
+from controllers.planning.groups import GroupPlan
+from controllers.planning.limits import Limits
+from controllers.planning.observed import Observed
+from controllers.planning.partial import Partial
+from controllers.planning.stages import Stages
+from controllers.planning.status import StatusDraft
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One JobSet as it was observed. Two fields alone differ from step to step: `status` and `room`.
+
+    - `js`: the JobSet as stored. `children`: its Jobs by state. `counts`: its Jobs by number, for each ReplicatedJob.
+    - `stages`: which ReplicatedJobs may start. `groups`: what becomes of scheduling groups, and which Jobs those hold.
+    - `leftovers`: names of Jobs that do not exist and of which pods of earlier attempts are left; None: not known.
+      `may_leave_pods`: whether such pods have to be known of at all.
+    - `creates`: whether Jobs, Service and claims may be created now.
+    - `counted`: the stored status with what was counted, before anything was decided.
+    - `status`: as the steps so far have decided. `room`: how many more Jobs may be created or resumed now, may be < 0.
+    """
+
+    observed: Observed
+    gates: FeatureGates
+    limits: Limits
+    js: JobSet
+    layout: Placement
+    ranges: dict[str, Group]
+    children: ChildJobs
+    counts: tuple[ReplicatedJobStatus, ...]
+    stages: Stages
+    groups: GroupPlan
+    leftovers: frozenset[str] | None
+    may_leave_pods: bool
+    creates: bool
+    counted: JobSetStatus
+    status: JobSetStatus
+    room: int
+
+    @property
+    def now(self) -> str:
+        """RFC 3339 in UTC, seconds."""
+        return self.observed.now
+
+    def draft(self) -> StatusDraft:
+        """The status so far, for a step to change."""
+        return StatusDraft(self.status, self.observed.now)
+
+    def after(self, partial: Partial) -> Context:
+        """The same for the next step."""
+        created = sum(isinstance(action, CreateJob) for action in partial.actions)
+        status = self.status if partial.status is None else partial.status
+        return dataclasses.replace(self, status=status, room=self.room - created)
+
+
+def context(observed: Observed, gates: FeatureGates, limits: Limits, *, create_suspended: bool = True) -> Context:
+    """Sort and count what was observed. `create_suspended` off: nothing is created for a set while it is suspended."""
+    js = observed.jobset
+    layout = placement(js)
+    children = sort_jobs(js, observed.jobs, layout, gates, observed.departed)
+    counts = counters.count(js, children, gates)
+    stages = Stages(js, counts, children)
+    may_leave_pods = batch_deletion.may_leave_pods(js, children, layout, gates, limits)
+    leftovers = batch_deletion.leftovers(observed.leftovers, children) if may_leave_pods else frozenset()
+    draft = StatusDraft(js.status, observed.now)
+    draft.update(replicated_jobs_status=stages.remembered())
+    queued = sum(child.job.queued and not child.deleting for child in children.active)
+    return Context(
+        observed=observed,
+        gates=gates,
+        limits=limits,
+        js=js,
+        layout=layout,
+        ranges=layout.by_name(),
+        children=children,
+        counts=counts,
+        stages=stages,
+        groups=groups.decide(js, observed.groups, children, stages.is_next, leftovers),
+        leftovers=leftovers,
+        may_leave_pods=may_leave_pods,
+        creates=create_suspended or not js.suspended,
+        counted=draft.status,
+        status=draft.status,
+        # Suspended Jobs take no room: they cost nobody anything.
+        room=layout.global_replicas if js.suspended else limits.queued_jobs - queued,
+    )

@@ -1,0 +1,97 @@
+"""What a plan may look at: one JobSet, its children, and what is known of them beyond the caches.
+
+No behaviour lives here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from api.batch import Job, Service
+from api.gang_api import NOT_ASKED, Served
+from api.gang_status import StoredGroup, StoredWorkload
+from api.jobset import JobSet
+from api.pod import Pod
+from api.priority import Priorities
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A container that ended with an exit code other than 0. `at` is RFC 3339, empty when it is not known."""
+
+    container: str
+    exit_code: int
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPod:
+    """A pod of phase Failed.
+
+    - `ends`: init containers last, each kind in the order of the pod: of those that end in the same second as a
+      container they are sidecars, ended with it. `ended_at`: when the last container had ended, RFC 3339, may be
+      empty. `conditions`: (type, status). `deleting`: its end may not be its own doing.
+    - `index_failures`: how often its index had failed before it; 0 where the Job does not count that.
+    """
+
+    name: str
+    node: str = ""
+    ends: tuple[Ended, ...] = ()
+    ended_at: str = ""
+    conditions: frozenset[tuple[str, str]] = frozenset()
+    deleting: bool = False
+    index_failures: int = 0
+
+
+Evidence = Mapping[str, tuple[FailedPod, ...]]
+"""Failed pods by the UID of their Job. A Job that was asked about and has none is there, with none."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGroups:
+    """The groups that a set owns, and what is known of the scheduling API.
+
+    `required`: whether its Jobs wait when the API server lacks something; else they run without groups. `trouble`:
+    reason and message of what kept a group from being made a moment ago.
+    """
+
+    served: Served = NOT_ASKED
+    required: bool = True
+    trouble: tuple[str, str] | None = None
+    workloads: tuple[StoredWorkload, ...] = ()
+    composites: tuple[StoredGroup, ...] = ()
+    pod_groups: tuple[StoredGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything a plan may look at.
+
+    - `jobs`: Jobs whose controlling owner has the JobSet's UID, those in deletion included.
+    - `departed`: Jobs of that UID that were deleted finished, or bound to fail, and that the status may not record yet.
+    - `foreign`: names of Jobs that others own, of those that carry this JobSet's name: name -> owner, in words.
+    - `service`: the Service of the wanted name, whoever owns it.
+    - `claims`: names of volume claims that exist.
+    - `pods`: pods of `jobs`; looked up for in-place restart only.
+    - `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
+    - `priorities`: the cluster's priority classes; None: pods are not labelled with their priority.
+    - `groups`: what is known of scheduling groups; None: the set asks for none and has none.
+    - `reported_group`: the PodGroup that the last plan of this process reported as unschedulable; empty: not known.
+    - `evidence`: the answers to `Plan.question` so far.
+    - `now`: RFC 3339 in UTC, seconds. `since_status_write`: seconds since the last status write, None if there was
+      none in this process.
+    """
+
+    jobset: JobSet
+    jobs: tuple[Job, ...]
+    service: Service | None
+    claims: frozenset[str]
+    now: str
+    since_status_write: float | None = None
+    departed: tuple[Job, ...] = ()
+    foreign: Mapping[str, str] = field(default_factory=dict)
+    pods: tuple[Pod, ...] = ()
+    evidence: Evidence = field(default_factory=dict)
+    leftovers: frozenset[str] | None = frozenset()
+    priorities: Priorities | None = None
+    groups: KnownGroups | None = None
+    reported_group: str = ""

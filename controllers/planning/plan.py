@@ -1,0 +1,98 @@
+"""Decides what to do about one JobSet: a pure function from an observation to a plan (behaviour section 5.3).
+
+`STEPS` is the life of a JobSet, in the order in which it is decided. No clock, no network, no randomness: time is a
+field of the observation. Planning again on the state that a plan leads to asks for nothing; the property tests hold it
+to that.
+"""
+
+from collections.abc import Callable
+
+from api.features import FeatureGates
+from controllers.planning import counters
+from controllers.planning.actions import Plan
+from controllers.planning.context import Context, context
+from controllers.planning.limits import DEFAULT_LIMITS, Limits
+from controllers.planning.observed import Observed
+from controllers.planning.partial import Partial, Stop, combine
+from controllers.planning.steps.apply_failure_policy import apply_failure_policy
+from controllers.planning.steps.arrange_groups import arrange_groups
+from controllers.planning.steps.complete import complete
+from controllers.planning.steps.count_attempt import count_attempt
+from controllers.planning.steps.create_claims import create_claims
+from controllers.planning.steps.create_jobs import create_jobs
+from controllers.planning.steps.create_service import create_service
+from controllers.planning.steps.end_restart import end_restart
+from controllers.planning.steps.finish import expire, finish
+from controllers.planning.steps.release_stages import release_stages
+from controllers.planning.steps.remove_surplus import remove_surplus
+from controllers.planning.steps.resize_jobs import resize_jobs
+from controllers.planning.steps.restart_in_place import restart_in_place
+from controllers.planning.steps.retire_old_attempts import retire_old_attempts
+from controllers.planning.steps.suspend_or_resume import suspend_or_resume
+
+Step = Callable[[Context], Partial]
+"""One decision. It sees the status as the steps before it have decided; a `Stop` ends the plan."""
+
+STEPS: tuple[Step, ...] = (
+    finish,
+    retire_old_attempts,
+    remove_surplus,
+    count_attempt,
+    end_restart,
+    apply_failure_policy,
+    complete,
+    release_stages,
+    arrange_groups,
+    create_service,
+    create_claims,
+    resize_jobs,
+    create_jobs,
+    suspend_or_resume,
+    restart_in_place,
+)
+
+
+def plan(
+    observed: Observed, gates: FeatureGates, limits: Limits = DEFAULT_LIMITS, *, create_suspended: bool = True
+) -> Plan:
+    """What to do now. `create_suspended` off: nothing is created for a set while it is suspended."""
+    js = observed.jobset
+    if js.metadata.deletion_timestamp is not None:
+        return Plan()
+    if not js.is_ours:
+        expiry = expire(js, observed.now)
+        return Plan(actions=expiry.actions, requeue_after=expiry.requeue_after)
+    ctx = context(observed, gates, limits, create_suspended=create_suspended)
+    partials: list[Partial] = []
+    for step in STEPS:
+        partial = step(ctx)
+        partials.append(partial)
+        if isinstance(partial, Stop):
+            break
+        ctx = ctx.after(partial)
+    return _close(ctx, combine(partials))
+
+
+def _close(ctx: Context, decided: Partial) -> Plan:
+    """The plan. A status that only counts may wait for the next write."""
+    stored, counted = ctx.js.status, ctx.counted
+    status = counted if decided.status is None else decided.status
+    requeue_after, write = decided.requeue_after, status != stored
+    if write and not ctx.children.unrecorded:
+        jobs, since = ctx.layout.global_replicas, ctx.observed.since_status_write
+        delay = counters.write_delay(stored, status, jobs, since)
+        if delay > 0:
+            write = False
+            requeue_after = delay if requeue_after is None else min(delay, requeue_after)
+    return Plan(
+        actions=decided.actions,
+        status=status if write else None,
+        counters=counted if write and counted != stored else None,
+        events=decided.events if write else (),
+        requeue_after=requeue_after,
+        status_first=decided.status_first,
+        warnings=decided.warnings,
+        question=decided.question,
+        follow_pods=decided.follow_pods,
+        reported_group=decided.reported_group,
+    )

@@ -1,0 +1,66 @@
+"""The status in the making: a step changes it, and every change of a condition leaves its event (section 5.14)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from api.conditions import set_condition
+from api.jobset import JobSetStatus, ReplicatedJobStatus
+from api.meta import Condition
+from controllers.planning.actions import Event
+
+
+class StatusDraft:
+    """Starts as the status that earlier steps have decided on, and ends as that of one step.
+
+    `now`: RFC 3339 in UTC, seconds: the transition time of conditions that change.
+    """
+
+    def __init__(self, status: JobSetStatus, now: str) -> None:
+        self.status: JobSetStatus = status
+        self.events: list[Event] = []
+        self.warnings: list[Event] = []
+        self.now = now
+
+    def update(self, **changes: Any) -> None:
+        """Replace fields of the status."""
+        self.status = msgspec.structs.replace(self.status, **changes)
+
+    def update_replicated_job(self, name: str, change: Callable[[ReplicatedJobStatus], ReplicatedJobStatus]) -> None:
+        """Replace the entry of one ReplicatedJob by what `change` makes of it."""
+        entries = self.status.replicated_jobs_status
+        self.update(replicated_jobs_status=tuple(change(of) if of.name == name else of for of in entries))
+
+    def condition(
+        self, kind: str, *, true: bool, reason: str, message: str, event_type: str = "Normal", always: bool = False
+    ) -> bool:
+        """Set a condition; an event of the same reason and message follows if anything changed, and True is given.
+
+        One that is False and was not there is left out, unless `always`.
+        """
+        new = Condition(
+            type=kind,
+            status="True" if true else "False",
+            reason=reason,
+            message=message,
+            last_transition_time=self.now,
+        )
+        change = set_condition(self.status.conditions, new, always=always)
+        if change.changed:
+            self.update(conditions=change.conditions)
+            self.event(event_type, reason, message)
+        return change.changed
+
+    def remove_condition(self, kind: str) -> None:
+        """Leave out a condition that does not apply any more."""
+        if any(condition.type == kind for condition in self.status.conditions):
+            self.update(conditions=tuple(c for c in self.status.conditions if c.type != kind))
+
+    def event(self, event_type: str, reason: str, note: str, *, distinct: bool = False) -> None:
+        """An event that is recorded after the status is stored."""
+        self.events.append(Event(event_type, reason, note, distinct=distinct))
+
+    def warn(self, reason: str, note: str) -> None:
+        """A Warning about a state, not about a decision: recorded whether or not the status is written."""
+        self.warnings.append(Event("Warning", reason, note, distinct=True))

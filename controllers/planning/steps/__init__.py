@@ -1,0 +1,1 @@
+"""The steps of a plan, one to a file of its name. `controllers.planning.plan.STEPS` has their order."""

@@ -1,0 +1,44 @@
+"""Step: scheduling groups ahead of the Jobs that are to be their members (spec.scheduling)."""
+
+from api import keys
+from api.meta import find
+from controllers.planning.context import Context
+from controllers.planning.deletions import delete
+from controllers.planning.groups import NOT_A_WARNING, misplaced
+from controllers.planning.partial import Partial, of_draft
+from controllers.planning.status import StatusDraft
+
+
+def arrange_groups(ctx: Context) -> Partial:
+    """Create, change and delete groups; delete suspended Jobs that name a wrong one; tell how far it has come."""
+    draft, groups = ctx.draft(), ctx.groups
+    if ctx.js.spec.scheduling is None:
+        draft.remove_condition(keys.GROUPS_READY)
+        draft.remove_condition(keys.GROUPS_SCHEDULED)
+    wrong = () if ctx.observed.groups is None else delete(c for c in ctx.children.active if misplaced(c, groups))
+    if groups.state is not None:
+        true, reason, message = groups.state
+        kind = "Normal" if true or reason in NOT_A_WARNING else "Warning"
+        draft.condition(keys.GROUPS_READY, true=true, reason=reason, message=message, event_type=kind, always=True)
+    if groups.scheduled:
+        message = "every group has been scheduled"
+        draft.condition(keys.GROUPS_SCHEDULED, true=True, reason="Scheduled", message=message)
+    reported = "" if groups.scheduled else _report_refusal(ctx, draft)
+    return of_draft(draft, *groups.actions, *wrong, reported_group=reported)
+
+
+def _report_refusal(ctx: Context, draft: StatusDraft) -> str:
+    """Say of one PodGroup why its pods are not placed, until it is: the scheduler's words differ with every attempt.
+
+    Gives the PodGroup that the condition is about; empty where every group fits.
+    """
+    refused, told = ctx.groups.refused, find(ctx.js.status.conditions, keys.GROUPS_SCHEDULED)
+    if not refused:
+        return ""
+    reported = ctx.observed.reported_group
+    if told is not None and told.status == "False" and any(name == reported for name, _ in refused):
+        return reported
+    name, words = refused[0]
+    message = f"PodGroup {name} has found no room yet; kube-scheduler says: {words[: ctx.limits.quoted_characters]}"
+    draft.condition(keys.GROUPS_SCHEDULED, true=False, reason="Unschedulable", message=message, always=True)
+    return name

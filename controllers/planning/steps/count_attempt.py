@@ -1,0 +1,21 @@
+"""Step: number the run that begins: the first one, and each one after a suspension, once (KEP-1282).
+
+The number is stored before a Job is resumed, and with it that the set is not suspended any more: a crash in between
+finds suspended Jobs of a set that runs, and only resumes them.
+"""
+
+from api import keys
+from controllers.planning.attempts import begin_attempt
+from controllers.planning.context import Context
+from controllers.planning.partial import NOTHING, Partial, of_draft
+
+
+def count_attempt(ctx: Context) -> Partial:
+    """Take back the condition Suspended, and count."""
+    if ctx.js.suspended:
+        return NOTHING
+    draft = ctx.draft()
+    resumed = draft.condition(keys.SUSPENDED, true=False, reason="ResumeJobs", message="jobset is resumed")
+    if resumed or ctx.js.status.execution_attempts is None:
+        begin_attempt(draft)
+    return of_draft(draft, status_first=resumed)

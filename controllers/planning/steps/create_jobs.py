@@ -1,0 +1,85 @@
+"""Step: create the Jobs that are missing, as far as the order of stages, groups and room let them start (5.13)."""
+
+from functools import partial
+
+from api import keys
+from api.names import job_name_prefix
+from api.placement import Group
+from api.stages import in_order
+from controllers.planning.actions import CreateJob
+from controllers.planning.context import Context
+from controllers.planning.job_bodies import job_body
+from controllers.planning.partial import Partial, of_draft
+from controllers.planning.status import StatusDraft
+from controllers.planning.warnings import listed
+
+
+def create_jobs(ctx: Context) -> Partial:
+    """Create them in the order of the list, and tell how far an ordered start has come."""
+    draft = ctx.draft()
+    ordered = in_order(ctx.js.spec) and not ctx.js.suspended
+    create, free, taken = _may_create(ctx), list[CreateJob](), list[str]()
+    for group in ctx.layout.groups:
+        if not ctx.stages.may_start(group.replicated_job):
+            continue
+        if create:
+            found, names = _missing(ctx, group, ctx.room - len(free))
+            free += found
+            taken += names
+            _warn_of_taken(ctx, draft, names)
+        if ordered and not ctx.stages.started(group.replicated_job.name):
+            _tell_order(draft, complete=False)
+            break
+    else:
+        if ordered:
+            _tell_order(draft, complete=True)
+    return of_draft(draft, *free, requeue_after=ctx.limits.foreign_retry if taken else None)
+
+
+def _may_create(ctx: Context) -> bool:
+    """Whether Jobs may be created at all: not before it is known which names pods of an earlier attempt still use."""
+    policy = ctx.js.spec.failure_policy
+    blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
+    blocked = blocking and bool(ctx.children.previous or ctx.leftovers)
+    return ctx.creates and ctx.leftovers is not None and not blocked
+
+
+def _missing(ctx: Context, group: Group, room: int) -> tuple[list[CreateJob], list[str]]:
+    """The Jobs of a ReplicatedJob that neither exist nor have completed: those to create, and names that others hold.
+
+    Those beyond `room` come when the Job controller has taken up others. Those of which pods of an earlier attempt are
+    left have to wait until these are gone.
+    """
+    name = group.replicated_job.name
+    done = ctx.children.existing[name] | ctx.children.completed[name]
+    in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
+    prefix = job_name_prefix(ctx.js.metadata.name, name)
+    free: list[CreateJob] = []
+    taken: list[str] = []
+    for index in (i for i in range(group.replicated_job.replicas) if i not in done):
+        job = f"{prefix}{index}"
+        if job in ctx.observed.foreign:
+            taken.append(job)
+        elif len(free) < room and job not in in_use and ctx.groups.may_run(job):
+            free.append(CreateJob(job, partial(job_body, ctx, group, index)))
+    return free, taken
+
+
+def _warn_of_taken(ctx: Context, draft: StatusDraft, taken: list[str]) -> None:
+    """Of names that others hold; those of an earlier JobSet of this name go by themselves."""
+    foreign, own = ctx.observed.foreign, f"{keys.KIND} {ctx.js.metadata.name}"
+    others = [
+        f'job "{name}" creation failed with error: it exists already and belongs to {foreign[name]}'
+        for name in taken
+        if foreign[name] != own
+    ]
+    if others:
+        draft.warn(keys.JOB_CREATION_FAILED, listed(others, "delete or rename it, or rename the JobSet", ctx.limits))
+
+
+def _tell_order(draft: StatusDraft, *, complete: bool) -> None:
+    if complete:
+        kind, reason, state = keys.STARTUP_COMPLETED, "InOrderStartupPolicyCompleted", "has completed"
+    else:
+        kind, reason, state = keys.STARTUP_IN_PROGRESS, "InOrderStartupPolicyInProgress", "is in progress"
+    draft.condition(kind, true=True, reason=reason, message=f"in order startup policy {state}")

@@ -1,0 +1,31 @@
+"""Step: the headless Service that gives pods their DNS names (5.10)."""
+
+from api import keys
+from api.batch import ServiceSpec
+from api.children import build_service
+from api.names import subdomain
+from controllers.planning.actions import CreateService
+from controllers.planning.context import Context
+from controllers.planning.partial import NOTHING, Partial, of_draft
+
+
+def create_service(ctx: Context) -> Partial:
+    """Create it, or warn that somebody else's Service has its name."""
+    js, service = ctx.js, ctx.observed.service
+    if not ctx.creates or not js.dns_enabled:
+        return NOTHING
+    if service is None:
+        return Partial(actions=(CreateService(build_service(js)),))
+    ours = ServiceSpec(cluster_ip="None", selector={keys.JOBSET_NAME: js.metadata.name})
+    by_hand = service.metadata.controller() is None and service.spec == ours
+    # An earlier JobSet of this name is on its way out, and its Service with it.
+    earlier = service.metadata.whose == f"{keys.KIND} {js.metadata.name}"
+    if by_hand or earlier:
+        return NOTHING
+    draft, owner = ctx.draft(), service.metadata.whose
+    draft.warn(
+        "HeadlessServiceCreationFailed",
+        f"Service {subdomain(js)} exists already and belongs to {owner}: pods of this JobSet get no DNS names."
+        " Delete or rename it, or set spec.network.subdomain to a name of its own in a new JobSet",
+    )
+    return of_draft(draft)

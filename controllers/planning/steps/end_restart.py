@@ -1,0 +1,23 @@
+"""Step: a restart is over when every Job is ready or done."""
+
+from datetime import datetime
+
+import msgspec
+
+from api import keys
+from controllers.planning import counters
+from controllers.planning.context import Context
+from controllers.planning.partial import NOTHING, Partial, of_draft
+
+
+def end_restart(ctx: Context) -> Partial:
+    """Take back the condition RestartingJobSet, and note how long it took, in seconds."""
+    if ctx.js.suspended or not counters.all_ready(ctx.js, ctx.counts):
+        return NOTHING
+    draft, last = ctx.draft(), ctx.status.last_restart
+    ended = draft.condition(keys.RESTARTING, true=False, reason="JobsReady", message="all jobs are ready")
+    if ended and last is not None:
+        took = datetime.fromisoformat(ctx.now) - datetime.fromisoformat(last.start_time)
+        seconds = max(0, int(took.total_seconds()))
+        draft.update(last_restart=msgspec.structs.replace(last, duration_seconds=seconds))
+    return of_draft(draft)

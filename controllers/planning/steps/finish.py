@@ -1,0 +1,34 @@
+"""Step: the set has finished. What still runs ends, and the set itself goes when its time to live is over (5.7)."""
+
+from api.jobset import JobSet
+from controllers.planning.actions import Action, DeleteJob, DeleteJobSet
+from controllers.planning.context import Context
+from controllers.planning.deletions import delete
+from controllers.planning.finished import finished, time_to_live
+from controllers.planning.groups import at_the_end
+from controllers.planning.partial import NOTHING, Partial, Stop
+
+
+def finish(ctx: Context) -> Partial:
+    """End every Job that runs, whatever its labels, and free the groups."""
+    if not finished(ctx.js):
+        return NOTHING
+    of = ctx.children
+    left = (*of.active, *of.previous, *of.surplus, *of.redundant)
+    actions: list[Action] = [*delete(child for child in left if child.job.finished is None)]
+    actions += [
+        DeleteJob(job.metadata.name, job.metadata.uid)
+        for job in of.unrecognized
+        if job.finished is None and job.metadata.deletion_timestamp is None
+    ]
+    actions += at_the_end(ctx.observed.groups)
+    expiry = expire(ctx.js, ctx.now)
+    return Stop(actions=(*actions, *expiry.actions), requeue_after=expiry.requeue_after)
+
+
+def expire(js: JobSet, now: str) -> Partial:
+    """Delete a finished JobSet when its time to live is over; also one that another controller manages."""
+    left = time_to_live(js, now)
+    if left is None:
+        return NOTHING
+    return Stop(actions=(DeleteJobSet(),)) if left <= 0 else Stop(requeue_after=left)

@@ -1,0 +1,26 @@
+"""Step: note the stages that may start (executionPolicy). That is stored first: a release is told once, and holds."""
+
+import msgspec
+
+from api.stages import Stage, stage_name
+from controllers.planning.context import Context
+from controllers.planning.partial import Partial, of_draft
+from controllers.planning.status import StatusDraft
+
+
+def release_stages(ctx: Context) -> Partial:
+    """Mark the ReplicatedJobs of stages that are released now, with an event for each stage."""
+    draft, released = ctx.draft(), ctx.stages.newly_released()
+    for number, stage in released.items():
+        _release(draft, stage, number, ctx.stages.number)
+    draft.update(current_stage=ctx.stages.current)
+    return of_draft(draft, status_first=bool(released))
+
+
+def _release(draft: StatusDraft, stage: Stage, number: int, total: int) -> None:
+    """`number` counts from 1."""
+    for rjob in stage:
+        draft.update_replicated_job(rjob.name, lambda of: msgspec.structs.replace(of, released=True))
+    jobs = sum(rjob.replicas for rjob in stage)
+    what = f"{stage_name(stage)} ({jobs} {'Job' if jobs == 1 else 'Jobs'})"
+    draft.event("Normal", "StageReleased", f"stage {number} of {total} is released: {what}", distinct=True)

@@ -1,0 +1,16 @@
+"""Step: Jobs that should not be: of an index that the spec no longer has, or run again after they completed."""
+
+from controllers.planning.context import Context
+from controllers.planning.deletions import delete
+from controllers.planning.partial import Partial, of_draft
+from controllers.planning.warnings import listed
+
+
+def remove_surplus(ctx: Context) -> Partial:
+    """Delete them, the highest index first; warn of owned Jobs that cannot be recognized, which are left alone."""
+    draft, of = ctx.draft(), ctx.children
+    if of.unrecognized:
+        strays = [f"job {job.metadata.name!r}" for job in of.unrecognized]
+        advice = "owned by this JobSet, but its labels or its name are none of its Jobs': delete it"
+        draft.warn("StrayJob", listed(strays, advice, ctx.limits))
+    return of_draft(draft, *delete(of.surplus[::-1]), *delete(of.redundant))

@@ -1,0 +1,59 @@
+"""Step: Jobs follow `spec.suspend` (behaviour section 5.15)."""
+
+from api import keys
+from api.placement import Group
+from api.stages import in_order
+from controllers.planning.actions import PatchJob
+from controllers.planning.child_jobs import Child
+from controllers.planning.context import Context
+from controllers.planning.groups import misplaced
+from controllers.planning.job_bodies import job_body
+from controllers.planning.job_patches import attempt_of, resume, suspend
+from controllers.planning.partial import Partial, of_draft
+
+
+def suspend_or_resume(ctx: Context) -> Partial:
+    """Suspend what runs, or resume what is suspended."""
+    return _suspend(ctx) if ctx.js.suspended else _resume(ctx)
+
+
+def _suspend(ctx: Context) -> Partial:
+    """The suspension is stored first, so that the resume is counted however far the suspension came."""
+    draft = ctx.draft()
+    running = [child for child in ctx.children.active if not child.job.spec.suspend and not child.deleting]
+    message = "jobset is suspended"
+    changed = draft.condition(keys.SUSPENDED, true=True, reason="SuspendedJobs", message=message)
+    draft.condition(keys.RESTARTING, true=False, reason="JobSetSuspended", message=message)
+    return of_draft(draft, *map(suspend, running), status_first=changed and bool(running))
+
+
+def _resume(ctx: Context) -> Partial:
+    """Stage by stage, as far as there is room."""
+    halted: dict[str, list[Child]] = {}
+    for child in ctx.children.active:
+        if child.job.spec.suspend and not child.deleting:
+            halted.setdefault(child.replicated_job, []).append(child)
+    patches: list[PatchJob] = []
+    for group in ctx.layout.groups if halted else ():
+        name = group.replicated_job.name
+        if not ctx.stages.may_start(group.replicated_job):
+            continue
+        room = ctx.room - len(patches)
+        patches += _resume_group(ctx, group, halted.get(name, []), room)
+        if in_order(ctx.js.spec) and not ctx.stages.started(name):
+            break
+    return Partial(actions=tuple(patches))
+
+
+def _resume_group(ctx: Context, group: Group, children: list[Child], room: int) -> list[PatchJob]:
+    resources = ctx.gates["MutablePodResourcesForSuspendedJobSets"]
+    patches: list[PatchJob] = []
+    for child in children:
+        if len(patches) >= room:
+            break
+        if not ctx.groups.may_run(child.name) or misplaced(child, ctx.groups):
+            continue
+        patch = resume(child, job_body(ctx, group, child.job_index, attempt_of(child)), resources=resources)
+        if patch is not None:
+            patches.append(patch)
+    return patches

@@ -18,8 +18,6 @@ from app.explain.seen import SeenGroups, SeenPod
 from app.explain.survey import lacking
 from controllers.planning.child_jobs import Child
 
-IGNORED = "scheduling.whenUnavailable is Ignore"
-"""Part of the condition's message where Jobs run without groups."""
 _ENDING = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
 _WAYS = {
     "WaitingForOldGroups": _ENDING,
@@ -40,7 +38,7 @@ def objects(case: Case, left: frozenset[str]) -> list[Found]:
     said = find(js.status.conditions, keys.GROUPS_READY)
     if case.of is None or said is None or said.status != "False" or said.reason == "Suspended":
         return []
-    ignored = IGNORED in said.message
+    ignored = _run_without_groups(case)
     level = Level.NOTE if ignored else Level.FAULT if said.reason in _FAULTS else Level.WAITS
     finding = Finding(
         level=level,
@@ -51,6 +49,15 @@ def objects(case: Case, left: frozenset[str]) -> list[Found]:
     )
     held = frozenset() if ignored else left & _not_started(case)
     return [Found(finding, held)]
+
+
+def _run_without_groups(case: Case) -> bool:
+    """Whether Jobs run that should be in groups and are not: scheduling.whenUnavailable is Ignore, or was."""
+    wanted = forest(case.facts.jobset)
+    running = (job for job in case.facts.jobs or () if not job.spec.suspend and job.finished is None)
+    return wanted is not None and any(
+        wanted.of_job(job.metadata.name) is not None and not job.spec.template.spec.pod_group for job in running
+    )
 
 
 def tree_restarts(case: Case, left: frozenset[str]) -> list[Found]:

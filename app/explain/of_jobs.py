@@ -6,7 +6,6 @@ from app.explain.finding import Finding, Found, Level, Story, counted, grouped, 
 from app.explain.seen import SeenEvent
 from app.explain.survey import lacking, wanted
 from controllers.planning.child_jobs import Child
-from controllers.planning.limits import DEFAULT_LIMITS
 
 
 def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
@@ -50,7 +49,7 @@ def behind(case: Case, left: frozenset[str]) -> list[Found]:
     queued = [child.name for child in case.of.unready if child.job.queued and not child.deleting]
     absent = {slot.name for slot in case.of.missing} - case.facts.foreign.keys()
     waiting = left & (absent | {child.name for child in case.of.halted})
-    if len(queued) < DEFAULT_LIMITS.queued_jobs or not waiting:
+    if case.of.room > 0 or not waiting:
         return []
     finding = Finding(
         level=Level.WAITS,

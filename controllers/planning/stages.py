@@ -7,6 +7,8 @@ it, so that a pod that loses readiness later neither takes conditions back nor b
 
 import itertools
 from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,11 +19,24 @@ from controllers.planning.child_jobs import ChildJobs
 from controllers.planning.counters import job_ready
 
 
+class Unmet(NamedTuple):
+    """A ReplicatedJob that another one waits for: the state that it has to reach, and how many of its Jobs have.
+
+    `state`: Ready, Complete, Active or Succeeded.
+    """
+
+    replicated_job: str
+    state: str
+    done: int
+    needed: int
+
+
 class Stages:
     """Answers, for one observation, which ReplicatedJobs may have running Jobs."""
 
     def __init__(self, js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> None:
         self._counts = {c.name: c for c in counts}
+        self._replicated_jobs = js.spec.replicated_jobs
         self._replicas = {r.name: r.replicas for r in js.spec.replicated_jobs}
         self._running = {c.replicated_job for c in children.active if not c.job.spec.suspend}
         # A Job that is being suspended may still report ready pods: they are about to go.
@@ -55,6 +70,40 @@ class Stages:
         """Whether it may start and, in an ordered start, everything before it has started."""
         before = itertools.takewhile(lambda name: name != rjob.name, self._replicas if self._ordered else ())
         return self.may_start(rjob) and (rjob.name in self._running or all(self.started(name) for name in before))
+
+    def in_turn(self) -> Iterator[ReplicatedJob]:
+        """Those that may start now, in the order of the list: in an ordered start up to the first that has not."""
+        for rjob in self._replicated_jobs:
+            if self.may_start(rjob):
+                yield rjob
+                if self._ordered and not self._suspended and not self.started(rjob.name):
+                    return
+
+    @property
+    def all_started(self) -> bool:
+        """Whether every one that may start has started."""
+        return all(self.started(rjob.name) for rjob in self._replicated_jobs if self.may_start(rjob))
+
+    def unmet(self, rjob: ReplicatedJob) -> tuple[Unmet, ...]:
+        """What it waits for, whichever field of the spec orders the set; none if it may start."""
+        if self._stages:
+            waits = ((of.name, self._state, self.progress(of.name)) for of in self._awaited(rjob.name))
+            return tuple(Unmet(*wait, self._replicas[wait[0]]) for wait in waits if not self.reached(wait[0]))
+        if self._ordered:
+            before = itertools.takewhile(lambda name: name != rjob.name, self._replicas)
+            first = next((name for name in before if not self.started(name)), None)
+            return () if first is None else (self._waits_for(first, "Ready"),)
+        if self.may_start(rjob):
+            return ()
+        deps = (dep for dep in rjob.depends_on or () if dep.name in self._counts)
+        return tuple(
+            self._waits_for(dep.name, dep.status) for dep in deps if not self._depended_on(dep.name, dep.status)
+        )
+
+    def _waits_for(self, name: str, state: str) -> Unmet:
+        of = self._counts[name]
+        done = of.succeeded if state == "Complete" else of.ready + of.succeeded + of.failed
+        return Unmet(name, state, done, self._replicas[name])
 
     def reached(self, name: str) -> bool:
         """Whether every Job of it is what the executionPolicy wants before the next stage is released.
@@ -113,7 +162,7 @@ class Stages:
             if not all(self._counts[rjob.name].released for rjob in stage)
         }
 
-    def awaited(self, name: str) -> Stage:
+    def _awaited(self, name: str) -> Stage:
         """The ReplicatedJobs that the stage of this one waits for; none once it is released, or for the first."""
         if not self._stages or name in self._released:
             return ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 from api import keys
 from api.batch import Claim
 from api.features import FeatureGates
-from controllers.jobset.controller import Options
+from controllers.jobset.controller import NAMESPACE_RETRY, Options
 from controllers.jobset.execute import PartialFailure
 from controllers.jobset.watches import Watches
 from controllers.planning.actions import PatchJob
@@ -164,18 +165,35 @@ async def test_a_job_that_a_webhook_denies_without_a_code_is_tried_again():
     assert not is_terminal(failed.value)
 
 
+TERMINATING = {
+    "kind": "Status",
+    "code": 403,
+    "message": "forbidden because it is being terminated",
+    "details": {"causes": [{"reason": "NamespaceTerminating"}]},
+}
+
+
+@pytest.mark.looptime
+async def test_a_namespace_that_goes_on_after_all_gets_its_jobs():
+    """One of the same name may come back, with a JobSet of the same name."""
+    api = Answering("jobs", Response(403, {}, msgspec.json.encode(TERMINATING)))
+    blind = Blind(api, jobset(rjob("workers", 2)))
+    with pytest.raises(PartialFailure):
+        await blind.reconcile()
+    api.answer = None
+    assert await blind.reconcile() == NAMESPACE_RETRY
+    assert api.objects("jobs") == {}
+    await asyncio.sleep(NAMESPACE_RETRY)
+    await blind.reconcile()
+    assert len(api.objects("jobs")) == 2
+
+
 async def test_in_a_namespace_that_ends_nothing_is_created_twice():
     """Every Job that goes with it brings its set up: hundreds of refusals for a set of 40."""
-    terminating = {
-        "kind": "Status",
-        "code": 403,
-        "message": "forbidden because it is being terminated",
-        "details": {"causes": [{"reason": "NamespaceTerminating"}]},
-    }
     api = Answering("jobs")
     blind = Blind(api, jobset(rjob("workers", 4)))
     await blind.reconcile()
-    api.answer = Response(403, {}, msgspec.json.encode(terminating))
+    api.answer = Response(403, {}, msgspec.json.encode(TERMINATING))
     blind.reconciler._caches.jobs.overlay_deleted(
         "ns", "js-workers-0", blind.jobs.get("ns", "js-workers-0").metadata.uid
     )

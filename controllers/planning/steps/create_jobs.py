@@ -17,22 +17,15 @@ from controllers.planning.warnings import listed
 def create_jobs(ctx: Context) -> Partial:
     """Create them in the order of the list, and tell how far an ordered start has come."""
     draft = ctx.draft()
-    ordered = in_order(ctx.js.spec) and not ctx.js.suspended
-    create, free, taken = _may_create(ctx), list[CreateJob](), list[str]()
-    for group in ctx.layout.groups:
-        if not ctx.stages.may_start(group.replicated_job):
-            continue
-        if create:
-            found, names = _missing(ctx, group, ctx.room - len(free))
-            free += found
-            taken += names
-            _warn_of_taken(ctx, draft, names)
-        if ordered and not ctx.stages.started(group.replicated_job.name):
-            _tell_order(draft, complete=False)
-            break
-    else:
-        if ordered:
-            _tell_order(draft, complete=True)
+    free: list[CreateJob] = []
+    taken: list[str] = []
+    for rjob in ctx.stages.in_turn() if _may_create(ctx) else ():
+        found, names = _missing(ctx, ctx.ranges[rjob.name], ctx.room - len(free))
+        free += found
+        taken += names
+        _warn_of_taken(ctx, draft, names)
+    if in_order(ctx.js.spec) and not ctx.js.suspended:
+        _tell_order(draft, complete=ctx.stages.all_started)
     return of_draft(draft, *free, requeue_after=ctx.limits.foreign_retry if taken else None)
 
 

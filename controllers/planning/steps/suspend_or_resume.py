@@ -2,7 +2,6 @@
 
 from api import keys
 from api.placement import Group
-from api.stages import in_order
 from controllers.planning.actions import PatchJob
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
@@ -34,14 +33,8 @@ def _resume(ctx: Context) -> Partial:
         if child.job.spec.suspend and not child.deleting:
             halted.setdefault(child.replicated_job, []).append(child)
     patches: list[PatchJob] = []
-    for group in ctx.layout.groups if halted else ():
-        name = group.replicated_job.name
-        if not ctx.stages.may_start(group.replicated_job):
-            continue
-        room = ctx.room - len(patches)
-        patches += _resume_group(ctx, group, halted.get(name, []), room)
-        if in_order(ctx.js.spec) and not ctx.stages.started(name):
-            break
+    for rjob in ctx.stages.in_turn() if halted else ():
+        patches += _resume_group(ctx, ctx.ranges[rjob.name], halted.get(rjob.name, []), ctx.room - len(patches))
     return Partial(actions=tuple(patches))
 
 

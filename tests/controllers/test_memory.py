@@ -1,0 +1,55 @@
+"""What a process remembers of JobSets: of which one, and until when."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.jobset.memory import Memories, Memory
+from kube.controller import Request
+
+WHO = Request("ns", "js")
+OTHER = Request("ns", "other")
+
+
+def filled(memory: Memory) -> None:
+    """Everything that can be remembered is."""
+    memory.status_written, memory.rest_until, memory.foreign_until = 1.0, 2.0, 3.0
+    memory.foreign = {"js-a-0": "nobody"}
+    memory.trouble, memory.trouble_until, memory.namespace_ends_until = ("NameConflict", "x"), 4.0, 5.0
+    memory.reported_group, memory.unfinished = "group", True
+
+
+def test_a_namesake_inherits_nothing():
+    memories = Memories()
+    filled(memories.of(WHO, "1"))
+    assert memories.of(WHO, "2") == Memory("2")
+    assert len(memories) == 1
+
+
+def test_one_that_is_gone_is_forgotten_and_its_namesake_is_not():
+    memories = Memories()
+    filled(memories.of(WHO, "2"))
+    memories.forget(WHO, "1")
+    assert memories.of(WHO, "2") != Memory("2"), "that was an earlier one of the name"
+    memories.forget(WHO, "2")
+    assert len(memories) == 0
+    memories.forget(WHO)
+
+
+@given(
+    events=st.lists(
+        st.tuples(st.sampled_from([WHO, OTHER]), st.sampled_from("123"), st.sampled_from(["see", "forget"])),
+        max_size=20,
+    )
+)
+def test_there_is_one_record_for_each_name_that_was_seen_and_not_forgotten(events):
+    memories, seen = Memories(), {}
+    for request, uid, what in events:
+        if what == "see":
+            filled(memories.of(request, uid))
+            seen[request] = uid
+        else:
+            memories.forget(request, uid)
+            if seen.get(request) == uid:
+                del seen[request]
+        assert len(memories) == len(seen)
+        assert all(memories.of(request, uid).uid == uid for request, uid in seen.items())

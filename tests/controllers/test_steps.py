@@ -1,0 +1,72 @@
+"""The list of steps, and how what they decide becomes one plan."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import controllers.planning.steps as package
+from api.failure_actions import ACTIONS, Scope
+from api.features import GATES
+from api.jobset import JobSetStatus, ReplicatedJobStatus
+from controllers.planning.actions import DeleteJob, Event, Question
+from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS
+from controllers.planning.partial import Partial, Stop, combine
+from controllers.planning.plan import STEPS
+
+PARTIALS = st.builds(
+    Partial,
+    actions=st.lists(st.builds(DeleteJob, st.text(max_size=2), st.text(max_size=2)), max_size=2).map(tuple),
+    status=st.none() | st.builds(JobSetStatus, restarts=st.integers(0, 9)),
+    events=st.lists(st.builds(Event, st.just("Normal"), st.text(max_size=2), st.just("")), max_size=2).map(tuple),
+    status_first=st.booleans(),
+    requeue_after=st.none() | st.floats(0, 100),
+    follow_pods=st.booleans(),
+)
+
+
+def test_each_step_is_in_a_file_of_its_name():
+    files = {path.stem for path in Path(package.__path__[0]).glob("*.py")} - {"__init__"}
+    assert {step.__name__ for step in STEPS} == files
+    assert all(step.__module__.endswith(f".{step.__name__}") for step in STEPS)
+
+
+@given(parts=st.lists(PARTIALS, max_size=6))
+def test_what_steps_decide_is_added_up_in_order(parts):
+    whole = combine(parts)
+    assert whole.actions == tuple(action for part in parts for action in part.actions)
+    assert whole.events == tuple(event for part in parts for event in part.events)
+    statuses = [part.status for part in parts if part.status is not None]
+    assert whole.status == (statuses[-1] if statuses else None)
+    assert whole.status_first == any(part.status_first for part in parts)
+    assert whole.follow_pods == any(part.follow_pods for part in parts)
+
+
+@given(parts=st.lists(PARTIALS, max_size=6))
+def test_the_soonest_look_wins(parts):
+    wanted = [part.requeue_after for part in parts if part.requeue_after is not None]
+    assert combine(parts).requeue_after == (min(wanted) if wanted else None)
+
+
+def test_a_question_is_handed_on():
+    question = Question((("js-a-0", "uid"),))
+    assert combine([Partial(), Stop(question=question), Partial()]).question == question
+
+
+def test_every_field_of_a_replicated_job_is_counted_reached_or_kept():
+    """A new field has to say whether a restart keeps it."""
+    fields = set(ReplicatedJobStatus.__struct_fields__)
+    kinds = [{"name"}, set(NO_COUNTS), set(REACHED), set(RESTARTS_OF_JOBS)]
+    assert set.union(*kinds) == fields
+    assert sum(map(len, kinds)) == len(fields), "no field is of two kinds"
+
+
+@pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
+def test_every_failure_action_has_an_entry_that_makes_sense(action):
+    assert action.words
+    assert not action.gate or action.gate in GATES
+    assert action.partial == bool(action.gate), "what leaves the rest of the set alone needs the gate"
+    assert not (action.scope is Scope.NOTHING and action.counted), "nothing is restarted, so nothing is counted"
+    assert msgspec.json.encode(action.name)

@@ -18,6 +18,12 @@ def dig(value: Any, *keys: str | int) -> Any:
     return value
 
 
+def items(value: Any, *keys: str | int) -> list[Any]:
+    """The list at `keys`; empty where there is none, be it absent, null or something of another shape."""
+    found = dig(value, *keys)
+    return found if isinstance(found, list) else []
+
+
 def set_in(tree: JSON, keys: Sequence[str | int], value: Any) -> JSON:
     """A copy of `tree` with `value` at `keys`, missing parents made; only the containers on the way are copied."""
     changed: JSON = _set(tree, keys, value)

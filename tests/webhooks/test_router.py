@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from api.features import FeatureGates
@@ -329,7 +329,13 @@ async def test_patches_and_warnings_are_framed():
 OBJECTS = st.fixed_dictionaries({}, optional={"metadata": JUNK, "spec": SPEC, "status": JUNK})
 
 
+NO_LIST = {"spec": {"network": {}, "replicatedJobs": True}}
+NO_COUNT = {"spec": {"scheduling": {}}, "status": {"replicatedJobsStatus": [{"active": "all"}]}}
+
+
 @settings(deadline=None)
+@example(new={}, old=NO_LIST, path=PATHS[0], alpha=False)
+@example(new={"spec": {"scheduling": {}}}, old=NO_COUNT, path=PATHS[0], alpha=True)
 @given(new=OBJECTS, old=st.none() | OBJECTS, path=st.sampled_from(PATHS), alpha=st.booleans())
 def test_no_object_makes_a_webhook_fail(new: Any, old: Any, path: str, alpha: bool):
     app = create_app(jobset_handlers(engine(FeatureGates({"AllAlpha": alpha}))))

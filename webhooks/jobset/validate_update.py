@@ -10,7 +10,7 @@ from typing import Any
 
 from api.features import FeatureGates
 from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule
-from api.jsontree import dig
+from api.jsontree import dig, items
 from api.keys import COMPLETED, FAILED
 from api.meta import JSON
 from api.semantic import differences, semantically_equal
@@ -151,18 +151,18 @@ def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> I
 
 def _changes(old: JSON, new: JSON) -> list[Change]:
     before: Mapping[Any, JSON] = by_name(dig(old, "spec", "replicatedJobs"))
-    after = dig(new, "spec", "replicatedJobs") or []
+    after = items(new, "spec", "replicatedJobs")
     return [Change(i, before[rjob["name"]], rjob) for i, rjob in enumerate(after) if rjob["name"] in before]
 
 
 def _is_finished(old: JSON) -> bool:
-    conditions = dig(old, "status", "conditions") or []
+    conditions = items(old, "status", "conditions")
     return any(dig(c, "type") in {COMPLETED, FAILED} and dig(c, "status") == "True" for c in conditions)
 
 
 def _replicated_jobs(old: JSON, new: JSON, changes: Sequence[Change], gates: FeatureGates) -> Iterator[FieldError]:
     """Steps B and C: what is not carved out stays as it is; every changed place is named."""
-    before, after = ([dig(r, "name") for r in dig(js, "spec", "replicatedJobs") or []] for js in (old, new))
+    before, after = ([dig(r, "name") for r in items(js, "spec", "replicatedJobs")] for js in (old, new))
     if before != after:
         path, known = SPEC.at("replicatedJobs"), ", ".join(map(str, before[:MAX_PLACES]))
         yield LIST.at(path, after, names_that_exist=known)
@@ -206,8 +206,8 @@ def _immutable(place: tuple[str | int, ...], gates: FeatureGates) -> Rule:
 def _scheduling(js: Subject, old: JSON, new: JSON) -> Iterator[FieldError]:
     """Groups change while there are none; what else changes must leave them possible."""
     before, after = dig(old, "spec", "scheduling"), dig(new, "spec", "scheduling")
-    counts = dig(old, "status", "replicatedJobsStatus") or []
-    active = sum(dig(count, "active") or 0 for count in counts)
+    counts = (dig(count, "active") for count in items(old, "status", "replicatedJobsStatus"))
+    active = sum(count for count in counts if isinstance(count, int))
     if dig(old, "spec", "suspend") is not True or active:
         words = f" ({active} Jobs are active)" if active else ""
         for place in islice(differences(before, after), MAX_PLACES):

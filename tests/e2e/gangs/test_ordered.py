@@ -67,6 +67,10 @@ def names(yard: Yard) -> set[str]:
 KINDS = ("compositepodgroups", "podgroups")
 
 
+def attempt_of(pod: JSON) -> str:
+    return pod["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"]
+
+
 def make_ready(yard: Yard, rjob: str) -> None:
     for pod in yard.pods(f"jobset.sigs.k8s.io/replicatedjob-name={rjob}"):
         yard.annotate(pod, **{READY: "true"})
@@ -133,8 +137,8 @@ def test_a_set_with_stages_restarts_with_the_first_one(yard):
     groups = yard.all_stored()
     yard.end(yard.of_job("js-trainer-1")[0], 1)
     yard.until(lambda: yard.status()["restarts"] == 1, "the restart")
-    [again] = yard.wait_bound(1)
-    assert "initializer" in again["metadata"]["name"]
+    again = yard.until(lambda: [pod for pod in yard.bound() if attempt_of(pod) == "1"], "pods of the new attempt")
+    assert ["initializer" in pod["metadata"]["name"] for pod in again] == [True]
     make_ready(yard, "initializer")
     yard.wait_bound(5)
     assert yard.all_stored() == groups

@@ -1,6 +1,6 @@
 """An API server that answers admission's questions by a script.
 
-What the real one says is tested in tests/integration/test_child_dry_run.py.
+What the real one says is tested in tests/integration/dry_run/.
 """
 
 import asyncio

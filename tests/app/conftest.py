@@ -1,6 +1,7 @@
 """What tests of the command line share."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,9 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]
         return name
 
     return write_
+
+
+@pytest.fixture
+def validate(command: Command) -> Command:
+    """Runs `jobset validate` with the arguments."""
+    return partial(command, "validate")

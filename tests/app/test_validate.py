@@ -1,4 +1,4 @@
-"""`jobset validate` as its users meet it: what it prints, for people and programs, and how it ends."""
+"""`jobset validate`: which faults it finds in manifests, and its exit codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 import json
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,47 +18,8 @@ from app.catalogue import rules
 from app.check import findings
 from app.check.checks import with_defaults
 from app.check.validate import Options, run
-from tests.app.conftest import Command
-from tests.support.jobsets import jobset, rjob
-
-GOOD = yaml.safe_dump(jobset())
-TYPO = """\
-apiVersion: jobset.x-k8s.io/v1alpha2
-kind: JobSet
-metadata:
-  name: train
-spec:
-  sucessPolicy: {operator: All}
-  replicatedJobs:
-  - name: workers
-    replicas: -1
-    template:
-      spec:
-        template:
-          spec:
-            containers: [{name: main, image: busybox}]
-"""
-
-
-@pytest.fixture
-def validate(command: Command) -> Command:
-    return partial(command, "validate")
-
-
-def test_faults_are_shown_as_compilers_show_them(validate, write):
-    code, out, err = validate("-f", write(TYPO))
-    assert (code, err) == (1, "")
-    assert out.splitlines() == [
-        'f.yaml:6:3: error: spec.sucessPolicy: unknown field "sucessPolicy"; did you mean "successPolicy"?',
-        "    sucessPolicy: {operator: All}",
-        "    ^~~~~~~~~~~~",
-        "f.yaml:9:15: error: spec.replicatedJobs[0].replicas: Invalid value: -1: should be greater than or equal to 0; "
-        + out.splitlines()[3].partition("equal to 0; ")[2],
-        "      replicas: -1",
-        "                ^~",
-        "1 file, 1 JobSet: 2 errors, 0 warnings",
-    ]
-
+from tests.support.jobsets import jobset
+from tests.support.validated import GOOD, TYPO, WARNED
 
 STAGES = """\
 apiVersion: jobset.x-k8s.io/v1alpha2
@@ -107,9 +67,6 @@ def test_mistakes_in_stages_exit_codes_and_shares_stand_at_their_lines(validate,
 
 def test_a_good_manifest_passes(validate, write):
     assert validate("-f", write(GOOD)) == (0, "1 file, 1 JobSet: 0 errors, 0 warnings\n", "")
-
-
-WARNED = yaml.safe_dump(jobset(failurePolicy={"maxRestarts": -1}))
 
 
 def test_warnings_pass_unless_strict(validate, write):
@@ -191,16 +148,6 @@ def test_five_mistakes_of_five_layers_are_all_named(validate, write):
     assert sorted(set(lines)) == [5, 7, 10, 16, 18, 19]
 
 
-def test_several_files_and_kinds_in_one_summary(validate, write, tmp_path):
-    (tmp_path / "d").mkdir()
-    write(GOOD, "d/a.yaml")
-    write(json.dumps({"apiVersion": "v1", "kind": "List", "items": [jobset(), jobset(name="b")]}), "d/b.json")
-    write("apiVersion: v1\nkind: ConfigMap\n", "c.yaml")
-    code, out, _ = validate("-f", "d", "-f", "c.yaml", "-f", write(TYPO))
-    assert code == 1
-    assert out.splitlines()[-1] == "4 files, 4 JobSets (1 object of other kinds passed over): 2 errors, 0 warnings"
-
-
 def test_standard_input(validate, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TYPO.encode())))
     code, out, _ = validate("-f", "-")
@@ -264,115 +211,6 @@ def test_feature_gates_are_those_of_the_cluster(validate, write):
     name = write(yaml.safe_dump(body))
     assert validate("-f", name)[0] == 1
     assert validate("-f", name, "--feature-gates=RestartJob=true")[0] == 0
-
-
-def test_json_has_the_documented_shape(validate, write):
-    code, out, _ = validate("-f", write("kind: Pod\n---\n" + TYPO), "-o", "json")
-    report = json.loads(out)
-    assert code == 1
-    assert {key: report[key] for key in report if key != "findings"} == {
-        "files": 1, "jobsets": 1, "others": 1, "errors": 2, "warnings": 0, "notes": 0, "problems": []
-    }  # fmt: skip
-    typo, negative = report["findings"]
-    assert typo == {
-        "file": "f.yaml", "line": 8, "column": 3, "endColumn": 15, "document": 2, "item": None, "jobset": "train",
-        "path": "spec.sucessPolicy", "severity": "error", "rule": "schema-unknown-field", "type": "Invalid value",
-        "reason": "FieldValueInvalid", "value": None, "message": 'unknown field "sucessPolicy"',
-        "fix": 'did you mean "successPolicy"?', "layer": "schema",
-    }  # fmt: skip
-    assert (negative["value"], negative["path"]) == (-1, "spec.replicatedJobs[0].replicas")
-
-
-def test_json_tells_problems_too(validate):
-    code, out, _ = validate("-f", "none.yaml", "-o", "json")
-    assert code == 2
-    assert json.loads(out)["problems"] == ["none.yaml: no such file or directory"]
-
-
-def test_sarif_has_what_the_standard_demands(validate, write, tmp_path):
-    (tmp_path / "with space").mkdir()
-    names = [write(TYPO), write(WARNED, "with space/w.yaml"), "none.yaml"]
-    code, out, _ = validate(*(arg for name in names for arg in ("-f", name)), "-o", "sarif")
-    assert code == 2
-    log = json.loads(out)
-    assert log["version"] == "2.1.0"
-    assert log["$schema"].endswith("sarif-2.1.0.json")
-    (sarif,) = log["runs"]
-    driver = sarif["tool"]["driver"]
-    assert driver["name"] == "jobset"
-    assert [rule["id"] for rule in driver["rules"]] == sorted({result["ruleId"] for result in sarif["results"]})
-    for rule in driver["rules"]:
-        for text in ("shortDescription", "fullDescription", "help"):
-            assert rule[text]["text"].strip()
-    assert [result["level"] for result in sarif["results"]] == ["error", "error", "warning"]
-    for result in sarif["results"]:
-        assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
-        assert result["message"]["text"]
-        region = result["locations"][0]["physicalLocation"]["region"]
-        assert 1 <= region["startColumn"] < region["endColumn"]
-    uris = [r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in sarif["results"]]
-    assert uris == ["f.yaml", "f.yaml", "with%20space/w.yaml"]
-    region = sarif["results"][0]["locations"][0]["physicalLocation"]["region"]
-    assert (region["startLine"], region["startColumn"], region["endColumn"]) == (6, 3, 15)
-    (invocation,) = sarif["invocations"]
-    assert not invocation["executionSuccessful"]
-    assert "none.yaml" in invocation["toolExecutionNotifications"][0]["message"]["text"]
-
-
-def marks(text: str) -> list[str]:
-    out = io.StringIO()
-    path = Path("x.yaml")
-    path.write_text(text, encoding="utf-8")
-    run(Options(["x.yaml"], FeatureGates({})), out, io.StringIO())
-    return out.getvalue().splitlines()
-
-
-def test_the_mark_stands_under_its_place_after_tabs_and_wide_characters(write):
-    text = json.dumps(jobset(), ensure_ascii=False).replace('"train"', '"\u4e16\u754c"')
-    lines = marks("{\t" + text[1:])
-    at = next(i for i, line in enumerate(lines) if "metadata.name" in line)
-    before = lines[at + 1].split('"\u4e16')[0]
-    assert lines[at + 2] == "".join("\t" if char == "\t" else " " for char in before) + "^" + "~" * 5
-
-
-def test_of_a_long_line_the_place_is_shown(write):
-    body = jobset(*(rjob(f"w{i}", replicas=-1 if i == 20 else 1) for i in range(40)))
-    (line, mark) = next(
-        (b, c) for a, b, c in zip(*(marks(json.dumps(body))[i:] for i in range(3)), strict=False) if "replicas" in a
-    )
-    assert len(line) < 170
-    assert line[mark.index("^") :].startswith("-1")
-
-
-def test_terminal_codes_in_a_manifest_do_not_reach_the_terminal(write):
-    lines = marks(GOOD.replace("name: train", 'name: "\\e[31m\u202e"'))
-    assert not [line for line in lines if "\x1b" in line or "\u202e" in line]
-    assert any("\\x1b[31m" in line for line in lines)
-
-
-def test_colours_only_where_they_are_asked_for(write):
-    name = write(TYPO)
-    plain, colored = io.StringIO(), io.StringIO()
-    options = Options([name], FeatureGates({}))
-    run(options, plain, io.StringIO())
-    run(options, colored, io.StringIO(), color=True)
-    assert "\x1b[" not in plain.getvalue()
-    assert "\x1b[1;31merror:\x1b[0m" in colored.getvalue()
-
-
-def test_findings_are_bounded_and_the_rest_is_counted(validate, write, monkeypatch):
-    monkeypatch.setattr(findings, "MAX_FINDINGS", 3)
-    code, out, _ = validate("-f", write("---\n".join([TYPO] * 4)))
-    assert code == 1
-    assert out.count(": error: ") == 3
-    assert out.splitlines()[-2:] == ["and 5 more", "1 file, 4 JobSets: 8 errors, 0 warnings"]
-
-
-def test_help_teaches(validate):
-    code, out, _ = validate("--help")
-    assert code == 0
-    for words in ("examples:", "exit codes:", "helm template", "--server"):
-        assert words in out
 
 
 def test_the_installed_command(write):

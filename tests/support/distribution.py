@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = ("tests/e2e/placement", "tests/e2e/gangs")
+TOGETHER = ("tests/e2e/placement", "tests/e2e/gangs", "tests/integration/admission")
 ALONE = {"tests/e2e/gangs/test_superslices.py", "tests/e2e/gangs/test_unserved.py"}
 """Files of those folders that start clusters of their own."""
 

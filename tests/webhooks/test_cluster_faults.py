@@ -1,6 +1,6 @@
 """From the API server's words about a child Job to a place in the JobSet and a way out.
 
-The messages are those of Kubernetes 1.37; that they are still so is tested in tests/integration/test_child_dry_run.py.
+The messages are those of Kubernetes 1.37; that they are still so is tested in tests/integration/dry_run/.
 """
 
 import pytest

@@ -6,8 +6,7 @@ import pytest
 
 from api import validation as v
 from api.features import FeatureGates
-from api.field import FieldError
-from app.engine import engine
+from tests.support.creates import create_errors, rules
 from tests.support.jobsets import JSON, jobset, rjob, stored
 
 DEFAULT = FeatureGates()
@@ -16,16 +15,8 @@ MAX = 2147483647
 LONG = "l" * 64
 
 
-def create_errors(js: JSON, gates: FeatureGates) -> tuple[FieldError, ...]:
-    return engine(gates).create(js, defaults=False).errors
-
-
 def errors(js: JSON, gates: FeatureGates = DEFAULT) -> list[str]:
     return [f"{error.path}: {error.complaint}" for error in create_errors(stored(js), gates)]
-
-
-def rules(*items: JSON, **fields: Any) -> JSON:
-    return {"rules": [{"name": f"r{i}", "action": "FailJobSet", **item} for i, item in enumerate(items)], **fields}
 
 
 def claim(*names: str) -> list[JSON]:
@@ -349,78 +340,12 @@ def test_accepted(case: str):
     assert [str(e) for e in create_errors(ACCEPTED[case], ALL_GATES)] == []
 
 
-def test_all_faults_come_at_once_by_path():
-    js = jobset(
-        rjob("A", dependsOn=[], groupName="G"),
-        failurePolicy=rules({"name": "?"}, restartStrategy="InPlaceRestart"),
-        successPolicy={"operator": "All", "targetReplicatedJobs": ["x"]},
-        network={"subdomain": "a.b"},
-        managedBy="",
-        coordinator={"replicatedJob": "x"},
-        ttlSecondsAfterFinished=-1,
-        startupPolicy={"startupPolicyOrder": "InOrder"},
-    )
-    assert [str(e.path) for e in create_errors(stored(js), FeatureGates())] == [
-        "spec.coordinator.replicatedJob",
-        "spec.failurePolicy.restartStrategy",
-        "spec.failurePolicy.rules[0].name",
-        "spec.managedBy",
-        "spec.network.subdomain",
-        "spec.replicatedJobs[0].dependsOn",
-        "spec.replicatedJobs[0].dependsOn",
-        "spec.replicatedJobs[0].groupName",
-        "spec.replicatedJobs[0].name",
-        "spec.replicatedJobs[0].name",
-        "spec.successPolicy.targetReplicatedJobs[0]",
-        "spec.ttlSecondsAfterFinished",
-    ]
-
-
 def test_a_generated_name_is_checked_with_a_suffix_that_is_always_the_same():
     js = stored(jobset(rjob("W", completions=None)))
     js["metadata"] = {"generateName": "train-"}
     assert [e.value for e in create_errors(js, FeatureGates())] == ["train-xxxxx-W-0"]
     js["metadata"] = {"generateName": "g" * 70}
     assert create_errors(js, FeatureGates())[0].value == "g" * 58 + "xxxxx-W-0"
-
-
-def test_faults_of_the_schema_hide_nothing_and_drag_nothing_along():
-    js = stored(
-        jobset(
-            rjob("a"),
-            rjob("b", dependsOn=[{"name": "A", "status": "Ready"}]),
-            failurePolicy={"rules": [{"name": 1, "action": "FailJobSet"}, {"action": "RestartJobs", "name": "ok"}]},
-            coordinator={"replicatedJob": "a", "jobIndex": "0"},
-            successPolicy={"operator": "All", "targetReplicatedJobs": ["c"]},
-        )
-    )
-    js["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] = "x"
-    assert [str(e.path) for e in create_errors(js, FeatureGates())] == [
-        "spec.coordinator.jobIndex",
-        "spec.failurePolicy.rules[0].name",
-        "spec.failurePolicy.rules[1].action",
-        "spec.replicatedJobs[0].template.spec.parallelism",
-        "spec.replicatedJobs[1].dependsOn[0].name",
-        "spec.successPolicy.targetReplicatedJobs[0]",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("js", "words"),
-    [
-        (jobset(successPolicy={"operator": "All", "targetReplicatedJobs": ["werkers"]}), 'did you mean "workers"?'),
-        (jobset(coordinator={"replicatedJob": "driver"}), 'the ReplicatedJobs are: "workers"'),
-        (jobset(rjob("a"), rjob("b", dependsOn=[{"name": "c", "status": "Ready"}])), 'the others are: "a"'),
-        (jobset(rjob("a"), rjob("b", dependsOn=[{"name": "b", "status": "Ready"}])), "it would never start"),
-        (jobset(failurePolicy=rules({"onJobFailureReasons": ["DeadlineExceed"]})), 'did you mean "DeadlineExceeded"?'),
-        (jobset(network={"subdomain": "My_Net"}), 'such as "my-net"'),
-        (jobset(rjob(replicas=101, completions=None), name="n" * 52), "shorten the JobSet's or the ReplicatedJob's name by 1"),
-        (jobset(coordinator={"replicatedJob": "workers", "jobIndex": 4}), "use a number below 1"),
-        (jobset(managedBy="a" * 64), "shorten it by 1 bytes"),
-    ],
-)  # fmt: skip
-def test_the_answer_says_how_to_mend_it(js: JSON, words: str):
-    assert words in " ".join(error.fix for error in create_errors(stored(js), FeatureGates()))
 
 
 def test_every_fault_has_a_way_out():

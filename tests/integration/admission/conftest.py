@@ -1,0 +1,29 @@
+"""An API server with our webhooks behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from api.features import FeatureGates
+from devcluster.cluster import Cluster
+from tests.support.admission import cluster_with_admission
+from tests.support.cluster import drop_namespace, new_namespace
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[Cluster]:
+    """An API server with our webhooks behind it, for all files of this folder."""
+    folder = tmp_path_factory.mktemp("admission")
+    gates = FeatureGates({"ElasticJobSet": True, "MutablePodResourcesForSuspendedJobSets": True})
+    with cluster_with_admission("admission", folder, binaries, gates) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def ns(server: Cluster) -> Iterator[str]:
+    name = new_namespace(server)
+    yield name
+    drop_namespace(server, name)

@@ -1,0 +1,51 @@
+"""JobSets on an API server that has our CRD; no webhook is asked."""
+
+import pytest
+
+from tests.support.cluster import request
+from tests.support.crd_calls import JOBSETS, STRICT
+
+
+@pytest.fixture(scope="module")
+def server(jobset_server):
+    """The API server that serves JobSets, lent to the tests of one file."""
+    return jobset_server
+
+
+@pytest.fixture
+def jobset(server, request_name):
+    """Create, change and drop one JobSet; `send` answers (status, body) and `stored` demands success."""
+    yield Sender(server, request_name)
+    request(server, "DELETE", f"{JOBSETS}/{request_name}")
+
+
+@pytest.fixture
+def request_name(request):
+    return "js-" + format(hash(request.node.nodeid) & 0xFFFFFFFF, "x")
+
+
+class Sender:
+    def __init__(self, server, name):
+        self.server, self.name, self.path = server, name, f"{JOBSETS}/{name}"
+
+    def send(self, spec, method="POST", query=STRICT, **more):
+        body = {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": {"name": self.name},
+            "spec": spec,
+        }
+        if method == "POST":
+            return request(self.server, "POST", f"{JOBSETS}?{query}", body | more)
+        return request(self.server, "PATCH", self.path, {"spec": spec} | more, "application/merge-patch+json")
+
+    def stored(self, spec, **options):
+        status, answer = self.send(spec, **options)
+        assert status in {200, 201}, answer
+        return request(self.server, "GET", self.path)[1]
+
+    def refusal(self, spec, **options):
+        """The causes, as (field, message)."""
+        status, answer = self.send(spec, **options)
+        assert status == 422, answer
+        return [(c["field"], c["message"]) for c in answer["details"]["causes"]]

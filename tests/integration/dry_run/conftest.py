@@ -1,0 +1,33 @@
+"""An API server that knows JobSets and the manager's rights; no webhook of ours is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster.cluster import Cluster
+from manifests import NAMESPACE, SERVICE_ACCOUNT
+from tests.support.admission import GROUPS
+from tests.support.cluster import drop_namespace, new_namespace
+
+MANAGER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+
+
+@pytest.fixture(scope="module")
+def server(jobset_server: Cluster) -> Cluster:
+    """The API server that serves JobSets, lent to the tests of one file."""
+    return jobset_server
+
+
+@pytest.fixture
+def ns(server: Cluster) -> Iterator[str]:
+    name = new_namespace(server)
+    yield name
+    drop_namespace(server, name)
+
+
+@pytest.fixture
+def manager(server: Cluster) -> Path:
+    return server.kubeconfig_for(MANAGER, GROUPS)

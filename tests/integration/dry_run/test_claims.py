@@ -1,0 +1,89 @@
+"""What a real API server says about the volume claims of a JobSet."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.field import FieldError
+from devcluster.cluster import Cluster
+from kube.client import Client
+from kube.resources import PERSISTENT_VOLUME_CLAIMS
+from tests.support.dry_run import administrator, ask, container, errors, pod, storage, warnings
+from tests.support.jobsets import rjob
+
+
+class TestClaims:
+    LIVE = {"accessModes": ["ReadWriteOnce"], "resources": storage("1Gi"), "storageClassName": "standard"}
+    TEMPLATE = "spec.volumeClaimPolicies[0].template[0]"
+
+    async def ask(self, kubeconfig: Path, ns: str, *, retain: str = "Retain", **spec: Any) -> list[FieldError]:
+        worker = rjob(pod=pod(container(volumeMounts=[{"name": "data", "mountPath": "/d"}])))
+        templates = [{"metadata": {"name": "data"}, "spec": spec}]
+        policy = {"templates": templates, "retentionPolicy": {"whenDeleted": retain}}
+        return await ask(kubeconfig, ns, worker, volumeClaimPolicies=[policy])
+
+    @contextlib.asynccontextmanager
+    async def existing(self, server: Cluster, ns: str, **meta: Any) -> AsyncIterator[Client]:
+        body = {"metadata": {"name": "data-train", **meta}, "spec": self.LIVE}
+        async with administrator(server) as client:
+            await client.create(PERSISTENT_VOLUME_CLAIMS, body, namespace=ns)
+            yield client
+
+    @pytest.mark.parametrize(
+        "template",
+        [
+            {"accessModes": ["ReadWriteOnce"], "resources": storage("1Gi")},
+            {"accessModes": ["ReadWriteOnce"], "resources": storage("1024Mi"), "storageClassName": "standard"},
+            {"resources": storage("1073741824")},
+        ],
+    )
+    async def test_a_retained_claim_is_used_again(self, server, manager, ns, template):
+        async with self.existing(server, ns):
+            assert await self.ask(manager, ns, **template) == []
+
+    async def test_but_not_for_what_it_is_not(self, server, manager, ns):
+        async with self.existing(server, ns):
+            found = await self.ask(manager, ns, resources=storage("2Gi"), storageClassName="fast")
+        [error] = errors(found)
+        assert error.startswith(f"{self.TEMPLATE}.spec: Invalid value: ")
+        assert f"spec does not match existing PVC data-train in namespace {ns}; " in error
+        assert (
+            'resources.requests.storage is "1Gi" there, storageClassName is "standard" there: write the same' in error
+        )
+
+    async def test_nor_to_be_deleted_with_the_jobset(self, server, manager, ns):
+        async with self.existing(server, ns):
+            found = await self.ask(manager, ns, retain="Delete", **self.LIVE)
+        [error] = found
+        assert str(error.path) == "spec.volumeClaimPolicies[0].retentionPolicy.whenDeleted"
+        assert error.detail == "retentionPolicy must be retain when PVC exists"
+
+    async def test_one_that_is_on_its_way_out_is_a_warning(self, server, manager, ns):
+        async with self.existing(server, ns, finalizers=["example.com/hold"]) as client:
+            await client.delete(PERSISTENT_VOLUME_CLAIMS, "data-train", namespace=ns)
+            found = await self.ask(manager, ns, retain="Delete", resources=storage("2Gi"))
+            await client.patch(PERSISTENT_VOLUME_CLAIMS, "data-train", {"metadata": {"finalizers": None}}, namespace=ns)
+        assert errors(found) == []
+        assert warnings(found) == [
+            f"{self.TEMPLATE}: PVC data-train is being deleted; a new, empty one is made once it is gone"
+        ]
+
+    async def test_a_claim_that_could_not_be_made_is_refused(self, manager, ns):
+        found = await self.ask(manager, ns, accessModes=["ReadWriteSometimes"])
+        assert sorted(str(error.path) for error in found) == [
+            f"{self.TEMPLATE}.spec.accessModes",
+            f"{self.TEMPLATE}.spec.resources.requests.storage",
+        ]
+
+    async def test_a_claim_that_may_not_be_read_is_an_internal_error(self, server, ns):
+        found = await self.ask(server.kubeconfig_for("nobody"), ns, **self.LIVE)
+        [error] = errors(found)
+        assert error.startswith(
+            f"{self.TEMPLATE}: Internal error: failed to check for existing PVC data-train: "
+            'User "nobody" cannot get resource "persistentvolumeclaims"'
+        )

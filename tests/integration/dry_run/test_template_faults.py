@@ -1,0 +1,201 @@
+"""What a real API server refuses about the children of a JobSet, and where in the JobSet it is placed."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES
+from tests.support.cluster import kubectl
+from tests.support.dry_run import POD, SPEC, administrator, ask, ask_about, container, errors, pod, storage
+from tests.support.jobsets import JSON, jobset, rjob
+
+
+async def test_warnings_of_the_api_server_are_passed_on_once(server, manager, ns):
+    kubectl(server, "label", "namespace", ns, "pod-security.kubernetes.io/warn=restricted")
+    found = await ask(manager, ns, rjob("a", parallelism=1), rjob("b", parallelism=2))
+    assert errors(found) == []
+    [warning] = [error for error in found if error.is_warning]
+    assert str(warning.path) == "spec.replicatedJobs[0]"
+    assert warning.detail.startswith('would violate PodSecurity "restricted:latest": allowPrivilegeEscalation != false')
+    assert warning.detail.endswith(("...", '"Localhost")'))
+
+
+async def test_a_good_jobset_is_found_good_and_nothing_is_made(server, manager, ns):
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": storage("1Gi")}}
+    worker = rjob(pod=pod(container(volumeMounts=[{"name": "data", "mountPath": "/d"}])), replicas=3)
+    found = await ask(manager, ns, worker, suspend=True, volumeClaimPolicies=[{"templates": [claim]}])
+    assert found == []
+    async with administrator(server) as client:
+        for resource in (JOBS, SERVICES, PERSISTENT_VOLUME_CLAIMS):
+            assert not (await client.list(resource, namespace=ns)).items
+
+
+async def test_all_faults_of_a_template_come_at_once_for_every_job_that_shares_it(manager, ns):
+    bad = rjob(
+        "a",
+        parallelism=-1,
+        job={"backoffLimit": -1},
+        pod=pod(
+            container(image="", volumeMounts=[{"name": "scratchy", "mountPath": "/x"}]),
+            container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}),
+            volumes=[{"name": "scratch", "emptyDir": {}}],
+            restartPolicy="Always",
+        ),
+    )
+    found = errors(await ask(manager, ns, bad, rjob("good"), {**copy.deepcopy(bad), "name": "c"}))
+    above = "must be less than or equal to cpu limit of 1"
+    expected = [
+        f"{SPEC}.backoffLimit: Invalid value: -1: must be greater than or equal to 0; write 0 or more",
+        f"{SPEC}.parallelism: Invalid value: -1: must be greater than or equal to 0; write 0 or more",
+        f"{POD}.containers[0].image: Required value: name the image to run",
+        f'{POD}.containers[0].volumeMounts[0].name: Not found: "scratchy"; did you mean "scratch"?',
+        f'{POD}.containers[1].name: Duplicate value: "main"; give each a name of its own',
+        f'{POD}.containers[1].resources.requests: Invalid value: "2": {above}; lower the request or raise the limit',
+        f'{POD}.restartPolicy: Required value: valid values: "OnFailure", "Never"; write OnFailure or Never',
+    ]
+    assert sorted(found) == sorted([*expected, *(text.replace("Jobs[0]", "Jobs[2]") for text in expected)])
+
+
+RULES = {
+    "child-restart-policy": rjob(pod=pod(restartPolicy="Always")),
+    "child-restart-policy-never": rjob(
+        pod=pod(restartPolicy="OnFailure"),
+        job={"podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]}}]}},
+    ),
+    "child-image": rjob(pod=pod(container(image=""))),
+    "child-containers": rjob(pod={"containers": []}),
+    "child-requests-above-limits": rjob(
+        pod=pod(container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}))
+    ),
+    "child-limits-missing": rjob(pod=pod(container(resources={"requests": {"nvidia.com/gpu": 1}}))),
+    "child-resource-name": rjob(pod=pod(container(resources={"limits": {"gpu": 1}}))),
+    "child-duplicate": rjob(pod=pod(volumes=[{"name": "v", "emptyDir": {}}] * 2)),
+    "child-volume-mount": rjob(pod=pod(container(volumeMounts=[{"name": "x", "mountPath": "/x"}]))),
+    "child-mount-path": rjob(
+        pod=pod(container(volumeMounts=[{"name": "v", "mountPath": "/x"}] * 2), volumes=[{"name": "v", "emptyDir": {}}])
+    ),
+    "child-volume-source": rjob(pod=pod(volumes=[{"name": "v", "emptyDir": {}, "hostPath": {"path": "/x"}}])),
+    "child-env-value-from": rjob(
+        pod=pod(
+            container(
+                env=[{"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+            )
+        )
+    ),
+    "child-env-name": rjob(pod=pod(container(env=[{"name": "A=B", "value": "x"}]))),
+    "child-probe": rjob(pod=pod(container(livenessProbe={}))),
+    "child-negative": rjob(job={"activeDeadlineSeconds": -1}),
+    "child-completions": rjob(completions=None),
+    "child-selector": rjob(job={"selector": {"matchLabels": {"a": "b"}}}),
+    "child-pod-failure-container": rjob(
+        pod=pod(restartPolicy="Never"),
+        job={
+            "podFailurePolicy": {
+                "rules": [{"action": "FailJob", "onExitCodes": {"containerName": "x", "operator": "In", "values": [1]}}]
+            }
+        },
+    ),
+    "child-unsupported": rjob(pod=pod(container(imagePullPolicy="always"))),
+    "child-type": rjob(parallelism=3_000_000_000),
+    "child-job": rjob(pod=pod(container(ports=[{"containerPort": 70000}]))),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+async def test_each_frequent_fault_is_recognised_by_the_words_of_this_api_server(manager, ns, rule):
+    """The ways out hang on the words of the API server: a version that speaks differently shows here."""
+    found = [error for error in await ask(manager, ns, copy.deepcopy(RULES[rule])) if not error.is_warning]
+    assert {error.rule.id for error in found if error.rule} == {rule}
+    assert all(error.fix for error in found) or rule == "child-job"
+
+
+def codes(**fields: Any) -> JSON:
+    return {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3], **fields}}
+
+
+async def test_what_an_exit_code_policy_is_made_into_is_good(manager, ns):
+    own = {"podFailurePolicy": {"rules": [codes()]}}
+    policies = ({}, {"permanent": [7, 5]}, {"retryable": [9], "containerName": "main"})
+    rjobs = [rjob(f"r{i}", pod=pod(restartPolicy="Never"), exitCodePolicy=policy) for i, policy in enumerate(policies)]
+    both = rjob("both", pod=pod(restartPolicy="Never"), job=own, exitCodePolicy={})
+    assert await ask(manager, ns, *rjobs, both) == []
+
+
+async def test_a_fault_of_the_compiled_rules_is_placed_at_the_policy(manager, ns):
+    """Asked without the checks of the object, which know most of these faults themselves."""
+    bad = {"restartPolicy": "Never"}
+    own = {"podFailurePolicy": {"rules": [codes(containerName="x"), codes(containerName="main")]}}
+    found = await ask(
+        manager,
+        ns,
+        rjob("a", pod=pod(**bad), exitCodePolicy={"retryable": [3], "containerName": "mainn"}),
+        rjob("b", pod=pod(**bad), exitCodePolicy={"permanent": [3]}),
+        rjob("c", pod=pod(**bad), job=own, exitCodePolicy={"permanent": [3], "containerName": "y"}),
+        rjob("d", pod=pod(**bad), exitCodePolicy={"retryable": [3], "containerName": "mainn"}),
+    )
+    place = "spec.replicatedJobs[{}].exitCodePolicy.containerName"
+    assert {(str(error.path), error.value) for error in found} == {
+        (place.format(0), "mainn"),
+        (place.format(2), "y"),
+        (place.format(3), "mainn"),
+        ("spec.replicatedJobs[2].template.spec.podFailurePolicy.rules[0].onExitCodes.containerName", "x"),
+    }
+    assert {error.rule.id for error in found if error.rule} == {"child-pod-failure-container"}
+    assert 'did you mean "main"?' in {error.fix for error in found}
+
+
+async def test_rules_that_are_too_many_together_are_placed_where_some_of_them_are_written(manager, ns):
+    own = {"podFailurePolicy": {"rules": [codes(containerName="main")] * 19}}
+    job = {**rjob("a", pod=pod(restartPolicy="Never"), job=own), "exitCodePolicy": {}}
+    [error] = await ask(manager, ns, job)
+    assert (str(error.path), "20" in str(error)) == (f"{SPEC}.podFailurePolicy.rules", True)
+
+
+async def test_what_cannot_be_decoded_is_found_with_the_rest(manager, ns):
+    bad = rjob(
+        parallelism=3_000_000_000,
+        pod=pod(
+            container(env=[{"name": "A", "value": "1"}, {"name": "B", "value": 2}]),
+            container(name="side", resources={"limits": {"cpu": "1x"}}),
+            nodeSelector={"zone": True},
+            restartPolicy="Always",
+        ),
+    )
+    found = await ask(manager, ns, bad)
+    assert sorted((str(error.path), error.value, error.fix) for error in found) == sorted(
+        [
+            (f"{SPEC}.parallelism", 3_000_000_000, "write a whole number that fits into int32, without quotes"),
+            (f"{POD}.containers[0].env[1].value", 2, "put it in quotes"),
+            (f"{POD}.containers[1].resources.limits.cpu", "1x", "write an amount such as 500m, 2 or 1Gi"),
+            (f"{POD}.nodeSelector.zone", True, "put it in quotes"),
+            (f"{POD}.restartPolicy", "Always", "write OnFailure or Never"),
+        ]
+    )
+
+
+async def test_bad_metadata_of_pods_is_placed_where_it_was_written(manager, ns):
+    template = {
+        "metadata": {"labels": {"team": "a b"}, "annotations": {"a b": "c"}},
+        "spec": pod(restartPolicy="Never"),
+    }
+    job = rjob(job={"template": template})
+    job["template"]["metadata"] = {"labels": {"job": "a b"}}
+    found = await ask(manager, ns, job)
+    assert sorted(str(error.path) for error in found) == [
+        "spec.replicatedJobs[0].template.metadata.labels",
+        f"{SPEC}.template.metadata.annotations",
+        f"{SPEC}.template.metadata.labels",
+    ]
+
+
+async def test_names_that_are_too_long_or_wrong_are_placed_where_they_come_from(manager, ns):
+    found = await ask(manager, ns, rjob("w" * 60), network={"subdomain": "s" * 64})
+    assert {str(error.path) for error in found} == {"spec.replicatedJobs[0].name", "spec.network.subdomain"}
+    dotted = jobset(namespace=ns, name="a.b")
+    assert {str(error.path) for error in await ask_about(manager, dotted)} == {
+        "metadata.name",
+        "spec.replicatedJobs[0].name",
+    }

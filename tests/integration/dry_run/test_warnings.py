@@ -1,0 +1,167 @@
+"""What quotas, policies, webhooks and existing objects refuse is a warning and no fault of the JobSet."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kube.client import Client
+from kube.errors import ApiError
+from kube.resources import JOBS, SERVICES, Resource
+from tests.support.cluster import eventually
+from tests.support.dry_run import SPEC, administrator, ask, errors, pod, warnings
+from tests.support.jobsets import JSON, rjob
+from tests.support.tls import context_with, material, serving
+from webhooks.review import AdmissionRequest, AdmissionResponse
+from webhooks.router import create_app
+
+QUOTAS = Resource("", "v1", "ResourceQuota", "resourcequotas")
+ADMISSION = "admissionregistration.k8s.io"
+POLICIES = Resource(ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False)
+BINDINGS = Resource(
+    ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", namespaced=False
+)
+WEBHOOKS = Resource(
+    ADMISSION, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", namespaced=False
+)
+NEW_JOBS = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
+
+
+class TestOthers:
+    """What other people refuse does not make a JobSet a bad one."""
+
+    async def test_a_quota_that_is_used_up(self, server, manager, ns):
+        hard = {"count/jobs.batch": "0"}
+        async with administrator(server) as client:
+            await client.create(QUOTAS, {"metadata": {"name": "few"}, "spec": {"hard": hard}}, namespace=ns)
+            status = {"status": {"hard": hard, "used": hard}}  # there is no controller that would count
+            await client.patch(QUOTAS, "few", status, namespace=ns, subresource="status")
+        expected = ["spec.replicatedJobs[0]: Jobs would be refused now: exceeded quota: few"]
+        found = await eventually(lambda: ask(manager, ns, rjob("a"), rjob("b", parallelism=0)), what="the quota")
+        assert (errors(found), warnings(found)) == ([], expected)
+
+    @pytest.mark.parametrize("reason", ["Invalid", "Forbidden"])
+    async def test_a_policy_whatever_code_it_answers_with(self, server, manager, ns, reason):
+        policy = {
+            "metadata": {"name": ns},
+            "spec": {
+                "matchConstraints": {"resourceRules": [NEW_JOBS]},
+                "validations": [{"expression": "false", "message": "no jobs on Sundays", "reason": reason}],
+            },
+        }
+        selector = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ns}}}
+        binding = {"policyName": ns, "validationActions": ["Deny"], "matchResources": selector}
+        async with administrator(server) as client, removed(client, POLICIES, BINDINGS, name=ns):
+            await client.create(POLICIES, policy)
+            await client.create(BINDINGS, {"metadata": {"name": ns}, "spec": binding})
+            found = await eventually(lambda: ask(manager, ns), what="the policy")
+        assert errors(found) == []
+        [warning] = warnings(found)
+        assert warning.startswith("spec.replicatedJobs[0]: Jobs would be refused now: ValidatingAdmissionPolicy '")
+
+    async def test_a_webhook_that_speaks_like_the_api_server_itself(self, server, manager, ns):
+        async with administrator(server) as client, denying() as (port, bundle), hooked(client, ns, port, bundle):
+            found = await eventually(lambda: ask(manager, ns), what="the webhook")
+        assert errors(found) == []
+        [warning] = warnings(found)
+        assert warning.startswith(
+            'spec.replicatedJobs[0]: Jobs would be refused now: admission webhook "hook.example.com": Job.batch "train'
+        )
+
+    async def test_a_webhook_that_is_dead(self, server, manager, ns):
+        async with administrator(server) as client, hooked(client, ns, 1, material().authorities):
+            found = await eventually(lambda: ask(manager, ns), what="the webhook")
+        assert errors(found) == []
+        [warning] = warnings(found)
+        assert 'not checked against the cluster: 500 failed calling webhook "hook.example.com"' in warning
+
+    async def test_and_a_fault_shows_all_the_same(self, server, manager, ns):
+        async with administrator(server) as client, denying() as (port, bundle), hooked(client, ns, port, bundle):
+            await eventually(lambda: ask(manager, ns), what="the webhook")
+            found = await ask(manager, ns, rjob(job={"backoffLimit": -1}))
+        assert [str(error.path) for error in found] == [f"{SPEC}.backoffLimit"]
+
+    async def test_a_namespace_that_is_not_there(self, manager):
+        found = await ask(manager, "nowhere")
+        assert errors(found) == []
+        assert warnings(found) == ['metadata.name: its Service would be refused now: namespaces "nowhere" not found']
+
+    async def test_rights_that_are_missing(self, server, ns):
+        nobody = server.kubeconfig_for("nobody")
+        found = await ask(nobody, ns)
+        assert errors(found) == []
+        assert any('User "nobody" cannot create resource' in warning for warning in warnings(found))
+
+    async def test_a_job_of_somebody_else(self, server, manager, ns):
+        body = {"metadata": {"name": "train-workers-0"}, "spec": {"template": {"spec": pod(restartPolicy="Never")}}}
+        async with administrator(server) as client:
+            await client.create(JOBS, body, namespace=ns)
+        found = await ask(manager, ns)
+        assert errors(found) == []
+        assert warnings(found) == [
+            "spec.replicatedJobs[0].name: Job train-workers-0 exists and belongs to nobody; rename or delete it"
+        ]
+
+    @pytest.mark.parametrize("owner", ["other", "", "train"])
+    async def test_a_service_of_that_name(self, server, manager, ns, owner):
+        meta: JSON = {"name": "shared"}
+        if owner:
+            reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": owner, "uid": "u"}
+            meta["ownerReferences"] = [{**reference, "controller": True}]
+        async with administrator(server) as client:
+            await client.create(SERVICES, {"metadata": meta, "spec": {"clusterIP": "None"}}, namespace=ns)
+        found = await ask(manager, ns, network={"subdomain": "shared"})
+        expected = {
+            "other": "Service shared is JobSet other's: it finds only its pods, and goes with it; choose another name",
+            "": "Service shared exists and is used as it is; it may not find these pods; choose another name",
+        }
+        assert errors(found) == []
+        assert warnings(found) == ([f"spec.network.subdomain: {expected[owner]}"] if owner in expected else [])
+
+
+@contextlib.asynccontextmanager
+async def removed(client: Client, *resources: Resource, name: str) -> AsyncIterator[None]:
+    """Cluster-wide objects do not outlive the test."""
+    try:
+        yield
+    finally:
+        for resource in resources:
+            with contextlib.suppress(ApiError):
+                await client.delete(resource, name)
+
+
+@contextlib.asynccontextmanager
+async def denying() -> AsyncIterator[tuple[int, bytes]]:
+    """A webhook that refuses every Job in the very words of the API server's own validation."""
+
+    async def deny(review: AdmissionRequest) -> AdmissionResponse:
+        name = review.name
+        cause = {"reason": "FieldValueInvalid", "message": "Invalid value: 1: no", "field": "spec.parallelism"}
+        message = f'Job.batch "{name}" is invalid: spec.parallelism: Invalid value: 1: no'
+        details = {"name": name, "group": "batch", "kind": "Job", "causes": [cause]}
+        status = {"status": "Failure", "reason": "Invalid", "code": 422, "message": message, "details": details}
+        return AdmissionResponse(allowed=False, status=status)
+
+    pair = material()
+    async with serving(create_app({"/deny": deny}), context_with(pair)) as hook:
+        yield hook.port, pair.authorities
+
+
+@contextlib.asynccontextmanager
+async def hooked(client: Client, ns: str, port: int, bundle: bytes) -> AsyncIterator[None]:
+    """That webhook is called for the Jobs of a namespace."""
+    hook = {
+        "name": "hook.example.com",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "timeoutSeconds": 3,
+        "clientConfig": {"url": f"https://127.0.0.1:{port}/deny", "caBundle": base64.b64encode(bundle).decode()},
+        "rules": [NEW_JOBS],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ns}},
+    }
+    async with removed(client, WEBHOOKS, name=ns):
+        await client.create(WEBHOOKS, {"metadata": {"name": ns}, "webhooks": [hook]})
+        yield

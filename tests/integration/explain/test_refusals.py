@@ -1,0 +1,113 @@
+"""`jobset explain` where it may not read something, or finds no JobSet, configuration or cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app import local
+from devcluster.cluster import Cluster
+from manifests import NAMESPACE
+from tests.support.cluster import new_namespace, request
+from tests.support.explain_world import World, explain, report
+from tests.support.explained import causes
+from tests.support.jobsets import jobset
+
+
+def test_without_the_right_to_read_nodes(waiting: World):
+    body = report(waiting.user("nodeless", everywhere=True), waiting.namespace)
+    assert causes(body) == ["leader-waits", "leader-unscheduled"]
+    assert body["notLookedAt"] == [
+        f"the manager: you may not get leases in namespace {NAMESPACE}",
+        "nodes: you may not list nodes, so which values of rack there are is not known",
+    ]
+
+
+def test_without_the_right_to_read_pods_of_others(waiting: World):
+    body = report(waiting.user("lonely", nodes=True), waiting.namespace)
+    assert causes(body) == ["leader-waits", "leader-unscheduled", "domains"]
+    assert any("pods of other namespaces: you may not list them" in text for text in body["notLookedAt"])
+
+
+@pytest.mark.parametrize(
+    ("resource", "expected"),
+    [
+        ("pods", ["followers-gated", "not-ready"]),
+        ("jobs", ["status"]),
+        ("events", ["leader-waits", "leader-unscheduled"]),
+    ],
+)
+def test_without_the_right_to_read_something_it_says_so_and_goes_on(waiting: World, resource: str, expected: list[str]):
+    kubeconfig = waiting.user(f"less-{resource}", without=resource)
+    body = report(kubeconfig, waiting.namespace)
+    assert set(causes(body)) & {*expected}, body
+    assert any(f"you may not list {resource}" in text for text in body["notLookedAt"])
+    code, out, _ = explain(kubeconfig, waiting.namespace)
+    assert code == 0
+    assert "not looked at: " in out.splitlines()[-1]
+
+
+def test_without_any_right(waiting: World):
+    code, out, err = explain(waiting.cluster.kubeconfig_for("nobody-in-particular"), waiting.namespace)
+    assert (code, out) == (2, "")
+    assert "403 Forbidden" in err
+    assert "ask for the right to get jobsets" in err
+
+
+def test_a_name_that_nobody_has(world: World):
+    code, out, err = explain(world.cluster.kubeconfig, world.namespace, "tarin")
+    assert (code, out) == (1, "")
+    assert err == f"jobset explain: there is no JobSet tarin in namespace {world.namespace}: there is none at all\n"
+    world.jobset(jobset())
+    world.jobset(jobset(name="other"))
+    code, _, err = explain(world.cluster.kubeconfig, world.namespace, "tarin")
+    assert code == 1
+    assert 'did you mean "train"? there are: "other", "train"' in err
+
+
+def test_a_name_of_another_namespace(world: World):
+    world.jobset(jobset(name=f"only-{world.namespace}"))
+    elsewhere = new_namespace(world.cluster)
+    code, _, err = explain(world.cluster.kubeconfig, elsewhere, f"only-{world.namespace}")
+    request(world.cluster, "DELETE", f"/api/v1/namespaces/{elsewhere}")
+    assert code == 1
+    assert f"but in {world.namespace}: use -n {world.namespace}" in err
+
+
+@pytest.mark.parametrize("name", ["a/b", "Train", "../x", ""])
+def test_what_is_no_name_is_not_sent(tmp_path: Path, name: str):
+    code, _, err = explain(tmp_path / "none", "default", name)
+    assert code == 2
+    assert "is no name" in err
+
+
+def test_a_broken_kubeconfig(tmp_path: Path):
+    broken = tmp_path / "kubeconfig"
+    code, _, err = explain(broken, "default")
+    assert (code, "no such file" in err) == (2, True)
+    broken.write_text("contexts: [")
+    code, _, err = explain(broken, "default")
+    assert (code, "not YAML" in err) == (2, True)
+
+
+def test_a_context_that_is_not_there(cluster: Cluster):
+    code, _, err = explain(cluster.kubeconfig, "default", context="mars")
+    assert (code, "no such context" in err) == (2, True)
+
+
+def test_a_cluster_that_does_not_answer(cluster: Cluster, tmp_path: Path):
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{local.free_port()}"
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(config))
+    code, out, err = explain(kubeconfig, "default")
+    assert (code, out) == (2, "")
+    assert err.startswith("jobset explain: ")
+
+
+def test_a_cluster_without_jobsets(api_server: Cluster):
+    code, _, err = explain(api_server.kubeconfig, "default")
+    assert code == 2
+    assert "the cluster does not serve JobSets" in err

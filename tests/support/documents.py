@@ -1,0 +1,15 @@
+"""Reads YAML and JSON texts as `jobset validate` does."""
+
+from __future__ import annotations
+
+from app.check.documents import Document, documents
+from app.check.places import Source
+
+
+def read(text: str) -> list[Document]:
+    return list(documents(Source("f.yaml", text)))
+
+
+def only(text: str) -> Document:
+    (document,) = read(text)
+    return document

@@ -1,0 +1,58 @@
+"""Asks a real API server about the children of a JobSet, with the manager's rights."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from api.features import FeatureGates
+from api.field import FieldError
+from devcluster.cluster import Cluster
+from kube.client import Client
+from tests.support.jobsets import JSON, jobset, stored
+from tests.support.kube_client import connected
+from webhooks.jobset.answers import warning_texts
+from webhooks.jobset.cluster import ClusterChecks
+
+GATES = FeatureGates()
+BUDGET = 8.0  # seconds: a busy machine is no failure
+SPEC = "spec.replicatedJobs[0].template.spec"
+POD = f"{SPEC}.template.spec"
+
+
+@contextlib.asynccontextmanager
+async def administrator(server: Cluster) -> AsyncIterator[Client]:
+    async with connected(server.kubeconfig) as (client, _):
+        yield client
+
+
+async def ask(kubeconfig: Path, ns: str, *rjobs: JSON, **spec: Any) -> list[FieldError]:
+    """Findings about a new JobSet `train`."""
+    return await ask_about(kubeconfig, jobset(*rjobs, namespace=ns, **spec))
+
+
+async def ask_about(kubeconfig: Path, js: JSON) -> list[FieldError]:
+    async with connected(kubeconfig) as (client, _):
+        return await ClusterChecks(client, budget=BUDGET).create(stored(js), (), GATES)
+
+
+def errors(found: list[FieldError]) -> list[str]:
+    return [str(error) for error in found if not error.is_warning]
+
+
+def warnings(found: list[FieldError]) -> list[str]:
+    return list(warning_texts([error for error in found if error.is_warning]))
+
+
+def container(**fields: Any) -> JSON:
+    return {"name": "main", "image": "busybox", **fields}
+
+
+def pod(*containers: JSON, **fields: Any) -> JSON:
+    return {"containers": list(containers) or [container()], **fields}
+
+
+def storage(amount: str) -> JSON:
+    return {"requests": {"storage": amount}}

@@ -1,0 +1,73 @@
+"""The answer to a JobSet with several faults: all of them, in order, each with a way to correct it."""
+
+import pytest
+
+from api.features import FeatureGates
+from tests.support.creates import create_errors, rules
+from tests.support.jobsets import JSON, jobset, rjob, stored
+
+
+def test_all_faults_come_at_once_by_path():
+    js = jobset(
+        rjob("A", dependsOn=[], groupName="G"),
+        failurePolicy=rules({"name": "?"}, restartStrategy="InPlaceRestart"),
+        successPolicy={"operator": "All", "targetReplicatedJobs": ["x"]},
+        network={"subdomain": "a.b"},
+        managedBy="",
+        coordinator={"replicatedJob": "x"},
+        ttlSecondsAfterFinished=-1,
+        startupPolicy={"startupPolicyOrder": "InOrder"},
+    )
+    assert [str(e.path) for e in create_errors(stored(js), FeatureGates())] == [
+        "spec.coordinator.replicatedJob",
+        "spec.failurePolicy.restartStrategy",
+        "spec.failurePolicy.rules[0].name",
+        "spec.managedBy",
+        "spec.network.subdomain",
+        "spec.replicatedJobs[0].dependsOn",
+        "spec.replicatedJobs[0].dependsOn",
+        "spec.replicatedJobs[0].groupName",
+        "spec.replicatedJobs[0].name",
+        "spec.replicatedJobs[0].name",
+        "spec.successPolicy.targetReplicatedJobs[0]",
+        "spec.ttlSecondsAfterFinished",
+    ]
+
+
+def test_faults_of_the_schema_hide_nothing_and_drag_nothing_along():
+    js = stored(
+        jobset(
+            rjob("a"),
+            rjob("b", dependsOn=[{"name": "A", "status": "Ready"}]),
+            failurePolicy={"rules": [{"name": 1, "action": "FailJobSet"}, {"action": "RestartJobs", "name": "ok"}]},
+            coordinator={"replicatedJob": "a", "jobIndex": "0"},
+            successPolicy={"operator": "All", "targetReplicatedJobs": ["c"]},
+        )
+    )
+    js["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] = "x"
+    assert [str(e.path) for e in create_errors(js, FeatureGates())] == [
+        "spec.coordinator.jobIndex",
+        "spec.failurePolicy.rules[0].name",
+        "spec.failurePolicy.rules[1].action",
+        "spec.replicatedJobs[0].template.spec.parallelism",
+        "spec.replicatedJobs[1].dependsOn[0].name",
+        "spec.successPolicy.targetReplicatedJobs[0]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("js", "words"),
+    [
+        (jobset(successPolicy={"operator": "All", "targetReplicatedJobs": ["werkers"]}), 'did you mean "workers"?'),
+        (jobset(coordinator={"replicatedJob": "driver"}), 'the ReplicatedJobs are: "workers"'),
+        (jobset(rjob("a"), rjob("b", dependsOn=[{"name": "c", "status": "Ready"}])), 'the others are: "a"'),
+        (jobset(rjob("a"), rjob("b", dependsOn=[{"name": "b", "status": "Ready"}])), "it would never start"),
+        (jobset(failurePolicy=rules({"onJobFailureReasons": ["DeadlineExceed"]})), 'did you mean "DeadlineExceeded"?'),
+        (jobset(network={"subdomain": "My_Net"}), 'such as "my-net"'),
+        (jobset(rjob(replicas=101, completions=None), name="n" * 52), "shorten the JobSet's or the ReplicatedJob's name by 1"),
+        (jobset(coordinator={"replicatedJob": "workers", "jobIndex": 4}), "use a number below 1"),
+        (jobset(managedBy="a" * 64), "shorten it by 1 bytes"),
+    ],
+)  # fmt: skip
+def test_the_answer_says_how_to_mend_it(js: JSON, words: str):
+    assert words in " ".join(error.fix for error in create_errors(stored(js), FeatureGates()))

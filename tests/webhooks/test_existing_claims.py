@@ -1,0 +1,124 @@
+"""What admission reports about volume claims that exist already or cannot be created."""
+
+from typing import Any
+
+import pytest
+
+from api.field import FieldError
+from kube.errors import TransportError
+from tests.support.jobsets import jobset, rjob
+from tests.support.scripted_server import (
+    DATA,
+    MOUNT,
+    Script,
+    claims,
+    create,
+    errors,
+    found_object,
+    owned_by,
+    refusal,
+    status,
+    warnings,
+)
+
+pytestmark = pytest.mark.looptime
+
+
+class TestClaims:
+    """Rows 9f to 9h of behaviour section 3.2."""
+
+    PREFIX = "spec.volumeClaimPolicies[0].template[0]"
+
+    async def ask(self, answer: Any, **options: Any) -> list[FieldError]:
+        script = Script({"get persistentvolumeclaims": answer})
+        return await create(script, jobset(rjob(pod=MOUNT), **claims(**options)))
+
+    async def test_a_claim_that_fits_is_reused(self):
+        live = {**DATA, "volumeMode": "Filesystem", "storageClassName": "standard", "volumeName": "pv-1"}
+        assert await self.ask(found_object(name="data-train", spec=live)) == []
+
+    async def test_one_that_does_not_is_an_error_in_the_words_of_go(self):
+        found = await self.ask(
+            found_object(name="data-train", spec={**DATA, "storageClassName": "slow"}), storageClassName="fast"
+        )
+        [error] = errors(found)
+        assert error.startswith(f"{self.PREFIX}.spec: Invalid value: {{")
+        assert (
+            'spec does not match existing PVC data-train in namespace default; storageClassName is "slow" there:'
+            in error
+        )
+
+    async def test_a_claim_that_would_go_with_the_jobset_must_not_be_there_before(self):
+        found = await self.ask(found_object(name="data-train", spec=DATA), retain=False)
+        [error] = errors(found)
+        assert error == (
+            'spec.volumeClaimPolicies[0].retentionPolicy.whenDeleted: Invalid value: "Delete": retentionPolicy must be'
+            ' retain when PVC exists; set it to Retain, or delete the claim "data-train" if its data may go'
+        )
+
+    @pytest.mark.parametrize(
+        "meta", [{"deletionTimestamp": "2026-01-01T00:00:00Z"}, {"ownerReferences": [owned_by("JobSet", "train")]}]
+    )
+    async def test_a_claim_on_its_way_out_is_a_warning(self, meta):
+        found = await self.ask(found_object(name="data-train", spec={}, **meta), retain=False)
+        assert errors(found) == []
+        assert warnings(found) == [
+            f"{self.PREFIX}: PVC data-train is being deleted; a new, empty one is made once it is gone"
+        ]
+
+    @pytest.mark.parametrize(
+        ("answer", "words"),
+        [
+            (lambda _: status(500, "InternalError", "etcd is away"), "500 etcd is away"),
+            (lambda _: status(403, "Forbidden", 'persistentvolumeclaims "x" is forbidden: no right'), "no right"),
+            (TransportError("refused", sent=False), "no connection to the API server"),
+            (
+                lambda _: status(429, "TooManyRequests", "x", retry_after=9),
+                "context deadline exceeded: no answer within 3 s",
+            ),
+        ],
+    )
+    async def test_a_claim_that_cannot_be_read_is_an_internal_error(self, answer, words):
+        [error] = errors(await self.ask(answer))
+        assert error == (
+            f"{self.PREFIX}: Internal error: failed to check for existing PVC data-train: {words};"
+            " apply the JobSet again once the API server answers"
+        )
+
+    async def test_a_claim_to_be_made_is_tried_and_its_faults_stand_at_the_template(self):
+        faults = refusal(
+            ("spec.accessModes", "FieldValueRequired", "Required value: at least 1 access mode is required"),
+            ("spec.resources[storage]", "FieldValueRequired", "Required value"),
+            ("metadata.name", "FieldValueInvalid", "Invalid value: no"),
+            kind="PersistentVolumeClaim",
+        )
+        script = Script({"create persistentvolumeclaims": faults})
+        found = await create(script, jobset(rjob(pod=MOUNT), **claims()))
+        assert [str(error.path) for error in found] == [
+            f"{self.PREFIX}.spec.accessModes",
+            f"{self.PREFIX}.spec.resources.requests.storage",
+            f"{self.PREFIX}.name",
+        ]
+
+    async def test_a_claim_that_somebody_refuses_now_is_a_warning_with_the_reason(self):
+        quota = 'persistentvolumeclaims "x" is forbidden: exceeded quota: none, requested: a'
+        script = Script({"create persistentvolumeclaims": lambda _: status(403, "Forbidden", quota)})
+        found = await create(script, jobset(rjob(pod=MOUNT), **claims()))
+        assert errors(found) == []
+        [warning] = warnings(found)
+        assert "exceeded quota: none" in str(warning)
+
+    async def test_a_claim_that_somebody_makes_meanwhile_is_nothing_to_tell(self):
+        script = Script({"create persistentvolumeclaims": lambda _: status(409, "AlreadyExists", "x")})
+        assert await create(script, jobset(rjob(pod=MOUNT), **claims())) == []
+
+    async def test_a_claim_that_cannot_be_tried_is_only_a_warning(self):
+        script = Script({"create persistentvolumeclaims": lambda _: status(500, "InternalError", "x")})
+        found = await create(script, jobset(rjob(pod=MOUNT), **claims()))
+        assert errors(found) == []
+        assert len(warnings(found)) == 1
+
+    async def test_a_name_that_no_object_can_have_is_not_looked_up(self):
+        script = Script()
+        await create(script, jobset(**claims(name="../../secrets")))
+        assert "get persistentvolumeclaims" not in script.asked()

@@ -12,8 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 from urllib.parse import parse_qs
 
-from app.serving import DRAIN_SECONDS, MAX_CONNECTIONS, respond
-from webhooks.server import Address, Message, Server, bind
+from httpserver.address import Address, bind
+from httpserver.asgi import Message, Receive, Send, respond
+from httpserver.limits import SMALL
+from httpserver.server import Server
 
 Check = Callable[[], Awaitable[str | None]]
 """None = fine, else what is wrong. Raising says the same with the error's text."""
@@ -47,11 +49,9 @@ class Health:
     def server(self, address: Address) -> Server:
         """Bind now (raises `BindError`); the answer's `run` serves."""
         listener = bind(address, "health probes")
-        return Server(self, listener, max_connections=MAX_CONNECTIONS, drain_seconds=DRAIN_SECONDS)
+        return Server(self, listener, limits=SMALL)
 
-    async def __call__(
-        self, scope: Message, _receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
-    ) -> None:
+    async def __call__(self, scope: Message, _receive: Receive, send: Send) -> None:
         path = _clean(scope["path"])
         verbose = "verbose" in parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if path in self._endpoints:
@@ -64,9 +64,7 @@ class Health:
             return
         await self._answer(send, name, {name: checks[name]}, verbose)
 
-    async def _answer(
-        self, send: Callable[[Message], Awaitable[None]], what: str, checks: Mapping[str, Check], verbose: bool
-    ) -> None:
+    async def _answer(self, send: Send, what: str, checks: Mapping[str, Check], verbose: bool) -> None:
         async with asyncio.TaskGroup() as group:
             tasks = {name: group.create_task(self._outcome(check)) for name, check in checks.items()}
         faults = {name: task.result() for name, task in tasks.items()}

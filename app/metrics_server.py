@@ -16,15 +16,17 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from app.metrics import Metrics
-from app.serving import DRAIN_SECONDS, MAX_CONNECTIONS, respond
 from app.settings import TLSSettings
 from certs.files import POLL, FileCertificates
 from certs.source import Live
 from certs.tls import install, server_context
+from httpserver.address import Address, bind
+from httpserver.asgi import Message, Receive, Send, respond
+from httpserver.limits import SMALL
+from httpserver.server import Server
 from kube.client import Client
 from kube.errors import KubeError
 from kube.resources import Resource
-from webhooks.server import Address, Message, Server, bind
 
 log = logging.getLogger(__name__)
 
@@ -205,9 +207,7 @@ class MetricsApp:
         self._metrics = metrics
         self._guard = guard
 
-    async def __call__(
-        self, scope: Message, _receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
-    ) -> None:
+    async def __call__(self, scope: Message, _receive: Receive, send: Send) -> None:
         if scope["path"] != PATH:
             await respond(send, 404, f"metrics are at {PATH}\n")
             return
@@ -265,7 +265,7 @@ def metrics_server(
     install(context, *self_signed())
     app = MetricsApp(metrics, Guard(ApiReviewer(client)))
     listener = bind(address, "metrics")
-    server = Server(app, listener, context, max_connections=MAX_CONNECTIONS, drain_seconds=DRAIN_SECONDS)
+    server = Server(app, listener, context, limits=SMALL)
     if not Path(cert_dir).is_dir():
         return MetricsServer(server, None)
     live = Live(context, metrics.certificate("metrics"))

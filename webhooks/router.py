@@ -1,4 +1,4 @@
-"""The ASGI application that serves admission reviews, and the short way past it for those that need none of it.
+"""The ASGI application that serves admission reviews, and the fast path past it for those that need none of it.
 
 Bodies are read raw and by hand, because a malformed one must get an AdmissionReview and not the framework's own error
 page, and because memory must stay bounded whatever is sent. Nothing of a body is ever logged.
@@ -7,6 +7,8 @@ page, and because memory must stay bounded whatever is sent. Nothing of a body i
 import asyncio
 import logging
 import re
+import socket
+import ssl
 import time
 import traceback
 from collections.abc import Awaitable, Mapping
@@ -16,8 +18,10 @@ from typing import Protocol
 from fastapi import FastAPI, Request, Response
 from starlette.requests import ClientDisconnect
 
+from httpserver.limits import DEFAULT, Limits
+from httpserver.protocol import FastPath
+from httpserver.server import Server
 from webhooks.offload import compute, worker
-from webhooks.protocol import Post
 from webhooks.review import (
     MAX_BODY,
     V1,
@@ -99,8 +103,12 @@ class _Place:
 class AdmissionApp(FastAPI):
     """What serves the handlers."""
 
-    posts: Mapping[bytes, Post]
-    """The short way, by path: for reviews that are small and have arrived whole, past the framework."""
+    fast_paths: Mapping[bytes, FastPath]
+    """By URL path: for reviews that are small and have arrived whole, past the framework."""
+
+    def server(self, listener: socket.socket, tls: ssl.SSLContext, *, limits: Limits = DEFAULT) -> Server:
+        """A server of this app that takes its fast paths."""
+        return Server(self, listener, tls, fast_paths=self.fast_paths, limits=limits)
 
 
 def create_app(handlers: Mapping[str, Handler], *, metrics: WebhookMetrics | None = None) -> AdmissionApp:
@@ -111,7 +119,7 @@ def create_app(handlers: Mapping[str, Handler], *, metrics: WebhookMetrics | Non
     for path, webhook in webhooks.items():
         # A plain route: there is nothing for FastAPI to inject, and finding that out costs a tenth of a request.
         app.add_route(path, webhook.serve, methods=["POST"])
-    app.posts = {path.encode(): webhook.post for path, webhook in webhooks.items()}
+    app.fast_paths = {path.encode(): webhook.answer_whole for path, webhook in webhooks.items()}
     return app
 
 
@@ -129,7 +137,7 @@ class _Webhook:
     metrics: WebhookMetrics | None
 
     async def serve(self, request: Request) -> Response:
-        """The long way, on which a body may come slowly, or be large, or never end."""
+        """The ASGI request, in which a body may come slowly, or be large, or never end."""
         begun = self._begin()
         code = 500
         place = _Place(self.room)
@@ -148,8 +156,8 @@ class _Webhook:
             self._end(begun, code)
         return Response(body, media_type="application/json", headers=headers)
 
-    def post(self, body: bytes) -> bytes | Awaitable[bytes]:
-        """The short way, for a small body that is there: no request, no task, no place."""
+    def answer_whole(self, body: bytes) -> bytes | Awaitable[bytes]:
+        """The fast path, for a small body that is there: no request, no task, no place."""
         begun = self._begin()
         try:
             review = decode_review(body)

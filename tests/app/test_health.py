@@ -9,40 +9,15 @@ import pytest
 
 import app.health
 from app.health import Health, certificates_check, webhook_check
-from app.serving import parse_bind_address
 from certs.self_signed import self_signed
 from certs.tls import install, server_context
+from httpserver.address import BindError, bind
+from httpserver.server import Server
 from tests.support.serving import LOCAL, fetch, serving
-from webhooks.server import BindError, Server, bind
 
 
 async def fine() -> None:
     return None
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        (":8443", ("", 8443)),
-        ("127.0.0.1:8081", ("127.0.0.1", 8081)),
-        ("localhost:0", ("localhost", 0)),
-        ("[::1]:8443", ("::1", 8443)),
-        ("[::]:65535", ("::", 65535)),
-        ("0", None),
-    ],
-)
-def test_bind_addresses(text: str, address: tuple[str, int] | None) -> None:
-    assert parse_bind_address(text) == address
-
-
-@pytest.mark.parametrize(
-    "text", ["", ":", "8443", "host", "host:", ":http", "::1:8443", ":65536", ":-1", "[::1]", ":²"]
-)
-def test_bad_bind_addresses_are_named(text: str) -> None:
-    with pytest.raises(BindError) as caught:
-        parse_bind_address(text)
-    assert repr(text) in str(caught.value)
-    assert ":port" in str(caught.value)
 
 
 async def test_ready_and_not_ready_and_ready_again() -> None:

@@ -12,12 +12,13 @@ from app.metrics import Metrics
 from app.metrics_server import CACHE_SIZE, Guard, MetricsApp, RefusedError, User, metrics_server
 from app.settings import TLSSettings
 from certs.self_signed import self_signed
+from httpserver.address import bind
+from httpserver.server import Server
 from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
 from tests.support.cluster import eventually
 from tests.support.serving import LOCAL, fetch, serving
-from webhooks.server import Server, bind
 
 ALICE = User("alice", "1", ["scrapers"], {"k": ["v"]})
 

@@ -1,8 +1,8 @@
 """HTTP on one connection: uvicorn's protocol, with limits that it lacks, and with a fast path for simple requests.
 
 Ordinarily a request goes to the ASGI application, in a task of its own. One that is simple in every respect and has
-arrived whole takes the fast path, which costs a third of that: its body is given to a function, and what that returns
-is sent. Whatever is not surely simple goes to the application. Must not know what is served.
+arrived whole takes the fast path, which saves the task and the framework: its body is given to a function, and what
+that returns is sent. Whatever is not surely simple goes to the application. Must not know what is served.
 """
 
 import asyncio

@@ -14,9 +14,9 @@ from httpserver.server import Server
 from tests.support.jobsets import jobset, stored
 from tests.support.reviews import answer, encode, review
 from tests.support.tls import context_with, material, serving, trusting
-from webhooks import router
+from webhooks.body import Limits as ReviewLimits
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
-from webhooks.router import create_app
+from webhooks.router import AdmissionApp, create_app
 
 PAIR = material()
 APP = create_app(jobset_handlers(engine(FeatureGates())))
@@ -69,9 +69,9 @@ async def connected(to: Server) -> AsyncIterator[Connection]:
 
 
 @contextlib.asynccontextmanager
-async def served(limits: Limits = DEFAULT) -> AsyncIterator[Server]:
+async def served(limits: Limits = DEFAULT, app: AdmissionApp = APP) -> AsyncIterator[Server]:
     """A server that still answers after whatever the test did to it."""
-    async with serving(APP, context_with(PAIR), limits=limits) as running:
+    async with serving(app, context_with(PAIR), limits=limits) as running:
         yield running
         async with connected(running) as connection:
             await connection.send(WHOLE)
@@ -149,8 +149,8 @@ async def test_the_time_for_the_head_is_not_that_of_the_body_or_of_idle_connecti
             await asyncio.sleep(0.2)
 
 
-async def test_bodies_that_drip_are_given_up_while_others_are_answered(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(router, "BODY_TIMEOUT", 0.5)
+async def test_bodies_that_drip_are_given_up_while_others_are_answered():
+    app = create_app(jobset_handlers(engine(FeatureGates())), limits=ReviewLimits(body_timeout=0.5))
 
     async def drip(connection: Connection) -> int:
         await connection.send(CHUNKED)
@@ -161,7 +161,7 @@ async def test_bodies_that_drip_are_given_up_while_others_are_answered(monkeypat
             await asyncio.sleep(0.02)
         return int((await connection.review())["status"]["code"])
 
-    async with served() as running, contextlib.AsyncExitStack() as stack:
+    async with served(app=app) as running, contextlib.AsyncExitStack() as stack:
         slow = [await stack.enter_async_context(connected(running)) for _ in range(20)]
         dripping = [asyncio.create_task(drip(connection)) for connection in slow]
         async with connected(running) as connection, asyncio.timeout(5):

@@ -97,7 +97,7 @@ def certificates_check(ready: Callable[[], bool]) -> Check:
     return check
 
 
-def webhook_check(address: Callable[[], Address | None]) -> Check:
+def webhook_check(address: Callable[[], Address | None], *, timeout: float = DIAL_TIMEOUT) -> Check:
     """Dials our own webhook port by TLS. `address` gives None until that server runs; host "" is this machine.
 
     The certificate is not verified: the question is whether somebody answers, and no data is sent.
@@ -112,10 +112,10 @@ def webhook_check(address: Callable[[], Address | None]) -> Check:
             return WEBHOOK_NOT_STARTED
         host, port = target[0] or "localhost", target[1]
         try:
-            async with asyncio.timeout(DIAL_TIMEOUT):
+            async with asyncio.timeout(timeout):
                 _, writer = await asyncio.open_connection(host, port, ssl=tls)
         except TimeoutError:
-            return f"webhook server is not reachable: no TLS handshake with {host}:{port} in {DIAL_TIMEOUT:g} s"
+            return f"webhook server is not reachable: no TLS handshake with {host}:{port} in {timeout:g} s"
         except (OSError, socket.gaierror) as error:
             return f"webhook server is not reachable: {host}:{port}: {error}"
         writer.transport.abort()

@@ -138,7 +138,7 @@ async def _work(options: Options, listener: socket.socket, channel: socket.socke
         stop.set()
 
     async with asyncio.TaskGroup() as group:
-        beside = [group.create_task(hear()), group.create_task(records.tell(writer))]
+        beside = [group.create_task(hear()), group.create_task(records.send(writer))]
         alone = replace(options, settings=settings, controllers=False)
         await run(alone, stop, Shared(listener, records=records))
         for task in beside:

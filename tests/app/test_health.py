@@ -7,7 +7,6 @@ import ssl
 
 import pytest
 
-import app.health
 from app.health import Health, certificates_check, webhook_check
 from certs.self_signed import self_signed
 from certs.tls import install, server_context
@@ -81,7 +80,7 @@ async def test_a_check_that_breaks_or_hangs_fails_with_its_reason() -> None:
         )
 
 
-async def test_webhook_check_wants_a_tls_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_webhook_check_wants_a_tls_handshake() -> None:
     address: tuple[str, int] | None = None
     check = webhook_check(lambda: address)
     assert await check() == "webhook server has not been started yet"
@@ -102,10 +101,9 @@ async def test_webhook_check_wants_a_tls_handshake(monkeypatch: pytest.MonkeyPat
         assert fault is not None
         assert fault.startswith("webhook server is not reachable: "), "plain HTTP is no webhook server"
 
-    monkeypatch.setattr(app.health, "DIAL_TIMEOUT", 0.05)
     with contextlib.closing(socket.create_server(LOCAL)) as silent:
         address = silent.getsockname()
-        fault = await check()
+        fault = await webhook_check(lambda: address, timeout=0.05)()
         assert fault is not None
         assert "no TLS handshake" in fault
 

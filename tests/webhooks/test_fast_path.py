@@ -21,7 +21,8 @@ from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, decide
 from webhooks.router import AdmissionApp, create_app
 
 CORPUS = cases("good") + cases("bad")
-BODIES = {**ABUSE, **REFUSED, **JUDGED, "good": GOOD}
+BETA = GOOD.replace(b"admission.k8s.io/v1", b"admission.k8s.io/v1beta1")
+BODIES = {**ABUSE, **REFUSED, **JUDGED, "good": GOOD, "v1beta1": BETA, "v1beta1 cut off": BETA[:-20]}
 
 
 async def assert_same(app: AdmissionApp, path: str, body: bytes) -> None:

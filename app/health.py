@@ -12,8 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 from urllib.parse import parse_qs
 
-from app.serving import DRAIN_SECONDS, MAX_CONNECTIONS, respond
-from webhooks.server import Address, Message, Server, bind
+from httpserver.address import Address, bind
+from httpserver.asgi import Message, Receive, Send, respond
+from httpserver.limits import SMALL
+from httpserver.server import Server
 
 Check = Callable[[], Awaitable[str | None]]
 """None = fine, else what is wrong. Raising says the same with the error's text."""
@@ -47,11 +49,9 @@ class Health:
     def server(self, address: Address) -> Server:
         """Bind now (raises `BindError`); the answer's `run` serves."""
         listener = bind(address, "health probes")
-        return Server(self, listener, max_connections=MAX_CONNECTIONS, drain_seconds=DRAIN_SECONDS)
+        return Server(self, listener, limits=SMALL)
 
-    async def __call__(
-        self, scope: Message, _receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
-    ) -> None:
+    async def __call__(self, scope: Message, _receive: Receive, send: Send) -> None:
         path = _clean(scope["path"])
         verbose = "verbose" in parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if path in self._endpoints:
@@ -64,9 +64,7 @@ class Health:
             return
         await self._answer(send, name, {name: checks[name]}, verbose)
 
-    async def _answer(
-        self, send: Callable[[Message], Awaitable[None]], what: str, checks: Mapping[str, Check], verbose: bool
-    ) -> None:
+    async def _answer(self, send: Send, what: str, checks: Mapping[str, Check], verbose: bool) -> None:
         async with asyncio.TaskGroup() as group:
             tasks = {name: group.create_task(self._outcome(check)) for name, check in checks.items()}
         faults = {name: task.result() for name, task in tasks.items()}
@@ -99,7 +97,7 @@ def certificates_check(ready: Callable[[], bool]) -> Check:
     return check
 
 
-def webhook_check(address: Callable[[], Address | None]) -> Check:
+def webhook_check(address: Callable[[], Address | None], *, timeout: float = DIAL_TIMEOUT) -> Check:
     """Dials our own webhook port by TLS. `address` gives None until that server runs; host "" is this machine.
 
     The certificate is not verified: the question is whether somebody answers, and no data is sent.
@@ -114,10 +112,10 @@ def webhook_check(address: Callable[[], Address | None]) -> Check:
             return WEBHOOK_NOT_STARTED
         host, port = target[0] or "localhost", target[1]
         try:
-            async with asyncio.timeout(DIAL_TIMEOUT):
+            async with asyncio.timeout(timeout):
                 _, writer = await asyncio.open_connection(host, port, ssl=tls)
         except TimeoutError:
-            return f"webhook server is not reachable: no TLS handshake with {host}:{port} in {DIAL_TIMEOUT:g} s"
+            return f"webhook server is not reachable: no TLS handshake with {host}:{port} in {timeout:g} s"
         except (OSError, socket.gaierror) as error:
             return f"webhook server is not reachable: {host}:{port}: {error}"
         writer.transport.abort()

@@ -25,7 +25,6 @@ from app.health import Health, certificates_check, webhook_check
 from app.heap import keep_large_blocks_apart
 from app.metrics import Metrics
 from app.metrics_server import metrics_server
-from app.serving import parse_bind_address
 from app.settings import Settings
 from app.version import user_agent
 from app.workers import Records, Worker, WorkerError, forked
@@ -40,6 +39,8 @@ from controllers.jobset.watches import Watches
 from controllers.placement import controller as placement
 from controllers.placement.domains import Domains
 from controllers.placement.watches import PlacementWatches
+from httpserver.address import BindError, bind, parse_bind_address
+from httpserver.server import Server
 from kube.client import Client
 from kube.config import load, pod_namespace
 from kube.controller import Controller, Request
@@ -52,7 +53,6 @@ from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.handlers import jobset_handlers
 from webhooks.pod.handlers import pod_handlers
 from webhooks.router import create_app
-from webhooks.server import BindError, Server, bind
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ async def _work(options: Options, listener: socket.socket, channel: socket.socke
         stop.set()
 
     async with asyncio.TaskGroup() as group:
-        beside = [group.create_task(hear()), group.create_task(records.tell(writer))]
+        beside = [group.create_task(hear()), group.create_task(records.send(writer))]
         alone = replace(options, settings=settings, controllers=False)
         await run(alone, stop, Shared(listener, records=records))
         for task in beside:
@@ -347,7 +347,7 @@ class _Manager:
         pods = pod_handlers(Domains(self.placement, FOLLOWER_WAIT), lambda: form)
         handlers = {**jobset_handlers(engine(self.options.gates), cluster), **pods}
         app = create_app(handlers, metrics=shared.records or self.metrics.webhooks)
-        self.server = Server(app, shared.listener, context)
+        self.server = app.server(shared.listener, context)
         self.serving = self._spawn(group, self.server.run(), "webhooks")
         await self.server.started.wait()
         freeze_heap()

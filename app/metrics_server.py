@@ -10,21 +10,24 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from app.metrics import Metrics
-from app.serving import DRAIN_SECONDS, MAX_CONNECTIONS, respond
 from app.settings import TLSSettings
 from certs.files import POLL, FileCertificates
 from certs.source import Live
 from certs.tls import install, server_context
+from httpserver.address import Address, bind
+from httpserver.asgi import Message, Receive, Send, respond
+from httpserver.limits import SMALL
+from httpserver.server import Server
 from kube.client import Client
 from kube.errors import KubeError
 from kube.resources import Resource
-from webhooks.server import Address, Message, Server, bind
 
 log = logging.getLogger(__name__)
 
@@ -34,28 +37,37 @@ SUBJECT_ACCESS_REVIEWS = Resource(
 )
 
 PATH: Final = "/metrics"
-AUTHENTICATED_FOR = 60.0
-"""Seconds a good token is believed."""
-
-ALLOWED_FOR = 300.0
-"""Seconds a granted right is believed."""
-
-DENIED_FOR = 30.0
-"""Seconds a refusal stands."""
-
-CACHE_SIZE = 256
-"""Answers remembered of each kind: far more than there are scrapers."""
-
-REVIEWS_AT_ONCE = 4
-"""Reviews sent side by side: whoever can reach this port must not drown the API server through us."""
-
-REVIEW_TIMEOUT = 10.0
-"""Seconds for one review, waiting for its turn included."""
-
-MAX_TOKEN = 16 << 10
-"""Characters of a token; longer ones are refused unseen."""
 
 V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many reviews are sent to the API server, and how long its answers are believed."""
+
+    authenticated_for: float = 60.0
+    """Seconds a good token is believed."""
+
+    allowed_for: float = 300.0
+    """Seconds a granted right is believed."""
+
+    denied_for: float = 30.0
+    """Seconds a refusal stands."""
+
+    cache_size: int = 256
+    """Answers remembered of each kind: far more than there are scrapers."""
+
+    reviews_at_once: int = 4
+    """Reviews sent side by side: whoever can reach this port must not drown the API server through us."""
+
+    review_timeout: float = 10.0
+    """Seconds for one review, waiting for its turn included."""
+
+    max_token: int = 16 << 10
+    """Characters of a token; longer ones are refused unseen."""
+
+
+DEFAULT = Limits()
 
 
 class User(msgspec.Struct, frozen=True):
@@ -97,13 +109,14 @@ class Reviewer(Protocol):
 class ApiReviewer:
     """The real one."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, limits: Limits = DEFAULT) -> None:
         self._client = client
+        self._timeout = limits.review_timeout
 
     async def authenticate(self, token: str) -> User | None:
         """A review that names an error (a bad signature, say) is a bad token too: the caller can mend it, not we."""
         body = _review(TOKEN_REVIEWS, {"token": token})
-        review = await self._client.create(TOKEN_REVIEWS, body, type=_TokenReview, timeout=REVIEW_TIMEOUT)
+        review = await self._client.create(TOKEN_REVIEWS, body, type=_TokenReview, timeout=self._timeout)
         return review.status.user if review.status.authenticated else None
 
     async def authorize(self, user: User, verb: str, path: str) -> bool:
@@ -115,7 +128,7 @@ class ApiReviewer:
             "nonResourceAttributes": {"path": path, "verb": verb},
         }
         body = _review(SUBJECT_ACCESS_REVIEWS, spec)
-        review = await self._client.create(SUBJECT_ACCESS_REVIEWS, body, type=_AccessReview, timeout=REVIEW_TIMEOUT)
+        review = await self._client.create(SUBJECT_ACCESS_REVIEWS, body, type=_AccessReview, timeout=self._timeout)
         return review.status.allowed
 
 
@@ -124,9 +137,10 @@ def _review(resource: Resource, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Cache(Generic[V]):
-    """Remembers up to `CACHE_SIZE` values for a time; the oldest goes first."""
+    """Remembers up to `size` values for a time; the oldest goes first."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, size: int, clock: Callable[[], float]) -> None:
+        self._size = size
         self._clock = clock
         self._entries: OrderedDict[bytes, tuple[float, V]] = OrderedDict()
 
@@ -137,7 +151,7 @@ class _Cache(Generic[V]):
     def put(self, key: bytes, value: V, seconds: float) -> None:
         self._entries.pop(key, None)
         self._entries[key] = (self._clock() + seconds, value)
-        while len(self._entries) > CACHE_SIZE:
+        while len(self._entries) > self._size:
             self._entries.popitem(last=False)
 
 
@@ -153,17 +167,20 @@ class RefusedError(Exception):
 class Guard:
     """Lets requests pass or raises `RefusedError`. `clock` is monotonic seconds."""
 
-    def __init__(self, reviewer: Reviewer, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, reviewer: Reviewer, *, limits: Limits = DEFAULT, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._reviewer = reviewer
-        self._turns = asyncio.Semaphore(REVIEWS_AT_ONCE)
-        self._users: _Cache[User] = _Cache(clock)
-        self._rights: _Cache[bool] = _Cache(clock)
+        self._limits = limits
+        self._turns = asyncio.Semaphore(limits.reviews_at_once)
+        self._users: _Cache[User] = _Cache(limits.cache_size, clock)
+        self._rights: _Cache[bool] = _Cache(limits.cache_size, clock)
 
     async def admit(self, authorization: str, method: str, path: str) -> User:
         """`authorization` is the value of that header, "" when there was none."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not token or len(token) > MAX_TOKEN:
+        if scheme.lower() != "bearer" or not token or len(token) > self._limits.max_token:
             raise RefusedError(401, "Unauthorized")
         user = await self._authenticated(token)
         if not await self._allowed(user, method.lower(), path):
@@ -177,7 +194,7 @@ class Guard:
             user = await self._ask(lambda: self._reviewer.authenticate(token), "Authentication failed")
             if user is None:
                 raise RefusedError(401, "Unauthorized")
-            self._users.put(key, user, AUTHENTICATED_FOR)
+            self._users.put(key, user, self._limits.authenticated_for)
         return user
 
     async def _allowed(self, user: User, verb: str, path: str) -> bool:
@@ -186,12 +203,13 @@ class Guard:
         if allowed is None:
             failure = f"Authorization for user {user.username} failed"
             allowed = await self._ask(lambda: self._reviewer.authorize(user, verb, path), failure)
-            self._rights.put(key, allowed, ALLOWED_FOR if allowed else DENIED_FOR)
+            believed = self._limits.allowed_for if allowed else self._limits.denied_for
+            self._rights.put(key, allowed, believed)
         return allowed
 
     async def _ask(self, review: Callable[[], Awaitable[V]], failure: str) -> V:
         try:
-            async with asyncio.timeout(REVIEW_TIMEOUT), self._turns:
+            async with asyncio.timeout(self._limits.review_timeout), self._turns:
                 return await review()
         except (KubeError, TimeoutError) as error:
             log.warning("metrics: %s: %s", failure, str(error) or "no answer in time")
@@ -205,9 +223,7 @@ class MetricsApp:
         self._metrics = metrics
         self._guard = guard
 
-    async def __call__(
-        self, scope: Message, _receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
-    ) -> None:
+    async def __call__(self, scope: Message, _receive: Receive, send: Send) -> None:
         if scope["path"] != PATH:
             await respond(send, 404, f"metrics are at {PATH}\n")
             return
@@ -252,9 +268,9 @@ class MetricsServer:
 
 
 def metrics_server(
-    metrics: Metrics, client: Client, address: Address, *, cert_dir: str, tls: TLSSettings
+    metrics: Metrics, client: Client, address: Address, *, cert_dir: str, tls: TLSSettings, poll: float = POLL
 ) -> MetricsServer:
-    """Bind now (raises `BindError`); its `run` serves.
+    """Bind now (raises `BindError`); its `run` serves. `poll` is seconds between two looks at `cert_dir`.
 
     Without a usable pair in `cert_dir` it serves a self-signed certificate for localhost until one appears there. A
     folder that is not there when it starts is not mounted, and not looked for again.
@@ -265,8 +281,8 @@ def metrics_server(
     install(context, *self_signed())
     app = MetricsApp(metrics, Guard(ApiReviewer(client)))
     listener = bind(address, "metrics")
-    server = Server(app, listener, context, max_connections=MAX_CONNECTIONS, drain_seconds=DRAIN_SECONDS)
+    server = Server(app, listener, context, limits=SMALL)
     if not Path(cert_dir).is_dir():
         return MetricsServer(server, None)
     live = Live(context, metrics.certificate("metrics"))
-    return MetricsServer(server, FileCertificates(Path(cert_dir), live, poll=POLL, patience=None))
+    return MetricsServer(server, FileCertificates(Path(cert_dir), live, poll=poll, patience=None))

@@ -22,13 +22,13 @@ from webhooks.router import WebhookMetrics
 
 log = logging.getLogger(__name__)
 
-TELL_SECONDS = 1.0
-"""Pause between two reports of a worker; at this rate it also shows that it is alive."""
+REPORT_EVERY = 1.0
+"""Seconds between two reports of a worker; at this rate it also shows that it is alive."""
 
-SILENCE = 60.0
+REPORT_TIMEOUT = 60.0
 """Seconds without a report after which a worker hangs."""
 
-MAX_TOLD = 100_000
+MAX_ANSWERS = 100_000
 """Answers that one report names; what is beyond is not counted."""
 
 MAX_REPORT = 16 * 2**20
@@ -54,28 +54,28 @@ class Records:
 
     def __init__(self) -> None:
         self._paths: dict[str, _Path] = defaultdict(_Path)
-        self._told = 0
+        self._answers = 0
 
     def started(self, path: str) -> None:
         self._paths[path].started += 1
 
     def finished(self, path: str, code: int, seconds: float) -> None:
-        if self._told < MAX_TOLD:
-            self._told += 1
+        if self._answers < MAX_ANSWERS:
+            self._answers += 1
             self._paths[path].finished.append((code, seconds))
 
     def report(self) -> bytes:
         """One line with what happened since the last one."""
-        paths, self._paths, self._told = self._paths, defaultdict(_Path), 0
+        paths, self._paths, self._answers = self._paths, defaultdict(_Path), 0
         return msgspec.json.encode(paths) + b"\n"
 
-    async def tell(self, writer: asyncio.StreamWriter) -> None:
-        """Report for as long as the manager listens."""
+    async def send(self, writer: asyncio.StreamWriter, *, every: float = REPORT_EVERY) -> None:
+        """Report every so many seconds for as long as the manager listens."""
         with contextlib.suppress(ConnectionError):
             while True:
                 writer.write(self.report())
                 await writer.drain()
-                await asyncio.sleep(TELL_SECONDS)
+                await asyncio.sleep(every)
 
 
 @dataclass(slots=True)
@@ -87,20 +87,23 @@ class Worker:
     _writer: asyncio.StreamWriter | None = field(default=None, init=False)
     _stopped: bool = field(default=False, init=False)
 
-    async def watch(self, metrics: WebhookMetrics) -> None:
-        """Count what it answers until it has stopped. Raises `WorkerError` if it ends or hangs before."""
+    async def watch(self, metrics: WebhookMetrics, *, timeout: float = REPORT_TIMEOUT) -> None:
+        """Count what it answers until it has stopped.
+
+        Raises `WorkerError` if it ends before, or does not report for `timeout` seconds.
+        """
         reader, self._writer = await asyncio.open_connection(sock=self.channel, limit=MAX_REPORT)
         try:
             if self._stopped:
                 self._writer.write_eof()
-            while line := await asyncio.wait_for(reader.readline(), SILENCE):
+            while line := await asyncio.wait_for(reader.readline(), timeout):
                 for path, seen in _decoder.decode(line).items():
                     for _ in range(seen.started):
                         metrics.started(path)
                     for code, seconds in seen.finished:
                         metrics.finished(path, code, seconds)
         except TimeoutError:
-            raise WorkerError(f"admission worker {self.pid} hangs: no word from it for {SILENCE:g} s") from None
+            raise WorkerError(f"admission worker {self.pid} hangs: no word from it for {timeout:g} s") from None
         except ConnectionError:
             pass  # it ended with our words unread
         finally:

@@ -26,7 +26,7 @@ from api.jobset import JobSet
 from api.meta import Base, Identity
 from api.placement import placement
 from app import settings
-from app.serving import parse_bind_address
+from httpserver.address import parse_bind_address
 from kube.client import Client, DeleteOptions
 from kube.config import load
 from kube.errors import KubeError

@@ -69,12 +69,22 @@ class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     request: AdmissionRequest
 
 
-class BadReviewError(ValueError):
-    """The bytes are no AdmissionReview that can be answered. `api_version` is the one to answer in."""
+class ReviewError(Exception):
+    """A request brings no review that could be decided. `code` and `reason` are those of a metav1.Status.
 
-    def __init__(self, message: str, api_version: str = V1) -> None:
+    `api_version` is the one to answer in; `close` says that the rest of the request is not read.
+    """
+
+    def __init__(self, code: int, reason: str, message: str, *, api_version: str = V1, close: bool = False) -> None:
         super().__init__(message)
+        self.code = code
+        self.reason = reason
         self.api_version = api_version
+        self.close = close
+
+    def encode(self) -> bytes:
+        """The answer, an AdmissionReview as JSON bytes."""
+        return encode_review(denied(self.code, self.reason, str(self)), uid="", api_version=self.api_version)
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -86,16 +96,20 @@ _version_decoder = msgspec.json.Decoder(_Version)
 
 
 def decode_review(body: bytes) -> Review:
-    """Read a review; of repeated keys the last one counts. Raises `BadReviewError`."""
+    """Read a review; of repeated keys the last one counts. Raises `ReviewError`."""
     try:
         review = _decoder.decode(body)
     except RecursionError:
-        raise BadReviewError("the AdmissionReview is nested too deeply") from None
+        raise _unreadable("the AdmissionReview is nested too deeply") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadReviewError(f"cannot read the AdmissionReview: {str(error)[:_MAX_REASON]}", _version(body)) from None
+        raise _unreadable(f"cannot read the AdmissionReview: {str(error)[:_MAX_REASON]}", _version(body)) from None
     if not review.request.uid:
-        raise BadReviewError("cannot read the AdmissionReview: request.uid is empty", review.api_version)
+        raise _unreadable("cannot read the AdmissionReview: request.uid is empty", review.api_version)
     return review
+
+
+def _unreadable(message: str, api_version: str = V1) -> ReviewError:
+    return ReviewError(400, "BadRequest", message, api_version=api_version)
 
 
 def _version(body: bytes) -> str:

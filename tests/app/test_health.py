@@ -7,42 +7,16 @@ import ssl
 
 import pytest
 
-import app.health
 from app.health import Health, certificates_check, webhook_check
-from app.serving import parse_bind_address
 from certs.self_signed import self_signed
 from certs.tls import install, server_context
+from httpserver.address import BindError, bind
+from httpserver.server import Server
 from tests.support.serving import LOCAL, fetch, serving
-from webhooks.server import BindError, Server, bind
 
 
 async def fine() -> None:
     return None
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        (":8443", ("", 8443)),
-        ("127.0.0.1:8081", ("127.0.0.1", 8081)),
-        ("localhost:0", ("localhost", 0)),
-        ("[::1]:8443", ("::1", 8443)),
-        ("[::]:65535", ("::", 65535)),
-        ("0", None),
-    ],
-)
-def test_bind_addresses(text: str, address: tuple[str, int] | None) -> None:
-    assert parse_bind_address(text) == address
-
-
-@pytest.mark.parametrize(
-    "text", ["", ":", "8443", "host", "host:", ":http", "::1:8443", ":65536", ":-1", "[::1]", ":²"]
-)
-def test_bad_bind_addresses_are_named(text: str) -> None:
-    with pytest.raises(BindError) as caught:
-        parse_bind_address(text)
-    assert repr(text) in str(caught.value)
-    assert ":port" in str(caught.value)
 
 
 async def test_ready_and_not_ready_and_ready_again() -> None:
@@ -106,7 +80,7 @@ async def test_a_check_that_breaks_or_hangs_fails_with_its_reason() -> None:
         )
 
 
-async def test_webhook_check_wants_a_tls_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_webhook_check_wants_a_tls_handshake() -> None:
     address: tuple[str, int] | None = None
     check = webhook_check(lambda: address)
     assert await check() == "webhook server has not been started yet"
@@ -127,10 +101,9 @@ async def test_webhook_check_wants_a_tls_handshake(monkeypatch: pytest.MonkeyPat
         assert fault is not None
         assert fault.startswith("webhook server is not reachable: "), "plain HTTP is no webhook server"
 
-    monkeypatch.setattr(app.health, "DIAL_TIMEOUT", 0.05)
     with contextlib.closing(socket.create_server(LOCAL)) as silent:
         address = silent.getsockname()
-        fault = await check()
+        fault = await webhook_check(lambda: address, timeout=0.05)()
         assert fault is not None
         assert "no TLS handshake" in fault
 

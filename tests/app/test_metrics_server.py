@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-import app.metrics_server
 from app.metrics import Metrics
-from app.metrics_server import CACHE_SIZE, Guard, MetricsApp, RefusedError, User, metrics_server
+from app.metrics_server import Guard, Limits, MetricsApp, MetricsServer, RefusedError, User, metrics_server
 from app.settings import TLSSettings
 from certs.self_signed import self_signed
+from httpserver.address import bind
+from httpserver.server import Server
 from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
 from tests.support.cluster import eventually
 from tests.support.serving import LOCAL, fetch, serving
-from webhooks.server import Server, bind
 
 ALICE = User("alice", "1", ["scrapers"], {"k": ["v"]})
 
@@ -102,8 +102,8 @@ async def test_when_the_api_server_does_not_answer(broken: str, text: str) -> No
     assert (await answer(guard, "Bearer good"))[0] == 200, "a failure is not remembered"
 
 
-async def test_a_review_that_hangs_is_a_500(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.metrics_server, "REVIEW_TIMEOUT", 0.05)
+async def test_a_review_that_hangs_is_a_500() -> None:
+    limits = Limits(review_timeout=0.05)
     running: set[str] = set()
     peak = 0
 
@@ -117,10 +117,10 @@ async def test_a_review_that_hangs_is_a_500(monkeypatch: pytest.MonkeyPatch) -> 
             finally:
                 running.remove(token)
 
-    guard = Guard(Hanging())
+    guard = Guard(Hanging(), limits=limits)
     answers = await asyncio.gather(*(answer(guard, f"Bearer {n}") for n in range(20)))
     assert set(answers) == {(500, "Authentication failed")}
-    assert peak == app.metrics_server.REVIEWS_AT_ONCE, "others wait for their turn"
+    assert peak == limits.reviews_at_once, "others wait for their turn"
 
 
 async def test_a_good_token_is_believed_for_a_minute_and_a_right_for_five() -> None:
@@ -178,13 +178,13 @@ async def test_a_right_is_of_one_verb_and_one_whole_identity() -> None:
 
 
 async def test_memory_is_bounded_and_holds_no_token() -> None:
-    reviewer = FakeReviewer()
-    guard = Guard(reviewer)
-    for number in range(CACHE_SIZE + 50):
+    reviewer, limits = FakeReviewer(), Limits(cache_size=10)
+    guard = Guard(reviewer, limits=limits)
+    for number in range(limits.cache_size + 50):
         reviewer.users[f"secret-{number}"] = User(f"user-{number}")
         await answer(guard, f"Bearer secret-{number}")
-    assert len(guard._users._entries) == CACHE_SIZE
-    assert len(guard._rights._entries) == CACHE_SIZE
+    assert len(guard._users._entries) == limits.cache_size
+    assert len(guard._rights._entries) == limits.cache_size
     assert "secret-" not in repr(guard._users._entries)
 
 
@@ -213,8 +213,9 @@ class NoTransport:
     async def close(self) -> None: ...
 
 
-def start(metrics: Metrics, cert_dir: Path) -> app.metrics_server.MetricsServer:
-    return metrics_server(metrics, Client(NoTransport()), LOCAL, cert_dir=str(cert_dir), tls=TLSSettings())
+def start(metrics: Metrics, cert_dir: Path) -> MetricsServer:
+    client = Client(NoTransport())
+    return metrics_server(metrics, client, LOCAL, cert_dir=str(cert_dir), tls=TLSSettings(), poll=0.01)
 
 
 async def shown(port: int) -> bytes:
@@ -258,8 +259,7 @@ async def test_only_http_1_1_is_offered(tmp_path: Path) -> None:
         await writer.wait_closed()
 
 
-async def test_the_mounted_certificate_is_served_and_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.metrics_server, "POLL", 0.01)
+async def test_the_mounted_certificate_is_served_and_followed(tmp_path: Path) -> None:
     first, second = self_signed(), self_signed()
     mount(tmp_path, first)
     metrics = Metrics()

@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app import workers
 from app.metrics import Metrics
-from app.workers import MAX_TOLD, Records, Worker, WorkerError
+from app.workers import MAX_ANSWERS, MAX_REPORT, Records, Worker, WorkerError
 from tests.support.tls import until
 
 
@@ -37,12 +36,11 @@ async def pair() -> AsyncIterator[tuple[Worker, asyncio.StreamReader, asyncio.St
         writer.close()
 
 
-async def test_the_manager_counts_what_a_worker_answers(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(workers, "TELL_SECONDS", 0.01)
+async def test_the_manager_counts_what_a_worker_answers():
     records, heard = Records(), Heard()
     async with pair() as (worker, reader, writer):
         watching = asyncio.create_task(worker.watch(heard))
-        telling = asyncio.create_task(records.tell(writer))
+        telling = asyncio.create_task(records.send(writer, every=0.01))
         records.started("/a")
         records.finished("/a", 200, 0.25)
         records.started("/a")
@@ -82,31 +80,29 @@ async def test_a_worker_that_ends_unasked_is_an_error():
             await asyncio.wait_for(watching, 5)
 
 
-async def test_a_worker_that_is_silent_is_an_error(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(workers, "SILENCE", 0.05)
+async def test_a_worker_that_is_silent_is_an_error():
     async with pair() as (worker, _, writer):
         writer.write(Records().report())
         with pytest.raises(WorkerError, match="admission worker 1 hangs"):
-            await asyncio.wait_for(worker.watch(Heard()), 5)
+            await asyncio.wait_for(worker.watch(Heard(), timeout=0.05), 5)
 
 
 async def test_a_worker_that_cannot_tell_keeps_a_bounded_number():
     records = Records()
-    for _ in range(MAX_TOLD + 10):
+    for _ in range(MAX_ANSWERS + 10):
         records.finished("/a", 200, 0.001)
-    assert records.report().count(b"200") == MAX_TOLD
+    assert records.report().count(b"200") == MAX_ANSWERS
     assert records.report() == b"{}\n"
 
 
 async def test_a_report_fits_into_the_readers_limit():
     records = Records()
-    for i in range(MAX_TOLD):
+    for i in range(MAX_ANSWERS):
         records.finished("/validate-jobset-x-k8s-io-v1alpha2-jobset", 422, 0.0012345678901234567 * i)
-    assert len(records.report()) < workers.MAX_REPORT
+    assert len(records.report()) < MAX_REPORT
 
 
-async def test_a_manager_that_is_gone_ends_the_telling(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(workers, "TELL_SECONDS", 0.01)
+async def test_a_manager_that_is_gone_ends_the_telling():
     async with pair() as (worker, _, writer):
         worker.channel.close()
-        await asyncio.wait_for(Records().tell(writer), 5)
+        await asyncio.wait_for(Records().send(writer, every=0.01), 5)

@@ -18,6 +18,7 @@ from api.exclusive import NoDomain, TermForm
 from devcluster.assets import Sources
 from devcluster.cluster import running
 from devcluster.spec import ClusterSpec
+from httpserver.address import bind
 from manifests import webhook_configurations
 from manifests.policies import pod_policies
 from tests.support.cluster import kubectl, wait_for
@@ -36,7 +37,6 @@ from tests.support.exclusive_pods import (
 from tests.support.tls import context_with, material
 from webhooks.pod.handlers import pod_handlers
 from webhooks.router import create_app
-from webhooks.server import Server, bind
 
 
 def stored(name, shows):
@@ -80,7 +80,7 @@ def webhooks(form):
     ready: concurrent.futures.Future = concurrent.futures.Future()
 
     async def serve():
-        server = Server(create_app(pod_handlers(NoLeaderYet(), lambda: form)), listener, context_with(certificate))
+        server = create_app(pod_handlers(NoLeaderYet(), lambda: form)).server(listener, context_with(certificate))
         async with asyncio.TaskGroup() as group:
             group.create_task(server.run())
             await server.started.wait()

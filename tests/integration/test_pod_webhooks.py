@@ -21,6 +21,8 @@ from api.exclusive import Domain, NoDomain, TermForm
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec
+from httpserver.address import bind
+from httpserver.server import Server
 from manifests import webhook_configurations
 from tests.support.cluster import drop_namespace, new_namespace, request, wait_for
 from tests.support.jobsets import JSON, jobset, rjob
@@ -29,7 +31,6 @@ from tests.support.tls import context_with, material
 from webhooks.pod.handlers import MUTATE_PATH, VALIDATE_PATH, pod_handlers
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler
 from webhooks.router import create_app
-from webhooks.server import Server, bind
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 KNOWN = Domain("rack-7", "train-workers-0-0-abcde", "node-70")
@@ -77,7 +78,7 @@ def answering(played: Played) -> Iterator[list[JSON]]:
     ready: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, Server]] = concurrent.futures.Future()
 
     async def serve() -> None:
-        server = Server(create_app(played.handlers()), listener, context_with(pair))
+        server = create_app(played.handlers()).server(listener, context_with(pair))
         async with asyncio.TaskGroup() as group:
             group.create_task(server.run())
             await server.started.wait()

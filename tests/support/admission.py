@@ -18,6 +18,7 @@ from certs.tls import server_context
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec
+from httpserver.address import bind
 from kube.client import Client
 from kube.config import load
 from kube.transport import HttpTransport
@@ -27,7 +28,6 @@ from tests.support.jobsets import jobset
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.handlers import jobset_handlers
 from webhooks.router import create_app
-from webhooks.server import Server, bind
 
 GROUPS = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]
 SECRET = "jobset-webhook-server-cert"
@@ -65,7 +65,7 @@ def admission(cluster: Cluster, gates: FeatureGates) -> Iterator[CertManager]:
         client = Client(transport)
         certs = CertManager(client, Live(context), CertOptions(NAMESPACE, SECRET, hosts, settle=0.5))
         handlers = jobset_handlers(engine(gates), ClusterChecks(client, budget=8.0))
-        server = Server(create_app(handlers), listener, context)
+        server = create_app(handlers).server(listener, context)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(server.run())

@@ -16,16 +16,17 @@ from tests.support.asgi import post
 from tests.support.jobsets import jobset, stored
 from tests.support.reviews import V1, answer, encode, review
 from tests.support.tls import until
-from webhooks import router
+from webhooks.body import DEFAULT, Limits
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.offload import compute
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
-from webhooks.router import LARGE, LARGE_AT_ONCE, create_app
+from webhooks.router import create_app
 
 APP = create_app(jobset_handlers(engine(FeatureGates())))
 PATHS = [MUTATE_PATH, VALIDATE_PATH]
 GOOD = encode(review(stored(jobset())))
 SECRET = "hunter2"
+LARGE, LARGE_AT_ONCE = DEFAULT.large, DEFAULT.large_at_once
 
 
 def swap(old: bytes, new: bytes, body: bytes = GOOD) -> bytes:
@@ -140,12 +141,12 @@ def test_no_damage_to_a_review_makes_a_webhook_fail(data: st.DataObject):
 class Held:
     """A webhook whose reviews stay where they are until the test lets them go; it sees which thread works."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT) -> None:
         self.running = 0
         self.most = 0
         self.release = asyncio.Event()
         self.threads: list[threading.Thread] = []
-        self.app = create_app({"/x": self.handle})
+        self.app = create_app({"/x": self.handle}, limits=limits)
 
     async def handle(self, _: AdmissionRequest) -> AdmissionResponse:
         self.running += 1
@@ -197,16 +198,14 @@ async def test_few_large_reviews_are_held_at_once_and_small_ones_pass_them():
     assert held.most == LARGE_AT_ONCE + 1
 
 
-async def test_a_large_review_that_finds_no_place_in_time_is_told_to_try_again(monkeypatch: pytest.MonkeyPatch):
-    held = Held()
+async def test_a_large_review_that_finds_no_place_in_time_is_told_to_try_again():
+    held = Held(Limits(body_timeout=0.5))
     large = [asyncio.create_task(ask(padded(LARGE + 1), "/x", held.app)) for _ in range(LARGE_AT_ONCE)]
     await held.until_running(LARGE_AT_ONCE)
-    monkeypatch.setattr(router, "BODY_TIMEOUT", 0.01)
     response = await ask(padded(LARGE + 1), "/x", held.app)
     assert (response["allowed"], response["status"]["code"]) == (False, 429)
     held.release.set()
     await asyncio.gather(*large)
-    monkeypatch.undo()
     assert (await ask(padded(LARGE + 1), "/x", held.app))["allowed"] is True
 
 

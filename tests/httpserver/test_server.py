@@ -13,13 +13,15 @@ import pytest
 
 from api.features import FeatureGates
 from app.engine import engine
+from httpserver.address import BindError, bind
+from httpserver.limits import Limits
+from httpserver.server import Server
 from tests.support.jobsets import jobset, stored
 from tests.support.reviews import answer, encode, review
 from tests.support.tls import context_with, material, serving, trusting
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
-from webhooks.server import BindError, Server, bind
 
 PAIR = material()
 APP = create_app(jobset_handlers(engine(FeatureGates())))
@@ -104,7 +106,7 @@ class Slow:
 
 async def test_stopping_finishes_what_runs_and_takes_nothing_new():
     slow = Slow()
-    server = Server(slow.app, bind(("127.0.0.1", 0), "webhooks"), context_with(PAIR))
+    server = slow.app.server(bind(("127.0.0.1", 0), "webhooks"), context_with(PAIR))
     async with client() as session, asyncio.TaskGroup() as group:
         served = group.create_task(server.run())
         await server.started.wait()
@@ -136,7 +138,8 @@ async def test_stopping_finishes_what_runs_and_takes_nothing_new():
 
 async def test_a_request_that_does_not_end_does_not_hold_up_the_end():
     slow = Slow()
-    server = Server(slow.app, bind(("127.0.0.1", 0), "webhooks"), context_with(PAIR), drain_seconds=1)
+    limits = Limits(drain_seconds=1)
+    server = slow.app.server(bind(("127.0.0.1", 0), "webhooks"), context_with(PAIR), limits=limits)
     async with client() as session:
         served = asyncio.create_task(server.run())
         await server.started.wait()

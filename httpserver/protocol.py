@@ -1,8 +1,8 @@
-"""HTTP on one connection: uvicorn's protocol, with limits that it lacks, and with a short way for simple requests.
+"""HTTP on one connection: uvicorn's protocol, with limits that it lacks, and with a fast path for simple requests.
 
-The ordinary way is an ASGI application in a task of its own. A request that is simple in every respect and has arrived
-whole takes the short way, which costs a third of the ordinary one: its body is given to a function, and what that gives
-back is sent. Whatever is not surely simple goes the ordinary way. Must not know what is served.
+Ordinarily a request goes to the ASGI application, in a task of its own. One that is simple in every respect and has
+arrived whole takes the fast path, which saves the task and the framework: its body is given to a function, and what
+that returns is sent. Whatever is not surely simple goes to the application. Must not know what is served.
 """
 
 import asyncio
@@ -11,22 +11,15 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-HEAD_TIMEOUT = 32.0
-"""Seconds in which request line and headers have to arrive on a connection; the Go JobSet waits as long."""
-
-MAX_HEAD = 64 * 1024
-"""Bytes of request line and headers; the API server sends some hundred, a token some thousand."""
+from httpserver.limits import Limits
 
 _MAX_FRAMING = 8
 """Bytes of chunk framing for each byte of a body; the worst honest sender, one byte a chunk, needs five."""
 
-MAX_POST = 64 * 1024
-"""Bytes of a body that may take the short way; larger ones do not arrive at once anyway."""
-
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
-Post = Callable[[bytes], bytes | Awaitable[bytes]]
-"""What answers the body of a POST of JSON with JSON, at once or later. Must not raise."""
+FastPath = Callable[[bytes], bytes | Awaitable[bytes]]
+"""Answers the body of a POST of JSON with JSON, at once or later. Must not raise."""
 
 
 class Connection(HttpToolsProtocol):
@@ -35,20 +28,21 @@ class Connection(HttpToolsProtocol):
     What a message has beside its body is counted, trailers and chunk extensions included. `_received` and `_body` are
     bytes of the present message, `_fed` those of the present read that may belong to it.
 
-    `_post` answers the present message if that takes the short way, on which `_chunks` are its body.
+    `_fast_path` answers the present message if that takes it; `_chunks` are its body then.
     """
 
     _head_timer: asyncio.TimerHandle | None = None
     _received = 0
     _body = 0
     _fed = 0
-    _post: Post | None = None
+    _fast_path: FastPath | None = None
     _chunks: list[bytes]
 
-    def __init__(self, *args: Any, posts: Mapping[bytes, Post], **kwargs: Any) -> None:
-        """`posts` are the paths that have a short way."""
+    def __init__(self, *args: Any, fast_paths: Mapping[bytes, FastPath], limits: Limits, **kwargs: Any) -> None:
+        """`fast_paths` by URL path."""
         super().__init__(*args, **kwargs)
-        self._posts = posts
+        self._fast_paths = fast_paths
+        self._limits = limits
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         super().connection_made(transport)
@@ -62,9 +56,10 @@ class Connection(HttpToolsProtocol):
         self._received += len(data)
         self._fed = len(data)
         super().data_received(data)
-        if self._post:
-            self._go_the_ordinary_way()
-        if self._received - self._body > MAX_HEAD + _MAX_FRAMING * self._body and not self.transport.is_closing():
+        if self._fast_path:
+            self._give_to_application()
+        beside = self._received - self._body
+        if beside > self._limits.max_head + _MAX_FRAMING * self._body and not self.transport.is_closing():
             self.transport.write(_HEAD_TOO_LARGE)
             self.transport.close()
 
@@ -76,39 +71,39 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_arrived()
-        self._post = self._short_way()
+        self._fast_path = self._find_fast_path()
         self._chunks = []
-        if self._post is None:
+        if self._fast_path is None:
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._body += len(body)
         self._fed -= len(body)
-        if self._post:
+        if self._fast_path:
             self._chunks.append(body)
         else:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if self._post is None:
+        if self._fast_path is None:
             super().on_message_complete()
             return
-        answer = self._post(b"".join(self._chunks))
+        answer = self._fast_path(b"".join(self._chunks))
         if isinstance(answer, bytes):
-            self._post = None
+            self._fast_path = None
             self.transport.write(b"".join(self._answer(answer)))
             self.on_response_complete()
         else:
-            ordinary, self.app = self.app, _later(answer)
-            self._go_the_ordinary_way()
+            application, self.app = self.app, _later(answer)
+            self._give_to_application()
             super().on_message_complete()
-            self.app = ordinary
+            self.app = application
 
-    def _short_way(self) -> Post | None:
+    def _find_fast_path(self) -> FastPath | None:
         """What answers the message whose head is there, if it is a POST like any other and nothing is before it."""
-        post = self._posts.get(self.url.partition(b"?")[0])
+        found = self._fast_paths.get(self.url.partition(b"?")[0])
         before: RequestResponseCycle | None = self.cycle
-        if post is None or self.flow.write_paused or (before is not None and not before.response_complete):
+        if found is None or self.flow.write_paused or (before is not None and not before.response_complete):
             return None
         headers = dict(self.headers)
         length = headers.get(b"content-length", b"")
@@ -116,17 +111,17 @@ class Connection(HttpToolsProtocol):
             self.parser.get_method() == b"POST"
             and headers.get(b"content-type") == b"application/json"
             and length.isdigit()
-            and int(length[:20]) <= MAX_POST
+            and int(length[:20]) <= self._limits.max_fast_body
             and len(headers) == len(self.headers)
             and not self.parser.should_upgrade()
             and self.parser.should_keep_alive()
             and self.parser.get_http_version() == "1.1"
         )
-        return post if simple else None
+        return found if simple else None
 
-    def _go_the_ordinary_way(self) -> None:
-        """Begin the present message again, where it is awaited whatever is missing of it."""
-        self._post = None
+    def _give_to_application(self) -> None:
+        """Begin the present message again as a request of the application, which awaits what is missing of it."""
+        self._fast_path = None
         super().on_headers_complete()
         for chunk in self._chunks:
             super().on_body(chunk)
@@ -139,7 +134,7 @@ class Connection(HttpToolsProtocol):
 
     def _await_head(self) -> None:
         if self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_TIMEOUT, self.transport.close)
+            self._head_timer = self.loop.call_later(self._limits.head_timeout, self.transport.close)
 
     def _head_arrived(self) -> None:
         if self._head_timer is not None:

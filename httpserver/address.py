@@ -1,0 +1,51 @@
+"""Addresses to listen on: reading them, and binding them. A taken port is an error of one line, and not an exit."""
+
+import contextlib
+import errno
+import socket
+
+Address = tuple[str, int]
+"""Host ("" = every interface) and TCP port (0 = any free one)."""
+
+BACKLOG = 2048
+"""Connections that wait to be accepted."""
+
+
+class BindError(OSError):
+    """The address cannot be listened on; one line says which and why."""
+
+
+def parse_bind_address(text: str) -> Address | None:
+    """`host:port`, `:port` or `[ipv6]:port`; `0` gives None: do not listen. Anything else raises `BindError`."""
+    if text == "0":
+        return None
+    host, colon, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    plain = host[1:-1] if bracketed else host
+    if not colon or (":" in plain) != bracketed or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise BindError(f"cannot listen on {text!r}: write host:port, :port or [ipv6]:port, or 0 to switch it off")
+    return plain, int(port)
+
+
+def bind(address: Address, purpose: str) -> socket.socket:
+    """A listening socket. Raises `BindError` with one line that says where, why, and for what (`purpose`)."""
+    host, port = address
+    try:
+        listener = _listen(host, port)
+    except OSError as error:
+        where = f"[{host}]:{port}" if ":" in host else f"{host or '*'}:{port}"
+        hint = "another process has it: stop that one or choose another port"
+        hint = hint if error.errno == errno.EADDRINUSE else "give an address of this machine and a port you may use"
+        raise BindError(f"cannot listen on {where} for {purpose}: {error.strerror} ({hint})") from error
+    # Connections inherit it. asyncio does not set it on sockets made like this one, and an answer, whose head and body
+    # are written apart, would wait 40 ms for an acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if not host and socket.has_dualstack_ipv6():
+        with contextlib.suppress(OSError):  # the kernel knows IPv6 but the machine has it switched off
+            return socket.create_server(("", port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
+    family = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM)[0][0]  # noqa: S104 (all = asked for)
+    return socket.create_server((host, port), family=family, backlog=BACKLOG)

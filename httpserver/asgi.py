@@ -1,0 +1,30 @@
+"""The types of ASGI, and sending a whole answer by it."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+"""An ASGI application; its first argument is the scope."""
+
+
+async def respond(
+    send: Send,
+    status: int,
+    body: bytes | str,
+    content_type: str = "text/plain; charset=utf-8",
+) -> None:
+    """Send a whole answer; nothing of it may be cached or guessed at."""
+    data = body.encode() if isinstance(body, str) else body
+    headers = {
+        "content-type": content_type,
+        "content-length": str(len(data)),
+        "cache-control": "no-store",
+        "x-content-type-options": "nosniff",
+    }
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": data})

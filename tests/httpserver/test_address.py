@@ -1,0 +1,30 @@
+"""Addresses to listen on: which texts are one, and what is said of the others."""
+
+import pytest
+
+from httpserver.address import BindError, parse_bind_address
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (":8443", ("", 8443)),
+        ("127.0.0.1:8081", ("127.0.0.1", 8081)),
+        ("localhost:0", ("localhost", 0)),
+        ("[::1]:8443", ("::1", 8443)),
+        ("[::]:65535", ("::", 65535)),
+        ("0", None),
+    ],
+)
+def test_bind_addresses(text: str, address: tuple[str, int] | None) -> None:
+    assert parse_bind_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":", "8443", "host", "host:", ":http", "::1:8443", ":65536", ":-1", "[::1]", ":²"]
+)
+def test_bad_bind_addresses_are_named(text: str) -> None:
+    with pytest.raises(BindError) as caught:
+        parse_bind_address(text)
+    assert repr(text) in str(caught.value)
+    assert ":port" in str(caught.value)

@@ -1,7 +1,8 @@
 """`python -m bench.floor --config FILE --kubeconfig FILE`: a client that makes only the calls a scenario needs.
 
 It is the lower bound that managers are measured against, and no manager: it does no admission, forgets everything when
-it ends, and does not look after what went wrong. Must not use the controllers' code; bodies come from `api`.
+it ends, and does not look after what went wrong. Must not use the controllers' code but for the name of the resource;
+bodies come from `api`.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from api.meta import Base, Identity
 from api.placement import placement
 from app import settings
 from app.serving import parse_bind_address
+from controllers.resources import JOBSETS
 from kube.client import Client, DeleteOptions
 from kube.config import load
 from kube.errors import KubeError
 from kube.informer import Informer
-from kube.resources import JOBS, PODS, SERVICES, Resource
+from kube.resources import JOBS, PODS, SERVICES
 from kube.store import ChangeKind
 from kube.transport import HttpTransport
 
@@ -42,7 +44,6 @@ Those in the background have their pods deleted by one call, and a Job comes ane
 gone.
 """
 
-JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, "jobsets")
 UNLIMITED = 100_000
 
 

@@ -17,13 +17,13 @@ from api.meta import Base, Identity
 from app.explain.seen import Facts, Holder, SeenEvent, SeenGroup, SeenGroups, SeenJobSet, SeenLease, SeenPod
 from app.explain.survey import Survey, lacking, survey
 from app.settings import LeaderElectionSettings
+from controllers.resources import JOBSETS
 from kube.client import METADATA_LIST, Client
 from kube.errors import Forbidden, NotFound
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, LEASES, NODES, POD_GROUPS, PODS, Resource
 from manifests import NAMESPACE
 
 LEASE = LeaderElectionSettings().resource_name
-JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, "jobsets")
 TIMEOUT = 15.0
 """Seconds for one question."""
 LOOKED_AT = 3

@@ -15,9 +15,10 @@ from api.meta import Base, Identity
 from api.suggest import MAX_CANDIDATES, did_you_mean
 from app.check.findings import printable
 from app.explain import show
-from app.explain.facts import JOBSETS, TIMEOUT, gather
+from app.explain.facts import TIMEOUT, gather
 from app.explain.reasons import Explanation, explain
 from app.version import user_agent
+from controllers.resources import JOBSETS
 from kube.client import METADATA_LIST, Client
 from kube.clock import now as wall_clock
 from kube.config import load

@@ -32,6 +32,7 @@ from controllers.planning.actions import (
     PatchJob,
     Plan,
 )
+from controllers.resources import JOBSETS
 from kube.client import Client, PatchType
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
 from kube.events import NOTE_LIMIT, Reference
@@ -39,8 +40,6 @@ from kube.parallel import Failure, each
 from kube.patches import merge_diff
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from kube.store import Store
-
-JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, "jobsets")
 
 ROOM_FOR_COUNT = 24
 """Bytes of a note that are kept for "and N more"."""

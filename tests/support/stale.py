@@ -21,8 +21,8 @@ from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet, JobSetStatus
 from api.meta import OwnerReference
 from api.pod import FailedPod as Pod
-from controllers.jobset.execute import JOBSETS
 from controllers.jobset.old_pods import OldPod, PodMetadata, old_pod
+from controllers.resources import JOBSETS
 from kube.errors import AlreadyExists, ApiError, Call, Conflict, Invalid, NotFound, Status
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES
 from tests.support.ledger import Ledger

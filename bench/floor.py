@@ -21,10 +21,10 @@ import msgspec
 import uvloop
 
 from api import keys
-from api.batch import Job
+from api.batch import Job, LabelledIdentity
 from api.children import build_job, build_service
 from api.jobset import JobSet
-from api.meta import Base, Identity
+from api.meta import Base
 from api.placement import placement
 from app import settings
 from app.serving import parse_bind_address
@@ -47,16 +47,10 @@ gone.
 UNLIMITED = 100_000
 
 
-class PodMeta(Identity, frozen=True, kw_only=True):
-    """Identity and labels."""
-
-    labels: dict[str, str] = {}
-
-
 class PodIdentity(Base, frozen=True, kw_only=True):
     """A pod of which only the metadata is watched."""
 
-    metadata: PodMeta
+    metadata: LabelledIdentity
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from typing import TextIO
 import msgspec
 import yaml
 
-from api.meta import Base, Identity
+from api.batch import Owned
 from api.suggest import MAX_CANDIDATES, did_you_mean
 from app.check.findings import printable
 from app.explain import show
@@ -41,10 +41,6 @@ class Options:
 
 class NoJobSetError(Exception):
     """There is no JobSet of that name; the text says which there are."""
-
-
-class _Named(Base, frozen=True, kw_only=True):
-    metadata: Identity
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
@@ -108,9 +104,9 @@ async def _not_found(client: Client, namespace: str, name: str) -> str:
     return f"{text}; {suggestion}" if suggestion else f"{text}: there is none at all"
 
 
-async def _names(client: Client, **options: str) -> Sequence[_Named]:
+async def _names(client: Client, **options: str) -> Sequence[Owned]:
     page = await client.list(
-        JOBSETS, type=_Named, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=TIMEOUT, **options
+        JOBSETS, type=Owned, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=TIMEOUT, **options
     )
     return page.items or ()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from api import keys
-from api.topology import PlacedPod
+from api.pod import DetailedPod
 from controllers.placement.plan import Evict
 from kube.client import Client
 from kube.resources import PODS
@@ -18,7 +18,7 @@ from kube.resources import PODS
 TOGETHER = 50
 """Jobs that share a list: their UIDs have to fit into a URL."""
 
-Judge = Callable[[Sequence[PlacedPod]], list[Evict]]
+Judge = Callable[[Sequence[DetailedPod]], list[Evict]]
 """The misplaced among some pods of a Job."""
 
 
@@ -66,7 +66,7 @@ class PodReader:
     async def _read(self, namespace: str, looks: Mapping[str, _Look]) -> None:
         for look in looks.values():
             look.found.clear()
-        pods = self._client.pages(PODS, type=PlacedPod, namespace=namespace, label_selector=_selector([*looks]))
+        pods = self._client.pages(PODS, type=DetailedPod, namespace=namespace, label_selector=_selector([*looks]))
         async for pod in pods:
             look = looks[pod.metadata.labels.job_uid]
             look.found += look.judge([pod])

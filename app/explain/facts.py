@@ -14,6 +14,7 @@ from api.batch import Job, Owned
 from api.exclusive import topology_of
 from api.gangs import forest
 from api.jobset import JobSet
+from api.selectors import of_other_attempts
 from api.topology import PartialNode
 from app.explain.seen import Facts, Holder, SeenEvent, SeenGroup, SeenGroups, SeenLease, SeenPod
 from app.explain.survey import Survey, lacking, survey
@@ -149,12 +150,9 @@ class _Look:
     async def _lingering(self, of: Survey) -> Mapping[str, tuple[str, ...]]:
         """Pods of earlier attempts that have outlived their Jobs, which large sets delete in the background."""
         there = {child.name for child in of.previous}
-        selector = (
-            f"{keys.JOBSET_UID}={self._js.metadata.uid},{keys.RESTART_ATTEMPT} notin ({self._js.status.restarts})"
-        )
         found: dict[str, tuple[str, ...]] = {}
         try:
-            async for pod in self._all(PODS, Owned, label_selector=selector, accept=METADATA_LIST):
+            async for pod in self._all(PODS, Owned, label_selector=of_other_attempts(self._js), accept=METADATA_LIST):
                 owner = pod.metadata.controller()
                 if owner is not None and owner.name not in there:
                     found[owner.name] = (*found.get(owner.name, ()), pod.metadata.name)

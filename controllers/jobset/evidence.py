@@ -5,12 +5,13 @@ up or fails a restart: without an answer in time the history says less. Must not
 """
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 import msgspec
 
 from api import keys
 from api.pod import DetailedPod
+from api.selectors import one_of
 from controllers.planning.actions import Question
 from controllers.planning.child_jobs import integer
 from controllers.planning.observed import Ended, Evidence, FailedPod
@@ -55,7 +56,7 @@ async def _pods(client: Client, namespace: str, question: Question) -> AsyncIter
     for start in range(0, len(question.jobs), JOBS_AT_ONCE):
         options: ListOptions = {
             "namespace": namespace,
-            "label_selector": _selector([uid for _, uid in question.jobs[start : start + JOBS_AT_ONCE]]),
+            "label_selector": one_of(keys.JOB_UID, [uid for _, uid in question.jobs[start : start + JOBS_AT_ONCE]]),
             "field_selector": "status.phase=Failed",
             "limit": MOST_PODS,
         }
@@ -72,10 +73,6 @@ async def _pods(client: Client, namespace: str, question: Question) -> AsyncIter
             options["continue_token"] = page.metadata.continue_token
             if not page.metadata.continue_token:
                 break
-
-
-def _selector(uids: Sequence[str]) -> str:
-    return f"{keys.JOB_UID}={uids[0]}" if len(uids) == 1 else f"{keys.JOB_UID} in ({','.join(uids)})"
 
 
 def summary(pod: DetailedPod) -> FailedPod:

@@ -8,9 +8,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from api import keys
 from api.batch import Owned
 from api.jobset import JobSet
+from api.selectors import of_other_attempts
 from controllers.jobset.memory import Memories
 from controllers.jobset.old_pods import Followed, OldPod, old_pod
 from kube.client import Client
@@ -67,7 +67,7 @@ class LeftoverPods:
             PODS,
             Owned,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
             namespace=request.namespace,
-            label_selector=f"{keys.JOBSET_UID}={uid},{keys.RESTART_ATTEMPT} notin ({attempt})",
+            label_selector=of_other_attempts(js),
             transform=old_pod,
             metadata_only=True,
         )

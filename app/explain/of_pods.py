@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from api import keys
+from api.batch import pods_at_once
 from api.exclusive import topology_of
 from api.names import namespaced_job
 from api.pod import PodCondition
@@ -11,7 +12,6 @@ from app.explain.case import Case
 from app.explain.finding import Finding, Found, Level, Story, counted, grouped
 from app.explain.of_domains import article, in_the_way, noun
 from app.explain.seen import SeenPod
-from app.explain.survey import wanted
 from controllers.planning.child_jobs import Child
 
 
@@ -186,7 +186,7 @@ def unready(case: Case, left: frozenset[str]) -> list[Found]:
 def _unready_story(case: Case, child: Child) -> Story:
     pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
     starting = [pod for pod in pods if pod.status.phase == "Pending"]
-    counts = f"{child.job.status.ready or 0} of {counted(wanted(child.job), 'pod')} ready"
+    counts = f"{child.job.status.ready or 0} of {counted(pods_at_once(child.job.spec), 'pod')} ready"
     what, way_out = f"Job {child.name}: {counts}", ""
     if starting:
         node = (

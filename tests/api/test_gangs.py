@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from api.batch import pods_at_once
 from api.gang_objects import build_workload
-from api.gangs import Forest, Group, forest, pods_of
+from api.gangs import Forest, Group, forest
 from api.jobset import JobSet
 from api.jsontree import without_nulls
 from tests.support.world import jobset, rjob
@@ -338,7 +339,7 @@ class TestCounts:
     )
     def test_pods_that_a_job_has_at_once(self, size, pods):
         js = a_set(rjob("a", 2, **size), scheduling={})
-        assert pods_of(js.spec.replicated_jobs[0]) == pods
+        assert pods_at_once(js.spec.replicated_jobs[0]) == pods
         assert picture(js) == [f"PG jobset gang {2 * pods}: a-0 a-1"]
 
     def test_a_number_of_the_user(self):
@@ -480,10 +481,10 @@ def test_every_job_with_pods_is_in_one_leaf_if_an_entry_or_the_set_covers_it(js)
     if whole or not covered:
         covered = {rjob_.name for rjob_ in js.spec.replicated_jobs}
     wanted = {
-        f"{js.metadata.name}-{r.name}-{index}": pods_of(r)
+        f"{js.metadata.name}-{r.name}-{index}": pods_at_once(r)
         for r in js.spec.replicated_jobs
         for index in range(r.replicas)
-        if r.name in covered and pods_of(r)
+        if r.name in covered and pods_at_once(r)
     }
     assert {job: pods for group in found.groups() for job, pods in group.jobs} == wanted
 

@@ -4,6 +4,8 @@ The containers of a Job are never looked at after creation, so they are not kept
 goes through these records (they are patched field by field).
 """
 
+from typing import Protocol
+
 import msgspec
 
 from api.keys import JOB_COMPLETE, JOB_CONTROLLER, JOB_FAILED, JOB_FAILURE_TARGET, JOB_SUSPENDED
@@ -52,6 +54,22 @@ class JobSpec(Base, frozen=True, kw_only=True):
     suspend: bool = False
     managed_by: str | None = None
     template: PodTemplate = PodTemplate()
+
+
+class Sized(Protocol):
+    """A Job's spec, or what one is made from: how many pods it runs and how many have to succeed. None = unset."""
+
+    @property
+    def parallelism(self) -> int | None: ...
+
+    @property
+    def completions(self) -> int | None: ...
+
+
+def pods_at_once(of: Sized) -> int:
+    """Pods that one Job has at once: its parallelism (1 where it is unset), and no more than have to succeed."""
+    parallelism = 1 if of.parallelism is None else of.parallelism
+    return parallelism if of.completions is None else min(parallelism, of.completions)
 
 
 class JobStatus(Base, frozen=True, kw_only=True):

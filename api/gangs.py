@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from api.batch import pods_at_once
 from api.jobset import JobSet, JobSetSpec, ReplicatedJob
 from api.names import job_name
 from api.scheduling import (
@@ -99,12 +100,6 @@ class Forest:
     @property
     def needs_composites(self) -> bool:
         return any(root.composite for root in self.roots)
-
-
-def pods_of(rjob: ReplicatedJob) -> int:
-    """Pods that one Job of it has at once."""
-    parallelism = 1 if rjob.parallelism is None else rjob.parallelism
-    return parallelism if rjob.completions is None else min(parallelism, rjob.completions)
 
 
 def sequenced(spec: JobSetSpec) -> bool:
@@ -222,8 +217,8 @@ class _Compiler:
         """One PodGroup for each Job of the entry; those of one ReplicatedJob have one template."""
         for target in entry.target_replicated_jobs:
             rjob = self._rjobs.get(target)
-            for index in range(rjob.replicas if rjob is not None and pods_of(rjob) else 0):
-                pods = pods_of(self._rjobs[target])
+            for index in range(rjob.replicas if rjob is not None and pods_at_once(rjob) else 0):
+                pods = pods_at_once(self._rjobs[target])
                 template = _label(f"job-{target}")
                 group = Group(
                     template=template,
@@ -238,9 +233,9 @@ class _Compiler:
     def _pod_group(self, template: str, rjobs: tuple[ReplicatedJob, ...], gang: bool) -> Group | None:
         """One PodGroup for all pods of some ReplicatedJobs."""
         jobs = tuple(
-            (job_name(self._js.metadata.name, rjob.name, index), pods_of(rjob))
+            (job_name(self._js.metadata.name, rjob.name, index), pods_at_once(rjob))
             for rjob in rjobs
-            for index in range(rjob.replicas if pods_of(rjob) else 0)
+            for index in range(rjob.replicas if pods_at_once(rjob) else 0)
         )
         if not jobs:
             return None

@@ -8,6 +8,7 @@ GROUP = "jobset.x-k8s.io"
 VERSION = "v1alpha2"
 API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "JobSet"
+PLURAL = "jobsets"
 CONTROLLER_NAME = "jobset.sigs.k8s.io/jobset-controller"
 
 # Written as label and as annotation, on the Job and on its pod template.

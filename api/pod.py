@@ -1,32 +1,152 @@
-"""The part of a core/v1 Pod that decisions read: whose it is, where it ran, how its containers fared.
+"""core/v1 Pods as they are read. Each record has the fields that somebody decides by, all others are dropped on decode.
 
-A cluster has far more pods than Jobs, so a cached pod is a few hundred bytes whatever it carries: labels, containers
-and all annotations but one are dropped on decode. Nothing is written through these records.
+- `Pod` is cached, all pods of all JobSets (gate InPlaceRestart): a few hundred bytes, whatever the pod carries.
+- `DetailedPod` is looked up, judged and forgotten; of `PodMetadata` only the metadata was sent.
+- `api.topology` makes its own, smaller records of these, and caches them.
+
+Nothing is written through these records. Pods that are about to be stored are read by `webhooks.pod.subject`.
 """
 
 import msgspec
 
-from api.keys import IN_PLACE_RESTART_ATTEMPT, INDEX_FAILURES, JOB_UID
+from api import keys
 from api.meta import Base, Identity
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+
+class ReportedAttempt(Base, frozen=True, kw_only=True):
+    """The annotation of a cached pod that is read: what its in-place restart agent reported. None = absent."""
+
+    in_place_restart_attempt: str | None = msgspec.field(name=keys.IN_PLACE_RESTART_ATTEMPT, default=None)
+
+
+class CachedPodMeta(Identity, frozen=True, kw_only=True):
+    """Identity of a cached pod and what its agent reported."""
+
+    deletion_timestamp: str | None = None
+    annotations: ReportedAttempt = ReportedAttempt()
+
+
+class Restarts(Base, frozen=True, kw_only=True):
+    """core/v1 ContainerStatus of a cached pod."""
+
+    restart_count: int = 0
+
+
+class CachedPodStatus(Base, frozen=True, kw_only=True):
+    """core/v1 PodStatus. `phase` is Pending, Running, Succeeded, Failed, Unknown, or empty before the first report."""
+
+    phase: str = ""
+    init_container_statuses: tuple[Restarts, ...] = ()
+    container_statuses: tuple[Restarts, ...] = ()
+
+
+class Pod(Base, frozen=True, kw_only=True):
+    """A pod as it is cached."""
+
+    metadata: CachedPodMeta
+    status: CachedPodStatus = CachedPodStatus()
+
+    @property
+    def restarts(self) -> int:
+        """The highest restart count of its containers, init containers (sidecars) included."""
+        status = self.status
+        return max((c.restart_count for c in (*status.init_container_statuses, *status.container_statuses)), default=0)
+
+
+class PodLabels(Base, frozen=True, kw_only=True):
+    """The labels that are read; empty = absent. All but `job_uid` are ours."""
+
+    jobset: str = msgspec.field(name=keys.JOBSET_NAME, default="")
+    jobset_uid: str = msgspec.field(name=keys.JOBSET_UID, default="")
+    attempt: str = msgspec.field(name=keys.RESTART_ATTEMPT, default="")
+    priority: str = msgspec.field(name=keys.PRIORITY, default="")
+    job_uid: str = msgspec.field(name=keys.JOB_UID, default="")
 
 
 class PodAnnotations(Base, frozen=True, kw_only=True):
-    """The annotations that are read. None = absent."""
+    """The annotations that are read. None = absent.
 
-    in_place_restart_attempt: str | None = msgspec.field(name=IN_PLACE_RESTART_ATTEMPT, default=None)
+    `index_failures`: how often the pod's index had failed before it, where a Job counts that.
+    """
+
+    jobset: str | None = msgspec.field(name=keys.JOBSET_NAME, default=None)
+    index: str | None = msgspec.field(name=keys.COMPLETION_INDEX, default=None)
+    topology: str | None = msgspec.field(name=keys.EXCLUSIVE_TOPOLOGY, default=None)
+    node_selector: str | None = msgspec.field(name=keys.NODE_SELECTOR_STRATEGY, default=None)
+    index_failures: str | None = msgspec.field(name=keys.INDEX_FAILURES, default=None)
 
 
 class PodMeta(Identity, frozen=True, kw_only=True):
-    """Identity of a pod and what its in-place restart agent reported."""
+    """Metadata of a pod that is looked at. Times are RFC 3339."""
 
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    labels: PodLabels = PodLabels()
     annotations: PodAnnotations = PodAnnotations()
+
+    @property
+    def topology(self) -> str | None:
+        """As `api.exclusive.topology_of`."""
+        ours = self.annotations
+        return None if ours.jobset is None or ours.node_selector is not None else ours.topology
+
+    @property
+    def leads(self) -> bool:
+        """As `api.exclusive.leads`."""
+        return self.annotations.index == "0"
+
+
+class PodMetadata(Base, frozen=True, kw_only=True):
+    """A pod of which only metadata was sent."""
+
+    metadata: PodMeta
+
+
+class SchedulingGate(Base, frozen=True, kw_only=True):
+    """core/v1 PodSchedulingGate."""
+
+    name: str = ""
+
+
+class AffinityTerm(Base, frozen=True, kw_only=True):
+    """core/v1 PodAffinityTerm."""
+
+    topology_key: str = ""
+
+
+class PodAffinity(Base, frozen=True, kw_only=True):
+    """core/v1 PodAffinity: the terms that must hold."""
+
+    required: tuple[AffinityTerm, ...] = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class Affinity(Base, frozen=True, kw_only=True):
+    """core/v1 Affinity."""
+
+    pod_affinity: PodAffinity = PodAffinity()
 
 
 class PodSpec(Base, frozen=True, kw_only=True):
-    """core/v1 PodSpec: the node, empty until the pod is bound."""
+    """core/v1 PodSpec: how the pod is scheduled. `node_name` is empty until it is bound."""
 
     node_name: str = ""
+    node_selector: dict[str, str] = {}
+    scheduler_name: str = DEFAULT_SCHEDULER
+    priority: int | None = None
+    preemption_policy: str = ""
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    affinity: Affinity = Affinity()
+
+
+class Waiting(Base, frozen=True, kw_only=True):
+    """core/v1 ContainerStateWaiting."""
+
+    reason: str = ""
+    message: str = ""
 
 
 class Terminated(Base, frozen=True, kw_only=True):
@@ -38,8 +158,9 @@ class Terminated(Base, frozen=True, kw_only=True):
 
 
 class ContainerState(Base, frozen=True, kw_only=True):
-    """core/v1 ContainerState; None = waiting or running."""
+    """core/v1 ContainerState; neither = running, or waiting without a word."""
 
+    waiting: Waiting | None = None
     terminated: Terminated | None = None
 
 
@@ -52,63 +173,56 @@ class ContainerStatus(Base, frozen=True, kw_only=True):
     last_state: ContainerState = ContainerState()
 
 
-class PodStatus(Base, frozen=True, kw_only=True):
-    """core/v1 PodStatus. `phase` is Pending, Running, Succeeded, Failed, Unknown, or empty before the first report."""
-
-    phase: str = ""
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
-
-
-class Pod(Base, frozen=True, kw_only=True):
-    """A pod as it is cached."""
-
-    metadata: PodMeta
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
-
-    @property
-    def restarts(self) -> int:
-        """The highest restart count of its containers, init containers (sidecars) included."""
-        status = self.status
-        return max((c.restart_count for c in (*status.init_container_statuses, *status.container_statuses)), default=0)
-
-
-class FailedPodLabels(Base, frozen=True, kw_only=True):
-    """The one label of a failed pod that is read: the UID of its Job."""
-
-    job_uid: str = msgspec.field(name=JOB_UID, default="")
-
-
-class FailedPodAnnotations(PodAnnotations, frozen=True, kw_only=True):
-    """What is read of a failed pod besides: how often its index had failed before it, where a Job counts that."""
-
-    index_failures: str | None = msgspec.field(name=INDEX_FAILURES, default=None)
-
-
-class FailedPodMeta(PodMeta, frozen=True, kw_only=True):
-    """Metadata of a failed pod."""
-
-    labels: FailedPodLabels = FailedPodLabels()
-    annotations: FailedPodAnnotations = FailedPodAnnotations()
-
-
 class PodCondition(Base, frozen=True, kw_only=True):
     """core/v1 PodCondition. Anybody may add one, and the API server stores a time that was left out as null."""
 
     type: str = ""
     status: str = ""
+    reason: str = ""
+    message: str = ""
     last_transition_time: str | None = None
 
+    @property
+    def since(self) -> str:
+        """When the status last changed, RFC 3339; empty if nobody said."""
+        return self.last_transition_time or ""
 
-class FailedPodStatus(PodStatus, frozen=True, kw_only=True):
-    """Status of a failed pod: conditions tell of disruptions, by which failures are told apart."""
 
+class PodStatus(Base, frozen=True, kw_only=True):
+    """core/v1 PodStatus. For `phase` see `CachedPodStatus`."""
+
+    phase: str = ""
+    nominated_node_name: str = ""
     conditions: tuple[PodCondition, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+    def condition(self, kind: str) -> PodCondition | None:
+        """The condition of that type, whatever its status."""
+        return next((c for c in self.conditions if c.type == kind), None)
 
 
-class FailedPod(Pod, frozen=True, kw_only=True):
-    """A pod as it is looked up once its Job has failed. Never cached, so it may say more."""
+class DetailedPod(PodMetadata, frozen=True, kw_only=True):
+    """A pod as it is looked up. Never cached."""
 
-    metadata: FailedPodMeta
-    status: FailedPodStatus = FailedPodStatus()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def live(self) -> bool:
+        """Neither ended nor on its way out."""
+        return self.metadata.deletion_timestamp is None and self.status.phase not in {"Succeeded", "Failed"}
+
+    @property
+    def awaits_leader(self) -> bool:
+        """Whether it has our scheduling gate, and so cannot be misplaced."""
+        return any(gate.name == keys.PLACEMENT_GATE for gate in self.spec.scheduling_gates)
+
+    @property
+    def follows(self) -> bool:
+        """Whether it is a follower of an exclusive Job that is neither ended nor ending."""
+        return self.live and self.metadata.topology is not None and not self.metadata.leads
+
+    def finds_leader_by_itself(self, topology: str) -> bool:
+        """Whether its own affinity ties it to a domain, as policies without the manager have it."""
+        return any(term.topology_key == topology for term in self.spec.affinity.pod_affinity.required)

@@ -10,27 +10,10 @@ from dataclasses import dataclass
 from api.gang_api import NO_COMPOSITES
 from api.gang_status import StoredGroup
 from api.gangs import Group
-from api.meta import Base
+from api.pod import DEFAULT_SCHEDULER
 
-DEFAULT_SCHEDULER = "default-scheduler"
 NAMED = 3
 GATES = NO_COMPOSITES.gates
-
-
-class SchedulingGate(Base, frozen=True, kw_only=True):
-    """core/v1 PodSchedulingGate."""
-
-    name: str = ""
-
-
-class WaitingSpec(Base, frozen=True, kw_only=True):
-    """core/v1 PodSpec: what it says of how a pod is scheduled, in a pod that was just looked up."""
-
-    node_name: str = ""
-    scheduler_name: str = DEFAULT_SCHEDULER
-    priority: int | None = None
-    preemption_policy: str = ""
-    scheduling_gates: tuple[SchedulingGate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from typing import Any
 
 import yaml
 
-from api import keys
 from app.settings import API_VERSION, KIND
+from controllers.resources import JOBSETS
 from devcluster.cluster import Cluster
 from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission, install_objects
 
@@ -29,7 +29,8 @@ START_SECONDS = 60
 STOP_SECONDS = 15
 LOG_LINES = 20
 OURSELVES = (sys.executable, "-m", "app", "manager")
-JOBSETS = f"/apis/{keys.API_VERSION}/jobsets?limit=1"
+SERVED = f"{JOBSETS.path(None)}?limit=1"
+"""What the API server is asked to see whether it serves JobSets."""
 
 
 class LocalError(Exception):
@@ -98,10 +99,10 @@ def _wait_served(cluster: Cluster) -> None:
     deadline = time.monotonic() + START_SECONDS
     with cluster.connect() as connection:
         while time.monotonic() < deadline:
-            if connection.request("GET", JOBSETS)[0] == 200:
+            if connection.request("GET", SERVED)[0] == 200:
                 return
             time.sleep(0.05)
-    raise LocalError(f"the API server did not serve JobSets ({JOBSETS}) within {START_SECONDS} s")
+    raise LocalError(f"the API server did not serve JobSets ({SERVED}) within {START_SECONDS} s")
 
 
 def configuration(webhook_port: int, health_port: int, **sections: Any) -> dict[str, Any]:

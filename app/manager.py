@@ -34,11 +34,11 @@ from certs.tls import CertificateError, server_context
 from controllers.jobset.controller import NAME, JobSetReconciler
 from controllers.jobset.controller import Options as ReconcilerOptions
 from controllers.jobset.endings import Endings
-from controllers.jobset.execute import JOBSETS
 from controllers.jobset.watches import Watches
 from controllers.placement import controller as placement
 from controllers.placement.domains import Domains
 from controllers.placement.watches import PlacementWatches
+from controllers.resources import JOBSETS
 from httpserver.address import BindError, bind, parse_bind_address
 from httpserver.server import Server
 from kube.client import Client

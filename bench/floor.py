@@ -1,7 +1,8 @@
 """`python -m bench.floor --config FILE --kubeconfig FILE`: a client that makes only the calls a scenario needs.
 
 It is the lower bound that managers are measured against, and no manager: it does no admission, forgets everything when
-it ends, and does not look after what went wrong. Must not use the controllers' code; bodies come from `api`.
+it ends, and does not look after what went wrong. Must not use the controllers' code but for the name of the resource;
+bodies come from `api`.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ import msgspec
 import uvloop
 
 from api import keys
-from api.batch import Job
+from api.batch import Job, LabelledIdentity
 from api.children import build_job, build_service
 from api.jobset import JobSet
-from api.meta import Base, Identity
+from api.meta import Base
 from api.placement import placement
 from app import settings
+from controllers.resources import JOBSETS
 from httpserver.address import parse_bind_address
 from kube.client import Client, DeleteOptions
 from kube.config import load
 from kube.errors import KubeError
 from kube.informer import Informer
-from kube.resources import JOBS, PODS, SERVICES, Resource
+from kube.resources import JOBS, PODS, SERVICES
 from kube.store import ChangeKind
 from kube.transport import HttpTransport
 
@@ -42,20 +44,13 @@ Those in the background have their pods deleted by one call, and a Job comes ane
 gone.
 """
 
-JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, "jobsets")
 UNLIMITED = 100_000
-
-
-class PodMeta(Identity, frozen=True, kw_only=True):
-    """Identity and labels."""
-
-    labels: dict[str, str] = {}
 
 
 class PodIdentity(Base, frozen=True, kw_only=True):
     """A pod of which only the metadata is watched."""
 
-    metadata: PodMeta
+    metadata: LabelledIdentity
 
 
 @dataclass(slots=True)

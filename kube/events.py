@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 import msgspec
 
@@ -64,6 +65,14 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     def key(self) -> tuple[str, ...]:
         """Identity of the object, whatever its revision."""
         return self.api_version, self.kind, self.namespace, self.name, self.uid
+
+
+class Recorder(Protocol):
+    """Where events go; never waits. `distinct`: another note is another Event."""
+
+    def record(
+        self, regarding: Reference, event_type: str, reason: str, note: str, /, *, distinct: bool = False
+    ) -> None: ...
 
 
 @dataclass(slots=True)

@@ -36,6 +36,7 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
+NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 PODS = Resource("", "v1", "Pod", "pods")
 SERVICES = Resource("", "v1", "Service", "services")
 SECRETS = Resource("", "v1", "Secret", "secrets")

@@ -4,6 +4,7 @@ No wildcards, no creation of pods, Secrets only in the manager's own namespace, 
 configurations may be written. Each rule says what needs it in manifests/README.md; a test holds the table.
 """
 
+from api.keys import GROUP, PLURAL
 from manifests.naming import (
     MUTATING_CONFIGURATION,
     NAMESPACE,
@@ -31,9 +32,9 @@ def _rule(group: str, resources: str, verbs: list[str], names: list[str] | None 
 def _manager_rules() -> list[Object]:
     webhooks = "admissionregistration.k8s.io"
     return [
-        _rule("jobset.x-k8s.io", "jobsets", ["delete", "get", "list", "patch", "update", "watch"]),
-        _rule("jobset.x-k8s.io", "jobsets/status", _WRITE_STATUS),
-        _rule("jobset.x-k8s.io", "jobsets/finalizers", ["update"]),
+        _rule(GROUP, PLURAL, ["delete", "get", "list", "patch", "update", "watch"]),
+        _rule(GROUP, f"{PLURAL}/status", _WRITE_STATUS),
+        _rule(GROUP, f"{PLURAL}/finalizers", ["update"]),
         _rule("batch", "jobs", [*_CRUD, "deletecollection"]),
         _rule("batch", "jobs/status", _WRITE_STATUS),
         _rule("", "services", _CRUD),

@@ -16,6 +16,7 @@ from api.keys import (
     JOBSET_NAME,
     NODE_SELECTOR_STRATEGY,
     PLACEMENT_GATE,
+    PLURAL,
     PRIORITY,
     VERSION,
 )
@@ -40,7 +41,7 @@ _JOBSETS = {
     "apiGroups": [GROUP],
     "apiVersions": [VERSION],
     "operations": ["CREATE", "UPDATE"],
-    "resources": ["jobsets"],
+    "resources": [PLURAL],
     "scope": "Namespaced",
 }
 PODS = {

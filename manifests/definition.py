@@ -12,7 +12,7 @@ import msgspec
 from msgspec import inspect as mi
 
 from api.jobset import JobSet
-from api.keys import GROUP, KIND, VERSION
+from api.keys import GROUP, KIND, PLURAL, VERSION
 from api.meta import Condition, ObjectMeta
 from manifests.embedded import Schema, embedded
 from manifests.naming import Object, obj
@@ -105,7 +105,7 @@ def crd() -> Object:
         "subresources": {"status": {}},
         "additionalPrinterColumns": [{"name": n, "type": t, "jsonPath": p} for n, t, p in _COLUMNS],
     }
-    names = {"kind": KIND, "listKind": f"{KIND}List", "plural": "jobsets", "singular": "jobset"}
+    names = {"kind": KIND, "listKind": f"{KIND}List", "plural": PLURAL, "singular": "jobset"}
     spec = {
         "group": GROUP,
         "names": names,
@@ -113,4 +113,4 @@ def crd() -> Object:
         "conversion": {"strategy": "None"},
         "versions": [version],
     }
-    return obj("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"jobsets.{GROUP}", namespace=None, spec=spec)
+    return obj("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"{PLURAL}.{GROUP}", namespace=None, spec=spec)

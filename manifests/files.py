@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from api.keys import GROUP, PLURAL
 from manifests.access import rbac_objects
 from manifests.admission import webhook_configurations
 from manifests.definition import crd
@@ -77,7 +78,7 @@ def generated() -> dict[str, str]:
     `kubectl apply -k` of the directory and `kubectl apply -f` of install.yaml install the same objects.
     """
     groups: dict[str, dict[str, list[Object]]] = {
-        "crd": {"jobsets.jobset.x-k8s.io": [crd()]},
+        "crd": {f"{PLURAL}.{GROUP}": [crd()]},
         "rbac": {"rbac": rbac_objects()},
         "manager": {"namespace": [namespace()], "manager": manager_objects()},
         "webhook": {"service": [webhook_service()], "configurations": webhook_configurations()},

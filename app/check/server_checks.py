@@ -12,14 +12,14 @@ from http import HTTPStatus
 
 from api.field import ErrorType, FieldError, Layer, Path, Rule, Severity
 from api.jsontree import dig, without_nulls
-from api.keys import GROUP, KIND, VERSION
 from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent
 from app.version import user_agent
+from controllers.resources import JOBSETS
 from kube.client import Client, PatchType
 from kube.config import load
 from kube.errors import ApiError, Forbidden, KubeError, NotFound
-from kube.resources import Resource
+from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.cluster_faults import REFUSED
@@ -29,8 +29,6 @@ TIMEOUT = 10.0
 """Seconds for one question."""
 BUDGET = 15.0
 """Seconds for all questions about the children of one JobSet."""
-_NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
-_JOBSETS = Resource(GROUP, VERSION, KIND, "jobsets")
 _NO_RIGHT = re.compile(r"(\S+ is forbidden: )?User ")
 """How the API server's own authorizer begins to say no."""
 _FIELD_MANAGER = "jobset-validate"
@@ -107,7 +105,7 @@ class ServerChecks:
         namespace = dig(sent.object, "metadata", "namespace") or self._namespace
         more: list[FieldError] = []
         try:
-            await self._client.get(_NAMESPACES, namespace, timeout=TIMEOUT)
+            await self._client.get(NAMESPACES, namespace, timeout=TIMEOUT)
         except NotFound:
             missing = NAMESPACE_MISSING.at(_AT_NAMESPACE, namespace, namespace=namespace)
             return checks.create(sent).and_also([missing])
@@ -133,10 +131,10 @@ class ServerChecks:
         body = {key: value for key, value in without_nulls(obj).items() if key != "status"}
         try:
             if stored is None:
-                await self._client.create(_JOBSETS, body, namespace=namespace, dry_run=True, timeout=TIMEOUT)
+                await self._client.create(JOBSETS, body, namespace=namespace, dry_run=True, timeout=TIMEOUT)
             else:
                 await self._client.patch(
-                    _JOBSETS,
+                    JOBSETS,
                     stored["metadata"]["name"],
                     body,
                     patch_type=PatchType.APPLY,
@@ -156,7 +154,7 @@ class ServerChecks:
         if not isinstance(name, str) or not name or "/" in name:
             return None
         try:
-            return await self._client.get(_JOBSETS, name, namespace=namespace, timeout=TIMEOUT)
+            return await self._client.get(JOBSETS, name, namespace=namespace, timeout=TIMEOUT)
         except NotFound:
             return None
 
@@ -211,7 +209,7 @@ async def connected(kubeconfig: str, context: str) -> AsyncIterator[ServerChecks
 
 
 async def _has_jobsets(client: Client) -> None:
-    path = f"/apis/{GROUP}/{VERSION}"
+    path = f"/apis/{JOBSETS.api_version}"
     try:
         async with asyncio.timeout(TIMEOUT):
             await client.raw(path)

@@ -54,7 +54,7 @@ def case(facts: Facts) -> Case:
     """Sort the facts. Of several pods with index 0 the newest that lives is the leader, or the newest."""
     found = Case(facts, None if facts.jobs is None else survey(facts.jobset, facts.jobs))
     for pod in sorted(facts.pods or (), key=lambda pod: (pod.live, pod.metadata.creation_timestamp or "", pod.name)):
-        if pod.leads:
+        if pod.metadata.leads:
             found.leaders[pod.job_uid] = pod
         elif pod.live:
             found.others.setdefault(pod.job_uid, []).append(pod)

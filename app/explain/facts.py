@@ -13,17 +13,19 @@ from api import keys
 from api.batch import Job, Owned
 from api.exclusive import topology_of
 from api.gangs import forest
-from api.meta import Base, Identity
-from app.explain.seen import Facts, Holder, SeenEvent, SeenGroup, SeenGroups, SeenJobSet, SeenLease, SeenPod
+from api.jobset import JobSet
+from api.selectors import of_other_attempts
+from api.topology import PartialNode
+from app.explain.seen import Facts, Holder, SeenEvent, SeenGroup, SeenGroups, SeenLease, SeenPod
 from app.explain.survey import Survey, lacking, survey
 from app.settings import LeaderElectionSettings
+from controllers.resources import JOBSETS
 from kube.client import METADATA_LIST, Client
 from kube.errors import Forbidden, NotFound
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, LEASES, NODES, POD_GROUPS, PODS, Resource
 from manifests import NAMESPACE
 
 LEASE = LeaderElectionSettings().resource_name
-JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, "jobsets")
 TIMEOUT = 15.0
 """Seconds for one question."""
 LOOKED_AT = 3
@@ -37,22 +39,9 @@ FEW_PAGES = 4
 """Pages of what is asked for on suspicion."""
 
 
-class _PartialPod(Base, frozen=True, kw_only=True):
-    metadata: Identity
-
-
-class _NodeMeta(Base, frozen=True, kw_only=True):
-    name: str = ""
-    labels: dict[str, str] = {}
-
-
-class _PartialNode(Base, frozen=True, kw_only=True):
-    metadata: _NodeMeta
-
-
 async def gather(client: Client, namespace: str, name: str, now: datetime) -> Facts:
     """What there is to know. Raises what reading the JobSet itself raises, and whatever is not a lack of rights."""
-    js = await client.get(JOBSETS, name, namespace=namespace, type=SeenJobSet, timeout=TIMEOUT)
+    js = await client.get(JOBSETS, name, namespace=namespace, type=JobSet, timeout=TIMEOUT)
     if js.status.terminal_state or not js.is_ours:
         return Facts(now=now, jobset=js)
     return await _Look(client, js).facts(now)
@@ -61,7 +50,7 @@ async def gather(client: Client, namespace: str, name: str, now: datetime) -> Fa
 class _Look:
     """One look at one JobSet."""
 
-    def __init__(self, client: Client, js: SeenJobSet) -> None:
+    def __init__(self, client: Client, js: JobSet) -> None:
         self._client = client
         self._js = js
         self._namespace = js.metadata.namespace
@@ -94,7 +83,7 @@ class _Look:
         pods = await self._pods(of)
         gated = await self._gated() if topologies else {}
         known |= {"pods": pods, "gated": gated}
-        leaders = [pod for pod in pods or () if pod.topology in topologies and pod.leads]
+        leaders = [pod for pod in pods or () if pod.metadata.topology in topologies and pod.metadata.leads]
         if any(pod.unscheduled or pod.job_uid in gated for pod in leaders):
             known["nodes"] = await self._nodes(topologies)
         waiting = [pod for pod in leaders if pod.unscheduled]
@@ -124,7 +113,7 @@ class _Look:
                 return None
         try:
             placed: dict[str, Any] = {"label_selector": self._of_set, "field_selector": PLACED}
-            async for pod in self._some(PODS, _PartialPod, "pods with a node", accept=METADATA_LIST, **placed):
+            async for pod in self._some(PODS, Owned, "pods with a node", accept=METADATA_LIST, **placed):
                 owner = pod.metadata.controller()
                 bound["" if owner is None else owner.uid] += 1
         except Forbidden:
@@ -161,12 +150,9 @@ class _Look:
     async def _lingering(self, of: Survey) -> Mapping[str, tuple[str, ...]]:
         """Pods of earlier attempts that have outlived their Jobs, which large sets delete in the background."""
         there = {child.name for child in of.previous}
-        selector = (
-            f"{keys.JOBSET_UID}={self._js.metadata.uid},{keys.RESTART_ATTEMPT} notin ({self._js.status.restarts})"
-        )
         found: dict[str, tuple[str, ...]] = {}
         try:
-            async for pod in self._all(PODS, _PartialPod, label_selector=selector, accept=METADATA_LIST):
+            async for pod in self._all(PODS, Owned, label_selector=of_other_attempts(self._js), accept=METADATA_LIST):
                 owner = pod.metadata.controller()
                 if owner is not None and owner.name not in there:
                     found[owner.name] = (*found.get(owner.name, ()), pod.metadata.name)
@@ -197,7 +183,7 @@ class _Look:
             silent = [uid for child in of.unready if (uid := child.job.metadata.uid) not in told]
             for uid in silent[:LOOKED_AT]:
                 running = await self._page("Running", f"{keys.JOB_UID}={uid}")
-                pods += [pod for pod in running if not pod.ready and not pod.leads]
+                pods += [pod for pod in running if not pod.ready and not pod.metadata.leads]
         except Forbidden:
             self._skip(f"pods: you may not list pods in namespace {self._namespace}")
             return None
@@ -223,7 +209,7 @@ class _Look:
         gated: Counter[str] = Counter()
         selector = f"{self._of_set},{keys.AWAITS_LEADER}"
         try:
-            async for pod in self._all(PODS, _PartialPod, label_selector=selector, accept=METADATA_LIST):
+            async for pod in self._all(PODS, Owned, label_selector=selector, accept=METADATA_LIST):
                 owner = pod.metadata.controller()
                 gated["" if owner is None else owner.uid] += 1
         except Forbidden:
@@ -232,7 +218,7 @@ class _Look:
 
     async def _nodes(self, topologies: set[str]) -> Mapping[str, Mapping[str, str]] | None:
         nodes: dict[str, Mapping[str, str]] = {}
-        pages = self._client.pages(NODES, type=_PartialNode, accept=METADATA_LIST, limit=PAGE, timeout=TIMEOUT)
+        pages = self._client.pages(NODES, type=PartialNode, accept=METADATA_LIST, limit=PAGE, timeout=TIMEOUT)
         try:
             async for node in pages:
                 meta = node.metadata
@@ -316,7 +302,7 @@ def _holder(pod: SeenPod) -> Holder:
         job_uid=pod.job_uid,
         priority=pod.spec.priority or 0,
         node=pod.spec.node_name,
-        exclusive=pod.topology is not None,
+        exclusive=pod.metadata.topology is not None,
         ending=pod.metadata.deletion_timestamp is not None,
     )
 

@@ -203,7 +203,7 @@ class _Look:
         jobs = f", {_of_jobs(group)}" if group.jobs else ""
         what = f"{_titled(group)}{jobs}: {self._bound(group)} of {counted(group.pods, 'pod')} bound"
         rule = _rule(group, needed(self._tree, group))
-        moments = [pod.unscheduled.last_transition_time for pod in self._pods(group) if pod.unscheduled]
+        moments = [pod.unscheduled.since for pod in self._pods(group) if pod.unscheduled]
         return Finding(
             level=Level.WAITS,
             cause=cause,

@@ -1,10 +1,11 @@
 """Causes that are about Jobs: those that are not there, may not start yet, or have no pods. Pure."""
 
+from api.batch import pods_at_once
 from api.keys import JOB_CREATION_FAILED, KIND
 from app.explain.case import Case
 from app.explain.finding import Finding, Found, Level, Story, counted, grouped, listed
 from app.explain.seen import SeenEvent
-from app.explain.survey import lacking, wanted
+from app.explain.survey import lacking
 from controllers.planning.child_jobs import Child
 
 
@@ -150,10 +151,11 @@ def _podless(child: Child, said: SeenEvent | None) -> Story:
             since=job.metadata.creation_timestamp or "",
         )
         return Story(child.name, None, lambda: finding)
+    pods = counted(pods_at_once(job.spec), "pod")
     finding = Finding(
         level=Level.FAULT,
         cause="pods-refused",
-        what=f"Job {child.name}: lacks {lacking(job)} of {counted(wanted(job), 'pod')}: {said.reason}: {said.note}",
+        what=f"Job {child.name}: lacks {lacking(job)} of {pods}: {said.reason}: {said.note}",
         way_out="mend what the message names (quota, policy, webhook, service account): the Job controller tries again",
         since=said.first,
     )

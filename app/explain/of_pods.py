@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from functools import partial
 
 from api import keys
+from api.batch import pods_at_once
 from api.exclusive import topology_of
-from api.meta import Condition
 from api.names import namespaced_job
+from api.pod import PodCondition
 from app.explain.case import Case
 from app.explain.finding import Finding, Found, Level, Story, counted, grouped
 from app.explain.of_domains import article, in_the_way, noun
 from app.explain.seen import SeenPod
-from app.explain.survey import wanted
 from controllers.planning.child_jobs import Child
 
 
@@ -25,7 +25,7 @@ def leader_waits(case: Case, left: frozenset[str]) -> list[Found]:
 
 
 def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
-    topology, said = leader.topology or "", leader.unscheduled
+    topology, said = leader.metadata.topology or "", leader.unscheduled
     gated = _gated(case, child)
     behind = f"; {counted(gated, 'follower')} wait{'s' if gated == 1 else ''} for it" if gated else ""
     word = noun(topology)
@@ -34,7 +34,7 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
         cause="leader-unscheduled",
         what=f"leader pod {leader.name}: not scheduled: {_said(said)}{behind}",
         because=in_the_way(case, leader, topology),
-        since=said.last_transition_time if said else "",
+        since=said.since if said else "",
     )
     what = f"Job {child.name}: waits for {article(word)} {word} of its own"
     return Finding(level=Level.WAITS, cause="leader-waits", what=what, because=(pod,))
@@ -149,7 +149,7 @@ def _unscheduled(child: Child, pods: list[SeenPod]) -> Finding:
         cause="unscheduled",
         what=f"Job {child.name}: {_pods(pods)} not scheduled: {_said(said)}",
         way_out=way_out,
-        since=said.last_transition_time if said else "",
+        since=said.since if said else "",
     )
 
 
@@ -186,7 +186,7 @@ def unready(case: Case, left: frozenset[str]) -> list[Found]:
 def _unready_story(case: Case, child: Child) -> Story:
     pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
     starting = [pod for pod in pods if pod.status.phase == "Pending"]
-    counts = f"{child.job.status.ready or 0} of {counted(wanted(child.job), 'pod')} ready"
+    counts = f"{child.job.status.ready or 0} of {counted(pods_at_once(child.job.spec), 'pod')} ready"
     what, way_out = f"Job {child.name}: {counts}", ""
     if starting:
         node = (
@@ -212,7 +212,7 @@ def _led(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod
     for child in _unready(case, left):
         topology = topology_of(child.job.metadata.annotations)
         leader = case.leaders.get(child.job.metadata.uid)
-        if topology is not None and leader is not None and leader.topology == topology and leader.live:
+        if topology is not None and leader is not None and leader.metadata.topology == topology and leader.live:
             yield child, topology, leader
 
 
@@ -220,7 +220,7 @@ def _gated(case: Case, child: Child) -> int:
     return case.facts.gated.get(child.job.metadata.uid, 0)
 
 
-def _said(condition: Condition | None) -> str:
+def _said(condition: PodCondition | None) -> str:
     """The scheduler's own words, as a part of a sentence."""
     return "" if condition is None else (condition.message or condition.reason).rstrip(". ")
 

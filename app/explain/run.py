@@ -11,13 +11,14 @@ from typing import TextIO
 import msgspec
 import yaml
 
-from api.meta import Base, Identity
+from api.batch import Owned
 from api.suggest import MAX_CANDIDATES, did_you_mean
 from app.check.findings import printable
 from app.explain import show
-from app.explain.facts import JOBSETS, TIMEOUT, gather
+from app.explain.facts import TIMEOUT, gather
 from app.explain.reasons import Explanation, explain
 from app.version import user_agent
+from controllers.resources import JOBSETS
 from kube.client import METADATA_LIST, Client
 from kube.clock import now as wall_clock
 from kube.config import load
@@ -40,10 +41,6 @@ class Options:
 
 class NoJobSetError(Exception):
     """There is no JobSet of that name; the text says which there are."""
-
-
-class _Named(Base, frozen=True, kw_only=True):
-    metadata: Identity
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
@@ -107,9 +104,9 @@ async def _not_found(client: Client, namespace: str, name: str) -> str:
     return f"{text}; {suggestion}" if suggestion else f"{text}: there is none at all"
 
 
-async def _names(client: Client, **options: str) -> Sequence[_Named]:
+async def _names(client: Client, **options: str) -> Sequence[Owned]:
     page = await client.list(
-        JOBSETS, type=_Named, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=TIMEOUT, **options
+        JOBSETS, type=Owned, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=TIMEOUT, **options
     )
     return page.items or ()
 

@@ -4,97 +4,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import msgspec
-
-from api import keys
 from api.batch import Job
 from api.gang_status import GroupSpec, StoredGroup
 from api.jobset import JobSet
-from api.meta import Base, Condition, Identity, ObjectMeta, find
-from api.silence import WaitingSpec
+from api.meta import Base
+from api.pod import ContainerStatus, DetailedPod, PodCondition
 
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
 """Reasons of a waiting container that tell of no trouble."""
 
 
-class SeenMeta(ObjectMeta, frozen=True, kw_only=True):
-    """Metadata and what holds a deletion up."""
-
-    finalizers: tuple[str, ...] = ()
-
-
-class SeenJobSet(JobSet, frozen=True, kw_only=True):
-    """A JobSet with its finalizers."""
-
-    metadata: SeenMeta
-
-
-class _PodLabels(Base, frozen=True, kw_only=True):
-    jobset: str = msgspec.field(name=keys.JOBSET_NAME, default="")
-    priority: str = msgspec.field(name=keys.PRIORITY, default="")
+def _trouble(container: ContainerStatus) -> str:
+    """What keeps it from running, in words; empty while nothing does."""
+    waiting, ended = container.state.waiting, container.last_state.terminated
+    if waiting is None or waiting.reason in _STARTING:
+        return ""
+    last = "" if ended is None else f", it ended with exit code {ended.exit_code} ({ended.reason or 'no reason'})"
+    times = f", restarted {container.restart_count} times" if container.restart_count else ""
+    detail = f": {waiting.message}" if waiting.message else ""
+    return f"container {container.name}: {waiting.reason}{times}{last}{detail}"
 
 
-class _PodAnnotations(Base, frozen=True, kw_only=True):
-    index: str | None = msgspec.field(name=keys.COMPLETION_INDEX, default=None)
-    topology: str | None = msgspec.field(name=keys.EXCLUSIVE_TOPOLOGY, default=None)
-    node_selector: str | None = msgspec.field(name=keys.NODE_SELECTOR_STRATEGY, default=None)
-
-
-class _PodMeta(Identity, frozen=True, kw_only=True):
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    labels: _PodLabels = _PodLabels()
-    annotations: _PodAnnotations = _PodAnnotations()
-
-
-class _Waiting(Base, frozen=True, kw_only=True):
-    reason: str = ""
-    message: str = ""
-
-
-class _Ended(Base, frozen=True, kw_only=True):
-    exit_code: int = 0
-    reason: str = ""
-
-
-class _State(Base, frozen=True, kw_only=True):
-    waiting: _Waiting | None = None
-    terminated: _Ended | None = None
-
-
-class _Container(Base, frozen=True, kw_only=True):
-    name: str = ""
-    ready: bool = False
-    restart_count: int = 0
-    state: _State = _State()
-    last_state: _State = _State()
-
-    @property
-    def trouble(self) -> str:
-        """What keeps it from running, in words; empty while nothing does."""
-        waiting, ended = self.state.waiting, self.last_state.terminated
-        if waiting is None or waiting.reason in _STARTING:
-            return ""
-        last = "" if ended is None else f", it ended with exit code {ended.exit_code} ({ended.reason or 'no reason'})"
-        times = f", restarted {self.restart_count} times" if self.restart_count else ""
-        detail = f": {waiting.message}" if waiting.message else ""
-        return f"container {self.name}: {waiting.reason}{times}{last}{detail}"
-
-
-class _PodStatus(Base, frozen=True, kw_only=True):
-    phase: str = ""
-    nominated_node_name: str = ""
-    conditions: tuple[Condition, ...] = ()
-    init_container_statuses: tuple[_Container, ...] = ()
-    container_statuses: tuple[_Container, ...] = ()
-
-
-class SeenPod(Base, frozen=True, kw_only=True):
+class SeenPod(DetailedPod, frozen=True, kw_only=True):
     """A pod of some JobSet: whose, where, and what keeps it."""
-
-    metadata: _PodMeta
-    spec: WaitingSpec = WaitingSpec()
-    status: _PodStatus = _PodStatus()
 
     @property
     def name(self) -> str:
@@ -106,43 +38,28 @@ class SeenPod(Base, frozen=True, kw_only=True):
         return "" if owner is None else owner.uid
 
     @property
-    def leads(self) -> bool:
-        return self.metadata.annotations.index == "0"
-
-    @property
-    def topology(self) -> str | None:
-        """The topology key by which it is placed alone, by affinity; None for all others."""
-        ours = self.metadata.annotations
-        return None if ours.node_selector is not None else ours.topology
-
-    @property
-    def live(self) -> bool:
-        """Neither ended nor on its way out."""
-        return self.metadata.deletion_timestamp is None and self.status.phase not in {"Succeeded", "Failed"}
-
-    @property
     def gated(self) -> bool:
         """Whether it is held back by any scheduling gate."""
         return bool(self.spec.scheduling_gates) and not self.spec.node_name
 
     @property
-    def unscheduled(self) -> Condition | None:
+    def unscheduled(self) -> PodCondition | None:
         """What the scheduler said when it found no node; None for gated pods, too."""
         if self.spec.node_name or self.gated:
             return None
-        scheduled = find(self.status.conditions, "PodScheduled")
+        scheduled = self.status.condition("PodScheduled")
         return scheduled if scheduled is not None and scheduled.status == "False" else None
 
     @property
     def ready(self) -> bool:
-        ready = find(self.status.conditions, "Ready")
+        ready = self.status.condition("Ready")
         return ready is not None and ready.status == "True"
 
     @property
     def trouble(self) -> str:
         """What keeps the first of its containers that is kept, init containers first; empty while nothing does."""
         containers = (*self.status.init_container_statuses, *self.status.container_statuses)
-        return next((container.trouble for container in containers if container.trouble), "")
+        return next((trouble for container in containers if (trouble := _trouble(container))), "")
 
 
 class _GroupSpec(GroupSpec, frozen=True, kw_only=True):
@@ -240,7 +157,7 @@ class Facts:
     """
 
     now: datetime
-    jobset: SeenJobSet
+    jobset: JobSet
     jobs: tuple[Job, ...] | None = None
     foreign: Mapping[str, str] = field(default_factory=dict)
     lingering: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -6,7 +6,7 @@ Read from the context that the manager plans with, so that both mean the same by
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from api.batch import Job
+from api.batch import Job, pods_at_once
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.placement import Slot
@@ -46,16 +46,9 @@ class Survey:
         return (*(slot.name for slot in self.missing), *(child.name for child in children))
 
 
-def wanted(job: Job) -> int:
-    """Pods that a Job has at once while it runs."""
-    spec = job.spec
-    parallelism = 1 if spec.parallelism is None else spec.parallelism
-    return parallelism if spec.completions is None else min(parallelism, spec.completions)
-
-
 def lacking(job: Job) -> int:
     """Pods that a Job should have and that nobody has made."""
-    return max(wanted(job) - job.status.active - job.status.succeeded, 0)
+    return max(pods_at_once(job.spec) - job.status.active - job.status.succeeded, 0)
 
 
 def survey(js: JobSet, jobs: Iterable[Job]) -> Survey:

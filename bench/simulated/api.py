@@ -18,12 +18,11 @@ from bench.simulated.selectors import SelectorError, parse
 from bench.simulated.storage import JSON, Event, Item, Key, Plain, Scope, Storage, TooOldError, Watcher
 from bench.simulated.wire import Answer, Request, Stream
 from bench.simulated.world import World, managed, moment
+from controllers.resources import JOBSETS
 from kube import resources
 from kube.resources import Resource
 
-JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, "jobsets")
-NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
-OTHERS = (NAMESPACES, Resource("", "v1", "Event", "events"), JOBSETS)
+OTHERS = (Resource("", "v1", "Event", "events"), JOBSETS)
 SERVED = {(r.api_version, r.plural): r for r in (*vars(resources).values(), *OTHERS) if isinstance(r, Resource)}
 for _gated in (resources.WORKLOADS, resources.POD_GROUPS, resources.COMPOSITE_POD_GROUPS):
     del SERVED[_gated.api_version, _gated.plural]

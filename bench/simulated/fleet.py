@@ -9,10 +9,11 @@ from api import keys
 from api.children import build_job, build_service
 from api.jobset import JobSet
 from api.placement import placement
-from bench.simulated.api import JOBSETS, NAMESPACES, Api
+from bench.simulated.api import Api
 from bench.simulated.storage import JSON, Plain, Storage
 from bench.simulated.world import TOPOLOGY, Land, World, managed, moment
-from kube.resources import JOBS, NODES, PRIORITY_CLASSES, SERVICES
+from controllers.resources import JOBSETS
+from kube.resources import JOBS, NAMESPACES, NODES, PRIORITY_CLASSES, SERVICES
 
 NAMESPACE = "training"
 WORKERS = "workers"

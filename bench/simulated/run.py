@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.proc import TICKS, cpu_seconds, memory_mib
-from bench.simulated.api import JOBSETS
 from bench.simulated.fleet import NAMESPACE, WORKERS, Fleet, jobset
+from controllers.resources import JOBSETS
 from devcluster import pki, rest
 
 JSON = dict[str, Any]
@@ -104,7 +104,7 @@ def measure(command: list[str], fleet: Fleet | None = None, single: int = 5000) 
     """
     fleet = fleet or Fleet()
     with tempfile.TemporaryDirectory() as name, _server(Path(name), fleet) as connection:
-        collection = f"/apis/{JOBSETS.api_version}/namespaces/{NAMESPACE}/jobsets"
+        collection = JOBSETS.path(NAMESPACE)
         connection.request("POST", collection, jobset(PROBE, 1, 1, exclusive=False))
         started = time.monotonic()
         with _manager(command, Path(name)) as (process, log):

@@ -18,11 +18,12 @@ from api.batch import Job
 from api.gang_status import INITIALLY_SCHEDULED
 from api.gangs import Group, forest
 from api.jobset import JobSet
-from api.meta import Base, Condition, Identity, find, is_true
-from api.silence import Member, Tree, WaitingSpec, kind, why_silent
+from api.meta import find, is_true
+from api.pod import DetailedPod
+from api.silence import Member, Tree, kind, why_silent
 from controllers.planning.actions import Event
 from controllers.planning.observed import Observed
-from kube.client import Client, ListMeta
+from kube.client import Client
 from kube.errors import KubeError
 from kube.resources import PODS
 
@@ -40,28 +41,6 @@ LIST_TIMEOUT = 2.0
 MOST_PODS = 500
 MOST_NOTE = 900
 """Characters of an event's note."""
-
-
-class _PodStatus(Base, frozen=True, kw_only=True):
-    conditions: tuple[Condition, ...] = ()
-
-
-class _Pod(Base, frozen=True, kw_only=True):
-    metadata: Identity
-    spec: WaitingSpec = WaitingSpec()
-    status: _PodStatus = _PodStatus()
-
-    @property
-    def reported(self) -> bool:
-        """Whether the scheduler has reported anything: that a pod is gated the API server says."""
-        return bool(self.spec.node_name) or (
-            not self.spec.scheduling_gates and find(self.status.conditions, "PodScheduled") is not None
-        )
-
-
-class _Page(Base, frozen=True, kw_only=True):
-    metadata: ListMeta = ListMeta()
-    items: tuple[_Pod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,24 +166,30 @@ class StalledGangs:
         more = f" ({len(notes) - 1} more trees wait so, too)" if len(notes) > 1 else ""
         return [Event("Warning", "GangWaiting", f"{notes[0][:MOST_NOTE]}{more}", distinct=True)] if notes else []
 
-    async def _pods(self, js: JobSet) -> tuple[_Pod, ...]:
+    async def _pods(self, js: JobSet) -> list[DetailedPod]:
         """The first pods of the set that pend."""
-        page = await self._client.list_page(
+        page = await self._client.list(
             PODS,
-            _Page,
+            type=DetailedPod,
             namespace=js.metadata.namespace,
             label_selector=f"{keys.JOBSET_NAME}={js.metadata.name}",
             field_selector="status.phase=Pending",
             limit=MOST_PODS,
             timeout=LIST_TIMEOUT,
         )
-        return page.items
+        return page.items or []
 
 
-def _note(tree: Tree, pods: Iterable[_Pod]) -> str:
+def _reported(pod: DetailedPod) -> bool:
+    """Whether the scheduler has reported anything: that a pod is gated the API server says."""
+    judged = not pod.spec.scheduling_gates and pod.status.condition("PodScheduled") is not None
+    return bool(pod.spec.node_name) or judged
+
+
+def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
     """What there is to say of a tree; empty if the scheduler has spoken, or none of its pods is known."""
     here = [pod for pod in pods if (owner := pod.metadata.controller()) and owner.name in tree.pods]
-    if not here or any(pod.reported for pod in here):
+    if not here or any(_reported(pod) for pod in here):
         return ""
     members = [
         Member(

@@ -15,7 +15,7 @@ from api.priority import Priorities
 from controllers.gang.execute import GroupTroubleError
 from controllers.gang.stalled import StalledGangs
 from controllers.jobset.evidence import look_up
-from controllers.jobset.execute import Caches, Executor, ForeignObjectError, PartialFailure, Recorder
+from controllers.jobset.execute import Caches, Executor, ForeignObjectError, PartialFailure
 from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories, Memory
 from controllers.jobset.milestones import Milestones, Stopwatch
@@ -30,6 +30,7 @@ from kube.client import Client
 from kube.clock import now, rfc3339
 from kube.controller import Request, Result
 from kube.errors import ApiError
+from kube.events import Recorder
 from kube.informer import Informer
 from kube.store import ChangeKind
 

@@ -5,17 +5,17 @@ up or fails a restart: without an answer in time the history says less. Must not
 """
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 import msgspec
 
 from api import keys
-from api.meta import Base
-from api.pod import FailedPod as Pod
+from api.pod import DetailedPod
+from api.selectors import one_of
 from controllers.planning.actions import Question
 from controllers.planning.child_jobs import integer
 from controllers.planning.observed import Ended, Evidence, FailedPod
-from kube.client import Client, ListMeta, ListOptions
+from kube.client import Client, ListOptions
 from kube.errors import KubeError
 from kube.resources import PODS
 
@@ -35,11 +35,6 @@ MOST_PAGES = 20
 """Failed pods of a page, and pages of so many Jobs, that are read for an answer that is needed."""
 
 
-class _Page(Base, frozen=True, kw_only=True):
-    metadata: ListMeta = ListMeta()
-    items: tuple[Pod, ...] = ()
-
-
 async def look_up(client: Client, namespace: str, question: Question) -> Evidence:
     """The answer to a plan's question: every Job that it names, with its failed pods as far as they are known.
 
@@ -56,40 +51,36 @@ async def look_up(client: Client, namespace: str, question: Question) -> Evidenc
     return {uid: tuple(pods) for uid, pods in found.items()}
 
 
-async def _pods(client: Client, namespace: str, question: Question) -> AsyncIterator[Pod]:
+async def _pods(client: Client, namespace: str, question: Question) -> AsyncIterator[DetailedPod]:
     """What is listed for a question: one page if the answer is not needed, else all within reason."""
     for start in range(0, len(question.jobs), JOBS_AT_ONCE):
         options: ListOptions = {
             "namespace": namespace,
-            "label_selector": _selector([uid for _, uid in question.jobs[start : start + JOBS_AT_ONCE]]),
+            "label_selector": one_of(keys.JOB_UID, [uid for _, uid in question.jobs[start : start + JOBS_AT_ONCE]]),
             "field_selector": "status.phase=Failed",
             "limit": MOST_PODS,
         }
         if not question.needed:
             options["timeout"] = ANSWER_TIMEOUT
-            for pod in (await client.list_page(PODS, _Page, **options)).items:
+            for pod in (await client.list(PODS, type=DetailedPod, **options)).items or ():
                 yield pod
             return
         options["limit"] = PAGE
         for _ in range(MOST_PAGES):
-            page = await client.list_page(PODS, _Page, **options)
-            for pod in page.items:
+            page = await client.list(PODS, type=DetailedPod, **options)
+            for pod in page.items or ():
                 yield pod
             options["continue_token"] = page.metadata.continue_token
             if not page.metadata.continue_token:
                 break
 
 
-def _selector(uids: Sequence[str]) -> str:
-    return f"{keys.JOB_UID}={uids[0]}" if len(uids) == 1 else f"{keys.JOB_UID} in ({','.join(uids)})"
-
-
-def summary(pod: Pod) -> FailedPod:
+def summary(pod: DetailedPod) -> FailedPod:
     """What decisions need of a failed pod. One none of whose containers ran ended when it was said not to be ready."""
     status = pod.status
     done = [(c.name, c.state.terminated) for c in (*status.container_statuses, *status.init_container_statuses)]
     ended = [(name, end) for name, end in done if end is not None]
-    not_ready = [c.last_transition_time or "" for c in status.conditions if c.type == "Ready" and c.status == "False"]
+    not_ready = [c.since for c in status.conditions if c.type == "Ready" and c.status == "False"]
     return FailedPod(
         name=pod.metadata.name,
         node=pod.spec.node_name,

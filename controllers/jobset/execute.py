@@ -9,7 +9,7 @@ refused does not hold up the others.
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -32,29 +32,20 @@ from controllers.planning.actions import (
     PatchJob,
     Plan,
 )
+from controllers.resources import JOBSETS
 from kube.client import Client, PatchType
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
-from kube.events import NOTE_LIMIT, Reference
+from kube.events import NOTE_LIMIT, Recorder, Reference
 from kube.parallel import Failure, each
 from kube.patches import merge_diff
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from kube.store import Store
-
-JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, "jobsets")
 
 ROOM_FOR_COUNT = 24
 """Bytes of a note that are kept for "and N more"."""
 
 T = TypeVar("T")
 Child = TypeVar("Child", Claim, Service)
-
-
-class Recorder(Protocol):
-    """Where events go; never waits."""
-
-    def record(
-        self, regarding: Reference, event_type: str, reason: str, note: str, /, *, distinct: bool = False
-    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from api import keys
+from api.batch import Owned
 from api.jobset import JobSet
+from api.selectors import of_other_attempts
 from controllers.jobset.memory import Memories
-from controllers.jobset.old_pods import Followed, OldPod, PodMetadata, old_pod
+from controllers.jobset.old_pods import Followed, OldPod, old_pod
 from kube.client import Client
 from kube.controller import Request
 from kube.informer import Informer, SyncTimeoutError
@@ -64,9 +65,9 @@ class LeftoverPods:
         pods: Informer[OldPod] = Informer(
             self._client,
             PODS,
-            PodMetadata,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
+            Owned,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
             namespace=request.namespace,
-            label_selector=f"{keys.JOBSET_UID}={uid},{keys.RESTART_ATTEMPT} notin ({attempt})",
+            label_selector=of_other_attempts(js),
             transform=old_pod,
             metadata_only=True,
         )

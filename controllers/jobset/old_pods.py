@@ -5,14 +5,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from api.meta import Base, Identity
+from api.batch import Owned
 from kube.informer import Informer
-
-
-class PodMetadata(Base, frozen=True, kw_only=True):
-    """A pod of which only metadata was sent."""
-
-    metadata: Identity
 
 
 class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -36,7 +30,7 @@ class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self
 
 
-def old_pod(pod: PodMetadata) -> OldPod:
+def old_pod(pod: Owned) -> OldPod:
     """What is kept of a pod."""
     meta = pod.metadata
     owner = meta.controller()

@@ -13,7 +13,8 @@ from api.names import subdomain
 from api.pod import Pod
 from api.priority import PriorityClass
 from controllers.gang.watches import GroupWatches
-from controllers.jobset.execute import JOBSETS, Caches
+from controllers.jobset.execute import Caches
+from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.controller import Request
 from kube.informer import Informer

@@ -19,12 +19,13 @@ from api.topology import Follower, Leader, Node
 from controllers.placement.domains import Map
 from controllers.placement.plan import NODE_PAUSE, Evict, Lift, evictions, lifts
 from controllers.placement.reading import PodReader
-from controllers.placement.telling import Recorder, Teller
+from controllers.placement.telling import Teller
 from controllers.placement.watches import BY_JOB, PlacementWatches
 from kube.client import METADATA, Client, PatchType
 from kube.clock import now, rfc3339
 from kube.controller import Result
 from kube.errors import NotFound
+from kube.events import Recorder
 from kube.informer import Informer
 from kube.parallel import Failure, each
 from kube.resources import PODS

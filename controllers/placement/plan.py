@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from api.exclusive import Domain, NoDomain
-from api.topology import Follower, Leader, PlacedPod
+from api.pod import DetailedPod
+from api.topology import Follower, Leader
 
 PATIENCE = 5.0
 """Seconds that a Job may wait for its domain before people are told."""
@@ -46,17 +47,17 @@ def lifts(domain: Domain | NoDomain, waiting: list[Follower]) -> list[Lift]:
     return [Lift(pod, domain.value) for pod in sorted(waiting, key=lambda pod: pod.name)]
 
 
-def evictions(domain: Domain, topology: str, pods: Iterable[PlacedPod], label: NodeLabel) -> list[Evict]:
+def evictions(domain: Domain, topology: str, pods: Iterable[DetailedPod], label: NodeLabel) -> list[Evict]:
     """Of pods of a Job, the followers that are or will be in another domain than their leader."""
     wrong = [pod for pod in pods if pod.follows and _misplaced(pod, domain, topology, label)]
     return [Evict(pod.metadata.name, pod.metadata.uid) for pod in wrong]
 
 
-def _misplaced(pod: PlacedPod, domain: Domain, topology: str, label: NodeLabel) -> bool:
+def _misplaced(pod: DetailedPod, domain: Domain, topology: str, label: NodeLabel) -> bool:
     if pod.spec.node_name:
         here = label(pod.spec.node_name)
         return here is not None and here != domain.value
-    if pod.gated:
+    if pod.awaits_leader:
         return False
     wanted = pod.spec.node_selector.get(topology)
     return wanted != domain.value and (wanted is not None or not pod.finds_leader_by_itself(topology))

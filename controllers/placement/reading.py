@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from api import keys
-from api.topology import PlacedPod
+from api.pod import DetailedPod
+from api.selectors import one_of
 from controllers.placement.plan import Evict
 from kube.client import Client
 from kube.resources import PODS
@@ -18,7 +19,7 @@ from kube.resources import PODS
 TOGETHER = 50
 """Jobs that share a list: their UIDs have to fit into a URL."""
 
-Judge = Callable[[Sequence[PlacedPod]], list[Evict]]
+Judge = Callable[[Sequence[DetailedPod]], list[Evict]]
 """The misplaced among some pods of a Job."""
 
 
@@ -66,13 +67,10 @@ class PodReader:
     async def _read(self, namespace: str, looks: Mapping[str, _Look]) -> None:
         for look in looks.values():
             look.found.clear()
-        pods = self._client.pages(PODS, type=PlacedPod, namespace=namespace, label_selector=_selector([*looks]))
+        selector = one_of(keys.JOB_UID, [*looks])
+        pods = self._client.pages(PODS, type=DetailedPod, namespace=namespace, label_selector=selector)
         async for pod in pods:
             look = looks[pod.metadata.labels.job_uid]
             look.found += look.judge([pod])
         for look in looks.values():
             look.done = True
-
-
-def _selector(uids: Sequence[str]) -> str:
-    return f"{keys.JOB_UID}={uids[0]}" if len(uids) == 1 else f"{keys.JOB_UID} in ({','.join(uids)})"

@@ -2,21 +2,14 @@
 
 import asyncio
 from datetime import datetime
-from typing import Protocol
 
 from api import keys
 from api.exclusive import NoDomain
 from api.topology import Follower, Leader
 from controllers.placement.plan import NODE_PAUSE, PATIENCE, TELL_EVERY, pending_note
 from kube.clock import now
-from kube.events import Reference
+from kube.events import Recorder, Reference
 from kube.store import Store
-
-
-class Recorder(Protocol):
-    """Where events go; never waits."""
-
-    def record(self, regarding: Reference, event_type: str, reason: str, note: str, /) -> None: ...
 
 
 class Teller:

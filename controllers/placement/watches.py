@@ -7,7 +7,8 @@ only those by which somebody is placed: some hundred bytes each.
 import asyncio
 
 from api import keys
-from api.topology import Follower, Leader, LeaderPod, Node, PartialNode, PartialPod, follower, leader, node_keeping
+from api.pod import DetailedPod, PodMetadata
+from api.topology import Follower, Leader, Node, PartialNode, follower, leader, node_keeping
 from kube.client import Client
 from kube.informer import Informer
 from kube.resources import NODES, PODS
@@ -40,7 +41,7 @@ class PlacementWatches:
         self.leaders: Informer[Leader] = Informer(
             client,
             PODS,
-            LeaderPod,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
+            DetailedPod,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
             indexes={BY_JOB: _job},
             label_selector=f"{keys.JOBSET_NAME},{keys.COMPLETION_INDEX}=0",
             transform=leader,
@@ -48,7 +49,7 @@ class PlacementWatches:
         self.followers: Informer[Follower] = Informer(
             client,
             PODS,
-            PartialPod,  # type: ignore[arg-type]
+            PodMetadata,  # type: ignore[arg-type]
             indexes={BY_JOB: _job},
             label_selector=f"{keys.JOBSET_NAME},{keys.AWAITS_LEADER}",
             transform=follower,

@@ -4,7 +4,7 @@ from collections import Counter
 
 import msgspec
 
-from api.batch import Job
+from api.batch import Job, pods_at_once
 from api.features import FeatureGates
 from api.indexes import format_indexes
 from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
@@ -18,11 +18,7 @@ _LONGEST_DELAY = 3.0
 
 def job_ready(job: Job) -> bool:
     """Whether every pod that the Job wants at once is ready or has succeeded."""
-    spec = job.spec
-    wanted = 1 if spec.parallelism is None else spec.parallelism
-    if spec.completions is not None and spec.completions < wanted:
-        wanted = spec.completions
-    return job.status.succeeded + (job.status.ready or 0) >= wanted
+    return job.status.succeeded + (job.status.ready or 0) >= pods_at_once(job.spec)
 
 
 def count(js: JobSet, children: ChildJobs, gates: FeatureGates) -> tuple[ReplicatedJobStatus, ...]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from api.gangs import forest, pods_of
+from api.batch import pods_at_once
+from api.gangs import forest
 from api.jsontree import without_nulls
 from tests.support.gang_trees import ALL, GANG, SINGLE, a_set, at_least, entry, picture, workers
 from tests.support.world import rjob
@@ -21,7 +22,7 @@ class TestCounts:
     )
     def test_pods_that_a_job_has_at_once(self, size, pods):
         js = a_set(rjob("a", 2, **size), scheduling={})
-        assert pods_of(js.spec.replicated_jobs[0]) == pods
+        assert pods_at_once(js.spec.replicated_jobs[0]) == pods
         assert picture(js) == [f"PG jobset gang {2 * pods}: a-0 a-1"]
 
     def test_a_number_of_the_user(self):

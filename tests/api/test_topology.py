@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api import keys
+from api.pod import DetailedPod, PodMetadata
 from api.topology import (
     LONGEST_REASON,
-    LeaderPod,
     PartialNode,
-    PartialPod,
     follower,
     leader,
     node_keeping,
@@ -110,7 +109,7 @@ class TestLeader:
 
 class TestFollower:
     def read(self, pod: dict):
-        return follower(msgspec.convert({"metadata": pod["metadata"]}, PartialPod))
+        return follower(msgspec.convert({"metadata": pod["metadata"]}, PodMetadata))
 
     def test_what_is_kept(self):
         kept = self.read(pod_json(index=3))
@@ -127,7 +126,7 @@ class TestFollower:
         assert self.read(pod) is None
 
 
-class TestPlacedPod:
+class TestDetailedPod:
     @pytest.mark.parametrize(
         ("pod", "follows"),
         [
@@ -146,8 +145,10 @@ class TestPlacedPod:
         assert placed(pod).follows is follows
 
     def test_only_our_gate_is_looked_at(self):
-        assert placed(pod_json(spec={"schedulingGates": [{"name": "other"}, {"name": keys.PLACEMENT_GATE}]})).gated
-        assert not placed(pod_json(spec={"schedulingGates": [{"name": "other"}]})).gated
+        assert placed(
+            pod_json(spec={"schedulingGates": [{"name": "other"}, {"name": keys.PLACEMENT_GATE}]})
+        ).awaits_leader
+        assert not placed(pod_json(spec={"schedulingGates": [{"name": "other"}]})).awaits_leader
 
 
 class TestNode:
@@ -229,7 +230,7 @@ def bytes_per_object(store: Store, lines: list[bytes], read) -> float:
 @pytest.mark.parametrize("bound", [True, False], ids=["bound", "waiting"])
 async def test_a_cached_leader_costs_at_most_a_kibibyte(bound):
     store = PlacementWatches(Client(MemoryApi())).leaders.store
-    lines, decoder = [leader_json(number, bound=bound) for number in range(MANY)], msgspec.json.Decoder(LeaderPod)
+    lines, decoder = [leader_json(number, bound=bound) for number in range(MANY)], msgspec.json.Decoder(DetailedPod)
     assert bytes_per_object(store, lines, lambda line: leader(decoder.decode(line))) <= 1024
     assert len(store) == MANY
     assert len(store.by_index(BY_JOB, "00000007-1111-4222-8333-444444444444")) == 1

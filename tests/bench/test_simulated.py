@@ -7,16 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from api import keys
-from bench.simulated.api import JOBSETS, Api
+from bench.simulated.api import Api
 from bench.simulated.fleet import NAMESPACE, Fleet, fill, jobset
 from bench.simulated.run import measure, rows
 from bench.simulated.selectors import SelectorError, parse
 from bench.simulated.server import Server
 from bench.simulated.wire import Answer, Request, Stream
+from controllers.resources import JOBSETS
 
 JOBS_PATH = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
-JOBSETS_PATH = f"/apis/{JOBSETS.api_version}/namespaces/{NAMESPACE}/jobsets"
+JOBSETS_PATH = JOBSETS.path(NAMESPACE)
 FLEET = Fleet(domains=4, nodes=2, jobsets=2, jobs=2, pods=4)
 MERGE = "application/merge-patch+json"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from api import keys
-from api.pod import FailedPod as Pod
+from api.pod import DetailedPod as Pod
 from controllers.jobset.evidence import summary
 from controllers.planning.actions import CreateJob, DeleteJob, PatchJob, Question
 from controllers.planning.culprit import Culprit, first_failed

@@ -8,7 +8,7 @@ import pytest
 from api import keys
 from api.batch import Job
 from api.jobset import ReplicatedJob
-from api.pod import FailedPod as Pod
+from api.pod import DetailedPod as Pod
 from api.policies import OnExitCodes
 from controllers.jobset.controller import JobSetReconciler
 from controllers.jobset.evidence import JOBS_AT_ONCE, MOST_PAGES, look_up, summary

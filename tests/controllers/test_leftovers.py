@@ -164,7 +164,7 @@ async def test_what_the_user_changes_meanwhile_ends_a_plan():
 
 async def test_without_an_answer_in_time_the_history_says_less():
     class Silent:
-        async def list_page(self, *_: object, **__: object) -> object:
+        async def list(self, *_: object, **__: object) -> object:
             raise TransportError("no answer in 2 s")
 
     assert await look_up(Silent(), "ns", Question((("js-workers-0", "u"),))) == {"u": ()}

@@ -12,9 +12,9 @@ from api import keys
 from api.batch import Job
 from api.jobset import JobSet
 from controllers.jobset.endings import Endings
-from controllers.jobset.execute import JOBSETS
 from controllers.jobset.memory import Memories
 from controllers.jobset.milestones import Stopwatch
+from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.controller import Request
 from kube.errors import TransportError

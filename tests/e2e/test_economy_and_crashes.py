@@ -9,7 +9,7 @@ import pytest
 from devcluster import audit
 from manifests import NAMESPACE
 from tests.support.cluster import request, wait_for
-from tests.support.jobs import group, manifest
+from tests.support.jobs import JOBSETS, group, manifest
 from tests.support.manager import LEASE_PATH, USER
 
 BIG = 90
@@ -172,7 +172,7 @@ def test_a_set_can_be_deleted_with_its_children_while_the_manager_is_down(sets, 
     sets.wait_ready(2)
     manager.stop()
     body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
-    path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{sets.namespace}/jobsets/js"
+    path = JOBSETS.format(sets.namespace) + "/js"
     assert request(sets.cluster, "DELETE", path, body)[0] == 200
     wait_for(lambda: sets.get() is None and sets.jobs() == [], what="the set and its Jobs are gone")
 

@@ -11,7 +11,7 @@ import pytest
 
 from devcluster import audit
 from tests.support.cluster import kubectl, request, wait_for
-from tests.support.jobs import MERGE, group, manifest
+from tests.support.jobs import JOBSETS, MERGE, group, manifest
 from tests.support.manager import USER
 
 PREFIX = "jobset.sigs.k8s.io/"
@@ -224,7 +224,7 @@ def test_a_set_of_the_same_name_starts_anew(sets, propagation):
     wait_for(lambda: sets.status()["restarts"] == 1 and sets.counts()["ready"] == 3, timeout=60)
     old, pods = sets.get()["metadata"]["uid"], {p["metadata"]["uid"] for p in sets.pods()}
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
-    path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{sets.namespace}/jobsets"
+    path = JOBSETS.format(sets.namespace)
     assert request(sets.cluster, "DELETE", f"{path}/js", options)[0] == 200
     wait_for(lambda: request(sets.cluster, "POST", path, body)[0] == 201, what="the name is free")
     sets.wait_ready(3, timeout=60)

@@ -17,8 +17,8 @@ import pytest
 from api.features import FeatureGates
 from controllers.jobset.controller import JobSetReconciler
 from controllers.jobset.endings import Endings
-from controllers.jobset.execute import JOBSETS
 from controllers.jobset.watches import Watches
+from controllers.resources import JOBSETS
 from devcluster.cluster import Cluster
 from kube.client import Client
 from kube.config import load

@@ -27,6 +27,7 @@ from devcluster.spec import ClusterSpec
 from tests.support.admission import admission
 from tests.support.cluster import new_namespace, request, wait_for
 from tests.support.corpus import JSON, Case, Finding, cases, differences, without_defaults
+from tests.support.jobs import JOBSETS
 
 GOOD, BAD = cases("good"), cases("bad")
 APPLY = "application/apply-patch+yaml"
@@ -163,7 +164,7 @@ class Asker:
 
 
 def jobsets(namespace: str, name: str = "", query: str = "") -> str:
-    path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets"
+    path = JOBSETS.format(namespace)
     return path + (f"/{name}" if name else "") + (f"?{query}" if query else "")
 
 

@@ -17,13 +17,12 @@ import pytest
 from devcluster.cluster import Cluster
 from kube.client import Client
 from kube.config import load
-from kube.resources import Resource
+from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
 from tests.support.crash import Kill, Path, Record, Site, When, run
 from tests.support.crash_paths import PATHS
 from tests.support.played import differences, summary
 
-NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 AT_ONCE = 8
 """Runs side by side: most of a run is waiting for watches."""
 

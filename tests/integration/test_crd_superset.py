@@ -24,11 +24,12 @@ from manifests import crd
 from tests.support.cluster import request, wait_for
 from tests.support.corpus import Case, cases
 from tests.support.crd_before import DIGEST, crd_before, digest, without_new_fields
+from tests.support.jobs import JOBSETS
 from tests.support.mutations import mutated, training
 
 JSON = dict[str, Any]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
+PATH = JOBSETS.format("default")
 STRICT = "fieldValidation=Strict"
 CORPUS = cases("good") + cases("bad")
 NEW_FIELD = {"executionPolicy": {"sequentialReplicatedJobs": 1}}
@@ -54,12 +55,12 @@ def world(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[W
             cluster = stack.enter_context(running(spec, sources=Sources(assets=binaries), state_root=folder))
             status, answer = request(cluster, "POST", DEFINITIONS, crd_before())
             assert status == 201, answer
-            wait_for(lambda cluster=cluster: request(cluster, "GET", JOBSETS)[0] == 200, what="the CRD to be served")
+            wait_for(lambda cluster=cluster: request(cluster, "GET", PATH)[0] == 200, what="the CRD to be served")
             clusters.append(cluster)
         world = World(*(stack.enter_context(cluster.connect()) for cluster in clusters))
         world.before = {case.id: store(world.new, case, f"js-{i}") for i, case in enumerate(CORPUS)}
         upgrade(world.new)
-        listing = world.new.request("GET", JOBSETS)[1]["items"]
+        listing = world.new.request("GET", PATH)[1]["items"]
         world.after = {item["metadata"]["annotations"]["case"]: item for item in listing}
         yield world
 
@@ -68,7 +69,7 @@ def store(api: Connection, case: Case, name: str) -> JSON:
     """Create it under a name of its own, as the mutating webhook would pass it on; what is refused is no object."""
     body = engine(FeatureGates()).create(case.manifest).object if not case.errors else case.manifest
     body = {**body, "metadata": {"name": name, "annotations": {"case": case.id}}}
-    status, answer = api.request("POST", f"{JOBSETS}?{STRICT}", body)
+    status, answer = api.request("POST", f"{PATH}?{STRICT}", body)
     return answer if status == 201 else {}
 
 
@@ -81,11 +82,11 @@ def upgrade(api: Connection) -> None:
     assert status == 200, answer
     probe = jobset(NEW_FIELD)
     # While the API server changes over it refuses for a moment, now and then.
-    wait_for(lambda: dry_run(api, probe)[0] == 201 and api.request("GET", JOBSETS)[0] == 200, what="the new CRD")
+    wait_for(lambda: dry_run(api, probe)[0] == 201 and api.request("GET", PATH)[0] == 200, what="the new CRD")
 
 
 def dry_run(api: Connection, body: JSON) -> tuple[int, JSON]:
-    status, answer = api.request("POST", f"{JOBSETS}?dryRun=All&{STRICT}", body)
+    status, answer = api.request("POST", f"{PATH}?dryRun=All&{STRICT}", body)
     return status, answer
 
 
@@ -119,7 +120,7 @@ def test_what_was_stored_is_read_the_same_after_the_upgrade(world):
 def test_what_was_stored_may_get_other_labels_after_the_upgrade(world):
     for name, body in world.after.items():
         patch = {"metadata": {"labels": {"upgraded": "true"}}}
-        path = f"{JOBSETS}/{body['metadata']['name']}?{STRICT}"
+        path = f"{PATH}/{body['metadata']['name']}?{STRICT}"
         status, answer = world.new.request("PATCH", path, patch, "application/merge-patch+json")
         assert (status, answer.get("spec")) == (200, body["spec"]), (name, answer)
 

@@ -12,6 +12,7 @@ from devcluster.cluster import running
 from devcluster.spec import ClusterSpec
 from manifests import files, install_objects
 from tests.support.cluster import kubectl, request, wait_for
+from tests.support.jobs import JOBSETS
 
 INSTALL = files.ROOT / "install.yaml"
 MANAGER = "system:serviceaccount:jobset-system:jobset-controller-manager"
@@ -168,7 +169,7 @@ def test_without_a_manager_jobsets_are_refused_and_all_else_goes_on(server):
 
     def refused():
         body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "a"}, "spec": {}}
-        path = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets?dryRun=All"
+        path = JOBSETS.format("default") + "?dryRun=All"
         return 'failed calling webhook "mjobset.kb.io"' in request(server, "POST", path, body)[1].get("message", "")
 
     wait_for(refused, what="the webhook configuration to take effect")

@@ -11,10 +11,11 @@ from devcluster.cluster import running
 from devcluster.spec import ClusterSpec
 from manifests import crd
 from tests.support.cluster import request, wait_for
+from tests.support.jobs import JOBSETS
 from tests.support.mutations import SCHEMA, dig, mutated, training
 from webhooks.jobset.schema import Schema
 
-JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
+PATH = JOBSETS.format("default")
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 JUDGE = Schema(SCHEMA)
 CEL = (
@@ -33,14 +34,14 @@ def api(tmp_path_factory, binaries):
     with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("schema")) as cluster:
         status, answer = request(cluster, "POST", DEFINITIONS, crd())
         assert status == 201, answer
-        wait_for(lambda: request(cluster, "GET", JOBSETS)[0] == 200, what="the CRD to be served")
+        wait_for(lambda: request(cluster, "GET", PATH)[0] == 200, what="the CRD to be served")
         with cluster.connect() as connection:
             yield connection
 
 
 def refusals(api, obj):
     """What the API server's schema validation has against the object: (field, message)."""
-    status, answer = api.request("POST", f"{JOBSETS}?dryRun=All&fieldValidation=Ignore", obj)
+    status, answer = api.request("POST", f"{PATH}?dryRun=All&fieldValidation=Ignore", obj)
     assert status in {201, 422}, answer
     causes = [] if status == 201 else [(cause["field"], cause["message"]) for cause in answer["details"]["causes"]]
     return [cause for cause in causes if not any(words in cause[1] for words in CEL)]
@@ -233,7 +234,7 @@ def test_unknown_field(api, case, value):
     if case == "basic":
         obj["spec"]["scheduling"] = {"schedulingPolicy": {"basic": {}}}
     dig(obj, tuple(parent))[last] = copy.deepcopy(value) if case != "status" else {"conditions": [], "restart": 5}
-    status, answer = api.request("POST", f"{JOBSETS}?dryRun=All&fieldValidation=Strict", obj)
+    status, answer = api.request("POST", f"{PATH}?dryRun=All&fieldValidation=Strict", obj)
     assert status == 400, answer
     theirs = re.findall(r'unknown field "([^"]+)"', answer["message"])
     assert sorted(theirs) == sorted(dotted(finding.path) for finding in JUDGE.unknown(obj))

@@ -14,9 +14,8 @@ import yaml
 
 from devcluster.cluster import Cluster
 from tests.support.cluster import kubectl, request, wait_for
+from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset, rjob
-
-JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"
 
 
 def validate(kubeconfig: Path, body: dict[str, Any], *args: str) -> tuple[int, dict[str, Any], str]:

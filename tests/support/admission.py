@@ -24,6 +24,7 @@ from kube.config import load
 from kube.transport import HttpTransport
 from manifests import NAMESPACE, SERVICE_ACCOUNT
 from tests.support.cluster import request, wait_for
+from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.handlers import jobset_handlers
@@ -41,7 +42,7 @@ def cluster_with_admission(name: str, folder: Path, binaries: Path, gates: Featu
         running(spec, sources=Sources(assets=binaries), state_root=folder) as cluster,
         admission(cluster, gates),
     ):
-        probe = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets?dryRun=All"
+        probe = JOBSETS.format("default") + "?dryRun=All"
         # A webhook configuration takes a moment to reach the API server's admission chain.
         wait_for(lambda: request(cluster, "POST", probe, jobset(managedBy=""))[0] == 422, what="the webhooks")
         yield cluster

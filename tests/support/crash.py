@@ -23,10 +23,10 @@ from typing import Any, NoReturn
 from api.features import FeatureGates
 from controllers.jobset.controller import JobSetReconciler, Options
 from controllers.jobset.endings import Endings
-from controllers.jobset.execute import JOBSETS
 from controllers.jobset.memory import Memories
 from controllers.jobset.watches import Watches
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
+from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.controller import Controller, Request
 from kube.resources import PRIORITY_CLASSES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from api.keys import IN_PLACE_RESTART_ATTEMPT, JOB_UID
-from controllers.jobset.execute import JOBSETS
+from controllers.resources import JOBSETS
 from kube.resources import JOBS, PODS, SERVICES
 from tests.support.crash import Path, Step
 from tests.support.jobs import group, manifest

@@ -10,10 +10,11 @@ import msgspec
 
 from api import keys
 from api.batch import Job
+from api.jobset import JobSet
 from api.names import job_key
 from app.explain import show
 from app.explain.reasons import explain
-from app.explain.seen import Facts, SeenEvent, SeenJobSet, SeenLease, SeenPod
+from app.explain.seen import Facts, SeenEvent, SeenLease, SeenPod
 from tests.support.jobsets import rjob
 
 JSON = dict[str, Any]
@@ -151,7 +152,7 @@ def facts(js: JSON, jobs: Iterable[JSON] | None = (), pods: Iterable[JSON] | Non
         known[name] = tuple(msgspec.convert(event, SeenEvent) for event in known[name])
     return Facts(
         now=NOW,
-        jobset=msgspec.convert(js, SeenJobSet),
+        jobset=msgspec.convert(js, JobSet),
         jobs=None if jobs is None else tuple(msgspec.convert(job, Job) for job in jobs),
         pods=None if pods is None else tuple(msgspec.convert(pod, SeenPod) for pod in pods),
         **known,

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from api import keys
-from api.topology import Follower, Leader, LeaderPod, Node, PartialNode, PlacedPod, leader, node_keeping
+from api.pod import DetailedPod
+from api.topology import Follower, Leader, Node, PartialNode, leader, node_keeping
 from devcluster.cluster import Cluster
 from kube.informer import Informer
 from kube.watcher import Apply, Delete, Init, InitDone
@@ -93,12 +94,12 @@ def pod_json(job: str = "js-w-0", index: int | None = 0, **more: Any) -> dict[st
 
 def read_leader(pod: dict[str, Any]) -> Leader | None:
     """What is kept of it by the watch of leaders."""
-    return leader(msgspec.json.decode(msgspec.json.encode(pod), type=LeaderPod))
+    return leader(msgspec.json.decode(msgspec.json.encode(pod), type=DetailedPod))
 
 
-def placed(pod: dict[str, Any]) -> PlacedPod:
+def placed(pod: dict[str, Any]) -> DetailedPod:
     """It as the repair reads it."""
-    return msgspec.convert(pod, PlacedPod)
+    return msgspec.convert(pod, DetailedPod)
 
 
 def list_empty(informer: Informer[Any]) -> None:

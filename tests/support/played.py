@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from api.names import job_key
-from controllers.jobset.execute import JOBSETS
+from controllers.resources import JOBSETS
 from kube.client import Client, ListOptions
 from kube.errors import NotFound
 from kube.resources import (

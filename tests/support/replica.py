@@ -23,7 +23,7 @@ from controllers.jobset.execute import PartialFailure
 from controllers.jobset.old_pods import OldPod
 from controllers.jobset.watches import BY_OWNER, Watches
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
-from kube.client import PatchType
+from kube.client import ListMeta, Page, PatchType
 from kube.controller import Request, is_terminal
 from kube.errors import AlreadyExists, Call, KubeError, ServerError, Status, TransportError
 from kube.informer import Informer
@@ -126,10 +126,10 @@ class Client:
         strategic = options.get("patch_type") is PatchType.STRATEGIC
         return self.write(lambda: self.server.patch_job(name, patch, status=bool(subresource), strategic=strategic))
 
-    async def list_page(self, _resource: Any, page: Any, *, label_selector: str, **_: Any) -> Any:
+    async def list(self, _resource: Any, *, label_selector: str, **_: Any) -> Page[Any]:
         if self.fault.kind == "silence":
             raise TransportError("no answer")
-        return page(items=tuple(self.server.failed_pods(set(re.findall(r"uid-\d+", label_selector)))))
+        return Page(ListMeta(), [*self.server.failed_pods(set(re.findall(r"uid-\d+", label_selector)))])
 
 
 def _answer(resource: Any, obj: Any) -> Any:

@@ -16,13 +16,13 @@ import msgspec
 from msgspec.structs import replace
 
 from api import keys
-from api.batch import Claim, Job, JobStatus, Service
+from api.batch import Claim, Job, JobStatus, Owned, Service
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet, JobSetStatus
 from api.meta import OwnerReference
-from api.pod import FailedPod as Pod
-from controllers.jobset.execute import JOBSETS
-from controllers.jobset.old_pods import OldPod, PodMetadata, old_pod
+from api.pod import DetailedPod as Pod
+from controllers.jobset.old_pods import OldPod, old_pod
+from controllers.resources import JOBSETS
 from kube.errors import AlreadyExists, ApiError, Call, Conflict, Invalid, NotFound, Status
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES
 from tests.support.ledger import Ledger
@@ -288,7 +288,7 @@ class Server:
         pod = {"name": f"pod-of-{meta.uid}", "namespace": "ns", "uid": f"pod-of-{meta.uid}", "labels": labels}
         self.pod_labels[pod["uid"]] = labels
         pod["ownerReferences"] = [msgspec.to_builtins(ref)]
-        self.put("pods", {"metadata": pod}, old_pod(msgspec.convert({"metadata": pod}, PodMetadata)))
+        self.put("pods", {"metadata": pod}, old_pod(msgspec.convert({"metadata": pod}, Owned)))
 
     def end_pods(self, job_uid: str) -> None:
         """The last pod of a Job is gone."""

@@ -9,12 +9,12 @@ without it (past this webhook) runs without it, and setting it would change what
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from api.field import SPEC, Path
 from api.jsontree import dig
 from api.meta import JSON
+from webhooks.json_patch import PatchDraft
 
 _POLICIES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("successPolicy",), {"operator": "All"}),
@@ -31,52 +31,11 @@ _TEMPLATE: tuple[tuple[tuple[str, ...], Any], ...] = (
 _EMPTY_TEXT_IS_ABSENT = frozenset({"restartPolicy", "name"})
 
 
-@dataclass(slots=True)
-class _Draft:
-    """An object under defaulting: its present state and the operations that led there. The original stays as it is."""
-
-    object: JSON
-    operations: list[JSON] = field(default_factory=list)
-    _copies: set[int] = field(default_factory=set)
-
-    def default(self, path: Path, value: Any) -> None:
-        """Set `value` where nothing is, making the parents that are missing; do nothing where something is."""
-        node: Any = self.object
-        for depth, part in enumerate(path.parts):
-            if isinstance(node, dict) and isinstance(part, str):
-                node = node.get(part)
-            elif isinstance(node, list) and isinstance(part, int):
-                node = node[part]
-            else:
-                return
-            if node is None or (node == "" and part in _EMPTY_TEXT_IS_ABSENT):
-                for missing in reversed(path.parts[depth + 1 :]):
-                    value = {missing: value}
-                self._add(Path(path.parts[: depth + 1]), value)
-                return
-
-    def _add(self, path: Path, value: Any) -> None:
-        self.operations.append({"op": "add", "path": path.pointer, "value": value})
-        self.object = self._writable(self.object)
-        node: Any = self.object
-        for part in path.parts[:-1]:
-            node[part] = self._writable(node[part])
-            node = node[part]
-        node[path.parts[-1]] = value
-
-    def _writable(self, node: Any) -> Any:
-        """A copy that this draft may change: one for each container, however many defaults are set below it."""
-        if id(node) not in self._copies:
-            node = node.copy()
-            self._copies.add(id(node))
-        return node
-
-
 def with_defaults(new: JSON, old: JSON | None = None) -> tuple[JSON, list[JSON]]:
     """The defaulted object and the operations that make it; `old` is the stored object on update, None on create."""
-    draft = _Draft(new)
+    draft = PatchDraft(new)
     for path, value in _wanted(new.get("spec"), None if old is None else old.get("spec") or {}):
-        draft.default(path, value)
+        draft.default(path, value, empty_is_absent=path.parts[-1] in _EMPTY_TEXT_IS_ABSENT)
     return draft.object, draft.operations
 
 

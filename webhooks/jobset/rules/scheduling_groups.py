@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from api.batch import pods_at_once
 from api.field import ErrorType, FieldError, Path, Rule
-from api.gangs import ROOT, Group, pods_of
+from api.gangs import ROOT, Group
 from api.jobset import ReplicatedJob
 from api.scheduling import EntryScheduling, GroupsPolicy
 from api.stages import in_order, stages
@@ -130,13 +131,13 @@ def _enough_in(subject: Subject, entry: EntryScheduling, path: Path) -> Iterator
         way_out = "add `job: {}` to count Jobs"
         yield NOTHING_TO_COUNT.at(path.at(*_COUNT), wanted, whose="the entry", way_out=way_out)
     elif wanted is not None:
-        yield from _groups(path, wanted, sum(rjob.replicas for rjob in rjobs if pods_of(rjob)))
+        yield from _groups(path, wanted, sum(rjob.replicas for rjob in rjobs if pods_at_once(rjob)))
     below = entry.job.scheduling_policy if entry.job is not None else None
     pods = below.gang.min_count if below is not None and below.gang is not None else None
     if pods is None:
         return
     for rjob in rjobs:
-        count = pods_of(rjob)
+        count = pods_at_once(rjob)
         if 0 < count < pods:
             words = f"{count} pod" if count == 1 else f"{count} pods"
             place = path.at("job", POLICY, "gang", "minCount")
@@ -172,7 +173,7 @@ def stages_apart(subject: Subject) -> Iterator[FieldError]:
 
 def _apart(subject: Subject, group: Group) -> Iterator[FieldError]:
     rjobs = (subject.by_name[name].rjob for name in group.replicated_jobs)
-    members = frozenset(rjob.name for rjob in rjobs if rjob.replicas and pods_of(rjob))
+    members = frozenset(rjob.name for rjob in rjobs if rjob.replicas and pods_at_once(rjob))
     waiting = _waiting(subject, members) if group.gang is not None and len(members) > 1 else None
     if waiting is None:
         for child in group.children:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from api.batch import pods_at_once
 from api.field import ErrorType, FieldError, Rule, Severity
-from api.gangs import pods_of
 from api.keys import EXCLUSIVE_TOPOLOGY
 from webhooks.jobset.rules.placement import by_affinity
 from webhooks.jobset.rules.scheduling import lines
@@ -92,7 +92,7 @@ def exclusive(subject: Subject) -> Iterator[FieldError]:
     """A follower is gated until its leader has a node; kube-scheduler tries no group that has a gated pod."""
     for entry in subject.entries if subject.js.spec.scheduling is not None else ():
         topology = by_affinity(subject, entry)
-        if topology is not None and pods_of(entry.rjob) > 1:
+        if topology is not None and pods_at_once(entry.rjob) > 1:
             words = {"topology": topology, "key": EXCLUSIVE_TOPOLOGY}
             yield EXCLUSIVE.at(entry.path.at("template"), entry.rjob.name, **words)
 

@@ -1,0 +1,16 @@
+"""Label selectors as texts, for lists and watches. Pure; values are taken to be valid label values."""
+
+from collections.abc import Sequence
+
+from api import keys
+from api.jobset import JobSet
+
+
+def one_of(key: str, values: Sequence[str]) -> str:
+    """Objects whose label has one of these values."""
+    return f"{key}={values[0]}" if len(values) == 1 else f"{key} in ({','.join(values)})"
+
+
+def of_other_attempts(js: JobSet) -> str:
+    """Children of a JobSet, and their pods, that are not of its current attempt."""
+    return f"{keys.JOBSET_UID}={js.metadata.uid},{keys.RESTART_ATTEMPT} notin ({js.status.restarts})"

@@ -1,0 +1,78 @@
+"""Changes of an object as JSON-patch operations (RFC 6902), collected one by one. Pure; the original stays as it is.
+
+Null is the same as absent, so what is not there is added, and so are its parents.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from api.field import Path
+from api.jsontree import dig
+from api.meta import JSON
+
+
+@dataclass(slots=True)
+class PatchDraft:
+    """An object under change: its present state, and the operations that led there."""
+
+    object: JSON
+    operations: list[JSON] = field(default_factory=list)
+    _copies: dict[int, Any] = field(default_factory=dict)
+
+    def default(self, path: Path, value: Any, *, empty_is_absent: bool = False) -> None:
+        """Set `value` where nothing is; do nothing where something is, or where a parent is no container."""
+        if depth := self._gap(path, empty_is_absent=empty_is_absent):
+            self._add(path, depth, value)
+
+    def put(self, path: Path, value: Any) -> None:
+        """Set `value`, whatever is there. The parents that are there must be containers."""
+        if dig(self.object, *path.parts) != value:
+            self._add(path, self._gap(path) or len(path.parts), value)
+
+    def append(self, path: Path, item: JSON) -> None:
+        """Add `item` to the end of a list that has it not, making the list where it is missing."""
+        present = dig(self.object, *path.parts)
+        if present is None:
+            self.put(path, [item])
+        elif item not in present:
+            self.operations.append({"op": "add", "path": f"{path.pointer}/-", "value": item})
+            self._open(path.parts).append(item)
+
+    def _gap(self, path: Path, *, empty_is_absent: bool = False) -> int:
+        """How many parts lead to the first place on the way where nothing is; 0 if there is none."""
+        node: Any = self.object
+        for depth, part in enumerate(path.parts, start=1):
+            if isinstance(node, dict) and isinstance(part, str):
+                node = node.get(part)
+            elif isinstance(node, list) and isinstance(part, int):
+                node = node[part]
+            else:
+                return 0
+            if node is None or (empty_is_absent and node == ""):
+                return depth
+        return 0
+
+    def _add(self, path: Path, depth: int, value: Any) -> None:
+        for missing in reversed(path.parts[depth:]):
+            value = {missing: value}
+        place = Path(path.parts[:depth])
+        self.operations.append({"op": "add", "path": place.pointer, "value": value})
+        self._open(place.parts[:-1])[place.parts[-1]] = value
+
+    def _open(self, parts: Sequence[str | int]) -> Any:
+        """The container at `parts`, to be changed."""
+        node: Any = self._writable(self.object)
+        self.object = node
+        for part in parts:
+            inner = self._writable(node[part])
+            node[part] = inner
+            node = inner
+        return node
+
+    def _writable(self, node: Any) -> Any:
+        """A copy that this draft may change: one for each container, however much is changed below it."""
+        if id(node) not in self._copies:
+            node = node.copy()
+            self._copies[id(node)] = node  # kept, so that its id stays its own
+        return node

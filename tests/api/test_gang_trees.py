@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from api.batch import pods_at_once
 from api.gang_objects import build_workload
-from api.gangs import Forest, Group, forest, pods_of
+from api.gangs import Forest, Group, forest
 from tests.support.gang_trees import ALL, BASIC, GANG, SINGLE, at_least, entry, topology
 from tests.support.world import jobset, rjob
 
@@ -93,10 +94,10 @@ def test_every_job_with_pods_is_in_one_leaf_if_an_entry_or_the_set_covers_it(js)
     if whole or not covered:
         covered = {rjob_.name for rjob_ in js.spec.replicated_jobs}
     wanted = {
-        f"{js.metadata.name}-{r.name}-{index}": pods_of(r)
+        f"{js.metadata.name}-{r.name}-{index}": pods_at_once(r)
         for r in js.spec.replicated_jobs
         for index in range(r.replicas)
-        if r.name in covered and pods_of(r)
+        if r.name in covered and pods_at_once(r)
     }
     assert {job: pods for group in found.groups() for job, pods in group.jobs} == wanted
 

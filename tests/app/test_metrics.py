@@ -8,7 +8,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.metrics import CONTENT_TYPE, Metrics
-from controllers.jobset.milestones import Milestones, Outcomes
+from controllers.jobset.endings import Outcomes
+from controllers.jobset.milestones import Milestones
 from kube.calls import sent
 from kube.controller import Controller, ControllerMetrics, Request, Result
 from kube.errors import TerminalError

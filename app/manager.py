@@ -37,6 +37,7 @@ from controllers.jobset.endings import Endings
 from controllers.jobset.watches import Watches
 from controllers.placement import controller as placement
 from controllers.placement.domains import Domains
+from controllers.placement.memory import JobRequest
 from controllers.placement.watches import PlacementWatches
 from controllers.resources import JOBSETS
 from httpserver.address import BindError, bind, parse_bind_address
@@ -424,7 +425,7 @@ class _Manager:
 
     async def _place(self, watches: Watches, recorder: EventRecorder) -> None:
         """Keep followers with their leaders; returns as `_reconcile` does."""
-        queue: WorkQueue[placement.JobRequest] = self._queue(placement.NAME)
+        queue: WorkQueue[JobRequest] = self._queue(placement.NAME)
         reconciler = placement.PlacementReconciler(self.client, self.placement, watches.jobs, recorder)
         controller = Controller(
             placement.NAME,

@@ -8,18 +8,20 @@ and when nodes change their domain.
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
-from typing import NamedTuple
 
 from api import keys
 from api.batch import Job
 from api.exclusive import Domain, NoDomain, topology_of
-from api.topology import Follower, Leader, Node
+from api.topology import Leader, Node
 from controllers.placement.domains import Map
+from controllers.placement.memory import JobMemories, JobRequest
 from controllers.placement.plan import NODE_PAUSE, Evict, Lift, evictions, lifts
 from controllers.placement.reading import PodReader
-from controllers.placement.telling import Teller
+from controllers.placement.reports import PendingReports
 from controllers.placement.watches import BY_JOB, PlacementWatches
 from kube.client import METADATA, Client, PatchType
 from kube.clock import now, rfc3339
@@ -51,17 +53,6 @@ LAST_LOOK = 150.0
 by then, and may have sent followers after the leader that was."""
 
 
-class JobRequest(NamedTuple):
-    """Which Job's pods to look at. The UID tells it from another Job of the name."""
-
-    namespace: str
-    job: str
-    uid: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.job}"
-
-
 @dataclass(slots=True)
 class _Relabelled:
     """Domains, as (key, value), that nodes have left or joined since `first` (loop seconds)."""
@@ -74,14 +65,23 @@ class _Relabelled:
 class PlacementReconciler:
     """The reconcile function of exclusive placement; `feed` brings it its requests."""
 
-    def __init__(self, client: Client, watches: PlacementWatches, jobs: Informer[Job], recorder: Recorder) -> None:
+    def __init__(
+        self,
+        client: Client,
+        watches: PlacementWatches,
+        jobs: Informer[Job],
+        recorder: Recorder,
+        wall_clock: Callable[[], datetime] = now,
+    ) -> None:
         self._client = client
+        self._wall_clock = wall_clock
         self._reader = PodReader(client)
         self._watches = watches
         self._jobs = jobs
-        self._teller = Teller(watches.leaders.store, recorder)
+        self.memories = JobMemories()
+        """What is known of each Job beyond the caches."""
+        self._reports = PendingReports(watches.leaders.store, recorder, self.memories, wall_clock)
         self._map = Map(watches.leaders.store, watches.nodes.store)
-        self._looks: dict[JobRequest, tuple[float, ...]] = {}
         self._relabelled = _Relabelled()
 
     def feed(self, queue: WorkQueue[JobRequest]) -> None:
@@ -90,38 +90,38 @@ class PlacementReconciler:
         clock = asyncio.get_running_loop().time()
         for job in self._jobs.store.list():
             if job.status.active > 1 and topology_of(job.spec.template.metadata.annotations) is not None:
-                self._looks[_request_of(job)] = (clock,)
+                self.memories.look_at(JobRequest.of(job), clock)
         leaders.on_event(self._leader_changed)
         leaders.enqueue(queue, self._unsettled)
-        self._watches.followers.enqueue(queue, lambda pod: [request_of_pod(pod)])
+        self._watches.followers.enqueue(queue, lambda pod: [JobRequest.of_pod(pod)])
         nodes.on_event(lambda _kind, old, new: self._node_changed(queue, old, new))
         self._jobs.on_event(self._job_changed)
 
     def _unsettled(self, pod: Leader) -> list[JobRequest]:
         """The Job of a leader that has changed, unless it is as most are: led to a domain, with nobody to follow."""
-        request = request_of_pod(pod)
+        request = JobRequest.of_pod(pod)
         leader = self._map.leader(request.namespace, request.uid)
         placed = leader is None or isinstance(self._map.find(request.namespace, request.uid, leader.topology), Domain)
-        if not placed or request in self._looks or self._watches.followers.store.by_index(BY_JOB, request.uid):
+        if not placed or self.memories.looks(request) or self._watches.followers.store.by_index(BY_JOB, request.uid):
             return [request]
-        self._teller.led(request.uid)
+        self.memories.has_domain(request)
         return []
 
     def _leader_changed(self, _kind: ChangeKind, old: Leader | None, new: Leader | None) -> None:
         """A leader that goes may have led its followers to where the next one is not."""
         if old is None or not old.node or not old.live or (new is not None and (new.live or new.succeeded)):
             return
-        job = self._job(request_of_pod(old))
+        job = self._job(JobRequest.of_pod(old))
         if job is not None and job.metadata.deletion_timestamp is None:
             clock = asyncio.get_running_loop().time()
             # All pods of a suspended Job go, and nobody is led before it is resumed.
-            self._looks[_request_of(job)] = (clock,) if job.spec.suspend else (clock, clock + LAST_LOOK)
+            later = () if job.spec.suspend else (clock + LAST_LOOK,)
+            self.memories.look_at(JobRequest.of(job), clock, *later)
 
     def _job_changed(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
-        """What is gone need not be remembered."""
+        """A Job that is gone is forgotten."""
         if kind is ChangeKind.DELETED and old is not None:
-            self._looks.pop(_request_of(old), None)
-            self._teller.led(old.metadata.uid)
+            self.memories.forget(JobRequest.of(old))
 
     def _job(self, request: JobRequest) -> Job | None:
         job = self._jobs.store.get(request.namespace, request.job)
@@ -148,23 +148,23 @@ class PlacementReconciler:
         domains, self._relabelled = self._relabelled.domains, _Relabelled()
         for leader in self._watches.leaders.store.list():
             here = leader.topology, self._map.label(leader.topology, leader.node)
-            request = request_of_pod(leader)
+            request = JobRequest.of_pod(leader)
             if leader.node and here in domains and self._job(request) is not None:
-                self._looks[request] = (clock,)
+                self.memories.look_at(request, clock)
                 queue.add(request)
 
     async def reconcile(self, request: JobRequest) -> Result:
         leader = self._map.leader(request.namespace, request.uid)
         waiting = self._watches.followers.store.by_index(BY_JOB, request.uid)
         if leader is None and waiting:
-            return Result(self._teller.leaderless(waiting))
+            return Result(self._reports.leaderless(waiting))
         if leader is None:
-            self._teller.led(request.uid)
+            self.memories.has_domain(request)
             return Result()
         domain = self._map.find(request.namespace, request.uid, leader.topology)
         if isinstance(domain, NoDomain):
             return Result(self._lack(leader, domain))
-        self._teller.led(request.uid)
+        self.memories.has_domain(request)
         failures = await each(lifts(domain, waiting), self._lift)
         again = await self._repair(request, domain, leader.topology, failures)
         if failures:
@@ -174,18 +174,18 @@ class PlacementReconciler:
     def _lack(self, leader: Leader, domain: NoDomain) -> float:
         """Seconds until another look at a leader that has no domain."""
         if not leader.node:
-            return self._teller.unscheduled(leader)
+            return self._reports.unscheduled(leader)
         if self._map.reading_labels(leader):
             self._watches.ask(leader.topology)
             return NODE_PAUSE
-        return self._teller.nowhere(leader, domain)
+        return self._reports.without_domain(leader, domain)
 
     async def _repair(
         self, request: JobRequest, domain: Domain, topology: str, failures: list[Failure]
     ) -> float | None:
         """Look for misplaced followers, where there is cause to; gives the seconds until the next such look."""
         clock = asyncio.get_running_loop().time()
-        if any(look <= clock for look in self._looks.get(request, ())):
+        if any(look <= clock for look in self.memories.looks(request)):
             judge = partial(evictions, domain, topology, label=partial(self._map.label, topology))
             wrong = await self._reader.misplaced(request.namespace, request.uid, judge)
             if wrong:
@@ -196,12 +196,9 @@ class PlacementReconciler:
             failures += failed
             if failed:
                 return None
-        rest = tuple(look for look in self._looks.get(request, ()) if look > clock)
-        if not rest:
-            self._looks.pop(request, None)
-            return None
-        self._looks[request] = rest
-        return rest[0] - clock
+        rest = tuple(look for look in self.memories.looks(request) if look > clock)
+        self.memories.look_at(request, *rest)
+        return rest[0] - clock if rest else None
 
     async def _lift(self, lift: Lift) -> None:
         pod = lift.pod
@@ -224,7 +221,7 @@ class PlacementReconciler:
             "status": "True",
             "reason": "ExclusivePlacementViolation",
             "message": "Pod violated JobSet exclusive placement policy",
-            "lastTransitionTime": rfc3339(now()),
+            "lastTransitionTime": rfc3339(self._wall_clock()),
         }
         mark = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         with contextlib.suppress(NotFound):
@@ -232,12 +229,3 @@ class PlacementReconciler:
                 PODS, pod.name, mark, namespace=namespace, subresource="status", patch_type=PatchType.STRATEGIC
             )
             await self._client.delete(PODS, pod.name, namespace=namespace, uid=pod.uid, propagation_policy="Background")
-
-
-def _request_of(job: Job) -> JobRequest:
-    return JobRequest(job.metadata.namespace, job.metadata.name, job.metadata.uid)
-
-
-def request_of_pod(pod: Leader | Follower) -> JobRequest:
-    """The Job of a pod."""
-    return JobRequest(pod.namespace, pod.job, pod.job_uid)

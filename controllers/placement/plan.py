@@ -11,13 +11,13 @@ from api.exclusive import Domain, NoDomain
 from api.pod import DetailedPod
 from api.topology import Follower, Leader
 
-PATIENCE = 5.0
+REPORT_AFTER = 5.0
 """Seconds that a Job may wait for its domain before people are told."""
 
 NODE_PAUSE = 0.5
 """Seconds until another look for a node or its label, which another watch is about to show."""
 
-TELL_EVERY = 60.0
+REPORT_EVERY = 60.0
 """Seconds between two tellings of one JobSet while the wait goes on: they count up one Event."""
 
 NodeLabel = Callable[[str], str | None]

@@ -8,21 +8,21 @@ import pytest
 
 from api import keys
 from controllers.placement.controller import RELABEL_PAUSE
-from controllers.placement.plan import NODE_PAUSE, PATIENCE
+from controllers.placement.plan import NODE_PAUSE, REPORT_AFTER
 from kube.client import METADATA
 from kube.controller import Result, is_terminal
 from kube.errors import Conflict
 from kube.parallel import PARALLEL_WRITES
 from tests.support.faults import Answer
 from tests.support.placement import RACK, follower_of, hide, leader_of, node_of, show
-from tests.support.placement_bench import BOUND, JOB, REQUEST, Bench, clocked
+from tests.support.placement_bench import BOUND, JOB, REQUEST, Bench
 
 pytestmark = pytest.mark.looptime
 
 
 @pytest.fixture
-async def bench(monkeypatch) -> Bench:
-    return clocked(monkeypatch)
+async def bench() -> Bench:
+    return Bench()
 
 
 class TestLifting:
@@ -129,8 +129,8 @@ class TestLifting:
         bench.add_waiting(1)
         show(bench.watches.leaders, leader_of(node="bare"))
         assert await bench.reconcile() == NODE_PAUSE
-        await asyncio.sleep(PATIENCE)
-        assert await bench.reconcile() == PATIENCE, "it does not mend itself in a moment"
+        await asyncio.sleep(REPORT_AFTER)
+        assert await bench.reconcile() == REPORT_AFTER, "it does not mend itself in a moment"
         assert bench.api.writes == []
         bench.add_job()
         bench.feed()

@@ -6,16 +6,16 @@ import asyncio
 
 import pytest
 
-from controllers.placement.controller import LONGEST_RELABEL, RELABEL_PAUSE, request_of_pod
+from controllers.placement.controller import LONGEST_RELABEL, RELABEL_PAUSE, JobRequest
 from tests.support.placement import RACK, hide, leader_of, node_of, show
-from tests.support.placement_bench import BOUND, JOB, REQUEST, Bench, clocked
+from tests.support.placement_bench import BOUND, JOB, REQUEST, Bench
 
 pytestmark = pytest.mark.looptime
 
 
 @pytest.fixture
-async def bench(monkeypatch) -> Bench:
-    return clocked(monkeypatch)
+async def bench() -> Bench:
+    return Bench()
 
 
 class TestNodes:
@@ -118,6 +118,6 @@ class TestNodes:
         show(bench.watches.nodes, node_of("n1", rack="r9"))
         await bench.until_idle()
         await asyncio.sleep(RELABEL_PAUSE + 1)
-        for request in (REQUEST, request_of_pod(leader_of("gone"))):
+        for request in (REQUEST, JobRequest.of_pod(leader_of("gone"))):
             await bench.reconciler.reconcile(request)
         assert bench.remembered() == {}

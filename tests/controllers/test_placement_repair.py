@@ -14,14 +14,14 @@ from controllers.placement.controller import LAST_LOOK, RELABEL_PAUSE, JobReques
 from kube.transport import Request, Response
 from tests.support.faults import Answer
 from tests.support.placement import RACK, hide, leader_of, moment, node_of, show
-from tests.support.placement_bench import BOUND, JOB, NEXT, REQUEST, Bench, clocked, job_of
+from tests.support.placement_bench import BOUND, JOB, NEXT, REQUEST, Bench, job_of
 
 pytestmark = pytest.mark.looptime
 
 
 @pytest.fixture
-async def bench(monkeypatch) -> Bench:
-    return clocked(monkeypatch)
+async def bench() -> Bench:
+    return Bench()
 
 
 class TestRepair:

@@ -297,7 +297,7 @@ async def test_a_misplaced_follower_is_marked_and_deleted(zones, namespace):
         await placing.add(wrong)
         await placing.add(pod("right", 3, node=names["z1"], **BY_ZONE))
         await placing.lead(names["z1"])
-        placing.reconciler._looks[placing.job] = (0.0,)
+        placing.reconciler.memories.look_at(placing.job, 0.0)
         await placing.reconciler.reconcile(placing.job)
         gone = await placing.get("wrong")
         assert gone["metadata"]["deletionTimestamp"]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-import pytest
 
 from api import keys
 from api.batch import Job
-from controllers.placement import controller, telling
 from controllers.placement.controller import JobRequest, PlacementReconciler
 from controllers.placement.watches import PlacementWatches
 from kube.client import Client
@@ -102,7 +100,7 @@ class Bench:
             list_empty(informer)
         show(self.watches.nodes, node_of("n1", rack="r1"), node_of("n2", rack="r2"), node_of("bare"))
         self.events: list[tuple[Any, str, str, str]] = []
-        self.reconciler = PlacementReconciler(client, self.watches, self.jobs, self)
+        self.reconciler = PlacementReconciler(client, self.watches, self.jobs, self, wall_clock)
         self.queue: WorkQueue[JobRequest] = WorkQueue()
 
     def record(self, regarding: Any, kind: str, reason: str, note: str) -> None:
@@ -147,7 +145,8 @@ class Bench:
 
     def remembered(self) -> dict[JobRequest, Any]:
         """Jobs whose pods will be read, and when."""
-        return self.reconciler._looks
+        known = self.reconciler.memories
+        return {request: known.looks(request) for request in known._of if known.looks(request)}
 
     def deleted(self) -> list[str]:
         return [name for verb, name, _ in self.api.writes if verb == "delete"]
@@ -163,8 +162,6 @@ def job_of(job: str = JOB, *, active: int = 3, uid: str = "", suspend: bool = Fa
     return msgspec.convert({"metadata": meta, "spec": spec, "status": {"active": active}}, Job)
 
 
-def clocked(monkeypatch: pytest.MonkeyPatch) -> Bench:
+def wall_clock() -> datetime:
     """The clock on the wall goes with the loop's, which begins at 0 with each test."""
-    for part in (controller, telling):
-        monkeypatch.setattr(part, "now", lambda: EPOCH + timedelta(seconds=asyncio.get_running_loop().time()))
-    return Bench()
+    return EPOCH + timedelta(seconds=asyncio.get_running_loop().time())

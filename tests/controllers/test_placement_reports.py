@@ -7,30 +7,30 @@ import asyncio
 import pytest
 
 from api import keys
-from controllers.placement.plan import NODE_PAUSE, PATIENCE, TELL_EVERY
+from controllers.placement.plan import NODE_PAUSE, REPORT_AFTER, REPORT_EVERY
 from kube.controller import Controller
 from tests.support.placement import follower_of, hide, leader_of, moment, node_of, show
-from tests.support.placement_bench import BOUND, JOB, REQUEST, Bench, clocked, job_of
+from tests.support.placement_bench import BOUND, JOB, REQUEST, Bench, job_of
 
 pytestmark = pytest.mark.looptime
 
 
 @pytest.fixture
-async def bench(monkeypatch) -> Bench:
-    return clocked(monkeypatch)
+async def bench() -> Bench:
+    return Bench()
 
 
 class TestTelling:
     async def test_a_leader_gets_a_moment(self, bench):
         show(bench.watches.leaders, leader_of())
-        assert await bench.reconcile() == pytest.approx(PATIENCE, abs=0.1)
+        assert await bench.reconcile() == pytest.approx(REPORT_AFTER, abs=0.1)
         assert bench.events == []
-        await asyncio.sleep(PATIENCE)
-        assert await bench.reconcile() == TELL_EVERY
+        await asyncio.sleep(REPORT_AFTER)
+        assert await bench.reconcile() == REPORT_EVERY
         assert len(bench.events) == 1
 
     async def test_what_is_told(self, bench):
-        await asyncio.sleep(PATIENCE)
+        await asyncio.sleep(REPORT_AFTER)
         show(bench.watches.leaders, leader_of(reason="0/20 nodes are available", since=moment(2)))
         await bench.reconcile()
         [(regarding, kind, reason, note)] = bench.events
@@ -48,13 +48,13 @@ class TestTelling:
         controller = Controller("placement", bench.queue, bench.reconciler.reconcile, workers=4)
         async with asyncio.TaskGroup() as group:
             group.create_task(controller.run())
-            await asyncio.sleep(PATIENCE + 5.5 * TELL_EVERY)
+            await asyncio.sleep(REPORT_AFTER + 5.5 * REPORT_EVERY)
             bench.queue.shutdown()
         assert len(bench.events) == 6
         assert all("29 more of its Jobs wait likewise" in note for *_, note in bench.events)
 
     async def test_each_jobset_is_told_of(self, bench):
-        await asyncio.sleep(PATIENCE)
+        await asyncio.sleep(REPORT_AFTER)
         show(bench.watches.leaders, *(leader_of(f"j{n}-w-0", jobset=f"j{n}", jobset_uid=f"u{n}") for n in range(3)))
         bench.feed()
         await bench.until_idle()
@@ -62,7 +62,7 @@ class TestTelling:
         assert all("more of its Jobs" not in note for *_, note in bench.events)
 
     async def test_of_bound_and_ended_leaders_nothing_is_told(self, bench):
-        await asyncio.sleep(PATIENCE)
+        await asyncio.sleep(REPORT_AFTER)
         show(
             bench.watches.leaders,
             leader_of(),
@@ -75,23 +75,23 @@ class TestTelling:
         assert len(bench.events) == 1
 
     async def test_the_wait_is_over_as_soon_as_there_is_a_domain(self, bench):
-        await asyncio.sleep(PATIENCE)
+        await asyncio.sleep(REPORT_AFTER)
         show(bench.watches.leaders, BOUND)
         assert await bench.reconcile() is None
         assert bench.events == []
 
     async def test_a_node_that_lacks_the_label_is_told_of(self, bench):
-        await asyncio.sleep(2 * PATIENCE)
+        await asyncio.sleep(2 * REPORT_AFTER)
         show(bench.watches.leaders, leader_of(node="bare"))
         await bench.reconcile()
-        await asyncio.sleep(2 * PATIENCE)
+        await asyncio.sleep(2 * REPORT_AFTER)
         await bench.reconcile()
         [(*_, note)] = bench.events
         assert "js-w-0-0-abcde runs on node bare, which has no label rack" in note
 
     async def test_a_node_that_is_only_seen_later_is_nothing_to_tell(self, bench):
         """An autoscaler has made it for the leader a moment ago."""
-        await asyncio.sleep(10 * PATIENCE)
+        await asyncio.sleep(10 * REPORT_AFTER)
         show(bench.watches.leaders, leader_of(node="late"))
         assert await bench.reconcile() == NODE_PAUSE
         show(bench.watches.nodes, node_of("late", asked=("zone",), rack="r5"))
@@ -104,7 +104,7 @@ class TestTelling:
         controller = Controller("placement", bench.queue, bench.reconciler.reconcile, workers=1)
         async with asyncio.TaskGroup() as group:
             group.create_task(controller.run())
-            await asyncio.sleep(PATIENCE + 2.5 * TELL_EVERY)
+            await asyncio.sleep(REPORT_AFTER + 2.5 * REPORT_EVERY)
             bench.queue.shutdown()
         assert len(bench.events) == 3
         assert "js-w-0-0-abcde runs on node gone, which does not exist" in bench.events[0][-1]
@@ -112,12 +112,12 @@ class TestTelling:
     @pytest.mark.parametrize(("pods", "words"), [(1, "a pod waits"), (3, "3 pods wait")])
     async def test_followers_that_have_no_leader_are_told_of(self, bench, pods, words):
         bench.add_waiting(*range(1, pods + 1))
-        assert await bench.reconcile() == PATIENCE
+        assert await bench.reconcile() == REPORT_AFTER
         assert bench.events == [], "the Job controller may be making one"
-        await asyncio.sleep(PATIENCE)
-        assert await bench.reconcile() == TELL_EVERY
+        await asyncio.sleep(REPORT_AFTER)
+        assert await bench.reconcile() == REPORT_EVERY
         await asyncio.sleep(1)
-        assert await bench.reconcile() == TELL_EVERY - 1
+        assert await bench.reconcile() == REPORT_EVERY - 1
         [(regarding, kind, reason, note)] = bench.events
         assert (regarding.name, kind, reason) == ("js", "Warning", keys.PLACEMENT_PENDING)
         assert note.startswith(f"{words} for the leader pod of Job {JOB}, which has none")
@@ -128,7 +128,7 @@ class TestTelling:
         await bench.until_idle()
         show(bench.watches.leaders, BOUND)
         await bench.until_idle()
-        await asyncio.sleep(10 * PATIENCE)
+        await asyncio.sleep(10 * REPORT_AFTER)
         hide(bench.watches.leaders, BOUND)
         bench.add_waiting(2)
         await bench.until_idle()
@@ -136,10 +136,10 @@ class TestTelling:
         hide(bench.watches.followers, follower_of(index=2))
         await bench.until_idle()
         bench.add_waiting(3)
-        await asyncio.sleep(10 * PATIENCE)
+        await asyncio.sleep(10 * REPORT_AFTER)
         await bench.until_idle()
         assert bench.events == []
-        assert list(bench.reconciler._teller._lost) == [REQUEST.uid]
+        assert list(bench.reconciler.memories._of) == [REQUEST]
 
     async def test_nothing_is_remembered_of_jobs_that_waited_for_a_leader(self, bench):
         bench.feed()
@@ -149,14 +149,14 @@ class TestTelling:
         hide(bench.watches.followers, follower_of(index=1))
         hide(bench.jobs, job_of())
         await bench.until_idle()
-        assert bench.reconciler._teller._lost == {}
+        assert len(bench.reconciler.memories) == 0
 
     async def test_jobsets_of_which_nothing_is_told_any_more_are_forgotten(self, bench):
-        await asyncio.sleep(PATIENCE)
+        await asyncio.sleep(REPORT_AFTER)
         for number in range(200):
             gone = leader_of(JOB, jobset_uid=f"u{number}")
             show(bench.watches.leaders, gone)
             await bench.reconcile()
             await asyncio.sleep(1)
         assert len(bench.events) == 200
-        assert len(bench.reconciler._teller._told) <= TELL_EVERY + 1
+        assert len(bench.reconciler.memories._reported) <= REPORT_EVERY + 1

@@ -1,0 +1,99 @@
+"""What this process knows of each Job with exclusive placement beyond the caches: one record for each, forgotten here.
+
+A process that starts begins with the Jobs that run: it looks once for misplaced pods of each. Of what was reported, it
+knows nothing, and reports again.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from api.batch import Job
+from api.topology import Follower, Leader
+
+
+class JobRequest(NamedTuple):
+    """Which Job's pods to look at. The UID tells it from another Job of the name."""
+
+    namespace: str
+    job: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.job}"
+
+    @classmethod
+    def of(cls, job: Job) -> "JobRequest":
+        return cls(job.metadata.namespace, job.metadata.name, job.metadata.uid)
+
+    @classmethod
+    def of_pod(cls, pod: Leader | Follower) -> "JobRequest":
+        """The Job of a pod."""
+        return cls(pod.namespace, pod.job, pod.job_uid)
+
+
+@dataclass(slots=True)
+class JobMemory:
+    """One Job. Times are seconds of the event loop's clock.
+
+    - `looks`: when to look for misplaced pods, soonest first.
+    - `without_domain_since`: since when it has no leader, or one whose node has no domain; None: it has a domain.
+    """
+
+    looks: tuple[float, ...] = ()
+    without_domain_since: float | None = None
+
+    @property
+    def empty(self) -> bool:
+        return not self.looks and self.without_domain_since is None
+
+
+class JobMemories:
+    """The records by Job, and when each JobSet was last reported on. Bounded by the Jobs that wait for something."""
+
+    def __init__(self) -> None:
+        self._of: dict[JobRequest, JobMemory] = {}
+        self._reported: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def looks(self, request: JobRequest) -> tuple[float, ...]:
+        """When to look for misplaced pods of a Job."""
+        memory = self._of.get(request)
+        return memory.looks if memory else ()
+
+    def look_at(self, request: JobRequest, *times: float) -> None:
+        """Look for misplaced pods of a Job at those times; at none any more if there are none."""
+        self._of.setdefault(request, JobMemory()).looks = times
+        self._drop_if_empty(request)
+
+    def without_domain(self, request: JobRequest, now: float) -> float:
+        """Since when a Job has no domain: since now, if nobody has noted it before."""
+        memory = self._of.setdefault(request, JobMemory())
+        if memory.without_domain_since is None:
+            memory.without_domain_since = now
+        return memory.without_domain_since
+
+    def has_domain(self, request: JobRequest) -> None:
+        """A Job has a domain, or no pod waits for one."""
+        memory = self._of.get(request)
+        if memory is not None:
+            memory.without_domain_since = None
+            self._drop_if_empty(request)
+
+    def forget(self, request: JobRequest) -> None:
+        """The Job is gone."""
+        self._of.pop(request, None)
+
+    def reported(self, jobset_uid: str) -> float | None:
+        """When a JobSet was last reported on."""
+        return self._reported.get(jobset_uid)
+
+    def report(self, jobset_uid: str, now: float, keep: float) -> None:
+        """A JobSet is reported on now; reports that are older than `keep` seconds are forgotten."""
+        self._reported = {uid: at for uid, at in self._reported.items() if now - at < keep}
+        self._reported[jobset_uid] = now
+
+    def _drop_if_empty(self, request: JobRequest) -> None:
+        if self._of[request].empty:
+            del self._of[request]

@@ -4,7 +4,7 @@ Only what the control plane reads is typed; fields that are not named here are d
 because nothing in this project writes a typed object back: writes are patches or JSON built by hand.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -35,6 +35,19 @@ class OwnerReference(Base, frozen=True, kw_only=True):
     controller: bool = False
 
 
+class Owner(NamedTuple):
+    """Who controls an object; `str` gives it in words."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}" if self.kind else "nobody"
+
+
+NOBODY = Owner("", "")
+
+
 class Identity(Base, frozen=True, kw_only=True):
     """The part of metav1.ObjectMeta that says which object this is and whose. All that is kept of a Service."""
 
@@ -52,10 +65,10 @@ class Identity(Base, frozen=True, kw_only=True):
         return None
 
     @property
-    def whose(self) -> str:
-        """The controlling owner in words: its kind and name, or nobody."""
+    def owner(self) -> Owner:
+        """Kind and name of the controlling owner."""
         ref = self.controller()
-        return "nobody" if ref is None else f"{ref.kind} {ref.name}"
+        return NOBODY if ref is None else Owner(ref.kind, ref.name)
 
 
 class ObjectMeta(Identity, frozen=True, kw_only=True):

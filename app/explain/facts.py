@@ -14,6 +14,7 @@ from api.batch import Job, Owned
 from api.exclusive import topology_of
 from api.gangs import forest
 from api.jobset import JobSet
+from api.meta import Owner
 from api.selectors import of_other_attempts
 from api.topology import PartialNode
 from app.explain.seen import Facts, Holder, SeenEvent, SeenGroup, SeenGroups, SeenLease, SeenPod
@@ -129,9 +130,9 @@ class _Look:
             self._skip(f"Jobs and pods: you may not list jobs in namespace {self._namespace}")
             return None
 
-    async def _foreign(self, of: Survey) -> Mapping[str, str]:
+    async def _foreign(self, of: Survey) -> Mapping[str, Owner]:
         """Of the first missing Jobs, who has their names."""
-        foreign: dict[str, str] = {}
+        foreign: dict[str, Owner] = {}
         old = {child.name for child in of.previous}
         free = [slot.name for slot in of.missing if slot.replicated_job.name not in of.stages and slot.name not in old]
         try:
@@ -142,7 +143,7 @@ class _Look:
                     continue
                 owner = job.metadata.controller()
                 if owner is None or owner.uid != self._js.metadata.uid:
-                    foreign[name] = job.metadata.whose
+                    foreign[name] = job.metadata.owner
         except Forbidden:
             self._skip(f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}")
         return foreign

@@ -2,6 +2,7 @@
 
 from api.batch import pods_at_once
 from api.keys import JOB_CREATION_FAILED, KIND
+from api.meta import Owner
 from app.explain.case import Case
 from app.explain.finding import Finding, Found, Level, Story, counted, grouped, listed
 from app.explain.seen import SeenEvent
@@ -71,8 +72,8 @@ def missing(case: Case, left: frozenset[str]) -> list[Found]:
 
 
 def _taken(case: Case, name: str) -> Finding:
-    whose = case.facts.foreign[name]
-    if whose == f"{KIND} {case.facts.jobset.metadata.name}":
+    owner = case.facts.foreign[name]
+    if owner == Owner(KIND, case.facts.jobset.metadata.name):
         return Finding(
             level=Level.WAITS,
             cause="name-taken",
@@ -82,7 +83,7 @@ def _taken(case: Case, name: str) -> Finding:
     return Finding(
         level=Level.FAULT,
         cause="name-taken",
-        what=f"Job {name}: cannot be created, a Job of that name belongs to {whose}",
+        what=f"Job {name}: cannot be created, a Job of that name belongs to {owner}",
         way_out="delete or rename that one, or rename the JobSet",
     )
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from api.batch import Job
 from api.gang_status import GroupSpec, StoredGroup
 from api.jobset import JobSet
-from api.meta import Base
+from api.meta import Base, Owner
 from api.pod import ContainerStatus, DetailedPod, PodCondition
 
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
@@ -146,7 +146,7 @@ class SeenGroups:
 class Facts:
     """All that was read. None: not known; what that is for, and why, stands in `unseen`.
 
-    - `jobs`: those that the JobSet owns. `foreign`: names that its missing Jobs should have, and whose they are.
+    - `jobs`: those that the JobSet owns. `foreign`: names that its missing Jobs should have, and who owns those.
     - `lingering`: pods of earlier attempts by the name of their Job, which is gone.
     - `warnings`: about the JobSet. `job_warnings`: about its Jobs. Newest first.
     - `pods`: of Jobs that are not ready: those with completion index 0, and others that pend or are not ready.
@@ -159,7 +159,7 @@ class Facts:
     now: datetime
     jobset: JobSet
     jobs: tuple[Job, ...] | None = None
-    foreign: Mapping[str, str] = field(default_factory=dict)
+    foreign: Mapping[str, Owner] = field(default_factory=dict)
     lingering: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     warnings: tuple[SeenEvent, ...] = ()
     job_warnings: tuple[SeenEvent, ...] = ()

@@ -88,7 +88,7 @@ class GroupWriter:
             meta = msgspec.convert(stored["metadata"], ObjectMeta)
             owner = meta.controller()
             if owner is None or owner.uid != js.metadata.uid:
-                what = f"{action.kind} {action.name} exists already and belongs to {meta.whose}: delete it"
+                what = f"{action.kind} {action.name} exists already and belongs to {meta.owner}: delete it"
                 raise GroupTroubleError("NameConflict", what) from None
             self.stores.keep(action.kind, stored)
             return

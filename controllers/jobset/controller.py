@@ -189,7 +189,7 @@ class JobSetReconciler:
             # As many by name as by owner: all are ours, which is what all sets but a few look like.
             foreign=memory.foreign
             | {
-                job.metadata.name: job.metadata.whose
+                job.metadata.name: job.metadata.owner
                 for job in (named if len(named) != len(jobs) else ())
                 if owner_uid(job) != [meta.uid]
             },

@@ -16,7 +16,7 @@ import msgspec
 from api import keys
 from api.batch import Claim, Job, Service
 from api.jobset import JobSet, JobSetStatus
-from api.meta import JSON
+from api.meta import JSON, Owner
 from api.pod import Pod
 from api.priority import PriorityClass
 from controllers.gang.execute import GroupTroubleError, GroupWriter
@@ -62,9 +62,9 @@ class Caches:
 
 
 class ForeignObjectError(KubeError):
-    """A Job with a name of ours belongs to somebody else: `owner`, in words."""
+    """A Job with a name of ours belongs to `owner`."""
 
-    def __init__(self, name: str, owner: str) -> None:
+    def __init__(self, name: str, owner: Owner) -> None:
         super().__init__(f"job {name!r} exists already and belongs to {owner}")
         self.name = name
         self.owner = owner
@@ -266,7 +266,7 @@ class Executor:
     def _check_ours(self, js: JobSet, job: Job) -> None:
         owner = job.metadata.controller()
         if owner is None or owner.uid != js.metadata.uid:
-            raise ForeignObjectError(job.metadata.name, job.metadata.whose)
+            raise ForeignObjectError(job.metadata.name, job.metadata.owner)
 
     def _report(self, js: JobSet, reason: str, failures: list[Failure]) -> None:
         """One Warning for all failures of a kind."""

@@ -7,6 +7,7 @@ with it; nothing in it is needed to decide rightly, with the one exception that 
 from dataclasses import dataclass, field
 
 from api.batch import Job
+from api.meta import Owner
 from controllers.gang.stalled import Reports
 from controllers.jobset.milestones import Life
 from controllers.jobset.old_pods import Followed
@@ -21,7 +22,7 @@ class Memory:
     - `status_written`: when this process last wrote the status. `rest_until`: no plan is made before (large sets).
     - `warned`: the warnings of the last plan: each is an event once for as long as it stays the same.
     - `departed`: Jobs by UID that were deleted finished, or bound to fail, and that the status may not record yet.
-    - `foreign`: names of Jobs that were found to belong to others, each with its owner in words, until `foreign_until`.
+    - `foreign`: names of Jobs that were found to belong to others, each with its owner, until `foreign_until`.
     - `trouble`: reason and message of what kept a group from being made; nobody tries again before `trouble_until`.
     - `namespace_ends_until`: the namespace is being deleted: what would be created is refused, so nobody tries before.
     - `reported_group`: the PodGroup that the condition about unschedulable groups is about.
@@ -35,7 +36,7 @@ class Memory:
     rest_until: float = 0.0
     warned: frozenset[Event] = frozenset()
     departed: dict[str, Job] = field(default_factory=dict)
-    foreign: dict[str, str] = field(default_factory=dict)
+    foreign: dict[str, Owner] = field(default_factory=dict)
     foreign_until: float = 0.0
     trouble: tuple[str, str] | None = None
     trouble_until: float = 0.0

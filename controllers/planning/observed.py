@@ -10,6 +10,7 @@ from api.batch import Job, Service
 from api.gang_api import NOT_ASKED, Served
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
+from api.meta import Owner
 from api.pod import Pod
 from api.priority import Priorities
 
@@ -68,7 +69,7 @@ class Observed:
 
     - `jobs`: Jobs whose controlling owner has the JobSet's UID, those in deletion included.
     - `departed`: Jobs of that UID that were deleted finished, or bound to fail, and that the status may not record yet.
-    - `foreign`: names of Jobs that others own, of those that carry this JobSet's name: name -> owner, in words.
+    - `foreign`: names of Jobs that others own, of those that carry this JobSet's name, with their owner.
     - `service`: the Service of the wanted name, whoever owns it.
     - `claims`: names of volume claims that exist.
     - `pods`: pods of `jobs`; looked up for in-place restart only.
@@ -88,7 +89,7 @@ class Observed:
     now: str
     since_status_write: float | None = None
     departed: tuple[Job, ...] = ()
-    foreign: Mapping[str, str] = field(default_factory=dict)
+    foreign: Mapping[str, Owner] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
     evidence: Evidence = field(default_factory=dict)
     leftovers: frozenset[str] | None = frozenset()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from api.meta import Owner
 from app.explain.show import age
 from controllers.planning.limits import DEFAULT_LIMITS
 from tests.support.explained import MOMENT, NOW, at, causes, event, facts, job_of, lease, made, pod_of, told, walk
@@ -194,14 +195,16 @@ def test_stages_of_the_execution_policy(state, jobs, why):
 
 def test_a_name_that_is_taken():
     js = a_set(rjob(replicas=2))
-    text, body = told(facts(js, [running(js, 0)], foreign={"train-workers-1": "CronJob nightly"}, lease=lease()))
+    text, body = told(
+        facts(js, [running(js, 0)], foreign={"train-workers-1": Owner("CronJob", "nightly")}, lease=lease())
+    )
     assert (body["level"], causes(body)) == ("fault", ["name-taken"])
     assert "Job train-workers-1: cannot be created, a Job of that name belongs to CronJob nightly" in text
 
 
 def test_a_name_that_an_earlier_jobset_of_the_same_name_still_has():
     js = a_set()
-    text, body = told(facts(js, [], foreign={"train-workers-0": "JobSet train"}, lease=lease()))
+    text, body = told(facts(js, [], foreign={"train-workers-0": Owner("JobSet", "train")}, lease=lease()))
     assert (body["level"], causes(body)) == ("waits", ["name-taken"])
     assert "the Job of an earlier JobSet of this name is still there" in text
 

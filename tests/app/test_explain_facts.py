@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from api import keys
+from api.meta import NOBODY
 from app.explain.facts import LOOKED_AT, MOST_PAGES, PAGE, gather
 from app.explain.reasons import explain
 from app.explain.seen import Facts
@@ -178,7 +179,7 @@ async def test_names_of_missing_jobs_are_looked_up_for_a_few():
     taken = {**job_of(js, 1), "metadata": {"name": "train-workers-1", "namespace": "default"}}
     cluster = Cluster(js, taken)
     found = await read(cluster)
-    assert found.foreign == {"train-workers-1": "nobody"}
+    assert found.foreign == {"train-workers-1": NOBODY}
     assert sum(r.verb == "get" and "/jobs/" in r.path for r in cluster.asked) == LOOKED_AT
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from api import keys
 from api.features import FeatureGates
+from api.meta import NOBODY
 from controllers.planning.actions import CreateJob, DeleteJob, DeleteJobs
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from tests.support.ledger import Ledger
@@ -117,7 +118,7 @@ class TestDeletion:
 
     def test_while_somebody_else_has_jobs_like_ours_nothing_is_deleted_by_selector(self):
         world = twelve()
-        world.foreign = {"js-copy": "nobody"}
+        world.foreign = {"js-copy": NOBODY}
         plan = fail(world)
         assert of_type(plan, DeleteJobs) == []
         assert len(of_type(plan, DeleteJob)) == 12

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.meta import NOBODY
 from controllers.jobset.memory import Memories, Memory
 from kube.controller import Request
 
@@ -13,7 +14,7 @@ OTHER = Request("ns", "other")
 def filled(memory: Memory) -> None:
     """Everything that can be remembered is."""
     memory.status_written, memory.rest_until, memory.foreign_until = 1.0, 2.0, 3.0
-    memory.foreign = {"js-a-0": "nobody"}
+    memory.foreign = {"js-a-0": NOBODY}
     memory.trouble, memory.trouble_until, memory.namespace_ends_until = ("NameConflict", "x"), 4.0, 5.0
     memory.reported_group, memory.unfinished = "group", True
 

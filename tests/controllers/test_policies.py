@@ -10,6 +10,7 @@ import pytest
 
 from api import keys
 from api.batch import Service
+from api.meta import Owner
 from controllers.planning.actions import CreateJob, PatchJob
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.plan import plan
@@ -108,7 +109,7 @@ class TestForeign:
 
     def test_jobs_are_named_with_their_owners_and_waited_for(self):
         world = World(jobset(rjob("workers", 9)))
-        world.foreign = {f"js-workers-{n}": "CronJob nightly" for n in range(7)}
+        world.foreign = {f"js-workers-{n}": Owner("CronJob", "nightly") for n in range(7)}
         plan = world.step()
         assert [action.name for action in of_type(plan, CreateJob)] == ["js-workers-7", "js-workers-8"]
         assert plan.requeue_after == DEFAULT_LIMITS.foreign_retry
@@ -125,7 +126,7 @@ class TestForeign:
 
     def test_jobs_of_an_earlier_set_of_our_name_are_waited_for_in_silence(self):
         world = World(jobset(rjob("workers", 2)))
-        world.foreign = {"js-workers-0": "JobSet js"}
+        world.foreign = {"js-workers-0": Owner("JobSet", "js")}
         plan = world.step()
         assert plan.warnings == ()
         assert plan.requeue_after == DEFAULT_LIMITS.foreign_retry

@@ -16,6 +16,7 @@ from api.features import FeatureGates
 from api.gang_api import Served
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet, JobSetStatus
+from api.meta import Owner
 from api.pod import Pod
 from controllers.planning.actions import (
     CreateClaim,
@@ -94,7 +95,7 @@ class World:
         self.jobs: dict[str, dict[str, Any]] = {}
         self.service: Service | None = None
         self.departed: dict[str, dict[str, Any]] = {}
-        self.foreign: dict[str, str] = {}
+        self.foreign: dict[str, Owner] = {}
         self.pods: list[Pod] = []
         self.failed_pods: dict[str, tuple[FailedPod, ...]] = {}
         self.old_pods: set[str] = set()

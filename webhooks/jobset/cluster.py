@@ -30,7 +30,7 @@ from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
 from api.gang_api import GATE
 from api.jobset import JobSet, ReplicatedJob
 from api.jsontree import dig, set_in
-from api.meta import JSON
+from api.meta import JSON, Owner
 from api.semantic import differences
 from kube.client import Client
 from kube.errors import ApiError, BadRequest, KubeError, NotFound
@@ -328,8 +328,10 @@ class ClusterChecks:
         owner = found.metadata.controller()
         if owner is None:
             return "nobody"
-        ours = owner.uid == request.js.metadata.uid or found.metadata.whose == f"{keys.KIND} {request.js.metadata.name}"
-        return "" if ours else found.metadata.whose
+        ours = owner.uid == request.js.metadata.uid or found.metadata.owner == Owner(
+            keys.KIND, request.js.metadata.name
+        )
+        return "" if ours else str(found.metadata.owner)
 
     async def _claims(self, request: _Request) -> tuple[list[FieldError], list[Claim]]:
         """Findings about claims that exist, and the claims that do not."""

@@ -3,6 +3,7 @@
 from functools import partial
 
 from api import keys
+from api.meta import Owner
 from api.names import job_name_prefix
 from api.placement import Group
 from api.stages import in_order
@@ -60,7 +61,7 @@ def _missing(ctx: Context, group: Group, room: int) -> tuple[list[CreateJob], li
 
 def _warn_of_taken(ctx: Context, draft: StatusDraft, taken: list[str]) -> None:
     """Of names that others hold; those of an earlier JobSet of this name go by themselves."""
-    foreign, own = ctx.observed.foreign, f"{keys.KIND} {ctx.js.metadata.name}"
+    foreign, own = ctx.observed.foreign, Owner(keys.KIND, ctx.js.metadata.name)
     others = [
         f'job "{name}" creation failed with error: it exists already and belongs to {foreign[name]}'
         for name in taken

@@ -3,6 +3,7 @@
 from api import keys
 from api.batch import ServiceSpec
 from api.children import build_service
+from api.meta import Owner
 from api.names import subdomain
 from controllers.planning.actions import CreateService
 from controllers.planning.context import Context
@@ -19,10 +20,10 @@ def create_service(ctx: Context) -> Partial:
     ours = ServiceSpec(cluster_ip="None", selector={keys.JOBSET_NAME: js.metadata.name})
     by_hand = service.metadata.controller() is None and service.spec == ours
     # An earlier JobSet of this name is on its way out, and its Service with it.
-    earlier = service.metadata.whose == f"{keys.KIND} {js.metadata.name}"
+    earlier = service.metadata.owner == Owner(keys.KIND, js.metadata.name)
     if by_hand or earlier:
         return NOTHING
-    draft, owner = ctx.draft(), service.metadata.whose
+    draft, owner = ctx.draft(), service.metadata.owner
     draft.warn(
         "HeadlessServiceCreationFailed",
         f"Service {subdomain(js)} exists already and belongs to {owner}: pods of this JobSet get no DNS names."

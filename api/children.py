@@ -8,9 +8,9 @@ from api import keys
 from api.exclusive import priority_label
 from api.exit_codes import job_spec_with
 from api.jobset import JobSet, ReplicatedJob, VolumeClaimPolicy
+from api.layout import JobPosition, JobRange
 from api.meta import JSON
 from api.names import coordinator_endpoint, job_key, namespaced_job, subdomain, volume_claim_name
-from api.placement import Group, Slot
 from api.priority import Priorities
 
 NO_UID = "00000000-0000-0000-0000-000000000000"
@@ -30,13 +30,13 @@ def owner_reference(js: JobSet) -> JSON:
 
 
 def job_labels(
-    js: JobSet, group: Group, slot: Slot, *, global_replicas: int, job_restart_attempt: int | None
+    js: JobSet, jobs: JobRange, position: JobPosition, *, global_replicas: int, job_restart_attempt: int | None
 ) -> dict[str, str]:
     """The keys that go on the Job and its pods, as labels and as annotations alike (1.5).
 
     `job_restart_attempt` is None while the feature gate RestartJob is off: then its key is absent.
     """
-    rjob = slot.replicated_job
+    rjob = position.replicated_job
     labels = {
         keys.JOBSET_NAME: js.metadata.name,
         keys.JOBSET_UID: js.metadata.uid,
@@ -44,12 +44,12 @@ def job_labels(
         keys.RESTART_ATTEMPT: str(js.status.restarts),
         keys.REPLICATED_JOB_REPLICAS: str(rjob.replicas),
         keys.GLOBAL_REPLICAS: str(global_replicas),
-        keys.JOB_INDEX: str(slot.job_index),
-        keys.JOB_KEY: job_key(js.metadata.namespace, slot.name),
-        keys.JOB_GLOBAL_INDEX: str(slot.global_index),
+        keys.JOB_INDEX: str(position.job_index),
+        keys.JOB_KEY: job_key(js.metadata.namespace, position.name),
+        keys.JOB_GLOBAL_INDEX: str(position.global_index),
         keys.GROUP_NAME: rjob.group_name,
-        keys.GROUP_REPLICAS: str(group.group_replicas),
-        keys.JOB_GROUP_INDEX: str(slot.group_index),
+        keys.GROUP_REPLICAS: str(jobs.group_replicas),
+        keys.JOB_GROUP_INDEX: str(position.group_index),
     }
     if job_restart_attempt is not None:
         labels[keys.JOB_RESTART_ATTEMPT] = str(job_restart_attempt)
@@ -73,8 +73,8 @@ def placement_annotations(js: JobSet, rjob: ReplicatedJob) -> dict[str, str]:
 
 def build_job(
     js: JobSet,
-    group: Group,
-    slot: Slot,
+    jobs: JobRange,
+    position: JobPosition,
     *,
     global_replicas: int,
     job_restart_attempt: int | None = None,
@@ -84,8 +84,8 @@ def build_job(
 
     A Job that belongs to a group is built by `in_group` from it.
     """
-    rjob = slot.replicated_job
-    labels = job_labels(js, group, slot, global_replicas=global_replicas, job_restart_attempt=job_restart_attempt)
+    rjob = position.replicated_job
+    labels = job_labels(js, jobs, position, global_replicas=global_replicas, job_restart_attempt=job_restart_attempt)
     annotations = {**labels, **placement_annotations(js, rjob)}
     if execution_attempt is not None:
         annotations[keys.EXECUTION_ATTEMPT] = str(execution_attempt)
@@ -94,7 +94,7 @@ def build_job(
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": slot.name,
+            "name": position.name,
             "namespace": js.metadata.namespace,
             "labels": {**(template_meta.get("labels") or {}), **labels},
             "annotations": {**(template_meta.get("annotations") or {}), **annotations},
@@ -103,7 +103,7 @@ def build_job(
         "spec": {
             **job_spec_with(rjob.job_spec, rjob.exit_code_policy),
             "suspend": js.suspended,
-            "template": pod_template(js, slot, labels, annotations),
+            "template": pod_template(js, position, labels, annotations),
         },
     }
 
@@ -135,15 +135,15 @@ def with_priority(job: JSON, priorities: Priorities) -> JSON:
     return {**job, "spec": {**job["spec"], "template": {**template, "metadata": {**meta, "labels": labels}}}}
 
 
-def pod_template(js: JobSet, slot: Slot, labels: dict[str, str], annotations: dict[str, str]) -> JSON:
+def pod_template(js: JobSet, position: JobPosition, labels: dict[str, str], annotations: dict[str, str]) -> JSON:
     """Pod template of one child Job: the user's, with our keys, subdomain, selectors and volumes laid over it."""
-    template: JSON = slot.replicated_job.job_spec.get("template") or {}
+    template: JSON = position.replicated_job.job_spec.get("template") or {}
     meta: JSON = template.get("metadata") or {}
     spec: JSON = dict(template.get("spec") or {})
     if js.dns_enabled:
         spec["subdomain"] = subdomain(js)
     if keys.NODE_SELECTOR_STRATEGY in annotations:
-        own = namespaced_job(js.metadata.namespace, slot.name)
+        own = namespaced_job(js.metadata.namespace, position.name)
         toleration = {"key": keys.NO_SCHEDULE_TAINT, "operator": "Exists", "effect": "NoSchedule"}
         spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), keys.NAMESPACED_JOB: own}
         spec["tolerations"] = [*(spec.get("tolerations") or []), toleration]

@@ -24,8 +24,8 @@ from api import keys
 from api.batch import Job, LabelledIdentity
 from api.children import build_job, build_service
 from api.jobset import JobSet
+from api.layout import layout_of
 from api.meta import Base
-from api.placement import placement
 from app import settings
 from controllers.resources import JOBSETS
 from httpserver.address import parse_bind_address
@@ -78,21 +78,21 @@ class Set:
     def begin(self, js: JobSet) -> None:
         """Make the bodies of an attempt."""
         self.js, self.settled = js, set()
-        placed = placement(js)
+        layout = layout_of(js)
         self.bodies = {
-            slot.name: msgspec.json.encode(build_job(js, group, slot, global_replicas=placed.global_replicas))
-            for group in placed.groups
-            for slot in group.slots(js.metadata.name)
+            position.name: msgspec.json.encode(build_job(js, jobs, position, global_replicas=layout.global_replicas))
+            for jobs in layout.ranges
+            for position in jobs.positions(js.metadata.name)
         }
 
 
 class Floor:
-    """Keeps a group of tasks, one for each thing that is being done; ends with the group."""
+    """Keeps a group of tasks, one for each thing that is being done; ends with the jobs."""
 
-    def __init__(self, client: Client, restart: str, group: asyncio.TaskGroup) -> None:
+    def __init__(self, client: Client, restart: str, jobs: asyncio.TaskGroup) -> None:
         self._client = client
         self._restart = restart
-        self._group = group
+        self._group = jobs
         self._sets: dict[tuple[str, str], Set] = {}
         self.jobsets = Informer(client, JOBSETS, JobSet)
         self.jobs = Informer(client, JOBS, Job, label_selector=keys.JOBSET_NAME)
@@ -203,11 +203,11 @@ class Floor:
     async def _report(self, of: Set) -> None:
         """The one status write of a phase."""
         rows = []
-        for group in placement(of.js).groups:
-            count = group.replicated_job.replicas
+        for jobs in layout_of(of.js).ranges:
+            count = jobs.replicated_job.replicas
             reached = {"suspended": count} if of.js.suspended else {"ready": count, "active": count}
             zero = dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
-            rows.append({"name": group.replicated_job.name, **zero, **reached})
+            rows.append({"name": jobs.replicated_job.name, **zero, **reached})
         status = {"restarts": of.js.status.restarts, "replicatedJobsStatus": rows}
         name = of.js.metadata.name
         await self._client.patch(JOBSETS, name, {"status": status}, namespace=of.namespace, subresource="status")
@@ -223,9 +223,9 @@ def _settled(job: Job, suspended: bool) -> bool:
 
 
 async def _side_by_side(acts: list[Coroutine[Any, Any, Any]]) -> None:
-    async with asyncio.TaskGroup() as group:
+    async with asyncio.TaskGroup() as jobs:
         for act in acts:
-            group.create_task(_told(act))
+            jobs.create_task(_told(act))
 
 
 async def _told(act: Coroutine[Any, Any, Any]) -> None:
@@ -253,8 +253,8 @@ async def run(config: settings.Settings, kubeconfig: str, restart: str) -> None:
     transport = HttpTransport(await load(kubeconfig), user_agent="floor", qps=UNLIMITED, burst=UNLIMITED)
     address = parse_bind_address(config.health.health_probe_bind_address)
     try:
-        async with asyncio.TaskGroup() as group:
-            await Floor(Client(transport), restart, group).start()
+        async with asyncio.TaskGroup() as jobs:
+            await Floor(Client(transport), restart, jobs).start()
             if address is not None:
                 await asyncio.start_server(_probe, *address)
             await asyncio.Event().wait()

@@ -21,7 +21,7 @@ from api.batch import Job, Service
 from api.children import NO_UID, build_job, build_service
 from api.features import FeatureGates
 from api.jobset import JobSet, JobSetStatus
-from api.placement import placement
+from api.layout import layout_of
 from controllers.planning.observed import Observed
 from controllers.planning.plan import plan
 
@@ -56,12 +56,12 @@ def jobset(count: int, status: JobSetStatus = JobSetStatus()) -> JobSet:  # noqa
 
 def jobs(js: JobSet, **status: object) -> tuple[Job, ...]:
     """All Jobs of the set with that status, decoded as the watch does."""
-    placed = placement(js)
+    layout = layout_of(js)
     out = []
-    for group in placed.groups:
-        for slot in group.slots(js.metadata.name):
-            body = build_job(js, group, slot, global_replicas=placed.global_replicas)
-            body["metadata"]["uid"] = slot.name
+    for jobs in layout.ranges:
+        for position in jobs.positions(js.metadata.name):
+            body = build_job(js, jobs, position, global_replicas=layout.global_replicas)
+            body["metadata"]["uid"] = position.name
             out.append(msgspec.json.decode(msgspec.json.encode({**body, "status": status}), type=Job))
     return tuple(out)
 

@@ -19,8 +19,8 @@ from api.features import FeatureGates
 from api.gang_objects import build_group, build_workload
 from api.gangs import Forest, forest, sequenced
 from api.jobset import JobSet, ReplicatedJob
+from api.layout import JobRange, Layout, layout_of
 from api.meta import JSON
-from api.placement import Group, Placement, placement
 from api.stages import stage_name, stages
 from app.check.checks import Checks, placed
 from app.check.findings import Report, printable, write_text
@@ -110,8 +110,8 @@ def children(js: JobSet, gates: FeatureGates) -> Iterator[JSON]:
 def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
     """All bodies in order, each with the stage with which it is created, in words; empty when the set is not staged."""
     in_stages = stages(js.spec)
-    placed_ = placement(js)
-    groups = placed_.by_name()
+    layout = layout_of(js)
+    groups = layout.by_name()
     claimed: set[str] = set()
     gangs = _Gangs(js)
     for number, stage in enumerate(in_stages or (js.spec.replicated_jobs,), 1):
@@ -124,7 +124,7 @@ def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
         for part in [(rjob,) for rjob in stage] if sequenced(js.spec) and not in_stages else [stage]:
             yield from ((told, group) for group in gangs.of(part))
             of_these = [groups[rjob.name] for rjob in part]
-            yield from ((told, gangs.joined(job)) for job in _jobs(js, placed_, of_these, gates))
+            yield from ((told, gangs.joined(job)) for job in _jobs(js, layout, of_these, gates))
 
 
 class _Gangs:
@@ -165,15 +165,15 @@ def _claims(js: JobSet, mounted: set[str] | None, claimed: set[str]) -> Iterator
                 yield build_volume_claim(js, policy, template)
 
 
-def _jobs(js: JobSet, placed_: Placement, groups: Sequence[Group], gates: FeatureGates) -> Iterator[JSON]:
+def _jobs(js: JobSet, layout: Layout, ranges: Sequence[JobRange], gates: FeatureGates) -> Iterator[JSON]:
     """The Jobs of some of the ReplicatedJobs."""
     restarts = 0 if gates["RestartJob"] else None
     runs = 0 if gates["ExecutionAttemptsTracking"] and not js.suspended else None
-    total = placed_.global_replicas
-    for group in groups:
-        for slot in group.slots(js.metadata.name):
+    total = layout.global_replicas
+    for jobs in ranges:
+        for position in jobs.positions(js.metadata.name):
             yield build_job(
-                js, group, slot, global_replicas=total, job_restart_attempt=restarts, execution_attempt=runs
+                js, jobs, position, global_replicas=total, job_restart_attempt=restarts, execution_attempt=runs
             )
 
 

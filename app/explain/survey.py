@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from api.batch import Job, pods_at_once
 from api.features import FeatureGates
 from api.jobset import JobSet
-from api.placement import Slot
+from api.layout import JobPosition
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context, context
 from controllers.planning.counters import job_ready
@@ -31,7 +31,7 @@ class Survey:
 
     total: int
     settled: int
-    missing: tuple[Slot, ...]
+    missing: tuple[JobPosition, ...]
     halted: tuple[Child, ...]
     unready: tuple[Child, ...]
     failed: tuple[Child, ...]
@@ -43,7 +43,7 @@ class Survey:
     def waiting(self) -> tuple[str, ...]:
         """Names of all Jobs that are not settled."""
         children = (*self.halted, *self.unready, *self.failed)
-        return (*(slot.name for slot in self.missing), *(child.name for child in children))
+        return (*(position.name for position in self.missing), *(child.name for child in children))
 
 
 def lacking(job: Job) -> int:
@@ -76,15 +76,15 @@ def survey(js: JobSet, jobs: Iterable[Job]) -> Survey:
     )
 
 
-def _missing(ctx: Context) -> tuple[Slot, ...]:
+def _missing(ctx: Context) -> tuple[JobPosition, ...]:
     """Jobs of an earlier attempt are in the way of those that are missing: they count as missing here."""
     of, old = ctx.children, {child.name for child in ctx.children.previous}
     return tuple(
-        slot
-        for group in ctx.layout.groups
-        for slot in group.slots(ctx.js.metadata.name)
-        if slot.job_index not in of.existing[group.replicated_job.name] | of.completed[group.replicated_job.name]
-        or slot.name in old
+        position
+        for jobs in ctx.layout.ranges
+        for position in jobs.positions(ctx.js.metadata.name)
+        if position.job_index not in of.existing[jobs.replicated_job.name] | of.completed[jobs.replicated_job.name]
+        or position.name in old
     )
 
 

@@ -8,7 +8,7 @@ import msgspec
 from api import keys
 from api.children import build_job, build_service
 from api.jobset import JobSet
-from api.placement import placement
+from api.layout import layout_of
 from bench.simulated.api import Api
 from bench.simulated.storage import JSON, Plain, Storage
 from bench.simulated.world import TOPOLOGY, Land, World, managed, moment
@@ -93,11 +93,11 @@ def _add_running(storage: Storage, api: Api, body: JSON) -> None:
     """A JobSet whose Jobs run, with the Service and the status that a manager would have given it."""
     stored = api.add(JOBSETS, NAMESPACE, body).body()
     js = msgspec.convert(stored, JobSet)
-    placed = placement(js)
+    layout = layout_of(js)
     api.add(SERVICES, NAMESPACE, build_service(js))
-    for group in placed.groups:
-        for slot in group.slots(js.metadata.name):
-            api.add(JOBS, NAMESPACE, build_job(js, group, slot, global_replicas=placed.global_replicas))
-    counts = {"active": 0, "failed": 0, "ready": placed.global_replicas, "succeeded": 0, "suspended": 0}
+    for jobs in layout.ranges:
+        for position in jobs.positions(js.metadata.name):
+            api.add(JOBS, NAMESPACE, build_job(js, jobs, position, global_replicas=layout.global_replicas))
+    counts = {"active": 0, "failed": 0, "ready": layout.global_replicas, "succeeded": 0, "suspended": 0}
     status = {"restarts": 0, "replicatedJobsStatus": [{"name": WORKERS, **counts}]}
     storage.put(JOBSETS.plural, Plain({**stored, "status": status}))

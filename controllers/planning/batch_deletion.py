@@ -11,14 +11,14 @@ from functools import lru_cache
 from api import keys
 from api.features import FeatureGates
 from api.jobset import JobSet
-from api.placement import Placement
+from api.layout import Layout
 from controllers.planning.actions import DeleteJobs
 from controllers.planning.child_jobs import Child, ChildJobs, integer
 from controllers.planning.finished import finished
 from controllers.planning.limits import Limits
 
 
-def may_leave_pods(js: JobSet, children: ChildJobs, layout: Placement, gates: FeatureGates, limits: Limits) -> bool:
+def may_leave_pods(js: JobSet, children: ChildJobs, layout: Layout, gates: FeatureGates, limits: Limits) -> bool:
     """Whether pods of earlier attempts may outlive their Jobs, and stand in the way of new ones."""
     # A set that may shrink was perhaps larger when it restarted.
     large = layout.global_replicas >= limits.batch_deletion_from or gates["ElasticJobSet"]
@@ -41,7 +41,7 @@ def leftovers(names: frozenset[str] | None, children: ChildJobs) -> frozenset[st
     return names and names.difference(job.metadata.name for job in children.unrecognized)
 
 
-def batches(js: JobSet, old: Iterable[Child], layout: Placement, limits: Limits) -> tuple[DeleteJobs, ...]:
+def batches(js: JobSet, old: Iterable[Child], layout: Layout, limits: Limits) -> tuple[DeleteJobs, ...]:
     """Deletions of those Jobs of earlier attempts whose labels say exactly what they are; the others are left out.
 
     None for a small set.

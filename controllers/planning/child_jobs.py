@@ -15,8 +15,8 @@ from api.batch import Job
 from api.features import FeatureGates
 from api.indexes import parse_indexes
 from api.jobset import JobSet
+from api.layout import JobRange, Layout, layout_of
 from api.names import job_name_prefix
-from api.placement import Group, Placement, placement
 
 _GO_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
@@ -73,7 +73,7 @@ def integer(text: str | None) -> int | None:
 class _Place:
     """One ReplicatedJob while its Jobs are sorted. `recorded`: indexes that the status says have completed."""
 
-    group: Group
+    jobs: JobRange
     prefix: str
     replicas: int
     recorded: frozenset[int]
@@ -83,10 +83,10 @@ class _Place:
 
 
 def sort_jobs(
-    js: JobSet, jobs: Iterable[Job], placed: Placement, gates: FeatureGates, departed: Iterable[Job] = ()
+    js: JobSet, jobs: Iterable[Job], layout: Layout, gates: FeatureGates, departed: Iterable[Job] = ()
 ) -> ChildJobs:
     """Sort `jobs` of `js` and those that departed. Labels say what a Job is; its conditions say how it went."""
-    sorting = _Sorting(js, placed, gates)
+    sorting = _Sorting(js, layout, gates)
     for job in jobs:
         sorting.add(job, gone=False)
     for job in departed:
@@ -97,18 +97,18 @@ def sort_jobs(
 class _Sorting:
     """One pass over the Jobs of one set."""
 
-    def __init__(self, js: JobSet, placed: Placement, gates: FeatureGates) -> None:
+    def __init__(self, js: JobSet, layout: Layout, gates: FeatureGates) -> None:
         stored = {s.name: s for s in js.status.replicated_jobs_status}
         self._attempt = js.status.restarts
         self._elastic = gates["ElasticJobSet"]
         self._restart_job = gates["RestartJob"]
         self._doomed_fail = js.spec.failure_policy is not None and js.spec.failure_policy.fail_on == "FailureTarget"
         self._places: dict[str, _Place] = {}
-        for group in placed.groups:
-            rjob = group.replicated_job
+        for jobs in layout.ranges:
+            rjob = jobs.replicated_job
             of = stored.get(rjob.name)
             self._places[rjob.name] = _Place(
-                group=group,
+                jobs=jobs,
                 prefix=job_name_prefix(js.metadata.name, rjob.name),
                 replicas=rjob.replicas,
                 recorded=parse_indexes(of.completed_indexes, rjob.replicas) if of else frozenset(),
@@ -135,7 +135,7 @@ class _Sorting:
             if not gone:
                 self._unrecognized.append(job)
             return
-        child = Child(job, place.group.replicated_job.name, index, place.group.global_offset + index, gone)
+        child = Child(job, place.jobs.replicated_job.name, index, place.jobs.global_offset + index, gone)
         if index < place.replicas:
             self._add_current(place, child, job, newer=attempt > self._attempt)
         elif not gone:
@@ -150,7 +150,7 @@ class _Sorting:
             self._previous.append(Child(job, name, -1, -1))
             return
         place.existing.add(number)
-        self._previous.append(Child(job, name, number, place.group.global_offset + number))
+        self._previous.append(Child(job, name, number, place.jobs.global_offset + number))
 
     def _add_current(self, place: _Place, child: Child, job: Job, *, newer: bool) -> None:
         """`newer`: the status is older than the Job, so what it remembers is of an earlier one."""
@@ -208,5 +208,5 @@ def _at(restarts: tuple[int, ...], index: int) -> int:
 
 def not_recorded(js: JobSet, departed: Iterable[Job], gates: FeatureGates) -> tuple[Job, ...]:
     """Of Jobs that were deleted finished, or bound to fail, those whose end the status does not record yet."""
-    sorted_ = sort_jobs(js, (), placement(js), gates, departed)
+    sorted_ = sort_jobs(js, (), layout_of(js), gates, departed)
     return (*sorted_.unrecorded, *(child.job for child in sorted_.failed))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from api.features import FeatureGates
 from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
-from api.placement import Group, Placement, placement
+from api.layout import JobRange, Layout, layout_of
 from controllers.planning import batch_deletion, counters, groups
 from controllers.planning.actions import CreateJob
 from controllers.planning.child_jobs import ChildJobs, sort_jobs
@@ -36,8 +36,8 @@ class Context:
     gates: FeatureGates
     limits: Limits
     js: JobSet
-    layout: Placement
-    ranges: dict[str, Group]
+    layout: Layout
+    ranges: dict[str, JobRange]
     children: ChildJobs
     counts: tuple[ReplicatedJobStatus, ...]
     stages: Stages
@@ -68,7 +68,7 @@ class Context:
 def context(observed: Observed, gates: FeatureGates, limits: Limits, *, create_suspended: bool = True) -> Context:
     """Sort and count what was observed. `create_suspended` off: nothing is created for a set while it is suspended."""
     js = observed.jobset
-    layout = placement(js)
+    layout = layout_of(js)
     children = sort_jobs(js, observed.jobs, layout, gates, observed.departed)
     counts = counters.count(js, children, gates)
     stages = Stages(js, counts, children)

@@ -1,20 +1,20 @@
 """The child Jobs of a plan as they are to be created or resumed (behaviour section 1.7)."""
 
 from api.children import build_job, in_group, with_priority
+from api.layout import JobRange
 from api.meta import JSON
-from api.placement import Group
 from controllers.planning.context import Context
 
 
-def job_body(ctx: Context, group: Group, index: int, attempt: int | None = None) -> JSON:
+def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = None) -> JSON:
     """The Job of that index as it is to be now. `attempt`: its own restart counter if it exists already."""
     if attempt is None and ctx.gates["RestartJob"]:
-        restarts = next((c.job_restarts for c in ctx.counts if c.name == group.replicated_job.name), ())
+        restarts = next((c.job_restarts for c in ctx.counts if c.name == jobs.replicated_job.name), ())
         attempt = restarts[index] if index < len(restarts) else 0
     job = build_job(
         ctx.js,
-        group,
-        group.slot(ctx.js.metadata.name, index),
+        jobs,
+        jobs.position(ctx.js.metadata.name, index),
         global_replicas=ctx.layout.global_replicas,
         job_restart_attempt=attempt,
         execution_attempt=ctx.status.execution_attempts if ctx.gates["ExecutionAttemptsTracking"] else None,

@@ -7,18 +7,18 @@ import pytest
 
 from api import keys
 from api.children import build_job, build_service, build_volume_claim
+from api.layout import layout_of
 from api.names import job_key
-from api.placement import placement
 from tests.support.world import jobset, rjob
 
 EXCLUSIVE, SELECTOR = keys.EXCLUSIVE_TOPOLOGY, keys.NODE_SELECTOR_STRATEGY
 
 
 def first_job(js, *, rjob_index=0, **options):
-    placed = placement(js)
-    group = placed.groups[rjob_index]
-    slot = next(iter(group.slots(js.metadata.name)))
-    return build_job(js, group, slot, global_replicas=placed.global_replicas, **options)
+    layout = layout_of(js)
+    jobs = layout.ranges[rjob_index]
+    position = next(iter(jobs.positions(js.metadata.name)))
+    return build_job(js, jobs, position, global_replicas=layout.global_replicas, **options)
 
 
 def pod_of(job):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from api import keys
 from api.children import build_job, with_priority
-from api.placement import placement
+from api.layout import layout_of
 from api.priority import Priorities, PriorityClass
 from controllers.planning.observed import Observed
 from tests.support.lives import resume, suspend
@@ -69,9 +69,9 @@ def job(
     wanted = rjob(pod=pod)
     wanted["template"]["spec"]["template"]["metadata"] = {"labels": labels or {}}
     js = jobset(wanted, annotations=annotations)
-    placed = placement(js)
-    group = placed.groups[0]
-    return build_job(js, group, group.slot("js", 0), global_replicas=placed.global_replicas)
+    layout = layout_of(js)
+    jobs = layout.ranges[0]
+    return build_job(js, jobs, jobs.position("js", 0), global_replicas=layout.global_replicas)
 
 
 def label_of(body: dict[str, Any]) -> str | None:

@@ -13,7 +13,7 @@ from api.batch import Job
 from api.children import build_job
 from api.features import FeatureGates
 from api.jobset import JobSet
-from api.placement import placement
+from api.layout import layout_of
 from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories
 from controllers.planning.batch_deletion import batches
@@ -35,9 +35,9 @@ def of(uid: str, restarts: int) -> JobSet:
 
 async def create(client: Client, namespace: str, js: JobSet, name: str, index: int) -> dict[str, Any]:
     """A Job of that set, attempt and index, suspended; under another name if it is to stand beside others."""
-    placed = placement(js)
-    [group] = placed.groups
-    body = build_job(js, group, group.slot("js", index), global_replicas=placed.global_replicas)
+    layout = layout_of(js)
+    [jobs] = layout.ranges
+    body = build_job(js, jobs, jobs.position("js", index), global_replicas=layout.global_replicas)
     body["metadata"] |= {"name": name, "namespace": namespace}
     body["spec"]["suspend"] = True
     return await client.create(JOBS, body, namespace=namespace)
@@ -57,8 +57,8 @@ async def test_exactly_those_jobs_go_and_at_once(api_server: Cluster, namespace:
         await create(client, namespace, new, "js-workers-7", 7)
         await create(client, namespace, other, "theirs", 3)
         jobs = [msgspec.convert(job, Job) for job in made]
-        previous = sort_jobs(new, jobs, placement(new), FeatureGates({})).previous
-        deletions = batches(new, previous, placement(new), DEFAULT_LIMITS)
+        previous = sort_jobs(new, jobs, layout_of(new), FeatureGates({})).previous
+        deletions = batches(new, previous, layout_of(new), DEFAULT_LIMITS)
         assert [len(batch.jobs) for batch in deletions] == [30, 9]
         for batch, left in zip(deletions, (11, 2), strict=True):
             await client.delete_collection(
@@ -78,12 +78,12 @@ async def test_a_job_with_a_finalizer_is_left_to_itself_and_one_that_got_it_late
         jobs = [msgspec.convert(job, Job) for job in made]
         held = {"metadata": {"finalizers": ["example.com/mine"]}}
         kept = msgspec.convert(await client.patch(JOBS, "js-workers-1", held, namespace=namespace), Job)
-        placed = placement(new)
-        seen = sort_jobs(new, [jobs[0], kept], placed, FeatureGates({})).previous
-        assert [batch.jobs for batch in batches(new, seen, placed, DEFAULT_LIMITS)] == [
+        layout = layout_of(new)
+        seen = sort_jobs(new, [jobs[0], kept], layout, FeatureGates({})).previous
+        assert [batch.jobs for batch in batches(new, seen, layout, DEFAULT_LIMITS)] == [
             (("js-workers-0", jobs[0].metadata.uid),)
         ]
-        [batch] = batches(new, sort_jobs(new, jobs, placed, FeatureGates({})).previous, placed, DEFAULT_LIMITS)
+        [batch] = batches(new, sort_jobs(new, jobs, layout, FeatureGates({})).previous, layout, DEFAULT_LIMITS)
         await client.delete_collection(
             JOBS, label_selector=batch.selector, namespace=namespace, propagation_policy="Background"
         )

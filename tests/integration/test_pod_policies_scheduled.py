@@ -10,7 +10,7 @@ import pytest
 
 from api.children import build_job
 from api.jobset import JobSet
-from api.placement import placement
+from api.layout import layout_of
 from devcluster.assets import Sources
 from devcluster.cluster import running
 from devcluster.spec import ClusterSpec, FakeNodes
@@ -64,10 +64,12 @@ def start_jobs(cluster, namespace, js):
     """Create the child Jobs that the controller would create, and nothing else."""
     js["metadata"]["namespace"] = namespace
     whole = msgspec.convert(stored(js), JobSet)
-    places = placement(whole)
-    for group in places.groups:
-        for slot in group.slots(whole.metadata.name):
-            job = json.loads(msgspec.json.encode(build_job(whole, group, slot, global_replicas=places.global_replicas)))
+    places = layout_of(whole)
+    for jobs in places.ranges:
+        for position in jobs.positions(whole.metadata.name):
+            job = json.loads(
+                msgspec.json.encode(build_job(whole, jobs, position, global_replicas=places.global_replicas))
+            )
             job["metadata"].pop("ownerReferences")
             status, answer = request(cluster, "POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
             assert status == 201, answer

@@ -10,7 +10,7 @@ import msgspec
 from api import keys
 from api.children import build_job
 from api.jobset import JobSet
-from api.placement import placement
+from api.layout import layout_of
 from tests.support.jobsets import JSON, jobset, stored
 
 JOB_UID = "11111111-2222-3333-4444-555555555555"
@@ -28,18 +28,18 @@ def exclusive(*rjobs: JSON, node_selector: bool = False, **more: Any) -> JSON:
 def pod_of(js: JSON, index: int | None = 0, *, job: int = 0, job_uid: str = JOB_UID) -> JSON:
     """The pod with this completion index of a JobSet's first ReplicatedJob; None: of a Job that is not Indexed."""
     whole = msgspec.convert(stored(js), JobSet)
-    places = placement(whole)
-    group = places.groups[0]
-    slot = group.slot(whole.metadata.name, job)
-    body = build_job(whole, group, slot, global_replicas=places.global_replicas)
+    places = layout_of(whole)
+    jobs = places.ranges[0]
+    position = jobs.position(whole.metadata.name, job)
+    body = build_job(whole, jobs, position, global_replicas=places.global_replicas)
     template = copy.deepcopy(body["spec"]["template"])
     meta = template["metadata"]
     meta["namespace"] = whole.metadata.namespace
-    meta["generateName"] = f"{slot.name}-" if index is None else f"{slot.name}-{index}-"
-    meta["labels"] |= {keys.JOB_UID: job_uid, "batch.kubernetes.io/job-name": slot.name}
+    meta["generateName"] = f"{position.name}-" if index is None else f"{position.name}-{index}-"
+    meta["labels"] |= {keys.JOB_UID: job_uid, "batch.kubernetes.io/job-name": position.name}
     if index is not None:
         meta["labels"][keys.COMPLETION_INDEX] = meta["annotations"][keys.COMPLETION_INDEX] = str(index)
     meta["ownerReferences"] = [
-        {"apiVersion": "batch/v1", "kind": "Job", "name": slot.name, "uid": job_uid, "controller": True}
+        {"apiVersion": "batch/v1", "kind": "Job", "name": position.name, "uid": job_uid, "controller": True}
     ]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}

@@ -15,9 +15,9 @@ from api.features import FeatureGates
 from api.field import SPEC, Path
 from api.jobset import JobSet
 from api.jsontree import dig
+from api.layout import JobPosition, JobRange, Layout, layout_of
 from api.meta import JSON
 from api.names import namespaced_job
-from api.placement import Group, Placement, Slot, placement
 from webhooks.jobset.cluster_decode import Parts
 
 JOBSET_NAME = Path(("metadata", "name"))
@@ -129,30 +129,30 @@ def identified(js: JobSet) -> JobSet:
 
 def child_jobs(raw: JSON, js: JobSet, gates: FeatureGates, wanted: Iterable[int]) -> list[ChildJob]:
     """One child for each different template among the `wanted` ReplicatedJobs (by index) that make Jobs at all."""
-    placed = placement(js)
+    layout = layout_of(js)
     alike: dict[bytes, list[int]] = {}
     for index in wanted:
         rjob = js.spec.replicated_jobs[index]
         if rjob.replicas > 0:
             own = (rjob.template, rjob.exit_code_policy)
             alike.setdefault(msgspec.json.encode(own, order="deterministic"), []).append(index)
-    return [_child(raw, js, gates, placed, tuple(indices)) for indices in alike.values()]
+    return [_child(raw, js, gates, layout, tuple(indices)) for indices in alike.values()]
 
 
-def _child(raw: JSON, js: JobSet, gates: FeatureGates, placed: Placement, alike: tuple[int, ...]) -> ChildJob:
+def _child(raw: JSON, js: JobSet, gates: FeatureGates, layout: Layout, alike: tuple[int, ...]) -> ChildJob:
     index = alike[0]
-    group = placed.groups[index]
-    slot = next(group.slots(js.metadata.name))
+    jobs = layout.ranges[index]
+    position = next(jobs.positions(js.metadata.name))
     restarts = 0 if gates["RestartJob"] else None
     runs = 0 if gates["ExecutionAttemptsTracking"] and not js.suspended else None
-    total = placed.global_replicas
-    body = build_job(js, group, slot, global_replicas=total, job_restart_attempt=restarts, execution_attempt=runs)
-    own = _own_values(js, group, slot, total, replicated_job(index))
+    total = layout.global_replicas
+    body = build_job(js, jobs, position, global_replicas=total, job_restart_attempt=restarts, execution_attempt=runs)
+    own = _own_values(js, jobs, position, total, replicated_job(index))
     return ChildJob(raw, js, index, alike, body, own)
 
 
-def _own_values(js: JobSet, group: Group, slot: Slot, total: int, path: Path) -> dict[str, Path]:
-    labels = job_labels(js, group, slot, global_replicas=total, job_restart_attempt=None)
+def _own_values(js: JobSet, jobs: JobRange, position: JobPosition, total: int, path: Path) -> dict[str, Path]:
+    labels = job_labels(js, jobs, position, global_replicas=total, job_restart_attempt=None)
     sources = {
         keys.GROUP_NAME: path.at("groupName"),
         keys.REPLICATED_JOB_NAME: path.at("name"),
@@ -160,7 +160,7 @@ def _own_values(js: JobSet, group: Group, slot: Slot, total: int, path: Path) ->
         keys.COORDINATOR: SPEC.at("coordinator"),
     }
     own = {labels[key]: source for key, source in sources.items() if labels.get(key)}
-    for name in (slot.name, namespaced_job(js.metadata.namespace, slot.name)):
+    for name in (position.name, namespaced_job(js.metadata.namespace, position.name)):
         own[name] = path.at("name")
     return own
 

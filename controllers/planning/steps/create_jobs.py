@@ -3,9 +3,9 @@
 from functools import partial
 
 from api import keys
+from api.layout import JobRange
 from api.meta import Owner
 from api.names import job_name_prefix
-from api.placement import Group
 from api.stages import in_order
 from controllers.planning.actions import CreateJob
 from controllers.planning.context import Context
@@ -38,24 +38,24 @@ def _may_create(ctx: Context) -> bool:
     return ctx.creates and ctx.leftovers is not None and not blocked
 
 
-def _missing(ctx: Context, group: Group, room: int) -> tuple[list[CreateJob], list[str]]:
+def _missing(ctx: Context, jobs: JobRange, room: int) -> tuple[list[CreateJob], list[str]]:
     """The Jobs of a ReplicatedJob that neither exist nor have completed: those to create, and names that others hold.
 
     Those beyond `room` come when the Job controller has taken up others. Those of which pods of an earlier attempt are
     left have to wait until these are gone.
     """
-    name = group.replicated_job.name
+    name = jobs.replicated_job.name
     done = ctx.children.existing[name] | ctx.children.completed[name]
     in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
     prefix = job_name_prefix(ctx.js.metadata.name, name)
     free: list[CreateJob] = []
     taken: list[str] = []
-    for index in (i for i in range(group.replicated_job.replicas) if i not in done):
+    for index in (i for i in range(jobs.replicated_job.replicas) if i not in done):
         job = f"{prefix}{index}"
         if job in ctx.observed.foreign:
             taken.append(job)
         elif len(free) < room and job not in in_use and ctx.groups.may_run(job):
-            free.append(CreateJob(job, partial(job_body, ctx, group, index)))
+            free.append(CreateJob(job, partial(job_body, ctx, jobs, index)))
     return free, taken
 
 

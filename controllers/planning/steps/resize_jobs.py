@@ -7,8 +7,8 @@ running Job cannot change.
 
 from api import keys
 from api.jobset import ReplicatedJob
+from api.layout import JobRange, Layout
 from api.meta import JSON
-from api.placement import Group, Placement
 from controllers.planning.actions import PatchJob
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
@@ -28,17 +28,15 @@ def resize_jobs(ctx: Context) -> Partial:
     return Partial(actions=tuple(patch for patch in patches if patch is not None))
 
 
-def adjust(child: Child, group: Group, layout: Placement) -> PatchJob | None:
+def adjust(child: Child, jobs: JobRange, layout: Layout) -> PatchJob | None:
     """The patch that gives one active Job its size and labels; None when it has them."""
-    rjob = group.replicated_job
+    rjob = jobs.replicated_job
     patch: JSON = {}
     size = _size(rjob)
     job = child.job
     if size is not None and (job.spec.parallelism, job.spec.completions) != (size, size):
         patch["spec"] = {"parallelism": size, "completions": size}
-    stale = {
-        key: value for key, value in _totals(child, group, layout).items() if job.metadata.labels.get(key) != value
-    }
+    stale = {key: value for key, value in _totals(child, jobs, layout).items() if job.metadata.labels.get(key) != value}
     if stale:
         patch["metadata"] = {"labels": stale, "annotations": stale}
     return PatchJob(child.name, job.metadata.uid, guarded(child, patch)) if patch else None
@@ -54,11 +52,11 @@ def _size(rjob: ReplicatedJob) -> int | None:
     return 1 if rjob.parallelism is None else rjob.parallelism
 
 
-def _totals(child: Child, group: Group, layout: Placement) -> dict[str, str]:
+def _totals(child: Child, jobs: JobRange, layout: Layout) -> dict[str, str]:
     return {
-        keys.REPLICATED_JOB_REPLICAS: str(group.replicated_job.replicas),
+        keys.REPLICATED_JOB_REPLICAS: str(jobs.replicated_job.replicas),
         keys.GLOBAL_REPLICAS: str(layout.global_replicas),
-        keys.GROUP_REPLICAS: str(group.group_replicas),
+        keys.GROUP_REPLICAS: str(jobs.group_replicas),
         keys.JOB_GLOBAL_INDEX: str(child.global_index),
-        keys.JOB_GROUP_INDEX: str(group.group_offset + child.job_index),
+        keys.JOB_GROUP_INDEX: str(jobs.group_offset + child.job_index),
     }

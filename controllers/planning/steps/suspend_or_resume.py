@@ -1,7 +1,7 @@
 """Step: Jobs follow `spec.suspend` (behaviour section 5.15)."""
 
 from api import keys
-from api.placement import Group
+from api.layout import JobRange
 from controllers.planning.actions import PatchJob
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
@@ -38,7 +38,7 @@ def _resume(ctx: Context) -> Partial:
     return Partial(actions=tuple(patches))
 
 
-def _resume_group(ctx: Context, group: Group, children: list[Child], room: int) -> list[PatchJob]:
+def _resume_group(ctx: Context, jobs: JobRange, children: list[Child], room: int) -> list[PatchJob]:
     resources = ctx.gates["MutablePodResourcesForSuspendedJobSets"]
     patches: list[PatchJob] = []
     for child in children:
@@ -46,7 +46,7 @@ def _resume_group(ctx: Context, group: Group, children: list[Child], room: int) 
             break
         if not ctx.groups.may_run(child.name) or misplaced(child, ctx.groups):
             continue
-        patch = resume(child, job_body(ctx, group, child.job_index, attempt_of(child)), resources=resources)
+        patch = resume(child, job_body(ctx, jobs, child.job_index, attempt_of(child)), resources=resources)
         if patch is not None:
             patches.append(patch)
     return patches

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api import names
-from api.placement import placement
+from api.layout import layout_of
 from tests.support.world import jobset, rjob
 
 
@@ -43,19 +43,19 @@ def test_coordinator_endpoint_names_pod_and_subdomain():
 
 def test_indices_count_across_the_set_and_within_a_group():
     js = jobset(rjob("a", 2), rjob("b", 1, groupName="x"), rjob("c", 2))
-    slots = [slot for group in placement(js).groups for slot in group.slots("js")]
-    assert [s.global_index for s in slots] == [0, 1, 2, 3, 4]
-    assert [s.group_index for s in slots] == [0, 1, 0, 2, 3]
-    assert [g.group_replicas for g in placement(js).groups] == [4, 1, 4]
-    assert placement(js).global_replicas == 5
+    positions = [position for jobs in layout_of(js).ranges for position in jobs.positions("js")]
+    assert [s.global_index for s in positions] == [0, 1, 2, 3, 4]
+    assert [s.group_index for s in positions] == [0, 1, 0, 2, 3]
+    assert [g.group_replicas for g in layout_of(js).ranges] == [4, 1, 4]
+    assert layout_of(js).global_replicas == 5
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from("xyz")), max_size=6))
 def test_global_and_group_indices_are_dense_and_unique(shape):
     js = jobset(*[rjob(f"r{i}", n, groupName=g) for i, (n, g) in enumerate(shape)]) if shape else jobset()
-    placed = placement(js)
-    slots = [slot for group in placed.groups for slot in group.slots("js")]
-    assert [s.global_index for s in slots] == list(range(placed.global_replicas))
-    for name in {s.replicated_job.group_name for s in slots}:
-        indices = [s.group_index for s in slots if s.replicated_job.group_name == name]
+    layout = layout_of(js)
+    positions = [position for jobs in layout.ranges for position in jobs.positions("js")]
+    assert [s.global_index for s in positions] == list(range(layout.global_replicas))
+    for name in {s.replicated_job.group_name for s in positions}:
+        indices = [s.group_index for s in positions if s.replicated_job.group_name == name]
         assert indices == list(range(len(indices)))

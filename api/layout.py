@@ -1,6 +1,6 @@
 """Where each Job stands in its set: indices across ReplicatedJobs and groups (behaviour section 1.5).
 
-One pass over the ReplicatedJobs gives every offset, so that placing N Jobs is O(N).
+One pass over the ReplicatedJobs gives every offset, so that the positions of N Jobs cost O(N).
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from api.names import job_name
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class JobPosition:
     """One Job that should exist."""
 
     replicated_job: ReplicatedJob
@@ -22,18 +22,18 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """A ReplicatedJob with its offsets in the set."""
+class JobRange:
+    """The Jobs of one ReplicatedJob: where they begin in the set and in their group."""
 
     replicated_job: ReplicatedJob
     global_offset: int
     group_offset: int
     group_replicas: int
 
-    def slot(self, jobset: str, index: int) -> Slot:
+    def position(self, jobset: str, index: int) -> JobPosition:
         """Its Job of that index."""
         rjob = self.replicated_job
-        return Slot(
+        return JobPosition(
             replicated_job=rjob,
             name=job_name(jobset, rjob.name, index),
             job_index=index,
@@ -41,33 +41,33 @@ class Group:
             group_index=self.group_offset + index,
         )
 
-    def slots(self, jobset: str) -> Iterator[Slot]:
+    def positions(self, jobset: str) -> Iterator[JobPosition]:
         """Its Jobs by ascending index."""
-        return (self.slot(jobset, index) for index in range(self.replicated_job.replicas))
+        return (self.position(jobset, index) for index in range(self.replicated_job.replicas))
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """All groups of a set in list order."""
+class Layout:
+    """The Jobs of a set, by ReplicatedJob in list order."""
 
-    groups: tuple[Group, ...]
+    ranges: tuple[JobRange, ...]
     global_replicas: int
 
-    def by_name(self) -> dict[str, Group]:
-        """Groups by the name of their ReplicatedJob."""
-        return {group.replicated_job.name: group for group in self.groups}
+    def by_name(self) -> dict[str, JobRange]:
+        """By the name of the ReplicatedJob."""
+        return {jobs.replicated_job.name: jobs for jobs in self.ranges}
 
 
-def placement(js: JobSet) -> Placement:
+def layout_of(js: JobSet) -> Layout:
     """Offsets of every ReplicatedJob."""
     totals: dict[str, int] = {}
     for rjob in js.spec.replicated_jobs:
         totals[rjob.group_name] = totals.get(rjob.group_name, 0) + rjob.replicas
-    groups: list[Group] = []
+    ranges: list[JobRange] = []
     before: dict[str, int] = {}
     offset = 0
     for rjob in js.spec.replicated_jobs:
-        groups.append(Group(rjob, offset, before.get(rjob.group_name, 0), totals[rjob.group_name]))
+        ranges.append(JobRange(rjob, offset, before.get(rjob.group_name, 0), totals[rjob.group_name]))
         before[rjob.group_name] = before.get(rjob.group_name, 0) + rjob.replicas
         offset += rjob.replicas
-    return Placement(tuple(groups), offset)
+    return Layout(tuple(ranges), offset)

@@ -7,11 +7,12 @@ that deployments can be switched over unchanged.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from api.features import FeatureGateError, FeatureGates, parse_feature_gates
 from app import version
 from app.check.cli import add_render, add_validate
+from app.commands import Commands
 from app.explain.cli import add_explain
 from app.logs import LogSettingsError
 from app.logs import configure as configure_logs
@@ -59,37 +60,28 @@ def _parser(*, local: bool) -> argparse.ArgumentParser:
         description="JobSet for Kubernetes: run sets of Jobs as one.",
         epilog="`jobset COMMAND --help` says more.",
     )
-    parser.set_defaults(handler=None)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_manager(commands)
-    add_validate(commands)
-    add_render(commands)
-    add_explain(commands)
-    if local:
-        _add_local(commands)
-    about = commands.add_parser("version", help="print the version")
-    about.set_defaults(handler=_version)
+    for add in (add_manager, add_validate, add_render, add_explain, *(_local() if local else ()), add_version):
+        add(commands)
     return parser
 
 
-def _add_local(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    from app import demo, stories  # noqa: PLC0415 (memory that a manager would keep for nothing)
-    from devcluster.cli import add_parser  # noqa: PLC0415 (as above)
+def _local() -> tuple[Callable[[Commands], None], ...]:
+    """The commands that run a control plane on this machine: a manager would keep their memory for nothing."""
+    from app.stories import add_demo  # noqa: PLC0415 (as above)
+    from devcluster.cli import add_cluster  # noqa: PLC0415 (as above)
 
-    add_parser(commands)
-    show = commands.add_parser("demo", help="run a JobSet on a local control plane, as a story that is checked")
-    show.add_argument(
-        "story",
-        nargs="?",
-        default="training",
-        choices=stories.STORIES,
-        help="training (default): through failure and restart; fine-tuning: three stages",
-    )
-    show.add_argument("--keep", action="store_true", help="leave cluster and manager running, and say how to use them")
-    show.set_defaults(handler=lambda parsed: demo.run(stories.STORIES[parsed.story], keep=parsed.keep))
+    return add_cluster, add_demo
 
 
-def _add_manager(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_version(commands: Commands) -> None:
+    """Register `version`."""
+    parser = commands.add_parser("version", help="print the version")
+    parser.set_defaults(handler=_version)
+
+
+def add_manager(commands: Commands) -> None:
+    """Register `manager`."""
     parser = commands.add_parser(
         "manager",
         help="run the webhooks and the reconcile loop",

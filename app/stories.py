@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from app.demo import ACCELERATOR, Demo, Status, Story, events, jobs
+from app.commands import Commands
+from app.demo import ACCELERATOR, Demo, Status, Story, events, jobs, run
 from app.local import LocalError, kubectl
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -59,6 +60,22 @@ def fine_tuning(demo: Demo) -> None:
 
 
 STORIES: Final = {"training": Story("training", training), "fine-tuning": Story("fine-tuning", fine_tuning)}
+
+
+def add_demo(commands: Commands) -> None:
+    """Register `demo`."""
+    parser = commands.add_parser("demo", help="run a JobSet on a local control plane, as a story that is checked")
+    parser.add_argument(
+        "story",
+        nargs="?",
+        default="training",
+        choices=STORIES,
+        help="training (default): through failure and restart; fine-tuning: three stages",
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="leave cluster and manager running, and say how to use them"
+    )
+    parser.set_defaults(handler=lambda parsed: run(STORIES[parsed.story], keep=parsed.keep))
 
 
 def _tell_the_end(demo: Demo) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from devcluster import cluster
 from devcluster.assets import Sources, locate
@@ -33,62 +34,26 @@ Pods run on the fake nodes until annotations tell them how to end (on the pod or
 
 binaries: --assets, else the cache in $XDG_CACHE_HOME/jobset-devcluster, else the official releases (checked against
 their published SHA-256), else a build from pinned Go modules (about 12 minutes on 2 cores, once)."""
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (it has no public name)
 COLUMNS = ("name", "phase", "profile", "nodes", "server", "kubeconfig")
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_cluster(commands: Commands) -> None:
     """Register `cluster` with its subcommands; `handler(arguments)` of each gives the exit code."""
-    parser = subparsers.add_parser(
+    parser = commands.add_parser(
         "cluster",
         help="run a local Kubernetes control plane with fake nodes",
         description="Run a local Kubernetes control plane (etcd, API server, controllers, scheduler) with fake nodes.",
     )
     verbs = parser.add_subparsers(dest="cluster_command", required=True, metavar="COMMAND")
-    up = _verb(verbs, "up", _up, "start a cluster and wait until it is ready", epilog=UP_EXAMPLES)
-    _add_up_options(up)
-    fetch = _verb(verbs, "fetch", _fetch, "fetch or build the binaries and print their folder", takes=())
-    fetch.add_argument("--assets", type=Path, default=None, metavar="DIR", help="folder that has all the binaries")
-    _verb(verbs, "down", _down, "stop a cluster and remove its state")
-    status = _verb(verbs, "status", _status, "list clusters", takes=("state-dir",))
-    status.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    kubeconfig = _verb(verbs, "kubeconfig", _kubeconfig, "print the path of the administrator's kubeconfig")
-    kubeconfig.add_argument("--raw", action="store_true", help="print the contents instead of the path")
-    logs = _verb(verbs, "logs", _logs, "print the last log lines of the cluster's processes")
-    logs.add_argument("component", nargs="?", help="such as kube-apiserver, supervisor; default: all of them")
-    logs.add_argument("--lines", type=_positive, default=20, metavar="N", help="lines of each (default: 20)")
+    for add in (_add_up, _add_fetch, _add_down, _add_status, _add_kubeconfig, _add_logs):
+        add(verbs)
 
 
-def _verb(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    handler: Callable[[argparse.Namespace], int],
-    text: str,
-    *,
-    epilog: str | None = None,
-    takes: Collection[str] = ("name", "state-dir"),
-) -> argparse.ArgumentParser:
-    parser = verbs.add_parser(
-        name,
-        help=text,
-        description=f"{text[0].upper()}{text[1:]}.",
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    if "name" in takes:
-        parser.add_argument("--name", default="default", help="which cluster (default: default)")
-    if "state-dir" in takes:
-        parser.add_argument(
-            "--state-dir",
-            type=Path,
-            default=None,
-            metavar="DIR",
-            help="holds one folder per cluster (default: $XDG_STATE_HOME/jobset-devcluster)",
-        )
-    parser.set_defaults(handler=_reporting(handler))
-    return parser
-
-
-def _add_up_options(parser: argparse.ArgumentParser) -> None:
+def _add_up(verbs: Commands) -> None:
+    parser = _verb(verbs, "up", "start a cluster and wait until it is ready", epilog=UP_EXAMPLES)
+    _add_name(parser)
+    _add_state_dir(parser)
     parser.add_argument(
         "--profile", choices=("full", "api"), default="full", help="api: only etcd and kube-apiserver (default: full)"
     )
@@ -126,6 +91,72 @@ def _add_up_options(parser: argparse.ArgumentParser) -> None:
         help="of API server, controller manager and scheduler; repeatable",
     )
     parser.add_argument("--no-audit", action="store_true", help="write no audit log")
+    _add_assets(parser)
+    parser.set_defaults(handler=_reporting(_up))
+
+
+def _add_fetch(verbs: Commands) -> None:
+    parser = _verb(verbs, "fetch", "fetch or build the binaries and print their folder")
+    _add_assets(parser)
+    parser.set_defaults(handler=_reporting(_fetch))
+
+
+def _add_down(verbs: Commands) -> None:
+    parser = _verb(verbs, "down", "stop a cluster and remove its state")
+    _add_name(parser)
+    _add_state_dir(parser)
+    parser.set_defaults(handler=_reporting(_down))
+
+
+def _add_status(verbs: Commands) -> None:
+    parser = _verb(verbs, "status", "list clusters")
+    _add_state_dir(parser)
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    parser.set_defaults(handler=_reporting(_status))
+
+
+def _add_kubeconfig(verbs: Commands) -> None:
+    parser = _verb(verbs, "kubeconfig", "print the path of the administrator's kubeconfig")
+    _add_name(parser)
+    _add_state_dir(parser)
+    parser.add_argument("--raw", action="store_true", help="print the contents instead of the path")
+    parser.set_defaults(handler=_reporting(_kubeconfig))
+
+
+def _add_logs(verbs: Commands) -> None:
+    parser = _verb(verbs, "logs", "print the last log lines of the cluster's processes")
+    _add_name(parser)
+    _add_state_dir(parser)
+    parser.add_argument("component", nargs="?", help="such as kube-apiserver, supervisor; default: all of them")
+    parser.add_argument("--lines", type=_positive, default=20, metavar="N", help="lines of each (default: 20)")
+    parser.set_defaults(handler=_reporting(_logs))
+
+
+def _verb(verbs: Commands, name: str, text: str, *, epilog: str | None = None) -> argparse.ArgumentParser:
+    return verbs.add_parser(
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _add_name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", default="default", help="which cluster (default: default)")
+
+
+def _add_state_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--state-dir",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="holds one folder per cluster (default: $XDG_STATE_HOME/jobset-devcluster)",
+    )
+
+
+def _add_assets(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--assets", type=Path, default=None, metavar="DIR", help="folder that has all the binaries")
 
 
@@ -263,7 +294,7 @@ def _gate(text: str) -> tuple[str, bool]:
 def main(argv: Sequence[str] | None = None) -> int:
     """`python -m devcluster cluster ...`, for use without the `jobset` command."""
     parser = argparse.ArgumentParser(prog="devcluster")
-    add_parser(parser.add_subparsers(dest="command", required=True, metavar="COMMAND"))
+    add_cluster(parser.add_subparsers(dest="command", required=True, metavar="COMMAND"))
     arguments = parser.parse_args(argv)
     code: int = arguments.handler(arguments)
     return code

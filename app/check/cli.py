@@ -1,13 +1,12 @@
 """The commands about manifests: `jobset validate` and `jobset render`. Parses and calls; it decides nothing."""
 
 import argparse
-import io
 import os
 import sys
-from collections.abc import Callable
 from typing import TextIO
 
-from api.features import FeatureGateError, FeatureGates, parse_feature_gates
+from api.features import FeatureGates, parse_feature_gates
+from app.commands import Commands, as_command
 
 VALIDATE_EXAMPLES = """examples:
   %(prog)s -f jobset.yaml                       one file, all its documents
@@ -43,7 +42,7 @@ exit codes:
   2  not rendered: no such file, no JobSet in it, a wrong flag"""
 
 
-def add_validate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_validate(commands: Commands) -> None:
     """Register `validate`."""
     parser = _command(commands, "validate", "check JobSet manifests without creating them", VALIDATE_EXAMPLES)
     add = parser.add_argument
@@ -55,16 +54,14 @@ def add_validate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.set_defaults(handler=as_command(_validate))
 
 
-def add_render(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_render(commands: Commands) -> None:
     """Register `render`."""
     parser = _command(commands, "render", "print the objects that a JobSet manifest leads to", RENDER_EXAMPLES)
     parser.add_argument("-o", "--output", choices=("yaml", "json", "tree"), default="yaml", help="default: yaml")
     parser.set_defaults(handler=as_command(_render))
 
 
-def _command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str, examples: str
-) -> argparse.ArgumentParser:
+def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         name,
         help=text,
@@ -124,27 +121,3 @@ def _render(parsed: argparse.Namespace) -> int:
         output=parsed.output,
     )
     return render.run(options, sys.stdout, sys.stderr, color=_colorful(sys.stderr))
-
-
-def as_command(handler: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """The handler, writing UTF-8 wherever it runs.
-
-    A reader that stops reading, such as `head`, ends it without a word; a wrong feature gate with one.
-    """
-
-    def run(parsed: argparse.Namespace) -> int:
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-        try:
-            code = handler(parsed)
-            sys.stdout.flush()
-        except FeatureGateError as error:
-            print(f"jobset {parsed.command}: {error}", file=sys.stderr)
-            return 2
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 1
-        return code
-
-    return run

@@ -7,7 +7,7 @@ read.
 import argparse
 import sys
 
-from app.check.cli import as_command
+from app.commands import Commands, as_command
 
 EXAMPLES = """examples:
   %(prog)s train                          in the namespace of the context
@@ -26,7 +26,7 @@ exit codes:
   2  not explained: wrong usage, a cluster that does not answer, no right to read the JobSet"""
 
 
-def add_explain(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_explain(commands: Commands) -> None:
     """Register `explain`."""
     parser = commands.add_parser(
         "explain",

@@ -1,0 +1,41 @@
+"""How commands are registered: each by a function `add_NAME(commands)`, and app/cli.py lists these functions.
+
+The function adds the command's parser and sets its `handler`, which takes the parsed arguments and gives the exit code.
+What only the handler needs is imported by it, so that no command pays for another one.
+"""
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Callable
+from typing import TypeAlias
+
+from api.features import FeatureGateError
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (it has no public name)
+Handler = Callable[[argparse.Namespace], int]
+
+
+def as_command(handler: Handler) -> Handler:
+    """The handler, writing UTF-8 wherever it runs.
+
+    A reader that stops reading, such as `head`, ends it without a word; a wrong feature gate with one.
+    """
+
+    def run(parsed: argparse.Namespace) -> int:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+        try:
+            code = handler(parsed)
+            sys.stdout.flush()
+        except FeatureGateError as error:
+            sys.stderr.write(f"jobset {parsed.command}: {error}\n")
+            return 2
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        return code
+
+    return run

@@ -9,17 +9,18 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
 from api import keys
-from bench.simulated.selectors import SelectorError, parse
 from bench.simulated.storage import JSON, Event, Item, Key, Plain, Scope, Storage, TooOldError, Watcher
 from bench.simulated.wire import Answer, Request, Stream
 from bench.simulated.world import World, managed, moment
 from kube import resources
 from kube.resources import Resource
+from simcluster import job_rules
+from simcluster.patches import merge
+from simcluster.selectors import SelectorError, parse
 
 JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, "jobsets")
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
@@ -52,19 +53,6 @@ def status(code: int, reason: str, message: str) -> JSON:
     """metav1.Status of a refusal."""
     shape = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     return {**shape, "message": message, "reason": reason, "code": code}
-
-
-def merge(old: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, dict):
-        return patch
-    out = dict(old) if isinstance(old, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            out.pop(name, None)
-        else:
-            out[name] = merge(out.get(name), value)
-    return out
 
 
 @lru_cache(maxsize=256)
@@ -226,7 +214,7 @@ class Api:
         given = {**meta, **own, "managedFields": managed("manager", now, labels), "resourceVersion": "0"}
         item = Plain({**body, "metadata": {**given, "namespace": namespace} if namespace else given})
         if kind.plural == "jobs":
-            item = _job(item)
+            item = Plain(job_rules.defaulted(item.content))
         if dry_run or kind.kind == "Event":
             return item
         stored = self._storage.put(kind.plural, item)
@@ -292,25 +280,6 @@ def _body(request: Request) -> JSON:
 def _foreground(request: Request) -> bool:
     policy = request.query.get("propagationPolicy") or _body(request).get("propagationPolicy")
     return policy == "Foreground"
-
-
-def _job(item: Plain) -> Plain:
-    """A Job with what the API server adds to its pods: the labels that tell whose they are."""
-    content, uid, name = item.content, item.uid, item.key[1]
-    template = content["spec"]["template"]
-    meta = template.get("metadata") or {}
-    whose = {keys.JOB_UID: uid, "controller-uid": uid, "batch.kubernetes.io/job-name": name, "job-name": name}
-    pods = {
-        **template,
-        "metadata": {
-            **meta,
-            "labels": {**(meta.get("labels") or {}), **whose},
-            "annotations": meta.get("annotations") or {},
-        },
-    }
-    defaults = {"parallelism": 1, "completions": 1, "backoffLimit": 6, "suspend": False}
-    selector = {"selector": {"matchLabels": {keys.JOB_UID: uid}}}
-    return Plain({**content, "spec": {**defaults, **content["spec"], **selector, "template": pods}, "status": {}})
 
 
 def _check_status(kind: Resource, old: JSON, new: JSON) -> None:

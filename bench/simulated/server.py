@@ -18,10 +18,10 @@ import uvloop
 from api import keys
 from bench.simulated.api import JOBSETS, Api, encode
 from bench.simulated.fleet import Fleet, fill
-from bench.simulated.selectors import parse
 from bench.simulated.storage import JSON, Item, Scope, Storage
 from bench.simulated.wire import Answer, Connection, Request, Stream
 from bench.simulated.world import Land, World
+from simcluster.selectors import parse
 
 BOOKMARK_SECONDS = 30.0
 INDEXED = {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from bench.simulated.selectors import EVERYTHING, Selector
+from simcluster.selectors import EVERYTHING, Selector
 
 JSON = dict[str, Any]
 Key = tuple[str, str]

@@ -10,9 +10,9 @@ from api import keys
 from bench.simulated.api import JOBSETS, Api
 from bench.simulated.fleet import NAMESPACE, Fleet, fill, jobset
 from bench.simulated.run import measure, rows
-from bench.simulated.selectors import SelectorError, parse
 from bench.simulated.server import Server
 from bench.simulated.wire import Answer, Request, Stream
+from simcluster.selectors import SelectorError, parse
 
 JOBS_PATH = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"

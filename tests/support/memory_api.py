@@ -18,8 +18,9 @@ import msgspec
 
 from kube.errors import TransportError, from_response
 from kube.transport import Request, Response
+from simcluster.patches import merge
+from simcluster.selectors import matches
 from tests.support.faults import status_body
-from tests.support.selectors import matches
 
 PATH = re.compile(
     r"^(?P<root>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<ns>[^/]+))?/(?P<plural>[^/]+)(/(?P<name>[^/]+)(/(?P<sub>[^/]+))?)?$"
@@ -238,19 +239,6 @@ class MemoryApi:
 
     async def close(self) -> None:
         """Nothing to close."""
-
-
-def merge(old: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, dict):
-        return patch
-    new = dict(old) if isinstance(old, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            new.pop(key, None)
-        else:
-            new[key] = merge(new.get(key), value)
-    return new
 
 
 def _selected(query: dict[str, str], obj: JSON) -> bool:

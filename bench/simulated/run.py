@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.proc import TICKS, cpu_seconds, memory_mib
-from bench.simulated.api import JOBSETS
 from bench.simulated.fleet import NAMESPACE, WORKERS, Fleet, jobset
 from devcluster import pki, rest
+from simcluster.resources import JOBSETS
 
 JSON = dict[str, Any]
 

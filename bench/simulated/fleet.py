@@ -9,11 +9,13 @@ from api import keys
 from api.children import build_job, build_service
 from api.jobset import JobSet
 from api.layout import layout_of
-from bench.simulated.api import Api
-from bench.simulated.storage import JSON, Plain, Storage
-from bench.simulated.world import TOPOLOGY, Land, World, managed, moment
 from controllers.resources import JOBSETS
-from kube.resources import JOBS, NAMESPACES, NODES, PRIORITY_CLASSES, SERVICES
+from kube.resources import JOBS, NODES, PRIORITY_CLASSES, SERVICES
+from simcluster.cluster import TOPOLOGY, Cluster, Land
+from simcluster.patches import JSON
+from simcluster.pods import managed
+from simcluster.resources import NAMESPACES
+from simcluster.storage import Plain
 
 NAMESPACE = "training"
 WORKERS = "workers"
@@ -63,41 +65,43 @@ def jobset(name: str, jobs: int, pods: int, *, exclusive: bool) -> JSON:
     }
 
 
-def fill(storage: Storage, world: World, api: Api, fleet: Fleet) -> None:
+def fill(cluster: Cluster, fleet: Fleet) -> None:
     """Make it all. Raises `RefusedError` for what the API would refuse."""
     for name in ("default", NAMESPACE):
-        api.add(NAMESPACES, "", {"metadata": {"name": name}})
+        cluster.create(NAMESPACES.plural, "", {"metadata": {"name": name}})
     for name, value in (("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)):
-        api.add(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
-    _add_nodes(storage, world, Land(fleet.domains, fleet.nodes))
+        cluster.create(PRIORITY_CLASSES.plural, "", {"metadata": {"name": name}, "value": value})
+    _add_nodes(cluster, Land(fleet.domains, fleet.nodes))
     for number in range(fleet.jobsets):
-        _add_running(storage, api, jobset(f"train-{number:02}", fleet.jobs, fleet.pods, exclusive=True))
-    storage.forget()
+        _add_running(cluster, jobset(f"train-{number:02}", fleet.jobs, fleet.pods, exclusive=True))
+    cluster.storage.compact()
 
 
-def _add_nodes(storage: Storage, world: World, land: Land) -> None:
+def _add_nodes(cluster: Cluster, land: Land) -> None:
     chance = random.Random(0)  # noqa: S311 -- texts, no secrets
     shared = {f"cloud.example.com/label-{n}": f"{chance.getrandbits(48):x}" for n in range(NODE_LABELS)}
-    common = managed("kubelet", moment(), shared)
+    common = managed("kubelet", cluster.now(), shared)
     for domain in range(land.domains):
         for number in range(land.nodes):
             name = land.node(domain, number)
             labels = {"kubernetes.io/hostname": name, TOPOLOGY: f"rack-{domain}", **shared}
             labels["topology.kubernetes.io/zone"] = f"zone-{domain % 3}"
-            meta = {"name": name, "uid": world.uid(), "creationTimestamp": moment(), "labels": labels}
+            meta = {"name": name, "uid": cluster.uid(), "creationTimestamp": cluster.now(), "labels": labels}
             meta["annotations"] = {"node.alpha.kubernetes.io/ttl": "0", "csi.example.com/nodeid": f"instance-{name}"}
-            storage.put(NODES.plural, Plain({"metadata": {**meta, "managedFields": common}, "spec": {}, "status": {}}))
+            node = {"metadata": {**meta, "managedFields": common}, "spec": {}, "status": {}}
+            cluster.storage.put(NODES.plural, Plain(node))
 
 
-def _add_running(storage: Storage, api: Api, body: JSON) -> None:
+def _add_running(cluster: Cluster, body: JSON) -> None:
     """A JobSet whose Jobs run, with the Service and the status that a manager would have given it."""
-    stored = api.add(JOBSETS, NAMESPACE, body).body()
+    stored = cluster.create(JOBSETS.plural, NAMESPACE, body).body()
     js = msgspec.convert(stored, JobSet)
     layout = layout_of(js)
-    api.add(SERVICES, NAMESPACE, build_service(js))
+    cluster.create(SERVICES.plural, NAMESPACE, build_service(js))
     for jobs in layout.ranges:
         for position in jobs.positions(js.metadata.name):
-            api.add(JOBS, NAMESPACE, build_job(js, jobs, position, global_replicas=layout.global_replicas))
+            body = build_job(js, jobs, position, global_replicas=layout.global_replicas)
+            cluster.create(JOBS.plural, NAMESPACE, body)
     counts = {"active": 0, "failed": 0, "ready": layout.global_replicas, "succeeded": 0, "suspended": 0}
     status = {"restarts": 0, "replicatedJobsStatus": [{"name": WORKERS, **counts}]}
-    storage.put(JOBSETS.plural, Plain({**stored, "status": status}))
+    cluster.storage.put(JOBSETS.plural, Plain({**stored, "status": status}))

@@ -16,13 +16,15 @@ from typing import Any
 import uvloop
 
 from api import keys
-from bench.simulated.api import Api, encode
+from bench.simulated.api import Api
 from bench.simulated.fleet import Fleet, fill
-from bench.simulated.selectors import parse
-from bench.simulated.storage import JSON, Item, Scope, Storage
-from bench.simulated.wire import Answer, Connection, Request, Stream
-from bench.simulated.world import Land, World
 from controllers.resources import JOBSETS
+from simcluster.cluster import Cluster, Land
+from simcluster.patches import JSON
+from simcluster.rest import Answer, Request, Stream, encode
+from simcluster.selectors import parse
+from simcluster.storage import Item, Scope, Storage
+from simcluster.wire import Connection
 
 BOOKMARK_SECONDS = 30.0
 INDEXED = {
@@ -36,9 +38,9 @@ class Server:
 
     def __init__(self, fleet: Fleet) -> None:
         self.storage = Storage(INDEXED)
-        self.world = World(self.storage, Land(fleet.domains, fleet.nodes))
-        self.api = Api(self.storage, self.world)
-        fill(self.storage, self.world, self.api, fleet)
+        self.world = Cluster(self.storage, Land(fleet.domains, fleet.nodes))
+        self.api = Api(self.world)
+        fill(self.world, fleet)
         self.world.later = lambda act: asyncio.get_running_loop().call_soon(act)
 
     def handle(self, request: Request) -> Answer | Stream:
@@ -71,7 +73,7 @@ class Server:
         }
 
     def _jobs_of(self, js: Item) -> Iterator[Item]:
-        return self.storage["jobs"].select(Scope(labels=parse(f"{keys.JOBSET_UID}={js.uid}")))
+        return self.storage["jobs"].find(Scope(labels=parse(f"{keys.JOBSET_UID}={js.uid}")))
 
 
 def _told(js: JSON) -> JSON:

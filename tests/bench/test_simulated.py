@@ -7,13 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from api import keys
-from bench.simulated.api import Api
 from bench.simulated.fleet import NAMESPACE, Fleet, fill, jobset
 from bench.simulated.run import measure, rows
-from bench.simulated.selectors import SelectorError, parse
 from bench.simulated.server import Server
-from bench.simulated.wire import Answer, Request, Stream
 from controllers.resources import JOBSETS
+from simcluster.rest import Answer, Request, Stream
+from simcluster.selectors import SelectorError, parse
 
 JOBS_PATH = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -145,7 +144,7 @@ def test_a_watch_from_a_version_is_told_what_was_missed(server, turns):
 
 
 def test_a_watch_from_before_what_is_remembered_has_to_list_again(server, monkeypatch):
-    monkeypatch.setattr("bench.simulated.storage.REMEMBERED", 2)
+    monkeypatch.setattr("simcluster.storage.REMEMBERED", 2)
     server.storage["jobs"].history.__init__(maxlen=2)
     for index in "01":
         server.world.fail((NAMESPACE, f"train-00-workers-{index}"))
@@ -269,7 +268,7 @@ def test_a_fleet_is_what_it_says(server):
     assert state["jobsets"] == {name: {"restarts": 0, "ready": 2} for name in ("train-00", "train-01")}
     assert server.running() == {"train-00": 2, "train-01": 2}
     with pytest.raises(Exception, match="already exists"):
-        fill(server.storage, server.world, Api(server.storage, server.world), FLEET)
+        fill(server.world, FLEET)
     assert jobset("x", 3, 2, exclusive=False)["metadata"]["annotations"] == {}
 
 

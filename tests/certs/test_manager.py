@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
-import msgspec
 import pytest
 
 from certs.manager import CertManager, CertOptions, service_hosts
@@ -16,9 +15,8 @@ from certs.pki import certificates
 from certs.source import Live
 from certs.tls import server_context
 from kube.client import Client
-from kube.transport import Request, Response
 from tests.certs.test_tls import app
-from tests.support.memory_api import PATH, MemoryApi, _ok, _status
+from tests.support.memory_api import MemoryApi
 from tests.support.tls import DAY, HOSTS, NOW, material, serial, served_serial, serving, until
 
 SECRET = "jobset-webhook-server-cert"
@@ -27,7 +25,7 @@ CONFIGURATIONS = {"mutatingwebhookconfigurations": MUTATING, "validatingwebhookc
 
 
 class Api(MemoryApi):
-    """The API server as installed: an empty Secret and two webhook configurations. Takes conditional PUTs."""
+    """The API server as installed: an empty Secret and two webhook configurations."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -35,18 +33,6 @@ class Api(MemoryApi):
         for plural, name in CONFIGURATIONS.items():
             hook = {"name": "a", "clientConfig": {"url": "https://x"}, "unknown": {"kept": True}}
             self.put(plural, name, "", webhooks=[hook, {**hook, "name": "b"}])
-
-    async def send(self, request: Request) -> Response:
-        if request.method != "PUT":
-            return await super().send(request)
-        self.requests.append(request)
-        match = PATH.match(request.path)
-        assert match is not None
-        body = msgspec.json.decode(request.body or b"")
-        old = self.objects(match["plural"])[match["ns"] or "", match["name"]]
-        if body["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"]:
-            return _status(409)
-        return _ok(self._commit(match["plural"], body, "MODIFIED"))
 
     @property
     def secret(self) -> dict[str, bytes]:

@@ -16,10 +16,10 @@ from api.features import FeatureGates
 from api.meta import NOBODY
 from controllers.planning.actions import CreateJob, DeleteJob, DeleteJobs
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
+from simcluster.selectors import matches
 from tests.support.ledger import Ledger
 from tests.support.lives import ONE_BY_ONE, of_type, started, suspend
 from tests.support.replica import Clockwork, Fault, Replica
-from tests.support.selectors import matches
 from tests.support.stale import Server
 from tests.support.world import World, jobset, rjob
 

@@ -519,7 +519,9 @@ class TestLookingUp:
 
     async def test_a_pod_that_cannot_be_read_holds_up_what_needs_it_and_nothing_else(self):
         api = Pods()
-        api.put("pods", "p", metadata={"labels": {keys.JOB_UID: "u0"}}, status={"phase": 7})
+        api.put(
+            "pods", "p", metadata={"labels": {keys.JOB_UID: "u0"}}, status={"phase": "Failed", "containerStatuses": 7}
+        )
         assert await look_up(Client(api), "ns", self.question(1, needed=False)) == {"u0": ()}
         with pytest.raises(msgspec.ValidationError):
             await look_up(Client(api), "ns", self.question(1))

@@ -60,9 +60,8 @@ def pods_of(world: World, **of: JSON) -> Pods:
         for index in range(2):
             meta = {"labels": {keys.JOBSET_NAME: "js"}, "ownerReferences": [owner]}
             first = of if number == index == 0 else {}
-            api.put(
-                "pods", f"{name}-{index}", metadata=meta, spec=first.get("spec", {}), status=first.get("status", {})
-            )
+            status = {"phase": "Pending", **first.get("status", {})}
+            api.put("pods", f"{name}-{index}", metadata=meta, spec=first.get("spec", {}), status=status)
     return api
 
 

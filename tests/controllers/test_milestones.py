@@ -74,7 +74,7 @@ class Leader:
 
     async def write(self, status: dict[str, Any], name: str = "a") -> None:
         """Store a status as a reconcile does: the answer is laid over the store before the watch has seen it."""
-        stored = await self.client.patch(JOBSETS, name, status, namespace="ns", type=JobSet)
+        stored = await self.client.patch(JOBSETS, name, status, namespace="ns", subresource="status", type=JobSet)
         self.informer.store.overlay(stored)
 
 

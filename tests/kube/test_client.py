@@ -29,9 +29,10 @@ from kube.errors import (
 from kube.patches import merge_diff, pointer
 from kube.resources import JOBS, LEASES, NODES, PODS
 from kube.transport import Request, Response, TokenBucket
+from simcluster.patches import merge
 from tests.support.faults import Answer, FaultyTransport, Killed, LostAnswer, Refused, Stale, kill_at
 from tests.support.kube_objects import THINGS, Thing
-from tests.support.memory_api import MemoryApi, merge
+from tests.support.memory_api import MemoryApi
 
 pytestmark = pytest.mark.looptime
 

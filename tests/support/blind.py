@@ -20,7 +20,8 @@ from kube.client import Client
 from kube.controller import Request
 from kube.transport import Request as Call
 from kube.transport import Response
-from tests.support.memory_api import MemoryApi, merge
+from simcluster.patches import merge
+from tests.support.memory_api import MemoryApi
 
 
 class Told:

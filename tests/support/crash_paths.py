@@ -7,9 +7,10 @@ from typing import Any
 from api.keys import IN_PLACE_RESTART_ATTEMPT, JOB_UID
 from controllers.resources import JOBSETS
 from kube.resources import JOBS, PODS, SERVICES
+from simcluster.job_status import condition
 from tests.support.crash import Path, Step
 from tests.support.jobs import group, manifest
-from tests.support.played import NOW, Played, Snapshot, condition
+from tests.support.played import NOW, Played, Snapshot
 
 DNS = {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
 FIRST, SECOND = "js-workers-0", "js-workers-1"
@@ -46,7 +47,7 @@ def doom(name: str) -> Step:
     """A pod of the Job fails, and with it the Job, while its other pods still end."""
 
     async def step(world: Played, _: Snapshot) -> None:
-        status = {"conditions": [condition("FailureTarget", "BackoffLimitExceeded")]}
+        status = {"conditions": [condition("FailureTarget", NOW, "BackoffLimitExceeded")]}
         await world.patch(JOBS, name, {"status": status}, "status")
 
     return step
@@ -112,7 +113,7 @@ async def _end(world: Played, seen: Snapshot, name: str, kinds: tuple[str, str],
     status = {
         "active": 0,
         "ready": 0,
-        "conditions": [*old, *(condition(kind, "BackoffLimitExceeded") for kind in kinds)],
+        "conditions": [*old, *(condition(kind, NOW, "BackoffLimitExceeded") for kind in kinds)],
         "uncountedTerminatedPods": {},
         **counts,
     }

@@ -18,10 +18,11 @@ from kube.informer import Informer
 from kube.resources import JOBS
 from kube.transport import Request, Response
 from kube.workqueue import WorkQueue
+from simcluster.patches import strategic
+from simcluster.selectors import matches
 from tests.support.faults import FaultyTransport, status_body
-from tests.support.memory_api import MemoryApi, merge
+from tests.support.memory_api import MemoryApi
 from tests.support.placement import EPOCH, RACK, follower_of, leader_of, list_empty, moment, node_of, pod_json, show
-from tests.support.selectors import matches
 
 JOB = "js-w-0"
 REQUEST = JobRequest("ns", JOB, f"uid-{JOB}")
@@ -67,11 +68,7 @@ class Pods(MemoryApi):
             self.drop("pods", match["name"])
             return Response(200, {}, b"{}")
         assert request.content_type == "application/strategic-merge-patch+json"
-        new = merge(old, body)
-        gone = [gate["name"] for gate in body.get("spec", {}).get("schedulingGates", []) if gate["$patch"] == "delete"]
-        if gone:
-            gates = old["spec"].get("schedulingGates", [])
-            new["spec"]["schedulingGates"] = [gate for gate in gates if gate["name"] not in gone]
+        new = strategic(old, body)
         self.put("pods", match["name"], **new)
         return Response(200, {}, msgspec.json.encode(new))
 

@@ -29,7 +29,8 @@ from kube.resources import (
     Resource,
 )
 from kube.transport import Request, Response, Transport
-from tests.support.selectors import matches
+from simcluster import group_rules, job_status
+from simcluster.selectors import matches
 
 NOW = "2026-01-01T00:00:00Z"
 GROUPS = (WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS)
@@ -167,7 +168,9 @@ class Played:
         owned = {ref["uid"] for kind in KINDS for obj in seen.of(kind) for ref in _owners(obj)}
         for kind in reversed(KINDS):
             for obj in seen.of(kind):
-                held = obj["metadata"]["uid"] in owned or (kind == POD_GROUPS and _has_pods(seen, obj))
+                held = obj["metadata"]["uid"] in owned or (
+                    kind == POD_GROUPS and group_rules.has_pods(_name(obj), seen.of(JOBS))
+                )
                 if "deletionTimestamp" in obj["metadata"] and not held:
                     return lambda kind=kind, obj=obj: self._release(kind, obj["metadata"]["name"])
         return None
@@ -196,7 +199,7 @@ class Played:
 
     def _work(self, seen: Snapshot) -> Move | None:
         for job in seen.of(JOBS):
-            status = _next_status(job)
+            status = job_status.following(job, NOW)
             if status is not None and "deletionTimestamp" not in job["metadata"]:
                 return lambda name=job["metadata"]["name"], status=status: self.patch(
                     JOBS, name, {"status": status}, "status"
@@ -240,48 +243,8 @@ def _name(obj: Object) -> str:
     return str(obj["metadata"]["name"])
 
 
-def _has_pods(seen: Snapshot, group: Object) -> bool:
-    """Whether pods of a Job that runs are of a PodGroup: they keep it."""
-    named = {"podGroupName": _name(group)}
-    jobs = [job for job in seen.of(JOBS) if job["spec"]["template"]["spec"].get("schedulingGroup") == named]
-    return any(job.get("status", {}).get("active") for job in jobs)
-
-
 def _owners(obj: Object) -> list[Object]:
     return obj["metadata"].get("ownerReferences", [])
-
-
-def finished(job: Object) -> bool:
-    return any(_is(job, kind) for kind in ("Complete", "Failed"))
-
-
-def _is(job: Object, kind: str) -> bool:
-    found = [c["status"] for c in job.get("status", {}).get("conditions", []) if c["type"] == kind]
-    return found == ["True"]
-
-
-def _next_status(job: Object) -> Object | None:
-    """The next status that the Job controller would write; None when it is content."""
-    if finished(job):
-        return None
-    spec, status = job["spec"], job.get("status", {})
-    rest = [c for c in status.get("conditions", []) if c["type"] != "Suspended"]
-    halted = _is(job, "Suspended")
-    if spec.get("suspend"):
-        if halted:
-            return None
-        return {"active": 0, "ready": 0, "conditions": [*rest, condition("Suspended", "JobSuspended")]}
-    wanted, active, ready = spec.get("parallelism", 1), status.get("active", 0), status.get("ready", 0)
-    if halted or "startTime" not in status:
-        resumed = [{**condition("Suspended", "JobResumed"), "status": "False"}] if halted else []
-        return {"startTime": NOW, "active": wanted, "ready": 0, "conditions": [*rest, *resumed]}
-    if active != wanted:
-        return {"active": wanted, "ready": min(ready, wanted)}
-    return {"ready": active} if ready < active else None
-
-
-def condition(kind: str, reason: str, message: str = "") -> Object:
-    return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": NOW}
 
 
 def normalised(seen: Snapshot, namespace: str) -> dict[str, Any]:

@@ -28,8 +28,8 @@ from kube.controller import Request, is_terminal
 from kube.errors import AlreadyExists, Call, KubeError, ServerError, Status, TransportError
 from kube.informer import Informer
 from kube.watcher import Apply, Delete, Init, InitDone, Progress
+from simcluster.selectors import matches
 from tests.support.ledger import View
-from tests.support.selectors import matches
 from tests.support.stale import GROUPS, Server
 
 REQUEST = Request("ns", "js")
@@ -123,8 +123,8 @@ class Client:
             return _answer(resource, self.write(lambda: self.server.patch_group(resource.plural, name, patch)))
         if resource.plural == "jobsets":
             return self.write(lambda: self.server.patch_status(name, patch))
-        strategic = options.get("patch_type") is PatchType.STRATEGIC
-        return self.write(lambda: self.server.patch_job(name, patch, status=bool(subresource), strategic=strategic))
+        by_keys = options.get("patch_type") is PatchType.STRATEGIC
+        return self.write(lambda: self.server.patch_job(name, patch, status=bool(subresource), by_keys=by_keys))
 
     async def list(self, _resource: Any, *, label_selector: str, **_: Any) -> Page[Any]:
         if self.fault.kind == "silence":

@@ -25,10 +25,10 @@ from controllers.jobset.old_pods import OldPod, old_pod
 from controllers.resources import JOBSETS
 from kube.errors import AlreadyExists, ApiError, Call, Conflict, Invalid, NotFound, Status
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES
+from simcluster import group_rules
+from simcluster.patches import merge, strategic
+from simcluster.selectors import matches
 from tests.support.ledger import Ledger
-from tests.support.memory_api import merge
-from tests.support.selectors import matches
-from tests.support.world import plain_patch
 
 JSON = dict[str, Any]
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -214,9 +214,10 @@ class Server:
         if patch["metadata"]["uid"] != old.metadata.uid:
             raise _error(Conflict, 409, "patch", f"precondition failed: UID is {old.metadata.uid}")
         raw = merge(self.tables[plural].live[name].raw, patch)
-        before, after = (_without_counts(spec) for spec in (self.tables[plural].live[name].raw["spec"], raw["spec"]))
-        if before != after or plural == "compositepodgroups":
-            raise _error(Invalid, 422, "patch", "spec: field is immutable")
+        kind = "CompositePodGroup" if plural == "compositepodgroups" else "PodGroup"
+        refusal = group_rules.change_refusal(kind, self.tables[plural].live[name].raw["spec"], raw["spec"])
+        if refusal:
+            raise _error(Invalid, 422, "patch", refusal)
         self.ledger.group_changed(old)
         return self.put(plural, raw, replace(old, spec=msgspec.convert(raw, GROUPS[plural]).spec))
 
@@ -230,7 +231,7 @@ class Server:
         self.ledger.status_written(js, status)
         return self.put("jobsets", raw, replace(js, status=status))
 
-    def patch_job(self, name: str, patch: JSON, *, status: bool, strategic: bool) -> Job:
+    def patch_job(self, name: str, patch: JSON, *, status: bool, by_keys: bool) -> Job:
         old = self.jobs.get(name)
         if old is None:
             raise _error(NotFound, 404, "patch", f'jobs "{name}" not found')
@@ -240,7 +241,7 @@ class Server:
             if not old.obj.spec.suspend and old.obj.status.start_time is not None:
                 raise _error(Invalid, 422, "patch", "startTime cannot be removed for unsuspended job")
             return self.put("jobs", old.raw, replace(old.obj, status=replace(old.obj.status, start_time=None)))
-        raw = merge(old.raw, plain_patch(old.raw, patch) if strategic else patch)
+        raw = (strategic if by_keys else merge)(old.raw, patch)
         refusal = self._refusal(old, raw)
         if refusal:
             raise _error(Invalid, 422, "patch", refusal)
@@ -423,12 +424,6 @@ def _immutable(template: JSON) -> JSON:
     spec["containers"] = [{k: v for k, v in c.items() if k != "resources"} for c in spec.get("containers", [])]
     meta = {k: v for k, v in template["metadata"].items() if k not in {"labels", "annotations"}}
     return {**template, "metadata": meta, "spec": spec}
-
-
-def _without_counts(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: None if k in {"minCount", "minGroupCount"} else _without_counts(v) for k, v in value.items()}
-    return [_without_counts(part) for part in value] if isinstance(value, list) else value
 
 
 def _meta_of(new: Job, old: Job) -> Any:

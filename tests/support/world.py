@@ -35,8 +35,11 @@ from controllers.planning.actions import (
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import FailedPod, KnownGroups, Observed
 from controllers.planning.plan import plan
-from tests.support.selectors import matches
+from simcluster import group_rules, job_rules, job_status
+from simcluster.patches import merge, strategic
+from simcluster.selectors import matches
 
+JSON = dict[str, Any]
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 ALL_SERVED = Served(groups=True, composites=True, topology=True)
 
@@ -214,45 +217,35 @@ class World:
     def take_up(self, *names: str) -> None:
         """The Job controller comes to these Jobs (to all that wait for it, by default)."""
         for name in names or self.queued():
-            self.jobs[name]["status"]["startTime"] = self.now
+            self.jobs[name]["status"] = job_status.taken_up(self.jobs[name], self.now)
 
     def run(self, *names: str, ready: bool = True) -> None:
         """Start the pods of these Jobs (of all that may run, by default)."""
         for name in names or [n for n, j in self.jobs.items() if self._may_run(j)]:
-            job = self.jobs[name]
-            assert self._may_run(job), f"{name} cannot run pods"
-            wanted = job["spec"].get("parallelism") or 1
-            job["status"].update(active=wanted, ready=wanted if ready else 0, startTime=self.now)
+            job = self._running(name)
+            job["status"] = job_status.started(job, self.now, ready=job_status.pods_wanted(job) if ready else 0)
 
     def finish(self, name: str, kind: str = "Complete", reason: str = "", message: str = "") -> None:
-        job = self.jobs[name]
-        assert self._may_run(job), f"{name} cannot finish"
-        condition = {
-            "type": kind,
-            "status": "True",
-            "reason": reason,
-            "message": message,
-            "lastTransitionTime": self.now,
-        }
-        wanted = job["spec"].get("parallelism") or 1
-        job["status"] = {"succeeded": wanted if kind == "Complete" else 0, "conditions": [condition]}
+        job = self._running(name)
+        job["status"] = job_status.ended(job, self.now, kind, reason, message)
 
     def fail(self, name: str, reason: str = "BackoffLimitExceeded", message: str = "boom") -> None:
         self.finish(name, "Failed", reason, message)
 
     def doom(self, name: str, reason: str = "BackoffLimitExceeded", message: str = "boom") -> None:
         """The Job controller says that a Job is bound to fail, and ends its other pods."""
-        job = self.jobs[name]
-        assert self._may_run(job), f"{name} cannot fail"
-        condition = {"type": "FailureTarget", "status": "True", "reason": reason, "message": message}
-        job["status"].update(ready=0, conditions=[{**condition, "lastTransitionTime": self.now}])
+        job = self._running(name)
+        job["status"] = job_status.doomed(job, self.now, reason, message)
+
+    def _running(self, name: str) -> JSON:
+        assert self._may_run(self.jobs[name]), f"{name} can have no pods"
+        return self.jobs[name]
 
     def halt(self) -> None:
         """The Job controller ends the pods of suspended Jobs and says so."""
         for job in self.jobs.values():
-            if job["spec"]["suspend"] and not job["status"].get("conditions"):
-                job["status"].update(active=0, ready=0)
-                job["status"]["conditions"] = [{"type": "Suspended", "status": "True"}]
+            if job["spec"]["suspend"] and not job_status.finished(job):
+                job["status"] = job_status.halted(job, self.now)
 
     def collect(self) -> None:
         """The garbage collector removes what is in deletion."""
@@ -285,7 +278,7 @@ class World:
 
     def group_of(self, job: str) -> str:
         """The PodGroup that the pods of a Job name; empty for none."""
-        return self.jobs[job]["spec"]["template"]["spec"].get("schedulingGroup", {}).get("podGroupName", "")
+        return group_rules.group_of(self.jobs[job])
 
     def minima(self) -> dict[str, int]:
         """How many members have to fit together, by template and number among the groups of that template."""
@@ -297,7 +290,7 @@ class World:
         return out
 
     def _has_pods(self, group: str) -> bool:
-        return any(self.group_of(n) == group and j["status"].get("active") for n, j in self.jobs.items())
+        return group_rules.has_pods(group, self.jobs.values())
 
     def remove(self, name: str) -> None:
         """Somebody deletes a finished Job, or its own time to live is over; the watch saw it go."""
@@ -325,20 +318,18 @@ class World:
         """Names of the Jobs that are not in deletion."""
         return sorted(n for n, j in self.jobs.items() if "deletionTimestamp" not in j["metadata"])
 
-    def _may_run(self, job: dict[str, Any]) -> bool:
-        done = any(c["type"] in {"Complete", "Failed"} for c in job["status"].get("conditions", []))
-        return not job["spec"]["suspend"] and not done and "deletionTimestamp" not in job["metadata"]
+    @staticmethod
+    def _may_run(job: JSON) -> bool:
+        return job_status.may_run(job)
 
     def _do(self, action: object) -> None:
         match action:
             case CreateJob(name, body):
                 assert name not in self.jobs, f"{name} is created twice"
                 assert name not in self.old_pods, f"{name} is created while pods of an earlier attempt live"
-                self._uids += 1
-                stored = msgspec.json.decode(msgspec.json.encode(body))
-                stored["metadata"]["uid"] = f"uid-{self._uids}"
+                stored = job_rules.defaulted(self._new(body))
                 self._tree_stands(stored)
-                self.jobs[name] = {**stored, "status": {}}
+                self.jobs[name] = stored
             case DeleteJob(name, uid):
                 assert self.jobs[name]["metadata"]["uid"] == uid, f"{name} is another Job by now"
                 assert "deletionTimestamp" not in self.jobs[name]["metadata"], f"{name} is deleted twice"
@@ -347,7 +338,7 @@ class World:
                 self._delete_jobs(selector, dict(wanted))
             case PatchJob(name, uid, patch):
                 assert self.jobs[name]["metadata"]["uid"] == uid, f"{name} is another Job by now"
-                self._patch(self.jobs[name], plain_patch(self.jobs[name], patch) if action.resources else patch)
+                self._patch(name, (strategic if action.resources else merge)(self.jobs[name], patch))
             case CreateService():
                 assert self.service is None, "the Service is created twice"
                 self.service = msgspec.convert(action.body, Service)
@@ -383,68 +374,49 @@ class World:
             assert "deletionTimestamp" not in of["metadata"], f"{place} is deleted twice"
             self.lose(*place)
             return
-        wanted = msgspec.json.decode(msgspec.json.encode(of["spec"]))
-        merge(wanted, msgspec.json.decode(msgspec.json.encode(action.patch))["spec"])
-        if self._may_become(action.kind, of["spec"], wanted):
+        wanted = merge(of["spec"], action.patch["spec"])
+        if not group_rules.change_refusal(action.kind, of["spec"], wanted):
             of["spec"] = wanted
             return
         assert action.replacement is not None, f"{place} cannot change to {wanted}"
         del self.groups[place]
         self._create_group(place, action.replacement)
 
-    def _create_group(self, place: tuple[str, str], body: dict[str, Any]) -> None:
+    def _create_group(self, place: tuple[str, str], body: JSON) -> None:
         kind, name = place
         assert (body["kind"], body["metadata"]["name"]) == (kind, name), f"{place} has the body of another"
-        stored = msgspec.json.decode(msgspec.json.encode(body))
-        spec = stored["spec"]
-        if kind == "Workload":
-            lists = [key for key in ("podGroupTemplates", "compositePodGroupTemplates") if spec.get(key)]
-            assert len(lists) == 1, f"Workload with {lists}"
-            assert max(_widths(spec)) <= 8, "a Workload with more than eight templates in one list"
-        else:
-            workload = self.groups.get(("Workload", spec["workloadRef"]["workloadName"]))
-            assert workload is not None, f"{place} is created ahead of its Workload"
-            assert spec["workloadRef"]["templateName"] in _templates(workload["spec"]), f"{place} has no template"
-            parent = spec.get("parentCompositePodGroupName")
-            assert parent is None or ("CompositePodGroup", parent) in self.groups, (
-                f"{place} is created ahead of {parent}"
-            )
-            assert min(spec["schedulingPolicy"].get("gang", {"": 1}).values()) >= 1, f"{place} wants fewer than one"
+        spec = body["spec"]
+        refusal = group_rules.refusal(kind, spec)
+        assert not refusal, f"{place}: {refusal}"
+        if kind != "Workload":
+            workloads = {of["metadata"]["name"]: of["spec"] for of in self.of_kind("Workload")}
+            composites = {of["metadata"]["name"] for of in self.of_kind("CompositePodGroup")}
+            missing = group_rules.ahead_of(spec, workloads, composites)
+            assert not missing, f"{place} is created ahead of {missing}"
+        self.groups[place] = self._new(body)
+
+    def _new(self, body: JSON) -> JSON:
+        """A copy as it is stored, with a UID."""
         self._uids += 1
+        stored: JSON = msgspec.json.decode(msgspec.json.encode(body))
         stored["metadata"]["uid"] = f"uid-{self._uids}"
-        self.groups[place] = stored
+        return stored
 
-    @staticmethod
-    def _may_become(kind: str, old: dict[str, Any], new: dict[str, Any]) -> bool:
-        """Whether the API server takes such a change (1.37): nothing of a composite, only counts of the others."""
-        if kind == "CompositePodGroup":
-            return old == new
-        return _without_counts(old) == _without_counts(new)
-
-    def _tree_stands(self, job: dict[str, Any]) -> None:
+    def _tree_stands(self, job: JSON) -> None:
         """A Job whose pods name a group may start only once that and all above it are there, and no pod of before."""
-        if job["spec"]["suspend"]:
-            return
-        name = job["spec"]["template"]["spec"].get("schedulingGroup", {}).get("podGroupName")
+        name = "" if job["spec"]["suspend"] else group_rules.group_of(job)
         while name:
             of = next((of for (_, name_), of in self.groups.items() if name_ == name), None)
             assert of is not None, f"{job['metadata']['name']} is created ahead of its group {name}"
             name = of["spec"].get("parentCompositePodGroupName")
 
-    def _patch(self, job: dict[str, Any], patch: dict[str, Any]) -> None:
-        before, halted_before = msgspec.json.encode(job["spec"]["template"]), job["spec"]["suspend"]
-        merge(job, patch)
-        if halted_before:
-            self._tree_stands(job)
-        if msgspec.json.encode(job["spec"]["template"]) != before:
-            halted = any(c["type"] == "Suspended" for c in job["status"].get("conditions", []))
-            started = job["status"].get("startTime") is not None
-            assert not job["status"].get("active"), "the template of a Job with pods cannot change"
-            assert halted or not started, "the template of a Job that has started cannot change"
-        if not job["spec"]["suspend"] and not any(
-            c["type"] in {"Complete", "Failed"} for c in job["status"].get("conditions", [])
-        ):
-            job["status"].pop("conditions", None)
+    def _patch(self, name: str, wanted: JSON) -> None:
+        job = self.jobs[name]
+        refusal = job_rules.refusal(job, wanted)
+        assert not refusal, f"{name}: {refusal}"
+        if job["spec"]["suspend"]:
+            self._tree_stands(wanted)
+        job.update(wanted)
 
     def _store(self, new: JobSetStatus) -> None:
         old = self.status
@@ -452,51 +424,3 @@ class World:
         assert not old.terminal_state or new.terminal_state == old.terminal_state, "a terminal state is left"
         assert self.js is not None
         self.js = msgspec.structs.replace(self.js, status=new)
-
-
-def _templates(spec: dict[str, Any]) -> list[str]:
-    """Names of all templates of a Workload."""
-    below = [*spec.get("podGroupTemplates", []), *spec.get("compositePodGroupTemplates", [])]
-    return [name for of in below for name in (of["name"], *_templates(of))]
-
-
-def _widths(spec: dict[str, Any]) -> list[int]:
-    """Lengths of all lists of templates of a Workload."""
-    lists = [spec.get("podGroupTemplates", []), spec.get("compositePodGroupTemplates", [])]
-    return [*map(len, lists), *(width for of in lists for template in of for width in _widths(template))]
-
-
-def _without_counts(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: None if k in {"minCount", "minGroupCount"} else _without_counts(v) for k, v in value.items()}
-    return [_without_counts(part) for part in value] if isinstance(value, list) else value
-
-
-def plain_patch(job: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """The strategic merge patch of resources as a plain one: what `$patch: replace` and containers by name mean."""
-    out: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(patch))
-    spec = out["spec"]["template"]["spec"]
-    if "schedulingGates" in spec:
-        assert spec["schedulingGates"].pop() == {"$patch": "replace"}
-    for kind in {"containers", "initContainers"} & spec.keys():
-        live = job["spec"]["template"]["spec"][kind]
-        changes = {c["name"]: c["resources"] for c in spec[kind]}
-        assert changes.keys() <= {c["name"] for c in live}, "a container that is not there"
-        for resources in changes.values():
-            assert resources.pop("$patch") == "replace"
-        spec[kind] = [{**c, "resources": changes.get(c["name"], c.get("resources"))} for c in live]
-    return out
-
-
-def merge(target: dict[str, Any], patch: dict[str, Any]) -> None:
-    """RFC 7386 in place."""
-    for key, value in patch.items():
-        if value is None:
-            target.pop(key, None)
-        elif isinstance(value, dict) and isinstance(target.get(key), dict):
-            merge(target[key], value)
-        elif isinstance(value, dict):
-            target[key] = {}
-            merge(target[key], value)
-        else:
-            target[key] = value

@@ -11,38 +11,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import httptools
 
+from simcluster.rest import Answer, Request, Stream
+
 REASONS = {200: "OK", 201: "Created"}
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request; header names are in lower case."""
-
-    method: str
-    path: str
-    query: dict[str, str]
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def metadata_only(self) -> bool:
-        """Whether the client asks for the metadata alone."""
-        return ";as=PartialObjectMetadata" in self.headers.get("accept", "")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A whole answer, in JSON."""
-
-    status: int
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """An answer without end: `begin` is given what to write with, and gives what to call when the client is gone."""
-
-    begin: Callable[[Callable[[bytes], None]], Callable[[], None]]
 
 
 Handler = Callable[[Request], Answer | Stream]

@@ -6,16 +6,17 @@ Every version of an object is immutable, so that a watch may encode it later. Mu
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Protocol, Self
 
-from bench.simulated.selectors import EVERYTHING, Selector
+from simcluster.patches import JSON
+from simcluster.selectors import EVERYTHING, Selector
 
-JSON = dict[str, Any]
 Key = tuple[str, str]
 """(namespace, name); namespace is "" for cluster-scoped objects."""
 
 REMEMBERED = 50_000
-"""Events of one resource that a watch can be given again; from an earlier version on it is told to list anew."""
+"""Changes of one resource that a watch can be told of again; from an earlier version on it is told to list anew."""
 
 
 class Item(Hashable, Protocol):
@@ -147,10 +148,21 @@ class Collection:
     """By the indexed label and value that they are for; under ("", "") those who are for none."""
     history: deque[_Change] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     by_label: dict[tuple[str, str], dict[Key, Item]] = field(default_factory=dict)
+    forgotten: int = 0
+    """The version up to which changes are not remembered."""
 
-    def select(self, scope: Scope) -> Iterator[Item]:
+    @property
+    def version(self) -> int:
+        """That of the last change."""
+        return self.history[-1].version if self.history else self.forgotten
+
+    def find(self, scope: Scope) -> Iterator[Item]:
+        """The objects of a scope, in no order that means anything."""
+        return filter(scope.holds, self._candidates(scope))
+
+    def select(self, scope: Scope) -> list[Item]:
         """The objects of a scope, by namespace and name."""
-        return iter(sorted(filter(scope.holds, self._candidates(scope)), key=lambda item: item.key))
+        return sorted(self.find(scope), key=lambda item: item.key)
 
     def _candidates(self, scope: Scope) -> list[Item]:
         for label in self.indexed:
@@ -160,10 +172,11 @@ class Collection:
 
     def since(self, version: int, scope: Scope) -> list[Event]:
         """What has happened in a scope after a version. Raises `TooOldError`."""
-        if len(self.history) == REMEMBERED and self.history[0].version > version + 1:
-            raise TooOldError(f"too old resource version: {version} ({self.history[0].version})")
-        found = (change.seen_in(scope) for change in self.history if change.version > version)
-        return [event for event in found if event is not None]
+        if version < self.forgotten:
+            raise TooOldError(f"too old resource version: {version} ({self.forgotten})")
+        new = takewhile(lambda change: change.version > version, reversed(self.history))
+        found = [event for change in new if (event := change.seen_in(scope)) is not None]
+        return found[::-1]
 
     def change(self, old: Item | None, new: Item | None, version: int) -> None:
         """Put `new` in the place of `old`, and tell who watches."""
@@ -178,6 +191,8 @@ class Collection:
         else:
             self.objects[key] = new
         change = _Change(old, new, version)
+        if len(self.history) == self.history.maxlen:
+            self.forgotten = self.history[0].version
         self.history.append(change)
         for watcher in self._watching(change):
             if (event := change.seen_in(watcher.scope)) is not None:
@@ -209,14 +224,16 @@ class Storage:
     """All collections, by plural name, and who owns whom."""
 
     def __init__(self, indexed: dict[str, tuple[str, ...]] | None = None) -> None:
-        self.version = 1
+        self.version = 0
+        self.compacted = 0
+        """The version up to which no history is kept."""
         self._indexed = indexed or {}
         self._collections: dict[str, Collection] = {}
         self._owned: dict[str, dict[tuple[str, Key], None]] = {}
 
     def __getitem__(self, plural: str) -> Collection:
         if plural not in self._collections:
-            self._collections[plural] = Collection(self._indexed.get(plural, ()))
+            self._collections[plural] = Collection(self._indexed.get(plural, ()), forgotten=self.compacted)
         return self._collections[plural]
 
     def get(self, plural: str, key: Key) -> Item | None:
@@ -227,8 +244,7 @@ class Storage:
         self.version += 1
         new = item.at(self.version)
         old = self.get(plural, new.key)
-        for owner in new.owners if old is None else ():
-            self._owned.setdefault(owner, {})[plural, new.key] = None
+        self._own(plural, old, new)
         self[plural].change(old, new, self.version)
         return new
 
@@ -236,18 +252,30 @@ class Storage:
         """Remove an object; not what it owns."""
         self.version += 1
         old = self[plural].objects[key]
-        for owner in old.owners:
-            owned = self._owned[owner]
-            del owned[plural, key]
-            if not owned:
-                del self._owned[owner]
+        self._own(plural, old, None)
         self[plural].change(old, None, self.version)
         return old
 
-    def forget(self) -> None:
-        """Remember no events: whoever watches lists first."""
+    def _own(self, plural: str, old: Item | None, new: Item | None) -> None:
+        """Keep up who owns whom."""
+        before, after = (() if item is None else tuple(item.owners) for item in (old, new))
+        item = old or new
+        if before == after or item is None:
+            return
+        for owner in before:
+            owned = self._owned[owner]
+            del owned[plural, item.key]
+            if not owned:
+                del self._owned[owner]
+        for owner in after:
+            self._owned.setdefault(owner, {})[plural, item.key] = None
+
+    def compact(self) -> None:
+        """Forget what has happened: whoever goes on from an earlier version has to list anew."""
+        self.compacted = self.version
         for collection in self._collections.values():
             collection.history.clear()
+            collection.forgotten = self.version
 
     def owned(self, uid: str) -> list[tuple[str, Key]]:
         """The objects that an object owns, as (plural, key)."""

@@ -1,8 +1,9 @@
 """Label and field selectors as the API server reads them (the string form of queries). Pure."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 _COMMA = re.compile(r",(?![^()]*\))")
 _SET = re.compile(r"^(?P<key>\S+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)$")
@@ -45,9 +46,15 @@ class Selector:
 EVERYTHING = Selector()
 
 
+@lru_cache(maxsize=1024)
 def parse(text: str) -> Selector:
     """Read `a=b,c!=d,e in (f,g),h notin (i),j,!k`; an empty text selects everything. Raises `SelectorError`."""
     return Selector(tuple(_requirement(part.strip()) for part in _COMMA.split(text) if part.strip()))
+
+
+def matches(text: str, labels: Mapping[str, str]) -> bool:
+    """Whether an object with those labels is selected. Raises `SelectorError`."""
+    return parse(text).met(labels.get)
 
 
 def _requirement(text: str) -> Requirement:

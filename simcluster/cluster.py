@@ -1,0 +1,180 @@
+"""A cluster whose controllers react at once: Job controller, scheduler, kubelets, garbage collector.
+
+All without fail: a Job's pods run, and a deleted Job's pods are gone, within turns of the event loop. Each exclusive
+Job gets a domain of its own, and waits while there is none. What no cluster would have, such as an owner that does not
+exist, is refused, so that a mistake of the simulation or of a manager ends a measurement, instead of making it fast.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from api import keys
+from simcluster import job_status
+from simcluster.api_server import FOREGROUND, ApiServer, RefusedError
+from simcluster.patches import JSON
+from simcluster.pods import Pod, managed
+from simcluster.resources import BY_KIND
+from simcluster.storage import Item, Key, Plain, Storage
+
+TOPOLOGY = "topology.example.com/rack"
+
+
+@dataclass(frozen=True, slots=True)
+class Land:
+    """Where pods can run: so many domains of so many nodes."""
+
+    domains: int
+    nodes: int
+
+    def node(self, domain: int, number: int) -> str:
+        """The name of a node."""
+        return f"node-{domain:05}-{number % self.nodes:03}"
+
+
+class Cluster(ApiServer):
+    """Reacts to writes. `later` runs something after the present request was answered."""
+
+    def __init__(self, storage: Storage, land: Land) -> None:
+        super().__init__(storage)
+        self.later: Callable[[Callable[[], object]], object] = lambda act: act()
+        self.pods_started = 0
+        self._land = land
+        self._free = deque(range(land.domains))
+        self._domains: dict[str, int] = {}
+        self._waiting: deque[Key] = deque()
+
+    def uid(self) -> str:
+        """A new one."""
+        return f"{next(self._numbers):08x}-0000-4000-8000-000000000000"
+
+    def create(self, plural: str, namespace: str, body: JSON, *, dry_run: bool = False) -> Item:
+        """Events are taken and not kept."""
+        return super().create(plural, namespace, body, dry_run=dry_run or plural == "events")
+
+    def defaulted(self, plural: str, new: JSON) -> JSON:
+        meta = new["metadata"]
+        fields = managed("manager", meta["creationTimestamp"], meta.get("labels") or ())
+        return super().defaulted(plural, {**new, "metadata": {**meta, "managedFields": fields}})
+
+    def check_new(self, plural: str, new: JSON) -> None:
+        """The garbage collector deletes what belongs to nobody: such a thing is not there long enough to be seen."""
+        super().check_new(plural, new)
+        meta = new["metadata"]
+        for ref in meta.get("ownerReferences") or ():
+            kind = BY_KIND.get((ref["apiVersion"], ref["kind"]))
+            owner = None if kind is None else self.storage.get(kind.plural, (meta["namespace"], ref["name"]))
+            if owner is None or owner.uid != ref["uid"]:
+                message = f"its owner {ref['kind']} {ref['name']} ({ref['uid']}) does not exist"
+                raise RefusedError(422, "Invalid", message)
+
+    def stored(self, plural: str, item: Item) -> None:
+        if plural == "jobs":
+            self.later(lambda: self._job(item.key))
+
+    def remove(self, plural: str, item: Item, *, foreground: bool) -> Item | None:
+        """Delete an object and all it owns."""
+        if isinstance(item, Pod):
+            self._end_pod(item)
+            return None
+        if foreground and self.storage.owned(item.uid):
+            marked = self.mark(plural, item, [FOREGROUND])
+            self.later(lambda: self._collect(marked.uid))
+            self.later(lambda: self._drop(plural, marked))
+            return marked
+        self._drop(plural, item)
+        self.later(lambda: self._collect(item.uid))
+        return None
+
+    def fail(self, key: Key) -> None:
+        """Let a Job fail, as the Job controller tells of it."""
+        job = self.storage.get("jobs", key)
+        if job is None:
+            raise KeyError(f"no Job {key[1]} in namespace {key[0]}")
+        self._collect(job.uid)
+        why = "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+        doomed = {**job.body(), "status": job_status.doomed(job.body(), self.now(), *why)}
+        self._tell(job, job_status.ended(doomed, self.now(), "Failed", *why))
+
+    def _collect(self, owner: str) -> None:
+        for plural, key in self.storage.owned(owner):
+            item = self.storage.get(plural, key)
+            if isinstance(item, Pod):
+                self._end_pod(item)
+            elif item is not None:
+                self._drop(plural, item)
+                self._collect(item.uid)
+
+    def _drop(self, plural: str, item: Item) -> None:
+        current = self.storage.get(plural, item.key)
+        if current is not None and current.uid == item.uid:
+            self.storage.drop(plural, item.key)
+
+    def _end_pod(self, pod: Pod) -> None:
+        """Its kubelet ends it at once. With the last one the domain is free."""
+        self.storage.put("pods", replace(pod, deleted=self.now()))
+        self.storage.drop("pods", pod.key)
+        if not self.storage.owned(pod.job.uid) and (domain := self._domains.pop(pod.job.uid, None)) is not None:
+            self._free.append(domain)
+            if self._waiting:
+                self._job(self._waiting.popleft())
+
+    def _job(self, key: Key) -> None:
+        """The Job controller looks at a Job."""
+        job = self.storage.get("jobs", key)
+        if not isinstance(job, Plain) or job_status.finished(job.content):
+            return
+        has = bool(self.storage.owned(job.uid))
+        if job.content["spec"].get("suspend"):
+            if has:
+                self._collect(job.uid)
+                self._tell(job, job_status.halted(job.content, self.now()))
+        elif not has and job_status.may_run(job.content):
+            self._start(job)
+
+    def _start(self, job: Plain) -> None:
+        annotations = job.content["spec"]["template"]["metadata"]["annotations"]
+        exclusive = annotations.get(keys.EXCLUSIVE_TOPOLOGY) == TOPOLOGY
+        if exclusive and not self._free:
+            self._waiting.append(job.key)
+            return
+        if exclusive:
+            self._domains[job.uid] = self._free.popleft()
+        pods = [self._create_pod(job, index) for index in range(job_status.pods_wanted(job.content))]
+        self._tell(job, job_status.started(job.content, self.now(), ready=0))
+        self.later(lambda: self._bind(job, pods))
+
+    def _create_pod(self, job: Plain, index: int) -> Pod:
+        number = next(self._numbers)
+        self.pods_started += 1
+        name = f"{job.key[1]}-{index}-{number:05x}"
+        pod = Pod(job, index, name, f"{number:08x}-0000-4000-8000-000000000001", self.now())
+        self.storage.put("pods", pod)
+        return pod
+
+    def _bind(self, job: Plain, pods: list[Pod]) -> None:
+        """The scheduler gives each pod its node, and kubelets start them."""
+        spread = max(1, len(pods) // self._land.nodes)
+        domain = self._domains.get(job.uid)
+        bound = []
+        for pod in pods:
+            other = next(self._numbers) % self._land.domains
+            node = self._land.node(other if domain is None else domain, pod.index // spread)
+            if self.storage.get("pods", pod.key) is not None:
+                bound.append(replace(pod, node=node))
+                self.storage.put("pods", bound[-1])
+        self.later(lambda: self._run(job, bound))
+
+    def _run(self, job: Plain, pods: list[Pod]) -> None:
+        for pod in pods:
+            if self.storage.get("pods", pod.key) is not None:
+                self.storage.put("pods", replace(pod, phase="Running"))
+        current = self.storage.get("jobs", job.key)
+        if current is not None and current.uid == job.uid and not job_status.finished(current.body()):
+            self._tell(job, {**current.body()["status"], "active": len(pods), "ready": len(pods)})
+
+    def _tell(self, job: Item, status: JSON) -> None:
+        """The Job controller writes the status."""
+        current = self.storage.get("jobs", job.key)
+        if current is not None and current.uid == job.uid:
+            self.storage.put("jobs", Plain({**current.body(), "status": status}))

@@ -1,0 +1,95 @@
+"""What the Job controller writes into the status of a Job. Pure: each function gives a new status for a Job as JSON.
+
+`now` is a time as the API server writes it. None of these asks whether the Job could get there: `may_run` does.
+"""
+
+from simcluster.patches import JSON
+
+ENDS = frozenset({"Complete", "Failed"})
+
+
+def condition(kind: str, now: str, reason: str = "", message: str = "") -> JSON:
+    """A condition that holds."""
+    return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
+
+
+def has(job: JSON, *kinds: str) -> bool:
+    """Whether a condition of one of these types is True."""
+    return any(c["type"] in kinds and c["status"] == "True" for c in _conditions(job))
+
+
+def finished(job: JSON) -> bool:
+    """Whether it has completed or failed."""
+    return has(job, *ENDS)
+
+
+def suspended(job: JSON) -> bool:
+    """Whether the Job controller has said that its pods are gone for now."""
+    return has(job, "Suspended")
+
+
+def may_run(job: JSON) -> bool:
+    """Whether there may be pods of it."""
+    return not job["spec"].get("suspend") and not finished(job) and "deletionTimestamp" not in job["metadata"]
+
+
+def pods_wanted(job: JSON) -> int:
+    """How many pods run at once."""
+    return job["spec"].get("parallelism") or 1
+
+
+def following(job: JSON, now: str) -> JSON | None:
+    """The next status that the controller would write if all goes well; None when it is content."""
+    if finished(job):
+        return None
+    if job["spec"].get("suspend"):
+        return None if suspended(job) else halted(job, now)
+    status, wanted = job.get("status") or {}, pods_wanted(job)
+    active, ready = status.get("active", 0), status.get("ready", 0)
+    if suspended(job) or "startTime" not in status:
+        return started(job, now, ready=0)
+    if active != wanted:
+        return {**status, "active": wanted, "ready": min(ready, wanted)}
+    return {**status, "ready": active} if ready < active else None
+
+
+def taken_up(job: JSON, now: str) -> JSON:
+    """The controller has come to it. A Job that is resumed starts anew."""
+    status = job.get("status") or {}
+    if not suspended(job):
+        return {**status, "startTime": status.get("startTime", now)}
+    resumed = {**condition("Suspended", now, "JobResumed"), "status": "False"}
+    return {**status, "startTime": now, "conditions": [*_without(job, "Suspended"), resumed]}
+
+
+def started(job: JSON, now: str, *, ready: int) -> JSON:
+    """All its pods run, so many of them are ready."""
+    return {**taken_up(job, now), "active": pods_wanted(job), "ready": ready}
+
+
+def halted(job: JSON, now: str) -> JSON:
+    """It is suspended, and its pods are gone."""
+    said = [*_without(job, "Suspended"), condition("Suspended", now, "JobSuspended")]
+    return {**(job.get("status") or {}), "active": 0, "ready": 0, "conditions": said}
+
+
+def doomed(job: JSON, now: str, reason: str, message: str) -> JSON:
+    """It is bound to fail, and its pods are being ended."""
+    said = [*_conditions(job), condition("FailureTarget", now, reason, message)]
+    return {**(job.get("status") or {}), "ready": 0, "conditions": said}
+
+
+def ended(job: JSON, now: str, kind: str, reason: str = "", message: str = "") -> JSON:
+    """It is Complete or Failed; of a Job that failed one pod did."""
+    counts = {"succeeded": pods_wanted(job)} if kind == "Complete" else {"failed": 1, "succeeded": 0}
+    since = (job.get("status") or {}).get("startTime", now)
+    said = [*_conditions(job), condition(kind, now, reason, message)]
+    return {**counts, "active": 0, "ready": 0, "terminating": 0, "startTime": since, "conditions": said}
+
+
+def _conditions(job: JSON) -> list[JSON]:
+    return (job.get("status") or {}).get("conditions") or []
+
+
+def _without(job: JSON, kind: str) -> list[JSON]:
+    return [c for c in _conditions(job) if c["type"] != kind]

@@ -5,7 +5,7 @@ import logging
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -288,6 +288,7 @@ def trouble(rng: random.Random, rate: float):
 
 
 @settings(max_examples=150, deadline=None)
+@example(acts=[("wait", 0), ("put", 1), ("put", 0), ("put", 1), ("cut", 0)], streaming=False, seed=0, rate=0.0)
 @given(acts=ACTS, streaming=st.booleans(), seed=st.integers(0, 2**32), rate=st.sampled_from([0.0, 0.3, 0.7]))
 def test_the_store_equals_the_server_whatever_happened(acts, streaming, seed, rate):
     """Random writes, pages, dropped and repeated events, 410s, errors and stale reads; then quiet: both are the same."""

@@ -112,7 +112,8 @@ class MemoryApi:
         loop = asyncio.get_running_loop()
         ends = loop.time() + float(query.get("timeoutSeconds", "1e9"))
         stream, at = self._streams, int(query.get("resourceVersion") or 0)
-        if query.get("sendInitialEvents") or not at:
+        # Version 0 is that of a server that has stored nothing yet: what came since then comes in its order.
+        if query.get("sendInitialEvents") or not query.get("resourceVersion"):
             at = self.revision
             for line in watch.everything():
                 yield line

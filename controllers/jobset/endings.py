@@ -15,7 +15,9 @@ class Outcomes(Protocol):
 
 
 class Endings:
-    """Counts each JobSet that ends while this process reconciles (behaviour section 5.18, defect 10 of 7.1).
+    """Counts each JobSet that ends while this process reconciles.
+
+    See docs/reference/metrics.md#jobsets, and defect 10 in docs/reference/defects.md.
 
     A JobSet counts when the watch shows it finished after it had shown the same UID unfinished. That holds whether the
     answer to the write arrived or not, however often the write was tried, and whatever was laid over the store in

@@ -226,7 +226,7 @@ class Executor:
         self.caches.jobs.overlay(job)
 
     async def _ensure(self, js: JobSet, resource: Resource, kind: type[Child], body: JSON, cache: Store[Child]) -> None:
-        """Create an object unless one of its name is there: that one then serves, whoever made it (5.10, 5.11)."""
+        """Create an object unless one of its name is there: that one then serves, whoever made it."""
         namespace = js.metadata.namespace
         try:
             found = await self.client.create(resource, body, namespace=namespace, type=kind)
@@ -297,7 +297,7 @@ def status_json(status: JobSetStatus) -> JSON:
 
 
 def name_of_job(action: CreateJob) -> str:
-    """How the events of the Go JobSet begin to tell of a Job that was refused (5.13)."""
+    """How the events of the Go JobSet begin to tell of a Job that was refused (docs/reference/lifecycle.md#events)."""
     return f'job "{action.name}" creation failed with error: '
 
 

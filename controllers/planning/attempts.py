@@ -1,4 +1,7 @@
-"""How attempts are counted: what begins, ends and restarts one, and what of it survives (section 5.8, KEP-1282)."""
+"""How attempts are counted: what begins, ends and restarts one, and what of it survives (KEP-1282).
+
+See docs/reference/lifecycle.md#failure-policy.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -63,7 +66,7 @@ def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool) 
 
 
 def fail_set(draft: StatusDraft, reason: str, message: str) -> None:
-    """The set has failed for good (5.8 D)."""
+    """The set has failed for good (docs/reference/lifecycle.md#failure-policy)."""
     draft.condition(keys.FAILED, true=True, reason=reason, message=message, event_type="Warning")
     draft.condition(keys.RESTARTING, true=False, reason="JobSetFailed", message="jobset failed")
     draft.update(terminal_state="Failed")

@@ -1,7 +1,10 @@
-"""Sorts child Jobs by attempt and outcome (behaviour section 5.4). Every later decision starts from these lists.
+"""Sorts child Jobs by attempt and outcome. Every later decision starts from these lists.
+
+See docs/reference/lifecycle.md#sorting-of-jobs.
 
 A Job that completed in this attempt stays completed, also when its object is gone: `status.completedIndexes` records
-it, and until that is stored the watch hands on what it saw of Jobs that were deleted (defect 7.1 #17).
+it, and until that is stored the watch hands on what it saw of Jobs that were deleted
+(defect 17 in docs/reference/defects.md).
 """
 
 import re

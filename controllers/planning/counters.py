@@ -1,4 +1,7 @@
-"""Counts Jobs for `status.replicatedJobsStatus` (behaviour section 5.5), and decides when counts are worth a write."""
+"""Counts Jobs for `status.replicatedJobsStatus`, and decides when counts are worth a write.
+
+See docs/reference/lifecycle.md#counters.
+"""
 
 from collections import Counter
 

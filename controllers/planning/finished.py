@@ -1,4 +1,4 @@
-"""Whether a JobSet has finished, and how long it is kept then (behaviour section 5.7)."""
+"""Whether a JobSet has finished, and how long it is kept then (docs/reference/lifecycle.md#time-to-live)."""
 
 from datetime import datetime
 

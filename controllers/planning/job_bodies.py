@@ -1,4 +1,4 @@
-"""The child Jobs of a plan as they are to be created or resumed (behaviour section 1.7)."""
+"""The child Jobs of a plan as they are to be created or resumed (docs/reference/names-and-labels.md#jobs)."""
 
 from api.children import build_job, in_group, with_priority
 from api.layout import JobRange

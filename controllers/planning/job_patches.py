@@ -1,7 +1,10 @@
-"""Patches that suspend and resume child Jobs (behaviour section 5.15; KEP-1150 for resources of containers).
+"""Patches that suspend and resume child Jobs (KEP-1150 for resources of containers).
+
+See docs/reference/lifecycle.md#suspend-and-resume.
 
 Resume rebuilds the five fields that a queue may set for one admission, from the ReplicatedJob as it is now: selectors,
-tolerations and gates of an earlier admission do not linger (defect 7.1 #3). Labels of the Job controller stay.
+tolerations and gates of an earlier admission do not linger (defect 3 in docs/reference/defects.md).
+Labels of the Job controller stay.
 """
 
 from api import keys

@@ -1,4 +1,6 @@
-"""Decides what to do about one JobSet: a pure function from an observation to a plan (behaviour section 5.3).
+"""Decides what to do about one JobSet: a pure function from an observation to a plan.
+
+See docs/reference/lifecycle.md#order-of-a-reconcile.
 
 `STEPS` is the life of a JobSet, in the order in which it is decided. No clock, no network, no randomness: time is a
 field of the observation. Planning again on the state that a plan leads to asks for nothing; the property tests hold it

@@ -1,8 +1,10 @@
-"""In which order ReplicatedJobs start: dependsOn, startupPolicy InOrder, executionPolicy (behaviour 5.13 and 5.15).
+"""In which order ReplicatedJobs start: dependsOn, startupPolicy InOrder, executionPolicy.
+
+See docs/reference/lifecycle.md#order-of-start.
 
 What has been reached stays reached for the attempt: `status.replicatedJobsStatus[].started` and `.released` remember
 it, so that a pod that loses readiness later neither takes conditions back nor blocks the recreation of other Jobs
-(defect 7.1 #18). A restart and a suspension forget it, and the order is enforced anew.
+(defect 18 in docs/reference/defects.md). A restart and a suspension forget it, and the order is enforced anew.
 """
 
 import itertools

@@ -1,4 +1,7 @@
-"""The status in the making: a step changes it, and every change of a condition leaves its event (section 5.14)."""
+"""The status in the making: a step changes it, and every change of a condition leaves its event.
+
+See docs/reference/lifecycle.md#conditions.
+"""
 
 from collections.abc import Callable
 from typing import Any

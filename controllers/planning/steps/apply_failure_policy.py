@@ -1,4 +1,4 @@
-"""Step: what failed Jobs mean for the set (behaviour section 5.8).
+"""Step: what failed Jobs mean for the set (docs/reference/lifecycle.md#failure-policy).
 
 One failed Job decides each step: the earliest that matches the first rule that matches any; ties of time (the wire has
 whole seconds) go to the lower global index. Actions on a single Job, or on one ReplicatedJob, leave the other failures

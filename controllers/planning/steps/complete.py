@@ -1,4 +1,7 @@
-"""Step: the set is Completed when enough of its targets has succeeded (behaviour section 5.9; minSucceeded)."""
+"""Step: the set is Completed when enough of its targets has succeeded.
+
+See docs/reference/lifecycle.md#success.
+"""
 
 from collections import Counter
 
@@ -41,8 +44,8 @@ def met(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs
 def _jobs_done(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], policy: SuccessPolicy) -> bool:
     """Without a share. A null policy means: all targeted Jobs.
 
-    A set that has no Jobs at all has nothing to wait for and is done (defect 7.1 #8). Otherwise, as clients see it
-    today, no set is done before any of its Jobs has succeeded.
+    A set that has no Jobs at all has nothing to wait for and is done (defect 8 in docs/reference/defects.md).
+    Otherwise, as clients see it today, no set is done before any of its Jobs has succeeded.
     """
     if not any(of.succeeded for of in counts):
         return not js.suspended and not any(r.replicas for r in js.spec.replicated_jobs)

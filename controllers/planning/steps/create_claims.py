@@ -1,4 +1,7 @@
-"""Step: volume claims that pods may ask for now; what only later stages mount is created with them (5.11)."""
+"""Step: volume claims that pods may ask for now; what only later stages mount is created with them.
+
+See docs/reference/lifecycle.md#service-and-claims.
+"""
 
 from api.children import build_volume_claim
 from api.names import volume_claim_name

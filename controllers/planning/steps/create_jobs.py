@@ -1,4 +1,7 @@
-"""Step: create the Jobs that are missing, as far as the order of stages, groups and room let them start (5.13)."""
+"""Step: create the Jobs that are missing, as far as the order of stages, groups and room let them start.
+
+See docs/reference/lifecycle.md#order-of-start.
+"""
 
 from functools import partial
 

@@ -1,4 +1,7 @@
-"""Step: the set has finished. What still runs ends, and the set itself goes when its time to live is over (5.7)."""
+"""Step: the set has finished. What still runs ends, and the set itself goes when its time to live is over.
+
+See docs/reference/lifecycle.md#time-to-live.
+"""
 
 from api.jobset import JobSet
 from controllers.planning.actions import Action, DeleteJob, DeleteJobSet

@@ -1,4 +1,6 @@
-"""Step: running Jobs follow the size that the spec has now (gate ElasticJobSet; behaviour section 5.12, KEP-463).
+"""Step: running Jobs follow the size that the spec has now (gate ElasticJobSet, KEP-463).
+
+See docs/reference/lifecycle.md#elastic-sets.
 
 Parallelism and completions of Indexed Jobs follow the template. When the number of Jobs changes, the labels that state
 totals and positions follow on the Jobs; their pods keep what was true when they were created, since the template of a
@@ -43,9 +45,10 @@ def adjust(child: Child, jobs: JobRange, layout: Layout) -> PatchJob | None:
 
 
 def _size(rjob: ReplicatedJob) -> int | None:
-    """Wanted parallelism and completions, where they may follow the template: Indexed, and both the same (5.12).
+    """Wanted parallelism and completions, where they may follow the template: Indexed, and both the same.
 
-    A template that sets neither means one pod, which is what the API server made of it (defect 7.1 #13).
+    A template that sets neither means one pod, which is what the API server made of it (defect 13
+    in docs/reference/defects.md).
     """
     if rjob.completion_mode != "Indexed" or rjob.parallelism != rjob.completions:
         return None

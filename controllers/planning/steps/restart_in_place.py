@@ -1,11 +1,13 @@
-"""Step: bring the attempts that in-place restart agents report into line (behaviour section 5.16, gate InPlaceRestart).
+"""Step: bring the attempts that in-place restart agents report into line (gate InPlaceRestart).
+
+See docs/reference/in-place-restart.md.
 
 Each agent writes the attempt it is about to run on its own pod and waits. When all pods report the same attempt, that
 one becomes current and the agents let their workers go; when one pod is ahead, all lower attempts become previous and
 the agents that run them end, to be started again by the kubelet.
 
 Differences from the Go JobSet, all of them where that one gets stuck or counts too much:
-- A pod counts if a Job of ours controls it, whatever its labels say (defect 7.1 #20).
+- A pod counts if a Job of ours controls it, whatever its labels say (defect 20 in docs/reference/defects.md).
 - An annotation that is no attempt spoils only its own pod: that pod has not reported, and an event says so.
 - A pod in deletion has nothing to report any more: the barrier waits for the pod that replaces it.
 - Every resume makes new pods with the next attempt; it is not a failure and takes nothing from maxRestarts. A resume

@@ -1,4 +1,4 @@
-"""Step: Jobs follow `spec.suspend` (behaviour section 5.15)."""
+"""Step: Jobs follow `spec.suspend` (docs/reference/lifecycle.md#suspend-and-resume)."""
 
 from api import keys
 from api.layout import JobRange

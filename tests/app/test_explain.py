@@ -54,7 +54,7 @@ def test_a_set_that_has_completed():
     assert (body["state"], body["level"], causes(body)) == ("completed", "fine", ["completed"])
 
 
-def test_a_set_that_has_failed_tells_its_attempts_newest_first():
+def test_a_failed_set_shows_its_attempts_newest_first():
     attempt = {"failedJob": "train-workers-0", "reason": "DefaultFailurePolicy", "time": at(MOMENT)}
     history = [
         {**attempt, "attempt": 0, "message": "BackoffLimitExceeded: too often"},
@@ -75,7 +75,7 @@ def test_a_set_that_has_failed_tells_its_attempts_newest_first():
     assert first["what"] == "attempt 0: Job train-workers-0: BackoffLimitExceeded: too often"
 
 
-def test_a_set_that_is_being_deleted_tells_what_holds_it():
+def test_a_set_in_deletion_names_what_holds_it():
     js = a_set()
     js["metadata"] |= {"deletionTimestamp": at(MOMENT), "finalizers": ["foregroundDeletion", "example.com/keep"]}
     text, body = told(facts(js, [running(js, 0)], None))
@@ -295,7 +295,7 @@ def test_a_failed_job_that_the_policy_has_not_judged():
     assert "a rule asks for RestartJob" in text
 
 
-def test_warnings_are_told_of_a_set_that_runs_and_hold_nothing_up():
+def test_warnings_about_a_running_set_are_reported_without_a_wait():
     js = a_set()
     warnings = [
         event("HeadlessServiceCreationFailed", "Service train exists already"),
@@ -308,7 +308,7 @@ def test_warnings_are_told_of_a_set_that_runs_and_hold_nothing_up():
     assert "Service train exists already" in text
 
 
-def test_a_wait_that_is_over_is_not_told():
+def test_a_wait_that_is_over_is_not_reported():
     js = a_set()
     warnings = [event("ExclusivePlacementPending", "leader pod x waits")]
     assert causes(told(facts(js, [running(js, 0)], None, warnings=warnings))[1]) == []

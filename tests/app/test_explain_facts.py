@@ -107,7 +107,7 @@ async def test_jobs_and_leaders_of_a_large_set_are_read_page_by_page():
     assert all(dict(request.query)["limit"] == str(PAGE) for request in cluster.asked if request.verb == "list")
     assert len(cluster.asked) <= 18
     text = explain(found)
-    assert len(text.root.because) <= 4, "told once, counted for the others"
+    assert len(text.root.because) <= 4, "reported once, counted for the others"
 
 
 async def test_pending_pods_are_enough_by_the_first_page():
@@ -164,7 +164,7 @@ async def test_gated_followers_are_counted_by_their_metadata():
     assert [pod.name for pod in found.pods or ()] == [leader["metadata"]["name"]]
 
 
-async def test_of_many_silent_jobs_a_few_are_looked_into():
+async def test_pods_of_a_few_jobs_without_an_explanation_are_read():
     js = a_set(rjob(replicas=9))
     jobs = [made(job_of(js, index), active=1) for index in range(9)]
     running = {"name": "main", "ready": False, "state": {"running": {}}}

@@ -1,4 +1,4 @@
-"""What `jobset explain` says of gangs, from facts made by hand: which level waits, and why there is silence."""
+"""What `jobset explain` says of gangs, from facts made by hand: which level waits, and why the scheduler has not reported."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_which_level_waits_for_how_many_and_where():
     ]  # fmt: skip
 
 
-def test_the_words_about_pods_count_where_the_group_was_scheduled_once():
+def test_the_message_about_pods_counts_where_the_group_was_scheduled_once():
     played = Played(EACH)
     played.refuse_all()
     for name in played.groups:
@@ -138,7 +138,7 @@ def test_the_words_about_pods_count_where_the_group_was_scheduled_once():
     assert f"the scheduler says: {WORDS}" in played.told()[0]
 
 
-def test_trees_that_wait_for_the_same_reason_are_told_once():
+def test_trees_that_wait_for_the_same_reason_are_reported_once():
     played = Played(EACH, rjob(replicas=40, parallelism=2, completions=2))
     played.refuse_all("0/1 placements are available")
     text, _ = played.told()
@@ -193,7 +193,7 @@ def test_a_label_that_no_node_has():
     assert body["level"] == "fault"
 
 
-class TestSilence:
+class TestNoSchedulerReport:
     """Pods without a word from the scheduler: the likely cause, in the order of what holds them first."""
 
     def test_a_group_that_is_missing(self):
@@ -317,7 +317,7 @@ def test_jobs_that_run_without_groups_are_as_any_others():
     assert set(causes(played.told()[1])) == {"unscheduled"}
 
 
-def test_what_may_not_be_read_leaves_the_scheduler_s_words():
+def test_without_the_right_to_read_groups_the_scheduler_s_message_is_shown():
     played = Played(NESTED)
     played.refuse_all()
     _, body = played.told(groups=None)
@@ -346,7 +346,7 @@ class TestObjects:
         assert "--runtime-config=scheduling.k8s.io/v1beta1=true" in text
         assert (causes(body), body["level"]) == (["groups-not-ready"], "fault")
 
-    def test_groups_of_before(self):
+    def test_groups_of_an_earlier_attempt(self):
         _, body = self.refused("WaitingForOldGroups", "PodGroup x of before still goes")
         assert (causes(body), body["level"]) == (["groups-not-ready"], "waits")
         assert "--force" in last(body)["wayOut"]

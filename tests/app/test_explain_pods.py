@@ -125,7 +125,7 @@ def test_its_own_leader_does_not_hold_a_rack_against_it():
     assert causes(body)[2:] == ["free"]
 
 
-def test_many_jobs_with_one_reason_are_told_once():
+def test_many_jobs_with_one_reason_are_reported_once():
     nodes = {f"node-{number}": {RACK: f"rack-{number}"} for number in range(50)}
     text, body = waiting(*(holder(f"other-{number}", f"node-{number}") for number in range(50)), jobs=40, nodes=nodes)
     assert text.count("leader pod") == 1
@@ -145,7 +145,7 @@ def test_no_node_has_the_label():
     assert "there is no rack: none of 2 nodes has the label rack" in text
 
 
-def test_without_the_right_to_read_nodes_the_reason_is_told_alone():
+def test_without_the_right_to_read_nodes_only_the_reason_is_reported():
     _, body = waiting(nodes=None)
     assert causes(body) == ["leader-waits", "leader-unscheduled"]
 
@@ -182,7 +182,7 @@ def test_domains_are_called_by_the_label(topology: str, says: str):
         ({"node-0": {}}, "is on node node-0, which lacks the label rack"),
     ],
 )
-def test_a_leader_whose_node_tells_no_domain(nodes: Any, says: str):
+def test_a_leader_whose_node_has_no_domain(nodes: Any, says: str):
     js = a_set()
     job = started(js, ready=1)
     gated = {job["metadata"]["uid"]: 2}
@@ -319,7 +319,7 @@ def test_pods_that_may_not_be_read():
     assert "0 of 1 pod ready; its pods are not known" in text
 
 
-def test_without_pods_the_event_of_the_placement_tells():
+def test_without_pods_the_placement_event_is_reported():
     js = a_set()
     said = {"reason": "ExclusivePlacementPending", "note": "leader pod x waits", "eventTime": at(MOMENT)}
     text, body = told(facts(js, [started(js)], None, warnings=[said], lease=lease()))
@@ -327,7 +327,7 @@ def test_without_pods_the_event_of_the_placement_tells():
     assert "leader pod x waits" in text
 
 
-def test_stories_that_all_differ_are_cut():
+def test_explanations_that_all_differ_are_cut():
     js = a_set(exclusive(replicas=20))
     jobs = [started(js, index) for index in range(20)]
     leaders = [made(leader_of(job, unscheduled=f"reason {index}")) for index, job in enumerate(jobs)]

@@ -20,7 +20,7 @@ def report_on(case: Case) -> Report:
 
 
 @pytest.mark.parametrize("case", CREATED, ids=lambda case: case.id)
-def test_every_fault_that_the_object_alone_tells_has_a_place_of_its_own(case: Case):
+def test_every_fault_that_needs_no_cluster_has_a_place_of_its_own(case: Case):
     report = report_on(case)
     assert report.problems == []
     told = {str(finding.error.path): finding for finding in report.findings}

@@ -23,7 +23,7 @@ def bench(*args: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_job_on_two_racks_and_two_jobs_on_one_are_both_told():
+def test_a_job_on_two_racks_and_two_jobs_on_one_are_both_reported():
     assert sets.misplaced([("a", "rack-0"), ("a", "rack-0"), ("b", "rack-1")]) == []
     told = sets.misplaced([("a", "rack-0"), ("a", "rack-1"), ("b", "rack-1")])
     assert told == ["Job a is on rack-0, rack-1", "rack-1 holds a, b"]

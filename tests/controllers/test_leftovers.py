@@ -21,7 +21,7 @@ from kube.controller import Request
 from kube.errors import TransportError
 from kube.store import ChangeKind, Store
 from kube.workqueue import WorkQueue
-from tests.support.blind import Blind, Told
+from tests.support.blind import Blind, RecordedEvents
 from tests.support.lives import counts_of, of_type, started
 from tests.support.memory_api import MemoryApi
 from tests.support.world import World, jobset, rjob
@@ -157,7 +157,7 @@ async def test_what_the_user_changes_meanwhile_ends_a_plan():
     plan = world.plan()
     plan = dataclasses.replace(plan, actions=tuple(of_type(plan, CreateJob)))
     client = Counting()
-    await Executor(client, caches, Told()).execute(js, plan)
+    await Executor(client, caches, RecordedEvents()).execute(js, plan)
     assert 10 <= client.created < 70, "those under way end, no other is begun"
     assert client.patched == 0
 

@@ -138,7 +138,7 @@ class TestRulesByExitCode:
         sets.wait_state("Failed")
         assert blamed(again["1"], 7) in sets.condition("Failed")["message"]
 
-    def test_after_a_disruption_the_set_starts_anew_for_free_where_the_job_says_so(self, sets):
+    def test_a_restart_after_a_disruption_does_not_count_where_a_rule_says_so(self, sets):
         """The recipe of exit-codes.md. The condition has no time, which the API server stores as null."""
         own = {"rules": [{"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
         free = rule("drained", "RestartJobSetAndIgnoreMaxRestarts", onJobFailureReasons=["PodFailurePolicy"])
@@ -181,7 +181,7 @@ class TestRulesByExitCode:
             ("FailJobSetFailurePolicyAction", "main", 2),
         ]
 
-    def test_not_in(self, sets):
+    def test_codes_that_are_not_in_the_list_match_not_in(self, sets):
         policy = {"maxRestarts": 5, "rules": [rule("unknown", "FailJobSet", **codes(42, operator="NotIn"))]}
         sets.apply(manifest(group(), failurePolicy=policy))
         end_one(sets, "js-workers-0", 42)

@@ -102,7 +102,7 @@ def test_a_job_that_stays_in_deletion_holds_up_only_its_own_successor(sets):
     assert writes(sets, start)["create", "jobs", 201] == 3
 
 
-def test_a_stray_job_is_told_of_not_counted_and_goes_with_the_end(sets):
+def test_a_stray_job_is_reported_not_counted_and_deleted_at_the_end(sets):
     sets.apply(manifest(group(replicas=1)))
     sets.wait_ready(1)
     uid = sets.get()["metadata"]["uid"]
@@ -122,7 +122,7 @@ def test_a_stray_job_is_told_of_not_counted_and_goes_with_the_end(sets):
 
 
 @pytest.mark.parametrize("labels", [{}, {f"{PREFIX}jobset-name": "js"}], ids=["plain", "with-our-label"])
-def test_a_foreign_job_is_told_of_with_its_owner_and_replaced_when_it_goes(sets, labels):
+def test_a_foreign_job_is_reported_with_its_owner_and_replaced_when_it_goes(sets, labels):
     foreign_job(sets, "js-workers-1", ownerReferences=[landlord(sets)], labels=labels)
     sets.apply(manifest(group(replicas=3)))
     note = told(sets, "JobCreationFailed")
@@ -152,12 +152,12 @@ def test_a_name_that_is_taken_is_tried_every_ten_seconds(sets):
     second = next_try()
     start = audit.size(sets.cluster.audit_log)
     third = next_try()
-    assert third - second > RETRY * 0.7, "the set is at rest by then, and nothing but time brings the next try"
+    assert third - second > RETRY * 0.7, "nothing changes any more by then, and only time brings the next try"
     assert second - first < RETRY + 5
     assert sum(writes(sets, start).values()) <= 3, "with one event at most"
 
 
-def test_a_foreign_service_is_told_of_with_its_owner_and_replaced_when_it_goes(sets):
+def test_a_foreign_service_is_reported_with_its_owner_and_replaced_when_it_goes(sets):
     ports = {"clusterIP": "None", "selector": {"app": "web"}}
     body = {
         "apiVersion": "v1",
@@ -216,7 +216,7 @@ def test_a_namespace_in_deletion_is_left_in_peace(sets, manager):
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-def test_a_set_of_the_same_name_starts_anew(sets, propagation):
+def test_a_new_set_of_the_same_name_starts_from_zero(sets, propagation):
     body = manifest(group(replicas=3), failurePolicy={"maxRestarts": 1})
     sets.apply(body)
     sets.wait_ready(3)

@@ -46,7 +46,7 @@ def server_side(chosen: list[Case]) -> list[Case]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API server said: its Warning headers without their frame."""
+    """The texts of the API server's Warning headers."""
 
     status: int
     body: JSON
@@ -194,7 +194,7 @@ def test_one_answer_names_every_mistake(world, case):
 
 
 @pytest.mark.parametrize("case", GOOD + BAD, ids=ids)
-def test_what_is_odd_is_warned_about_and_nothing_else(world, case):
+def test_what_is_questionable_is_warned_about_and_nothing_else(world, case):
     answer = world.first[case.id]
     if case.first_answer == "api-server":
         return

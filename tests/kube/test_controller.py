@@ -103,7 +103,7 @@ async def test_a_terminal_error_is_counted_and_not_tried_again():
     assert (await run_for(5000, reconcile)).told == ["failed", "terminal", "error"]
 
 
-async def test_a_bug_in_one_reconcile_is_a_panic_and_the_loop_goes_on(caplog):
+async def test_a_bug_in_one_reconcile_is_a_panic_and_the_loop_continues(caplog):
     async def reconcile(request):
         if request.name == "a":
             raise ZeroDivisionError
@@ -140,7 +140,7 @@ async def test_each_reconcile_has_its_own_id_and_workers_run_side_by_side():
     assert reconcile_id.get() == ""
 
 
-async def test_the_requests_of_each_reconcile_are_told_whatever_its_outcome():
+async def test_the_requests_of_each_reconcile_are_counted_whatever_its_outcome():
     async def request(_):
         await asyncio.sleep(1)
         sent()
@@ -190,14 +190,14 @@ TERMINAL = [
 
 
 @pytest.mark.parametrize("error", RETRIED, ids=repr)
-async def test_errors_that_may_mend_come_back(error):
+async def test_transient_errors_are_tried_again(error):
     queue = WorkQueue[Request]()
     assert settle(queue, KEY, error) == "error"
     assert len(queue) == 1
 
 
 @pytest.mark.parametrize("error", TERMINAL, ids=repr)
-async def test_errors_that_cannot_mend_do_not(error):
+async def test_permanent_errors_are_not_tried_again(error):
     queue = WorkQueue[Request]()
     assert settle(queue, KEY, error) == "error"
     assert len(queue) == 0

@@ -140,7 +140,7 @@ def test_work_that_ends_or_fails_ends_the_renewal_too():
     run(main)
 
 
-def test_the_holders_duration_counts_from_when_it_was_seen_not_from_what_its_clock_wrote():
+def test_a_lease_expires_by_when_it_was_seen_and_not_by_the_holder_s_clock():
     async def main():
         api = MemoryApi()
         held = {"holderIdentity": "other", "leaseDurationSeconds": 40, "renewTime": "2001-01-01T00:00:00.000000Z"}

@@ -200,7 +200,7 @@ class TestStream:
                 await read(transport, got)
         assert [len(line) for line in got] == [3_000_000]
 
-    async def test_silence_ends_it(self, tmp_path):
+    async def test_a_stream_without_data_is_ended(self, tmp_path):
         async def handler(request):
             response = web.StreamResponse()
             await response.prepare(request)

@@ -53,7 +53,7 @@ async def test_a_key_gets_the_highest_priority_it_was_added_with():
     assert await drain(queue) == ["b", "a"]
 
 
-async def test_a_key_in_flight_is_not_handed_out_and_runs_once_more_when_added_meanwhile():
+async def test_a_key_added_while_in_flight_is_handed_out_once_more_afterwards():
     queue = WorkQueue[str]()
     queue.add("a")
     assert await queue.get() == "a"
@@ -66,7 +66,7 @@ async def test_a_key_in_flight_is_not_handed_out_and_runs_once_more_when_added_m
     assert await drain(queue) == ["a"]
 
 
-async def test_a_delayed_key_comes_in_time_and_the_earliest_wish_wins():
+async def test_a_delayed_key_comes_in_time_and_the_earliest_delay_wins():
     queue = WorkQueue[str]()
     start = clock()
     queue.add_after("a", 60)

@@ -23,7 +23,7 @@ from kube.transport import Response
 from tests.support.memory_api import MemoryApi, merge
 
 
-class Told:
+class RecordedEvents:
     """Events as they would be recorded."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Blind:
 
     def __init__(self, api: MemoryApi, js: JobSet, options: Options | None = None, **gates: bool) -> None:
         self.api = api
-        self.told = Told()
+        self.told = RecordedEvents()
         body = msgspec.to_builtins(js)
         meta = {key: body["metadata"][key] for key in ("generation",)}
         stored = api.put("jobsets", "js", spec=body["spec"], metadata={**meta, "uid": "js-uid"})

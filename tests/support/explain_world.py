@@ -90,7 +90,7 @@ class World:
         post(self.cluster, EVENTS.format(self.namespace), event)
 
     def user(self, prefix: str, *, without: str = "", nodes: bool = False, everywhere: bool = False) -> Path:
-        """A kubeconfig of somebody who may read this namespace, but for one resource; and, if told, more."""
+        """A kubeconfig of somebody who may read this namespace, but for one resource; on request also nodes, and pods everywhere."""
         name = f"{prefix}-{self.namespace}"
         rules = [
             {"apiGroups": [group], "resources": [resource], "verbs": verbs}

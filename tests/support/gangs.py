@@ -155,7 +155,7 @@ class Yard(Sets):
         return self.until(found, f"{number} pods of {name} bound", timeout) or []
 
     def wait_refused(self, number: int, name: str = "js") -> list[JSON]:
-        """The set's pods without a node, once so many have been told by the scheduler that they do not fit."""
+        """The set's pods without a node, once the scheduler has refused so many of them."""
 
         def refused(pod: JSON) -> bool:
             told = [c for c in pod["status"].get("conditions") or [] if c["type"] == "PodScheduled"]
@@ -234,7 +234,7 @@ class Yard(Sets):
         assert status == 200, answer
 
     def until(self, probe: Callable[[], T], what: str, timeout: float = PATIENCE) -> T:
-        """Wait, and tell what there is when it was in vain."""
+        """Wait; a timeout shows what there is."""
         try:
             return wait_for(probe, what=what, timeout=timeout)
         except AssertionError as late:

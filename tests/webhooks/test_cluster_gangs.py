@@ -1,4 +1,4 @@
-"""What is asked about groups at admission, and what is said of a cluster without them."""
+"""What is asked about groups at admission, and the warnings about a cluster without them."""
 
 import asyncio
 from typing import Any
@@ -86,11 +86,11 @@ COMPOSITES = [*GROUPS, "compositepodgroups"]
 
 
 @pytest.mark.parametrize("scheduling", [FLAT, CONSTRAINED, LEVELS])
-async def test_a_cluster_with_all_of_it_is_not_spoken_of(scheduling: JSON):
+async def test_a_cluster_that_serves_all_of_it_gets_no_warning(scheduling: JSON):
     assert await told(ApiServer(beta=GROUPS, alpha=COMPOSITES), of(scheduling)) == []
 
 
-async def test_whoever_may_not_try_a_group_says_nothing_of_it():
+async def test_without_the_right_to_create_groups_there_is_no_warning():
     assert await told(Forbidding(beta=GROUPS, alpha=COMPOSITES, keeps=False), of(CONSTRAINED)) == []
 
 
@@ -157,7 +157,7 @@ async def test_nothing_is_asked_about_other_sets(js: JSON, gates: FeatureGates):
     assert server.asked == []
 
 
-async def test_no_answer_is_said_and_keeps_nothing_out():
+async def test_a_missing_answer_is_a_warning_and_refuses_nothing():
     assert await told(Away(), of(FLAT)) == [
         "spec.scheduling: not checked against the cluster: no connection to the API server; events tell of faults"
     ]

@@ -60,7 +60,7 @@ def test_what_is_good_is_good_for_the_corpus_too():
 
 
 @pytest.mark.parametrize("case", GOOD + BAD, ids=ids)
-def test_every_mistake_that_the_object_alone_tells_is_named_in_order(case):
+def test_every_mistake_that_needs_no_cluster_is_named_in_order(case):
     findings = judged(case)
     expected = [finding for finding in case.errors if finding.by_engine]
     assert differences(expected, told(findings.errors)) == []

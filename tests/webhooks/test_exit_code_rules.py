@@ -123,18 +123,18 @@ def test_exit_code_policy(case: str):
     assert told(jobset(entry)) == expected
 
 
-def test_with_restart_in_place_one_thing_is_said():
+def test_with_restart_in_place_there_is_one_fault():
     entry = POLICY["the same in place"][0]
     strategy = {"restartStrategy": "InPlaceRestart"}
     assert told(jobset(entry, failurePolicy=strategy)) == [(f"{JOB}.template.spec.restartPolicy", NEEDS_NEVER)]
 
 
-def test_the_default_of_the_restart_policy_is_said():
+def test_the_default_of_the_restart_policy_is_named():
     [error] = ENGINE.create(jobset(rjob(exitCodePolicy={}))).errors
     assert (error.value, "where it is left out it is OnFailure" in error.fix) == ("OnFailure", True)
 
 
-def test_the_container_that_was_meant_is_guessed():
+def test_the_container_that_was_meant_is_suggested():
     [error] = ENGINE.create(stored(jobset(worker(policy={"containerName": "fetc"}))), defaults=False).errors
     assert error.fix == 'did you mean "fetch"? there are: "main", "side", "fetch"'
 
@@ -269,7 +269,7 @@ def test_on_exit_codes(case: str):
 @pytest.mark.parametrize(
     "js", [jobset(entry) for entry, _ in POLICY.values()] + [js for js, _ in ON_EXIT_CODES.values()]
 )
-def test_every_fault_has_a_way_out_and_what_was_stored_may_stay(js: JSON):
+def test_every_fault_has_a_fix_and_what_was_stored_may_stay(js: JSON):
     old = stored(js)
     found = ENGINE.create(old, defaults=False)
     assert all(error.fix and "{" not in error.fix for error in (*found.errors, *found.warnings))

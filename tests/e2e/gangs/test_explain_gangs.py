@@ -1,4 +1,4 @@
-"""`jobset explain` of gangs that wait, on the real kube-scheduler: what it says, and why there is silence."""
+"""`jobset explain` of gangs that wait, on the real kube-scheduler: what it reports, and why the scheduler has not reported."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def body_of(yard: Yard) -> JSON:
     return body
 
 
-def test_a_gang_that_does_not_fit_says_which_level_and_in_whose_words(yard: Yard) -> None:
+def test_a_gang_that_does_not_fit_is_explained_with_its_level_and_message(yard: Yard) -> None:
     yard.gang(slices(jobs=3), scheduling=CUBES_IN_A_SUPERSLICE)
     yard.wait_refused(6)
     text = told(yard, "the scheduler says: ")
@@ -80,7 +80,7 @@ def test_a_label_that_no_node_has(yard: Yard) -> None:
 
 
 def test_a_minimum_and_what_is_bound_already(yard: Yard) -> None:
-    """Six of eight Jobs fit: the other two wait for room, and nobody else is in their way."""
+    """Six of eight Jobs fit: the other two wait for free nodes, which no other set holds."""
     policy = {"schedulingPolicy": {"gang": {"minGroupCount": 6}}}
     yard.fill(*yard.nodes(zone="zone-1")[:4])
     yard.gang(slices(jobs=8), scheduling={"replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {}, **policy}]})
@@ -89,7 +89,7 @@ def test_a_minimum_and_what_is_bound_already(yard: Yard) -> None:
     told(yard, "waits, 6 of 8 Jobs ready or done")
 
 
-def test_a_group_that_is_missing_and_nobody_makes(yard: Yard, yard_manager: ManagerProcess) -> None:
+def test_a_missing_group_that_no_manager_creates(yard: Yard, yard_manager: ManagerProcess) -> None:
     yard.gang(slices(job={"backoffLimit": 6}), scheduling=CUBES_IN_A_SUPERSLICE)
     yard.wait_bound(4)
     [root] = yard.groups("compositepodgroups")

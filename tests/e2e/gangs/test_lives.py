@@ -237,7 +237,7 @@ class TestMembersThatEndEarly:
         end_first(yard, "js-slice-0")
         yard.until(lambda: yard.status()["restarts"] == 1, "the restart")
         yard.wait_refused(3)
-        assert yard.bound() == [], "there is room for the workers, but not for the supervisor"
+        assert yard.bound() == [], "the workers fit, the supervisor does not"
         yard.free(taken[0])
         yard.wait_bound(3)
         assert self.root(yard)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}

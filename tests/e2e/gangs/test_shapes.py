@@ -124,7 +124,7 @@ def test_trees_of_their_own_do_not_wait_for_each_other(yard: Yard) -> None:
 
 
 def test_one_group_for_all_pods_of_a_set(yard: Yard) -> None:
-    """Room for 16 pods, and no more: 17 wait, 16 do not."""
+    """16 pods fit and no more: 17 wait, 16 do not."""
     gang = {"schedulingPolicy": {"gang": {}}}
     yard.gang(slices(jobs=1, pods=15), slices("more", jobs=1), name="large", scheduling=gang)
     yard.wait_refused(17, "large")
@@ -136,7 +136,7 @@ def test_one_group_for_all_pods_of_a_set(yard: Yard) -> None:
 
 
 def node(template: str, policy: JSON, key: str, mode: str) -> JSON:
-    """What a group says, as `tree` tells it."""
+    """What a group says, in the form of `tree`."""
     return {"": (template, policy, key, mode)}
 
 

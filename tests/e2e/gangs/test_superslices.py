@@ -30,7 +30,7 @@ PODS = 16
 
 @contextlib.contextmanager
 def superslices(cubes: int, folder: Path, binaries: Path) -> Iterator[Cluster]:
-    """A cluster of two superslices of so many cubes, with a manager; a cube is four nodes with room for four pods."""
+    """A cluster of two superslices of so many cubes, with a manager; a cube is four nodes for four pods."""
     nodes = FakeNodes(count=8 * cubes, label_every={SUPERSLICE: 4 * cubes, CUBE: 4}, capacity={TPU: "16"})
     spec = ClusterSpec(name=f"hall-{cubes}", nodes=nodes)
     with running(spec, sources=Sources(assets=binaries), state_root=folder / "cluster") as cluster:
@@ -77,7 +77,7 @@ def explain(hall: Yard) -> str:
 
 
 def tell(figures: str) -> None:
-    """For whoever runs it with -s."""
+    """Shown with -s."""
     print(f"\n{figures}")  # noqa: T201 - figures, not a log
 
 
@@ -132,6 +132,6 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(hall):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("jobs", [16, 64])
-def test_so_do_256_pods_and_1024(tmp_path, binaries, jobs):
+def test_256_and_1024_pods_go_to_the_superslice_that_is_free(tmp_path, binaries, jobs):
     with superslices(jobs, tmp_path, binaries) as cluster:
         bind(Yard(cluster), jobs=jobs, timeout=400)

@@ -76,7 +76,7 @@ def uids(pods: list[JSON]) -> set[str]:
 
 
 @pytest.mark.parametrize("late", [NONE_ON], indirect=True)
-def test_sets_wait_for_the_api_and_go_on_when_it_is_there(late):
+def test_sets_wait_for_the_api_and_start_when_it_is_served(late):
     yard, manager = late
     start(manager, "Ignore")
     yard.gang(slices(tpus=0), name="loose", scheduling=CUBES_IN_A_SUPERSLICE)
@@ -94,7 +94,7 @@ def test_sets_wait_for_the_api_and_go_on_when_it_is_there(late):
     wait_held(yard, "APIUnavailable", name="flat")
     [plain] = yard.wait_bound(1, "plain")
     assert (yard.condition("SchedulingObjectsReady", "plain"), "schedulingGroup" in plain["spec"]) == (None, False)
-    assert uids(yard.bound("loose")) == uids(loose), "what runs already goes on"
+    assert uids(yard.bound("loose")) == uids(loose), "what runs already keeps running"
     generation = yard.get()["metadata"]["generation"]
     restart_cluster(yard.cluster, ALL_ON)
     yard.wait_bound(4)

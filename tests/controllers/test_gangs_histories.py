@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
 from api.gangs import forest
-from tests.controllers.test_plan_properties import SIZES, Histories
+from tests.support.histories import Histories
+from tests.support.moves import SIZES
 from tests.support.setups import GATES, NAMES, SETUPS, SHAPES, in_groups
 from tests.support.stale import GROUPS
 from tests.support.world import jobset

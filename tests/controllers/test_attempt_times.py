@@ -99,13 +99,13 @@ class TestStopwatch:
         watch.saw(READY, jobs(0, 1), CREATED_AT - 100)
         assert tally.told == [("created", 0), ("ready", 0)]
 
-    def test_each_is_told_once_whatever_comes_and_goes_later(self, watch, tally):
+    def test_each_time_is_reported_once_whatever_happens_later(self, watch, tally):
         watch.saw(jobset(), [], CREATED_AT)
         for second in range(1, 10):
             watch.saw(READY if second % 2 else UNREADY, jobs(0, 1) if second % 3 else jobs(0), CREATED_AT + second)
         assert tally.told == [("created", 1), ("ready", 1)]
 
-    def test_a_lost_job_during_the_start_does_not_tell_created_again(self, watch, tally):
+    def test_a_lost_job_during_the_start_does_not_report_created_again(self, watch, tally):
         watch.saw(jobset(), [], CREATED_AT)
         for second, there in enumerate([(0, 1), (0,), (0, 1)], start=1):
             watch.saw(UNREADY, jobs(*there), CREATED_AT + second)
@@ -116,12 +116,12 @@ class TestStopwatch:
         watch.saw(READY, jobs(0, 1), CREATED_AT + 3601)
         assert tally.told == []
 
-    def test_a_set_that_was_ready_before_this_process_is_not_told_of(self, watch, tally):
+    def test_a_set_that_was_ready_before_this_process_is_not_reported(self, watch, tally):
         for second in range(3):
             watch.saw(READY, jobs(0, 1), CREATED_AT + second)
         assert tally.told == []
 
-    def test_a_resume_starts_anew_when_it_is_seen(self, watch, tally):
+    def test_a_resume_restarts_the_measurement_when_it_is_seen(self, watch, tally):
         watch.saw(SUSPENDED, jobs(0, 1), CREATED_AT + 100)
         resumed = jobset(replicatedJobsStatus=counts(suspended=2), executionAttempts=0)
         watch.saw(resumed, jobs(0, 1), CREATED_AT + 500)
@@ -148,14 +148,14 @@ class TestStopwatch:
         watch.saw(SUSPENDED, jobs(0, 1), CREATED_AT + 2)
         assert tally.told == []
 
-    def test_each_of_many_resumes_is_told_of(self, watch, tally):
+    def test_each_of_many_resumes_is_reported(self, watch, tally):
         for second in range(0, 40, 4):
             watch.saw(SUSPENDED, jobs(0, 1), CREATED_AT + second)
             watch.saw(UNREADY, jobs(0, 1), CREATED_AT + second + 1)
             watch.saw(READY, jobs(0, 1), CREATED_AT + second + 2)
         assert tally.told == [("ready", 1)] * 10
 
-    def test_a_restart_before_the_first_ready_is_told_of_as_a_restart_only(self, watch, tally):
+    def test_a_restart_before_the_first_ready_is_reported_as_a_restart_only(self, watch, tally):
         watch.saw(jobset(), [], CREATED_AT)
         watch.saw(UNREADY, jobs(0, 1), CREATED_AT + 1)
         last = {"reason": "DefaultFailurePolicy", "startTime": "2026-01-01T00:00:02Z"}
@@ -167,12 +167,12 @@ class TestStopwatch:
             watch.saw(jobset(**over), jobs(0, 1, attempt=1), CREATED_AT + second)
         assert tally.told == [("created", 1), ("restarted", 7)]
 
-    def test_a_restart_that_was_over_before_this_process_is_not_told_of(self, watch, tally):
+    def test_a_restart_that_was_over_before_this_process_is_not_reported(self, watch, tally):
         over = {"startTime": "2026-01-01T00:00:02Z", "durationSeconds": 7}
         watch.saw(jobset(restarts=1, replicatedJobsStatus=counts(), lastRestart=over), [], CREATED_AT + 9)
         assert tally.told == []
 
-    def test_a_restart_that_another_one_overtook_is_not_told_of(self, watch, tally):
+    def test_a_restart_that_another_one_overtook_is_not_reported(self, watch, tally):
         def at(second: int, **more: int) -> JobSet:
             last = {"startTime": f"2026-01-01T00:00:0{second}Z", **more}
             return jobset(restarts=second, replicatedJobsStatus=counts(), lastRestart=last)
@@ -208,7 +208,7 @@ class TestStopwatch:
         watch.saw(end, [], CREATED_AT + 3)
         assert len(tally.told) == 2
 
-    def test_a_namesake_is_another_jobset(self, watch, tally):
+    def test_a_new_jobset_of_the_same_name_is_another_one(self, watch, tally):
         watch.saw(UNREADY, jobs(0, 1), CREATED_AT)
         watch.saw(jobset(uid="2"), [], CREATED_AT)
         watch.saw(jobset(uid="2", replicatedJobsStatus=counts(ready=2)), jobs(0, 1), CREATED_AT + 5)

@@ -36,7 +36,7 @@ class TestDeletion:
         assert not any(matches(batch.selector, other) for batch in batches)
 
     def test_the_same_job_of_the_next_attempt_is_not_found(self):
-        """Whoever led before may have deleted this one already, and created the next under its name."""
+        """The leader before may have deleted this one already, and created the next under its name."""
         world = twelve()
         labels = world.jobs["js-workers-4"]["metadata"]["labels"]
         [batch] = of_type(fail(world), DeleteJobs)
@@ -63,7 +63,7 @@ class TestDeletion:
         ],
         ids=str,
     )
-    def test_what_a_selector_does_not_find_or_does_not_end_goes_alone(self, change):
+    def test_jobs_that_a_selector_does_not_match_or_end_are_deleted_one_by_one(self, change):
         world = twelve()
         world.fail("js-workers-0")
         world.step()
@@ -90,7 +90,7 @@ class TestDeletion:
         assert of_type(plan, DeleteJob) == []
         assert [len(batch.jobs) for batch in of_type(plan, DeleteJobs)] == [11]
 
-    def test_while_somebody_else_has_jobs_like_ours_nothing_is_deleted_by_selector(self):
+    def test_beside_foreign_jobs_with_our_labels_nothing_is_deleted_by_selector(self):
         world = twelve()
         world.foreign = {"js-copy": NOBODY}
         plan = fail(world)
@@ -122,7 +122,7 @@ class TestDeletion:
 
 
 class TestFollowing:
-    def test_a_late_job_of_an_earlier_attempt_is_followed_too(self):
+    def test_pods_of_a_late_job_of_an_earlier_attempt_are_watched_too(self):
         """A process that is no more had asked for it."""
         world = twelve()
         old = world.jobs["js-workers-11"]
@@ -139,7 +139,7 @@ class TestFollowing:
         world.settle()
         assert world.live() == sorted(NAMES)
 
-    def test_a_set_that_has_ended_is_not_followed(self):
+    def test_pods_of_a_set_that_has_ended_are_not_watched(self):
         world = twelve(failurePolicy={"maxRestarts": 1})
         fail(world)
         world.end_pods()
@@ -165,5 +165,5 @@ class TestFollowing:
         assert not plan.follow_pods
 
 
-def test_what_is_worth_it():
+def test_limits_of_collective_deletion():
     assert (DEFAULT_LIMITS.batch_deletion_from, DEFAULT_LIMITS.jobs_per_deletion) == (10, 30)

@@ -113,7 +113,7 @@ class TestCreation:
         assert {job["metadata"]["labels"][keys.RESTART_ATTEMPT] for job in world.jobs.values()} == {"2"}
         assert len(world.live()) == 12
 
-    def test_a_set_suspended_meanwhile_has_its_jobs_when_the_pods_are_gone(self):
+    def test_a_suspended_set_gets_its_jobs_when_the_old_pods_are_gone(self):
         world = twelve()
         fail(world)
         suspend(world)
@@ -194,7 +194,7 @@ class TestGangs:
         world.settle()
         assert world.live() == [f"js-a-{index}" for index in range(6)]
 
-    def test_pods_of_a_job_in_no_group_hold_up_nobody_but_it(self):
+    def test_pods_of_a_job_in_no_group_hold_up_only_that_job(self):
         only_a = {"replicatedJobs": [{"targetReplicatedJobs": ["a"]}]}
         world = self.restarted(only_a, rjob("a", 6), rjob("b", 6))
         world.end_pods(*(f"js-a-{index}" for index in range(1, 6)))

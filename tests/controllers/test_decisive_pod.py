@@ -97,7 +97,7 @@ class TestDecisivePod:
         assert names(decisive(failed_job(), of(backoffLimit=0), pods)) == "cause"
         assert decisive(failed_job(), of(backoffLimit=0), pods[:1]) is None
 
-    def test_is_none_that_an_ignore_rule_spared(self):
+    def test_is_none_that_an_ignore_rule_matches(self):
         pods = (pod("spared", 137), pod("cause", 5, second=5))
         assert names(decisive(failed_job(), of(backoffLimit=0, policy={}), pods)) == "cause"
         assert names(decisive(failed_job(), of(backoffLimit=0), pods)) == "spared"
@@ -114,7 +114,7 @@ class TestDecisivePod:
         assert names(decisive(failed_job(), spec, pods)) == "counted"
 
     @pytest.mark.parametrize("container", ["main", "", "other"])
-    def test_an_ignore_rule_for_a_container_spares_only_that(self, container):
+    def test_an_ignore_rule_for_a_container_ignores_only_that(self, container):
         ignore = {"action": "Ignore", "onExitCodes": {"operator": "NotIn", "values": [1]}}
         if container:
             ignore["onExitCodes"]["containerName"] = container
@@ -179,5 +179,5 @@ class TestMatching:
         found = matching(OnExitCodes(operator=operator, values=values, container_name=name), self.ENDS)
         assert (found and found.container) == container
 
-    def test_nothing_that_failed_is_nothing_that_matches(self):
+    def test_without_a_failed_container_nothing_matches(self):
         assert matching(OnExitCodes(operator="NotIn", values=(3,)), ()) is None

@@ -156,7 +156,7 @@ class TestDefect17:
             world.settle()
         assert world.status.terminal_state == "Completed"
 
-    def test_defect_17_nor_one_that_is_gone_before_its_success_was_stored(self):
+    def test_defect_17_a_completed_job_that_goes_before_it_is_recorded_is_not_run_again(self):
         world = started(rjob("workers", 2))
         world.since_status_write = 0.0
         world.finish("js-workers-1")
@@ -175,7 +175,7 @@ class TestDefect17:
         world.settle()
         assert "(first failed job: js-workers-1)" in world.condition("Failed")[2]
 
-    async def test_defect_17_the_loop_hears_of_finished_jobs_that_are_deleted(self):
+    async def test_defect_17_deleted_finished_jobs_are_reported_to_the_loop(self):
         blind = Blind(MemoryApi(), jobset(rjob("workers", 2)))
         await blind.reconcile()
         job = blind.jobs.get("ns", "js-workers-1")
@@ -201,7 +201,7 @@ class TestDefect18:
         [((rjob("a"), rjob("b", 2)), IN_ORDER), ((rjob("a"), DEPENDENT), {})],
         ids=["order", "depends"],
     )
-    def test_defect_18_a_blip_blocks_nothing(self, rjobs, policy):
+    def test_defect_18_a_pod_that_is_unready_for_a_moment_blocks_nothing(self, rjobs, policy):
         spec = {"startupPolicy": policy} if policy else {}
         world = started(*rjobs, **spec)
         before = world.status.conditions
@@ -214,7 +214,7 @@ class TestDefect18:
         assert world.live() == ["js-a-0", "js-b-0", "js-b-1"], "even with nothing left that shows what was reached"
         assert world.status.conditions == before
 
-    def test_defect_18_a_condition_that_changes_sides_says_when(self):
+    def test_defect_18_a_condition_that_changes_has_a_new_transition_time(self):
         world = World(jobset(rjob("a"), rjob("b"), startupPolicy=IN_ORDER))
         world.settle()
         world.seconds = 100
@@ -226,7 +226,7 @@ class TestDefect18:
         assert times == {"StartupPolicyInProgress": world.now, "StartupPolicyCompleted": world.now}
 
 
-def test_defect_19_suspended_ends_with_the_resume_and_not_with_the_start_of_the_last_stage():
+def test_defect_19_suspended_ends_with_the_resume_and_not_with_the_last_stage():
     world = World(jobset(rjob("a"), rjob("b"), startupPolicy=IN_ORDER, suspend=True))
     world.settle()
     world.edit(suspend=False)
@@ -253,7 +253,7 @@ def test_defect_32_a_replicated_job_that_waits_for_itself_starts(status):
     assert world.live() == ["js-a-0", "js-b-0"]
 
 
-def test_defect_36_a_success_without_a_policy_completes_the_set_and_leaves_no_job_behind():
+def test_defect_36_success_without_a_policy_completes_the_set_and_leaves_no_job():
     world = started(rjob("workers", 2))
     world.edit(success_policy=None)
     world.finish("js-workers-0")

@@ -129,7 +129,7 @@ async def test_defect_21_counters_are_published_although_a_later_step_fails():
     assert (status["good"]["ready"], status["good"]["active"], status["broken"]["ready"]) == (1, 1, 0)
 
 
-def test_defect_23_a_service_that_another_set_has_is_told_and_replaced_when_it_goes():
+def test_defect_23_a_service_of_another_set_is_reported_and_replaced_when_it_goes():
     network = {"enableDNSHostnames": True, "subdomain": "shared"}
     world = World(jobset(network=network))
     owner = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "name": "first", "uid": "1", "controller": True}
@@ -174,7 +174,7 @@ def test_defect_29_an_unreadable_counter_of_single_restarts_is_as_good_as_none()
 
 
 @pytest.mark.parametrize("outcome", ["Complete", "Failed"])
-def test_defect_30_a_stray_job_is_told_of_and_goes_when_the_set_has_ended(outcome):
+def test_defect_30_a_stray_job_is_reported_and_deleted_when_the_set_has_ended(outcome):
     world = started(rjob("workers"))
     stray = msgspec.json.decode(msgspec.json.encode(world.jobs["js-workers-0"]))
     stray["metadata"].update(name="js-workers-7", uid="stray")

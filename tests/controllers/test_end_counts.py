@@ -41,7 +41,7 @@ class Leader:
         self.informer.on_event(self.endings.heard)
 
     async def caught_up(self) -> None:
-        """Wait until the watch has delivered everything; a bookmark tells when there is nothing."""
+        """Wait until the watch has delivered everything; a bookmark comes when there is nothing."""
         while self.informer.store.seen < self.api.revision:  # noqa: ASYNC110 -- virtual time, the store has no event
             await asyncio.sleep(1)
 
@@ -144,7 +144,7 @@ class TestEndings:
         process.informer._tell(store.apply(at(5, "Failed")))
         assert process.tally.finished_ == ONE_FAILED
 
-    async def test_a_jobset_of_the_same_name_counts_anew(self):
+    async def test_a_new_jobset_of_the_same_name_is_counted_again(self):
         api = MemoryApi()
         async with leader(api) as process:
             process.lead()
@@ -157,7 +157,7 @@ class TestEndings:
             assert process.tally.finished_ == [("ns", "a", "Failed"), ("ns", "a", "Completed")]
             assert process.tally.forgotten == [("ns", "a")] * 2
 
-    async def test_a_finished_namesake_that_a_new_list_shows_did_not_end_here(self):
+    async def test_a_finished_jobset_of_the_same_name_in_a_new_list_is_not_counted(self):
         api = MemoryApi()
         async with leader(api) as process:
             process.lead()
@@ -195,7 +195,7 @@ class TestEndings:
             await process.caught_up()
         assert process.tally.finished_ == []
 
-    async def test_nothing_is_kept_of_jobsets_that_ended_or_are_gone(self):
+    async def test_jobsets_that_ended_or_are_gone_are_forgotten(self):
         api = MemoryApi()
         async with leader(api) as process:
             process.lead()

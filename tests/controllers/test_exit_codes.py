@@ -56,7 +56,7 @@ class TestDecisions:
         world.settle()
         assert (world.status.restarts, world.status.terminal_state) == (1, "")
 
-    def test_nor_for_a_job_that_is_gone_and_nobody_is_asked(self):
+    def test_a_job_that_is_gone_does_not_match_and_no_pods_are_read(self):
         world = started(
             rjob("workers"), failurePolicy=rules({**STOP, "onExitCodes": {"operator": "NotIn", "values": [9]}})
         )
@@ -76,7 +76,7 @@ class TestDecisions:
         world.settle()
         assert world.status.last_restart.reason == "FailurePolicy_r1"
 
-    def test_any_action_can_be_set_off(self):
+    def test_a_rule_by_exit_code_may_have_any_action(self):
         actions = ["RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts", "RestartJob", "RestartJobAndIgnoreMaxRestarts"]
         for action in [*actions, "RestartReplicatedJob", "FailJobSet"]:
             world = started(rjob("workers", 2), gates={"RestartJob": True}, failurePolicy=rules(on(3, action=action)))
@@ -124,7 +124,7 @@ class TestAsking:
         world.settle()
         assert world.status.restarts == 1
 
-    def test_a_rule_ahead_that_matches_anything_makes_the_answer_needless(self):
+    def test_an_earlier_rule_that_matches_anything_needs_no_answer(self):
         world = started(rjob("workers"), failurePolicy=rules({"action": "RestartJobSet"}, STOP))
         world.fail("js-workers-0")
         assert not plan(world.observe(), world.gates).question.needed
@@ -140,7 +140,7 @@ class TestAsking:
         [entry] = world.status.attempt_history
         assert (entry.failed_job, entry.pod, entry.container, entry.exit_code) == ("js-b-0", "pb", "c0", 4)
 
-    def test_sets_that_know_nothing_of_exit_codes_ask_as_ever(self):
+    def test_sets_without_exit_codes_ask_for_the_history_only(self):
         world = started(rjob("workers", 2), failurePolicy={"maxRestarts": 1})
         world.fail("js-workers-0")
         world.fail("js-workers-1")
@@ -151,10 +151,10 @@ class TestAsking:
         )
 
 
-class TestTelling:
-    """Exit code, container, pod and node where they have a say."""
+class TestMessages:
+    """Exit code, container, pod and node are reported where exit codes decide."""
 
-    def test_a_policy_for_the_exit_codes_of_the_job_has_one(self):
+    def test_an_exit_code_policy_adds_the_exit_code_to_the_message(self):
         message = "Container c1 for pod ns/p failed with exit code 3 matching FailJob rule at index 1"
         for policy, told in ((None, ""), ({}, ": container c1 of pod p on node n ended with exit code 3")):
             extra = {} if policy is None else {"exitCodePolicy": policy}
@@ -167,14 +167,14 @@ class TestTelling:
         [entry] = world.status.attempt_history
         assert (entry.pod, entry.node, entry.container, entry.exit_code) == ("p", "n", "c1", 3)
 
-    def test_the_container_that_the_policy_names_is_told_of(self):
+    def test_the_container_that_the_policy_names_is_reported(self):
         world = started(rjob("workers", exitCodePolicy={"permanent": [9], "containerName": "c1"}))
         world.fail("js-workers-0")
         world.failed_pods["js-workers-0"] = (pod("p", 143, 3),)
         world.settle()
         assert world.condition("Failed")[2].endswith(": container c1 of pod p on node n ended with exit code 3")
 
-    def test_the_restart_of_one_job_asks_only_where_exit_codes_have_a_say(self):
+    def test_the_restart_of_one_job_asks_for_pods_only_with_an_exit_code_policy(self):
         policy = rules({"action": "RestartJob"})
         for extra in ({}, {"exitCodePolicy": {}}):
             world = started(rjob("workers", 2, **extra), gates={"RestartJob": True}, failurePolicy=policy)
@@ -192,7 +192,7 @@ class TestTelling:
                 f"{base}1): container c0 of pod p ended with exit code 5",
             ]
 
-    def test_of_a_pod_that_is_gone_the_job_itself_tells(self):
+    def test_of_a_pod_that_is_gone_the_message_of_the_job_is_used(self):
         """Its node alone is not known then."""
         world = started(rjob("workers", exitCodePolicy={}), failurePolicy={"maxRestarts": 9})
         message = (
@@ -205,7 +205,7 @@ class TestTelling:
         [event] = [e for e in world.events if e.reason == "RestartJobSetFailurePolicyAction"]
         assert event.note.endswith(": container main of pod js-workers-0-0-abcde ended with exit code 127")
 
-    def test_of_a_sidecar_that_ends_in_the_same_second_as_the_program_nothing_is_told(self):
+    def test_a_sidecar_that_ends_in_the_same_second_is_not_reported(self):
         def entry(name: str, code: int) -> dict:
             return {"name": name, "state": {"terminated": {"exitCode": code, "finishedAt": at(3)}}}
 
@@ -219,7 +219,7 @@ class TestTelling:
         [attempt] = world.status.attempt_history
         assert (attempt.container, attempt.exit_code) == ("main", 3)
 
-    def test_of_a_pod_without_a_container_that_failed_only_the_history_tells(self):
+    def test_a_pod_without_a_failed_container_is_in_the_history_only(self):
         world = started(rjob("workers", exitCodePolicy={}))
         world.fail("js-workers-0")
         world.failed_pods["js-workers-0"] = (FailedPod("evicted", "n9"),)
@@ -228,7 +228,7 @@ class TestTelling:
         [entry] = world.status.attempt_history
         assert (entry.pod, entry.node, entry.exit_code) == ("evicted", "n9", None)
 
-    def test_if_no_pod_decided_the_history_tells_of_one_that_was_ended(self):
+    def test_if_no_pod_decided_the_history_names_one_that_was_ended(self):
         world = started(rjob("workers", exitCodePolicy={}), failurePolicy=rules(STOP))
         world.fail("js-workers-0", reason="DeadlineExceeded")
         world.failed_pods["js-workers-0"] = (pod("own", 3), pod("ended", 143, second=8, deleting=True))

@@ -49,7 +49,7 @@ class TestLookingUp:
     def question(self, number: int, *, needed: bool = True) -> Question:
         return Question(tuple((f"j{i}", f"u{i}") for i in range(number)), needed=needed)
 
-    async def test_one_attempt_costs_the_one_small_list_that_it_always_did(self):
+    async def test_one_attempt_costs_one_small_list(self):
         api = Pods()
         api.add("p", "u0", 3)
         found = await look_up(Client(api), "ns", self.question(1, needed=False))
@@ -88,7 +88,7 @@ class TestLookingUp:
         found = await look_up(Client(api), "ns", self.question(1))
         assert len(found["u0"]) == 2 * MOST_PAGES
 
-    async def test_an_error_is_an_error_where_the_answer_is_needed_and_only_there(self):
+    async def test_an_error_is_raised_only_where_the_answer_is_needed(self):
         api = Pods()
         api.broken = 500
         assert await look_up(Client(api), "ns", self.question(1, needed=False)) == {"u0": ()}

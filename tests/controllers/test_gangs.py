@@ -51,7 +51,7 @@ class TestCreation:
             assert job["metadata"]["annotations"][keys.GROUP_TEMPLATE] == "job-workers"
         assert w.group_of("js-workers-0") != w.group_of("js-workers-1")
 
-    def test_it_is_told_once_and_nothing_is_left_to_do(self):
+    def test_the_condition_is_written_once_and_nothing_is_left_to_do(self):
         w = running(scheduling=NESTED)
         assert w.condition(keys.GROUPS_READY) == ("True", "Created", "the Workload and 3 groups are there")
         assert [e.reason for e in w.events].count("Created") == 1
@@ -100,7 +100,7 @@ def a_group(action):
 
 class TestWithoutScheduling:
     @pytest.mark.parametrize("served", [Served(), Served(enabled=False), Served(groups=False, composites=False)])
-    def test_nothing_is_done_and_nothing_told(self, served):
+    def test_nothing_is_done_and_nothing_reported(self, served):
         w = World(jobset(workers()))
         w.served = served
         plans = [w.step(), w.step()]
@@ -116,7 +116,7 @@ class TestWithoutScheduling:
         assert w.group_of("js-workers-0") == "mine"
         assert w.groups == {}
 
-    def test_what_is_told_of_groups_goes_with_spec_scheduling(self):
+    def test_the_conditions_of_groups_go_with_spec_scheduling(self):
         w = running()
         w.edit(suspend=True)
         w.settle()
@@ -247,7 +247,7 @@ class TestDrift:
         w.settle()
         assert w.live() == ["js-workers-0", "js-workers-1"]
 
-    def test_and_is_made_again_for_the_next_attempt(self):
+    def test_a_deleted_pod_group_is_made_again_for_the_next_attempt(self):
         w = running(failurePolicy=RESTART)
         (group,) = w.of_kind("PodGroup")
         w.lose("PodGroup", group["metadata"]["name"])
@@ -260,13 +260,13 @@ class TestDrift:
         assert w.live() == ["js-workers-0", "js-workers-1"]
 
     @pytest.mark.parametrize("count", [1, 9])
-    def test_a_number_that_somebody_changes_is_put_right(self, count):
+    def test_a_changed_minimum_is_corrected(self, count):
         w = running()
         w.of_kind("PodGroup")[0]["spec"]["schedulingPolicy"]["gang"]["minCount"] = count
         w.settle()
         assert w.minima() == {"js-jobset": 4}
 
-    def test_templates_that_somebody_changes_are_put_right(self):
+    def test_changed_templates_are_corrected(self):
         w = running()
         w.of_kind("Workload")[0]["spec"]["podGroupTemplates"][0]["schedulingPolicy"]["gang"]["minCount"] = 1
         w.settle()

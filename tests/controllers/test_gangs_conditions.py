@@ -34,7 +34,7 @@ class TestMissingApis:
         assert ready_condition(w) == ("True", "Created")
 
     @pytest.mark.parametrize(("scheduling", "served", "reason"), LACKS)
-    def test_or_run_without_groups_if_that_is_wanted(self, scheduling, served, reason):
+    def test_jobs_run_without_groups_if_those_are_not_required(self, scheduling, served, reason):
         w = world(scheduling=scheduling)
         w.served, w.groups_required = served, False
         w.settle()
@@ -68,7 +68,7 @@ class TestMissingApis:
         assert w.live() == []
         assert ready_condition(w) == ("False", "Discovering")
 
-    def test_a_new_process_tells_of_a_set_that_runs_nothing_new(self):
+    def test_a_new_process_writes_nothing_about_a_set_that_runs(self):
         w = running()
         w.served = Served()
         plan = w.plan()
@@ -105,7 +105,7 @@ class TestMissingApis:
 
 class TestTrouble:
     @pytest.mark.parametrize("reason", ["FieldDropped", "NameConflict"])
-    def test_jobs_are_held_while_there_is_some(self, reason):
+    def test_jobs_are_held_while_groups_cannot_be_made(self, reason):
         w = world()
         w.trouble = reason, "words"
         w.settle()
@@ -123,7 +123,7 @@ class TestTrouble:
 
 
 class TestScheduled:
-    def test_once_told_it_stays(self):
+    def test_once_true_it_stays(self):
         w = world()
         w.settle()
         assert w.condition(keys.GROUPS_SCHEDULED) is None
@@ -137,7 +137,7 @@ class TestScheduled:
     def test_pods_that_are_ready_say_so_where_the_scheduler_does_not(self):
         assert running(scheduling=NESTED).condition(keys.GROUPS_SCHEDULED)[0] == "True"
 
-    def test_what_the_scheduler_refuses_is_told_in_its_first_words(self):
+    def test_a_refusal_of_the_scheduler_is_reported_with_its_first_message(self):
         w = world(scheduling=NESTED)
         w.settle()
         first, second = w.of_kind("PodGroup")

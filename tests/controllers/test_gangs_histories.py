@@ -96,7 +96,7 @@ class GangHistories(Histories):
             leaf = wanted.of_job(name)
             if leaf is not None and self._runs(stored.obj) and not self._odd(stored.obj):
                 assert stored.obj.spec.template.spec.pod_group == leaf.name
-                # An odd Job never starts, and what comes after it in order stays suspended, without its groups.
+                # A Job with invalid labels never starts, and what comes after it in order stays suspended, without its groups.
                 assert leaf.name in groups or (odd and stored.obj.spec.suspend)
 
 

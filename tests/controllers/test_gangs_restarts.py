@@ -40,7 +40,7 @@ class TestRestarts:
         assert jobs_of(w.step()) == ["js-workers-0", "js-workers-1"]
         assert uids(w) == before
 
-    def test_other_trees_go_on(self):
+    def test_jobs_of_other_trees_are_created_at_once(self):
         w = running(scheduling=EACH, failurePolicy=RESTART)
         w.fail("js-workers-0")
         w.settle()
@@ -116,7 +116,7 @@ class TestRestarts:
 class TestCompletedMembers:
     """kube-scheduler counts pods that live: what has completed may not be waited for (kubernetes#142330)."""
 
-    def test_nothing_changes_while_nobody_waits(self):
+    def test_nothing_changes_while_no_pod_waits(self):
         w = running(scheduling=NESTED)
         succeed(w, "js-workers-0", 1)
         assert groups_of(w.step()) == []
@@ -145,7 +145,7 @@ class TestCompletedMembers:
         assert changed == {"CompositePodGroup"}
         assert w.plan().actions == ()
 
-    def test_a_job_that_is_made_anew_beside_a_completed_one(self):
+    def test_a_job_that_is_created_again_beside_a_completed_one(self):
         w = running(scheduling=NESTED, failurePolicy=rule("RestartJob"), gates=["RestartJob"])
         w.finish("js-workers-0")
         w.settle()

@@ -38,7 +38,7 @@ class TestSuspension:
         assert uids(w).keys() == before.keys()
         assert set(uids(w).values()).isdisjoint(before.values())
 
-    def test_waiting_is_told_once_however_many_groups_go_one_by_one(self):
+    def test_waiting_is_reported_once_however_many_groups_go_one_by_one(self):
         w = running(workers(jobs=4), scheduling=EACH)
         w.edit(suspend=True)
         w.settle()
@@ -50,7 +50,7 @@ class TestSuspension:
             w.settle()
         assert [e.reason for e in w.events].count("WaitingForOldGroups") == 1
 
-    def test_a_resume_at_once_waits_for_the_pods_of_before(self):
+    def test_a_resume_at_once_waits_for_the_old_pods(self):
         w = running()
         w.edit(suspend=True)
         w.step()
@@ -72,7 +72,7 @@ class TestSuspension:
         assert w.live() == ["js-workers-0", "js-workers-1"]
         assert not any(job["spec"]["suspend"] for job in w.jobs.values())
 
-    def test_suspended_jobs_are_made_anew_for_another_group(self):
+    def test_suspended_jobs_are_created_again_for_another_group(self):
         w = running()
         w.edit(suspend=True)
         w.settle()
@@ -86,7 +86,7 @@ class TestSuspension:
         w.settle()
         assert w.group_of("js-workers-0").startswith("js-job-workers-0-")
 
-    def test_so_they_are_when_it_is_resumed_with_that(self):
+    def test_jobs_are_created_again_when_it_is_resumed_with_another_group(self):
         w = running()
         w.edit(suspend=True)
         w.settle()

@@ -69,7 +69,7 @@ class TestCreation:
         assert world.claims == {"data-js"}
 
 
-class TestOddObjects:
+class TestUnexpectedJobs:
     def test_a_job_with_an_unreadable_attempt_does_not_stop_the_others(self):
         world = World(jobset(rjob("workers", 2)))
         world.settle()
@@ -114,14 +114,14 @@ class TestCounters:
         assert plan.status is None
         assert 2.5 < plan.requeue_after <= 2.6
 
-    def test_the_last_job_that_gets_ready_is_told_at_once(self):
+    def test_readiness_of_the_last_job_is_written_at_once(self):
         world = World(jobset(rjob("workers", 300)))
         world.settle()
         world.since_status_write = 0
         world.run()
         assert world.step().status is not None
 
-    def test_nothing_active_any_more_is_told_at_once(self):
+    def test_the_end_of_the_last_active_job_is_written_at_once(self):
         world = World(jobset(rjob("workers", 300)))
         world.settle()
         world.run()
@@ -131,7 +131,7 @@ class TestCounters:
             job["status"] = {}
         assert world.step().status is not None
 
-    def test_jobs_that_finish_one_by_one_are_not_told_one_by_one(self):
+    def test_jobs_that_finish_one_by_one_are_not_written_one_by_one(self):
         world = World(jobset(rjob("workers", 300)))
         world.settle()
         world.run()
@@ -215,7 +215,7 @@ class TestOrder:
         assert world.condition("StartupPolicyCompleted")[0] == "True"
         assert world.condition("StartupPolicyInProgress")[0] == "False"
 
-    def test_a_readiness_blip_takes_nothing_back(self):
+    def test_a_pod_that_is_unready_for_a_moment_takes_nothing_back(self):
         world = World(jobset(rjob("a"), rjob("b", 2), startupPolicy={"startupPolicyOrder": "InOrder"}))
         world.settle()
         world.run("js-a-0")
@@ -228,7 +228,7 @@ class TestOrder:
         assert world.live() == ["js-a-0", "js-b-0", "js-b-1"]
         assert world.condition("StartupPolicyCompleted")[0] == "True"
 
-    def test_order_is_enforced_anew_after_a_restart(self):
+    def test_order_is_enforced_again_after_a_restart(self):
         world = World(
             jobset(
                 rjob("a"),

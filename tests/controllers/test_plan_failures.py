@@ -35,7 +35,7 @@ class TestFailure:
         world.settle()
         assert "first failed job: js-workers-2" in world.condition("Failed")[2]
 
-    def test_restart_deletes_every_job_and_creates_each_anew_when_it_is_gone(self):
+    def test_restart_deletes_every_job_and_creates_each_again_when_it_is_gone(self):
         world = World(jobset(rjob("workers", 2), failurePolicy={"maxRestarts": 3}))
         world.settle()
         world.finish("js-workers-0")
@@ -61,7 +61,7 @@ class TestFailure:
         world.settle()
         assert world.live() == ["js-workers-0", "js-workers-1"]
 
-    def test_restart_is_told_by_condition_then_action_event(self):
+    def test_restart_is_reported_by_condition_then_action_event(self):
         world = World(jobset(failurePolicy={"maxRestarts": 1}))
         world.settle()
         world.fail("js-workers-0")

@@ -1,7 +1,7 @@
 """Invariants of the reconcile loop over random histories, planned on stale caches and carried out under faults.
 
 The machine moves three parties in any order: the cluster (`tests.support.stale`: Job controller, garbage collector), its
-users (spec changes that admission allows, foreign and odd Jobs, a JobSet that is deleted and created again), and one
+users (spec changes that admission allows, foreign Jobs and Jobs with invalid labels, a JobSet that is deleted and created again), and one
 controller process (`tests.support.replica`) whose caches lag, jump and repeat, whose writes are refused or unanswered,
 and which crashes between any two of them. `tests.support.ledger` judges every write. At the end the faults stop, and the
 set has to come to rest with exactly the Jobs that should be there, and to complete when they do.

@@ -25,7 +25,7 @@ class TestSuspension:
         world.settle()
         assert world.counts() == {"ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 3}
 
-    def test_resume_says_so(self):
+    def test_resume_writes_the_condition(self):
         world = World(jobset(rjob("workers", 2), suspend=True))
         world.settle()
         world.edit(suspend=False)
@@ -86,7 +86,7 @@ class TestSuspension:
         assert labels["batch.kubernetes.io/job-name"] == "js-workers-0"
         assert "stale" not in labels
 
-    def test_a_thousand_flips_leave_no_drift(self):
+    def test_a_thousand_suspensions_and_resumes_leave_no_drift(self):
         world = World(jobset(rjob("workers", 1)))
         world.settle()
         before = world.jobs["js-workers-0"]["spec"]["template"]

@@ -37,7 +37,7 @@ class TestSuspension:
         kinds = {type(action) for plan in world.plans for action in plan.actions}
         assert kinds == {CreateJob, CreateService, CreateClaim}, "no Job is created and then patched"
 
-    def test_with_create_jobs_on_resume_running_sets_are_suspended_as_ever_and_not_filled_up(self):
+    def test_with_create_jobs_on_resume_a_suspended_set_keeps_its_jobs_and_gets_no_more(self):
         world = started(rjob("workers", 3))
         world.create_suspended = False
         del world.jobs["js-workers-1"]
@@ -66,7 +66,7 @@ class TestSuspension:
         world.settle()
         assert world.jobs["js-workers-0"]["spec"]["suspend"] is False
 
-    def test_a_thousand_flips_with_changing_admissions_leave_no_drift(self):
+    def test_a_thousand_changing_admissions_leave_no_drift(self):
         world = World(jobset(rjob("workers", 2), suspend=True), ExecutionAttemptsTracking=True)
         world.settle()
         before = msgspec.json.encode(world.jobs["js-workers-0"]["spec"]["template"]["spec"])
@@ -210,7 +210,7 @@ class TestOldServers:
         assert written[0] == "jobsets/js/status"
         assert written.count("jobsets/js/status") == 1
 
-    async def test_refused_resources_are_told(self):
+    async def test_refused_resources_are_reported(self):
         api = OldServer()
         api.never = True
         blind = Blind(api, jobset(rjob("workers", 2), suspend=True), MutablePodResourcesForSuspendedJobSets=True)

@@ -34,7 +34,7 @@ class TestSucceeded:
         finish(world, "js-post-0")
         assert world.status.terminal_state == "Completed"
 
-    def test_a_stage_is_told_of_once_by_number_name_and_size(self):
+    def test_a_stage_is_reported_once_with_number_name_and_size(self):
         world = three()
         world.settle()
         finish(world, *INITIALIZERS)
@@ -77,7 +77,7 @@ class TestSucceeded:
         finish(world, INITIALIZERS[1])
         assert world.live() == [INITIALIZERS[1], *TRAINERS]
 
-    def test_a_stage_without_jobs_is_passed_over_in_its_turn_only(self):
+    def test_a_stage_without_jobs_is_skipped_in_its_turn_only(self):
         rjobs = rjob("initializer", 1), rjob("empty", 0), rjob("trainer", 1)
         world = World(jobset(*rjobs, executionPolicy=policy()))
         world.settle()
@@ -135,7 +135,7 @@ class TestReadyAndActive:
         assert world.live() == [*INITIALIZERS, *TRAINERS]
 
     @pytest.mark.parametrize("state", ["Ready", "Active"])
-    def test_what_is_released_stays_released_when_the_earlier_stage_falters(self, state):
+    def test_what_is_released_stays_released_when_an_earlier_stage_is_not_ready_again(self, state):
         world = three(state, gates={"RestartJob": True}, failurePolicy=ALONE)
         world.settle()
         world.run(*INITIALIZERS)
@@ -154,7 +154,7 @@ class TestReadyAndActive:
         assert len(notes(world)) == 2
 
     @pytest.mark.parametrize("state", ["Ready", "Active"])
-    def test_jobs_that_exist_say_that_their_stage_was_released_when_the_note_was_lost(self, state):
+    def test_existing_jobs_show_that_their_stage_was_released_when_the_status_is_lost(self, state):
         world = three(state)
         world.settle()
         world.run(*INITIALIZERS)
@@ -167,7 +167,7 @@ class TestReadyAndActive:
         assert world.live() == [*INITIALIZERS, *TRAINERS]
 
 
-def test_jobs_that_complete_one_by_one_are_not_told_one_by_one():
+def test_jobs_that_complete_one_by_one_are_not_written_one_by_one():
     world = World(jobset(rjob("workers", 300), rjob("post"), executionPolicy=policy()))
     world.settle()
     world.run()

@@ -123,7 +123,7 @@ class TestSuspension:
         assert of(world, "trainer").released
 
     @pytest.mark.parametrize("state", ["Ready", "Active"])
-    def test_the_order_is_enforced_anew_on_resume(self, state):
+    def test_the_order_is_enforced_again_on_resume(self, state):
         world = three(state)
         for _ in range(3):
             world.settle()
@@ -152,7 +152,7 @@ class TestSuspension:
         assert world.live() == INITIALIZERS
         assert len(notes(world)) == 1
 
-    def test_jobs_of_a_released_stage_that_are_missing_are_not_made_for_a_set_that_is_suspended(self):
+    def test_missing_jobs_of_a_released_stage_are_not_created_while_suspended(self):
         world = three("Ready")
         world.settle()
         world.run(*INITIALIZERS)
@@ -162,7 +162,7 @@ class TestSuspension:
         world.edit(suspend=True)
         assert of_type(world.step(), CreateJob) == []
 
-    def test_pods_of_before_the_suspension_release_nothing(self):
+    def test_pods_from_before_the_suspension_release_nothing(self):
         world = three("Active")
         world.settle()
         world.run(*INITIALIZERS, ready=False)

@@ -43,7 +43,7 @@ def world(*rjobs, scheduling=None, gates=(), **spec):
 
 
 def running(*rjobs, **more):
-    """A set that is at rest with all Jobs ready."""
+    """A settled set with all Jobs ready."""
     w = world(*rjobs, **more)
     w.settle()
     w.run()

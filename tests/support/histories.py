@@ -40,7 +40,7 @@ class Histories(Moves):
                 self.loop.close()
 
     def _come_to_rest(self):
-        """Only what the process is told of, or asked for, makes it plan."""
+        """The process plans only after an event, or when it has asked for another look."""
         self.server.stuck.clear()
         for name, stored in list(self.server.jobs.items()):
             if self._foreign(stored.obj):
@@ -133,7 +133,7 @@ class Histories(Moves):
             # A failed Job that is gone is known to the process that saw it go, and to no other.
             return
         fresh = self.process()
-        assert fresh.reconcile() == 0, "a new process writes although all was at rest"
+        assert fresh.reconcile() == 0, "a new process writes although nothing was left to do"
 
     def _all_complete(self):
         """Every Job completes: so does the set."""

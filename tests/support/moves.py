@@ -167,7 +167,7 @@ class Moves(RuleBasedStateMachine):
             self.server.end_pods(data.draw(st.sampled_from(left)))
 
     def _all_goes_well(self, _data):
-        """Time passes, pods run, what is to go goes, and the controller hears of it all."""
+        """Time passes, pods run, what is deleted goes, and the controller gets all events."""
         self.server.seconds += 3
         for _ in range(3):
             self._cluster_moves()
@@ -181,7 +181,7 @@ class Moves(RuleBasedStateMachine):
         self.replica.deliver(data.draw(st.sampled_from(list(KINDS))), 1, twice=data.draw(st.booleans()))
 
     def _watch_expires(self, data):
-        """What happened since the last event is never told, only what it led to, by a server that may be behind."""
+        """Events since the last one are never delivered, only the state after them, from a server that may be behind."""
         kind = data.draw(st.sampled_from(["jobs", *KINDS]))
         behind = data.draw(st.sampled_from([0, 0, 1, 2, 5, 10]))
         self.replica.relist(kind, behind)

@@ -15,7 +15,19 @@ from app.explain.seen import Facts
 from kube.client import Client
 from kube.errors import NotFound
 from kube.transport import Request, Response
-from tests.support.explained import NOW, RACK, causes, exclusive, facts, job_of, leader_of, made, owner, pod_of, told
+from tests.support.explained import (
+    NOW,
+    RACK,
+    causes,
+    exclusive,
+    explanation_of,
+    facts,
+    job_of,
+    leader_of,
+    made,
+    owner,
+    pod_of,
+)
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -145,9 +157,12 @@ async def test_other_pods_are_looked_for_where_no_first_pod_is(label: str):
     # the fake takes no notice of fields: the leader, which is on no node, is among them
     there = [(holder.job, holder.node) for holder in found.holders or () if holder.node]
     assert there == [("plain-workers-0", "n0"), ("plain-workers-0", "n1")], "one for each rack"
-    _, body = told(found)
+    _, body = explanation_of(found)
     assert causes(body)[-1] == "equal-priority"
-    assert "2 of 2 racks hold Jobs of equal priority (0): default/plain-workers-0 (not exclusive)" in told(found)[0]
+    assert (
+        "2 of 2 racks hold Jobs of equal priority (0): default/plain-workers-0 (not exclusive)"
+        in explanation_of(found)[0]
+    )
 
 
 async def test_gated_followers_are_counted_by_their_metadata():
@@ -245,6 +260,8 @@ def test_ten_thousand_waiting_jobs_are_explained_at_once():
     js = a_set(exclusive(replicas=10_000))
     jobs = [made(job_of(js, index), active=1) for index in range(10_000)]
     leaders = [made(leader_of(job, unscheduled="no")) for job in jobs]
-    text, _ = told(facts(js, jobs, leaders, nodes={f"n{number}": {RACK: f"r{number}"} for number in range(5000)}))
+    text, _ = explanation_of(
+        facts(js, jobs, leaders, nodes={f"n{number}": {RACK: f"r{number}"} for number in range(5000)})
+    )
     assert "9999 more Jobs" in text
     assert len(text) < 2000

@@ -62,8 +62,8 @@ def test_each_stage_is_marked_and_claims_come_with_the_first_that_mounts_them(re
     )
     code, out, err = render("-f", write(js))
     assert (code, err) == (0, "")
-    told = [line for line in out.splitlines() if line.startswith(("#", "  name: "))]
-    assert told == [
+    reported = [line for line in out.splitlines() if line.startswith(("#", "  name: "))]
+    assert reported == [
         "# train: stage 1 of 2: init",
         "  name: train",
         "  name: data-train",
@@ -75,7 +75,7 @@ def test_each_stage_is_marked_and_claims_come_with_the_first_that_mounts_them(re
     ]
     code, out, _ = render("-f", write(js), "-o", "json")
     assert [item["metadata"]["name"] for item in json.loads(out)["items"]] == [
-        line[8:] for line in told if line[0] != "#"
+        line[8:] for line in reported if line[0] != "#"
     ]
 
 

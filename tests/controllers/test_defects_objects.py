@@ -30,7 +30,7 @@ class TestDefect11:
         for _ in range(3):
             await blind.reconcile()
         assert blind.writes() == writes
-        assert blind.told.events == []
+        assert blind.reported.events == []
 
     async def test_defect_11_a_job_that_exists_and_is_ours_is_no_error(self):
         api = MemoryApi()
@@ -40,7 +40,7 @@ class TestDefect11:
             body = next(a.body for a in World(js).plan().actions if isinstance(a, CreateJob) and a.name == name)
             api.put("jobs", name, **{k: v for k, v in body.items() if k != "metadata"}, metadata=body["metadata"])
         assert await blind.reconcile() is None
-        assert blind.told.events == []
+        assert blind.reported.events == []
         assert len(blind.jobs.list("ns")) == 3
 
     async def test_defect_11_a_foreign_job_is_named_with_its_owner_and_holds_up_nothing_else(self):
@@ -50,7 +50,7 @@ class TestDefect11:
         api.put("jobs", "js-workers-1", spec={}, metadata={"ownerReferences": [owner]})
         assert await blind.reconcile() == 0, "found out; the next plan knows of it"
         assert await blind.reconcile() == 10, "it is looked at again, in good time and without an error"
-        [(kind, reason, note)] = blind.told.events
+        [(kind, reason, note)] = blind.reported.events
         assert (kind, reason) == ("Warning", "JobCreationFailed")
         assert "js-workers-1" in note
         assert "Robot marvin" in note
@@ -95,14 +95,14 @@ class TestDefect14:
         blind = Blind(refusing(lambda _: "quota 100%!d(string=x) %s"), jobset())
         with pytest.raises(PartialFailure):
             await blind.reconcile()
-        [(_, _, note)] = blind.told.events
+        [(_, _, note)] = blind.reported.events
         assert note == 'job "js-workers-0" creation failed with error: quota 100%!d(string=x) %s'
 
     async def test_defect_14_and_34_many_failures_fit_into_one_note_and_are_counted(self):
         blind = Blind(refusing(lambda name: f"{name}: {'no' * 100}"), jobset(rjob("workers", 40)))
         with pytest.raises(PartialFailure):
             await blind.reconcile()
-        [(_, reason, note)] = blind.told.events
+        [(_, reason, note)] = blind.reported.events
         assert reason == "JobCreationFailed"
         shown = re.findall(r'job "(js-workers-\d+)" creation failed', note)
         assert note.endswith(f"and {40 - len(shown)} more")

@@ -156,13 +156,13 @@ class TestMessages:
 
     def test_an_exit_code_policy_adds_the_exit_code_to_the_message(self):
         message = "Container c1 for pod ns/p failed with exit code 3 matching FailJob rule at index 1"
-        for policy, told in ((None, ""), ({}, ": container c1 of pod p on node n ended with exit code 3")):
+        for policy, reported in ((None, ""), ({}, ": container c1 of pod p on node n ended with exit code 3")):
             extra = {} if policy is None else {"exitCodePolicy": policy}
             world = started(rjob("workers", **extra))
             world.fail("js-workers-0", reason=BY_POLICY, message=message)
             world.failed_pods["js-workers-0"] = (pod("p", 9, 3), pod("a", 1, second=0, deleting=True))
             world.settle()
-            text = f"jobset failed due to one or more job failures (first failed job: js-workers-0){told}"
+            text = f"jobset failed due to one or more job failures (first failed job: js-workers-0){reported}"
             assert world.condition("Failed") == ("True", "FailedJobs", text)
         [entry] = world.status.attempt_history
         assert (entry.pod, entry.node, entry.container, entry.exit_code) == ("p", "n", "c1", 3)

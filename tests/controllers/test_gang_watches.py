@@ -79,16 +79,16 @@ async def test_without_the_gate_nothing_is_asked():
 
 async def test_an_api_that_comes_later_is_noticed_and_reported():
     cluster = Cluster()
-    told: list[Served] = []
+    reported: list[Served] = []
     async with running(cluster) as of:
-        of.on_change(lambda: told.append(of.served))
+        of.on_change(lambda: reported.append(of.served))
         await until(lambda: of.served.groups is False)
         cluster.serve()
         await until(lambda: of.served.groups is True)
         assert of.served.composites is False
         cluster.serve("compositepodgroups")
         await until(lambda: of.served == ALL)
-    assert [served.groups for served in told] == [False, True, True]
+    assert [served.groups for served in reported] == [False, True, True]
 
 
 async def test_what_is_served_counts_only_when_the_groups_that_there_are_are_known():

@@ -54,10 +54,10 @@ class GangHistories(Histories):
         else:
             super()._service_is_deleted(data)
 
-    def _place_anew(self, data):
+    def _change_placement(self, data):
         """Or other groups are asked for, which admission allows while no Job has pods."""
         if data.draw(st.booleans()):
-            super()._place_anew(data)
+            super()._change_placement(data)
             return
         idle = all(
             s.obj.spec.suspend and not s.obj.status.active for s in self.server.jobs.values() if self._runs(s.obj)
@@ -85,7 +85,7 @@ class GangHistories(Histories):
             return
         if self._helpless():
             return
-        odd = any(self._odd(stored.obj) for stored in self.server.jobs.values())
+        odd = any(self._unmanaged(stored.obj) for stored in self.server.jobs.values())
         if js.suspended:
             assert odd or not (groups or there["workloads"]), f"{groups} are there although the set is suspended"
             return
@@ -94,7 +94,7 @@ class GangHistories(Histories):
         assert there["workloads"] == ({wanted.workload} if wanted.roots else set())
         for name, stored in self.server.jobs.items():
             leaf = wanted.of_job(name)
-            if leaf is not None and self._runs(stored.obj) and not self._odd(stored.obj):
+            if leaf is not None and self._runs(stored.obj) and not self._unmanaged(stored.obj):
                 assert stored.obj.spec.template.spec.pod_group == leaf.name
                 # A Job with invalid labels never starts, and what comes after it in order stays suspended, without its groups.
                 assert leaf.name in groups or (odd and stored.obj.spec.suspend)

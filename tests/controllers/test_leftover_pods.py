@@ -44,13 +44,13 @@ def put(
 
 @dataclass
 class Running:
-    """`told`: the JobSets that were queued, in order."""
+    """`queued` gives the JobSets that were queued, in order."""
 
     of: LeftoverPods
     memories: Memories
     queue: WorkQueue[Request]
 
-    async def told(self) -> Request:
+    async def queued(self) -> Request:
         async with asyncio.timeout(5):
             request = await self.queue.get()
         self.queue.done(request)
@@ -59,7 +59,7 @@ class Running:
     async def knows(self, js: JobSet, names: set[str]) -> None:
         """Every change queues its JobSet."""
         while self.of.names(js) != names:
-            assert await self.told() == REQUEST
+            assert await self.queued() == REQUEST
 
 
 @contextlib.asynccontextmanager
@@ -132,7 +132,7 @@ async def test_a_pod_that_begins_or_changes_is_no_reason_to_plan():
         assert process.of.names(js) == {"js-a-0", "js-a-1"}
         assert not len(process.queue)
         api.drop("pods", pod)
-        assert await process.told() == REQUEST
+        assert await process.queued() == REQUEST
 
 
 async def test_a_pod_that_no_job_controls_is_not_waited_for():
@@ -154,7 +154,7 @@ async def test_two_pods_of_a_job_are_waited_for():
         for pod in pods:
             assert process.of.names(js) == {"js-a-0"}
             api.drop("pods", pod)
-            assert await process.told() == REQUEST
+            assert await process.queued() == REQUEST
         assert process.of.names(js) == set()
 
 
@@ -253,11 +253,11 @@ async def test_one_set_does_not_end_the_watch_of_another():
         process.of.follow(other, relist=True)
         process.of.follow(js, relist=True)
         while process.of.names(js) is None:
-            await process.told()
+            await process.queued()
         process.of.end_when_gone(js)
         process.memories.forget(REQUEST)
         while process.of.names(other) is None:
-            await process.told()
+            await process.queued()
         assert process.of.names(other) == {"other-a-0"}
 
 

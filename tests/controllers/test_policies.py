@@ -185,11 +185,11 @@ class TestForeign:
     async def test_a_warning_is_recorded_once_for_as_long_as_it_says_the_same(self):
         blind = Blind(MemoryApi(), jobset(rjob("workers", 2), rjob("b", 1)))
         await blind.reconcile()
-        for index, told in (("x", 1), ("x", 1), ("0", 1), ("x", 2)):
+        for index, reported in (("x", 1), ("x", 1), ("0", 1), ("x", 2)):
             blind.change_job("js-workers-0", metadata={"labels": {keys.JOB_INDEX: index}})
             for _ in range(2):
                 await blind.reconcile()
-            assert [reason for _, reason, _ in blind.told.events] == ["StrayJob"] * told
+            assert [reason for _, reason, _ in blind.reported.events] == ["StrayJob"] * reported
 
 
 class TestFailures:

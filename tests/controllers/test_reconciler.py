@@ -143,7 +143,7 @@ class TestSuspension:
         blind.edit(suspend=False)
         await blind.reconcile()
         assert blind.api.objects("jobs")["ns", "js-workers-0"]["spec"]["suspend"] is False
-        assert "FailedResourcePropagation" not in [reason for _, reason, _ in blind.told.events]
+        assert "FailedResourcePropagation" not in [reason for _, reason, _ in blind.reported.events]
 
 
 async def test_a_retained_claim_that_goes_queues_its_set():

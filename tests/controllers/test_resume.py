@@ -187,7 +187,7 @@ class TestOldServers:
         await blind.reconcile()
         elsewhere = jobset(rjob("workers", 2, pod={"nodeSelector": {"rack": "b"}})).spec.replicated_jobs
         api.requests.clear()
-        blind.told.events.clear()
+        blind.reported.events.clear()
         blind.edit(suspend=False, replicatedJobs=msgspec.to_builtins(elsewhere))
         await blind.reconcile()
         return blind
@@ -202,7 +202,7 @@ class TestOldServers:
             writes = [path for _, path in blind.writes() if f"/js-workers-{index}" in path]
             name = f"jobs/js-workers-{index}"
             assert writes == ([name, f"{name}/status", name] if old else [name])
-        assert [reason for _, reason, _ in blind.told.events] == ["ResumeJobs"]
+        assert [reason for _, reason, _ in blind.reported.events] == ["ResumeJobs"]
 
     async def test_the_new_attempt_is_stored_before_the_first_job_is_resumed(self):
         blind = await self.resumed(MemoryApi())
@@ -219,6 +219,6 @@ class TestOldServers:
         with pytest.raises(PartialFailure):
             await blind.reconcile()
         assert all(job["spec"]["suspend"] for job in api.objects("jobs").values())
-        notes = [note for _, reason, note in blind.told.events if reason == "FailedResourcePropagation"]
+        notes = [note for _, reason, note in blind.reported.events if reason == "FailedResourcePropagation"]
         assert len(notes) == 2
         assert notes[0].startswith("the resources of job js-workers-0 cannot be set while it is resumed: field is imm")

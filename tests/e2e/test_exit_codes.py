@@ -79,9 +79,9 @@ class TestExitCodePolicy:
         job = sets.jobs()[0]
         assert [c["reason"] for c in job["status"]["conditions"] if c["type"] == "Failed"] == ["PodFailurePolicy"]
         assert job["status"]["failed"] == 1
-        told = f"jobset failed due to one or more job failures (first failed job: js-workers-0): {blamed(pod, 127)}"
-        assert sets.condition("Failed")["message"] == told
-        wait_for(lambda: ("Warning", "FailedJobs", told) in sets.events(), what="the event")
+        reported = f"jobset failed due to one or more job failures (first failed job: js-workers-0): {blamed(pod, 127)}"
+        assert sets.condition("Failed")["message"] == reported
+        wait_for(lambda: ("Warning", "FailedJobs", reported) in sets.events(), what="the event")
         [attempt] = sets.status()["attemptHistory"]
         assert (attempt["pod"], attempt["node"], attempt["container"], attempt["exitCode"]) == (
             pod["metadata"]["name"],
@@ -197,9 +197,9 @@ class TestRulesByExitCode:
         assert sets.status()["failurePolicyRestarts"] == [{"name": "flaky", "restarts": 1}]
         pod = end_one(sets, "js-workers-0", 5)
         sets.wait_state("Failed")
-        told = "jobset failed due to reaching max number of restarts of failure policy rule flaky"
+        reported = "jobset failed due to reaching max number of restarts of failure policy rule flaky"
         assert sets.condition("Failed")["reason"] == "ReachedMaxRestarts"
-        assert sets.condition("Failed")["message"] == f"{told} (first failed job: js-workers-0): {blamed(pod, 5)}"
+        assert sets.condition("Failed")["message"] == f"{reported} (first failed job: js-workers-0): {blamed(pod, 5)}"
 
 
 GRACE = "kwok.jobset.dev/grace-seconds"

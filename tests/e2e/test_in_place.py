@@ -264,10 +264,10 @@ def test_an_annotation_that_is_no_attempt_spoils_only_its_own_pod(sets, kubelet)
     args = ("annotate", "pod", odd.name, f"{agents.ANNOTATION}=junk", "--overwrite")
     kubectl(sets.cluster, *args, namespace=sets.namespace)
 
-    def told():
+    def reported():
         return [note for _, reason, note in sets.events() if reason == "InvalidInPlaceRestartAttempt"]
 
-    [note] = kubelet.until(told, "the warning")[:1]
+    [note] = kubelet.until(reported, "the warning")[:1]
     assert odd.name in note
     assert kubelet.workers() == first, "nobody restarts for it"
     kubelet.until(lambda: sets.counts()["ready"] == 2, "the status is still written")

@@ -34,7 +34,7 @@ def delete(sets, name: str, kind: str = "jobs", propagation: str = "Background")
     assert request(sets.cluster, "DELETE", url(sets, name, kind), body)[0] in {200, 202}
 
 
-def told(sets, reason: str, name: str = "js") -> str:
+def event_note(sets, reason: str, name: str = "js") -> str:
     """The note of the first event of that reason, as soon as there is one."""
     return wait_for(lambda: [e[2] for e in sets.events(name) if e[1] == reason], what=reason)[0]
 
@@ -71,7 +71,7 @@ def test_unreadable_labels_on_one_job_spoil_that_job_only(sets):
     sets.apply(manifest(group(replicas=3)))
     sets.wait_ready(3)
     patch(sets, "js-workers-1", {"labels": {f"{PREFIX}restart-attempt": "x"}})
-    assert "'js-workers-1'" in told(sets, "StrayJob")
+    assert "'js-workers-1'" in event_note(sets, "StrayJob")
     wait_for(lambda: sets.counts()["ready"] == 2)
     sets.patch({"suspend": True})
     wait_for(lambda: sets.counts()["suspended"] == 2 and len(sets.pods()) == 1)
@@ -114,7 +114,7 @@ def test_a_stray_job_is_reported_not_counted_and_deleted_at_the_end(sets):
         "controller": True,
     }
     foreign_job(sets, "stray", ownerReferences=[owner], labels={f"{PREFIX}jobset-name": "js"})
-    assert "'stray'" in told(sets, "StrayJob")
+    assert "'stray'" in event_note(sets, "StrayJob")
     assert sets.counts() == {"ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
     sets.end(sets.pods()[0])
     sets.wait_state("Completed")
@@ -125,7 +125,7 @@ def test_a_stray_job_is_reported_not_counted_and_deleted_at_the_end(sets):
 def test_a_foreign_job_is_reported_with_its_owner_and_replaced_when_it_goes(sets, labels):
     foreign_job(sets, "js-workers-1", ownerReferences=[landlord(sets)], labels=labels)
     sets.apply(manifest(group(replicas=3)))
-    note = told(sets, "JobCreationFailed")
+    note = event_note(sets, "JobCreationFailed")
     assert "js-workers-1" in note
     assert "ConfigMap" in note
     assert "landlord" in note
@@ -168,7 +168,7 @@ def test_a_foreign_service_is_reported_with_its_owner_and_replaced_when_it_goes(
     services = url(sets, "", "services").rstrip("/")
     assert request(sets.cluster, "POST", services, body)[0] == 201
     sets.apply(manifest(group(replicas=2)))
-    note = told(sets, "HeadlessServiceCreationFailed")
+    note = event_note(sets, "HeadlessServiceCreationFailed")
     assert "Service js exists already and belongs to ConfigMap landlord" in note
     sets.wait_ready(2)
     delete(sets, "js", "services")
@@ -185,7 +185,7 @@ def test_a_subdomain_that_two_sets_share_passes_to_the_second_when_the_first_goe
     sets.apply(manifest(group(), name="first", network=network))
     sets.wait_ready(1, "first")
     sets.apply(manifest(group(), name="second", network=network))
-    assert "belongs to JobSet first" in told(sets, "HeadlessServiceCreationFailed", "second")
+    assert "belongs to JobSet first" in event_note(sets, "HeadlessServiceCreationFailed", "second")
     sets.wait_ready(1, "second")
     kubectl(sets.cluster, "delete", "jobset", "first", namespace=sets.namespace)
 

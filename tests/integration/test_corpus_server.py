@@ -208,11 +208,11 @@ def test_what_is_questionable_is_warned_about_and_nothing_else(world, case):
 
 def test_nearly_every_path_is_exact(world, capsys):
     wanted = [(case.id, finding.path) for case in BAD if case.first_answer == "webhook" for finding in case.errors]
-    told = {(case.id, place) for case in BAD for place, _, _ in world.first[case.id].causes}
-    exact = [pair for pair in wanted if pair in told]
+    reported = {(case.id, place) for case in BAD for place, _, _ in world.first[case.id].causes}
+    exact = [pair for pair in wanted if pair in reported]
     with capsys.disabled():
         sys.stdout.write(f"\nexact paths: {len(exact)} of {len(wanted)} = {100 * len(exact) / len(wanted):.1f} %\n")
-    assert len(exact) >= 0.95 * len(wanted), set(wanted) - told
+    assert len(exact) >= 0.95 * len(wanted), set(wanted) - reported
 
 
 def test_no_answer_leaves_the_place_open(world):

@@ -112,8 +112,8 @@ async def test_a_distinct_note_is_another_event_and_the_same_one_is_not():
         task = group.create_task(recorder.run())
         await recorder.flush(5)
         task.cancel()
-    told = {event["note"]: event.get("series", {}).get("count", 1) for event in api.objects("events").values()}
-    assert told == {"job 'a' is a stray": 1, "job 'b' is a stray": 2}
+    reported = {event["note"]: event.get("series", {}).get("count", 1) for event in api.objects("events").values()}
+    assert reported == {"job 'a' is a stray": 1, "job 'b' is a stray": 2}
 
 
 async def test_an_unreachable_server_is_tried_for_two_minutes():

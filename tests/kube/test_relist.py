@@ -119,9 +119,9 @@ class Bench:
         self.api = Gate()
         self.transport = FaultyTransport(self.api)
         self.factor = 1
-        self.told: list[tuple[ChangeKind, str]] = []
+        self.reported: list[tuple[ChangeKind, str]] = []
         self.informer = Informer(Client(self.transport), THINGS, Thing, transform=self.kept)
-        self.informer.on_event(lambda kind, old, new: self.told.append((kind, (new or old).metadata.name)))
+        self.informer.on_event(lambda kind, old, new: self.reported.append((kind, (new or old).metadata.name)))
 
     def kept(self, obj: Thing) -> Thing | None:
         return None if obj.size == 0 else Thing(metadata=obj.metadata, size=obj.size * self.factor)
@@ -149,7 +149,7 @@ def play(scene: Callable[[Bench], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as group:
             task = group.create_task(bench.informer.run())
             await bench.informer.wait_synced(20)
-            bench.told.clear()
+            bench.reported.clear()
             await scene(bench)
             assert not task.done()
             task.cancel()
@@ -166,7 +166,7 @@ class TestInformer:
             bench.api.drop("things", "unwanted")
             bench.api.drop("things", "a")
             await pause()
-            assert bench.told == [(DELETED, "a"), (ADDED, "a"), (DELETED, "a")]
+            assert bench.reported == [(DELETED, "a"), (ADDED, "a"), (DELETED, "a")]
             assert bench.sizes() == {"b": 2}
 
         play(scene)
@@ -179,7 +179,7 @@ class TestInformer:
             bench.api.cut_streams()
             await pause(5)
             assert bench.watches()[-1]["resourceVersion"] == str(bench.api.revision)
-            assert bench.told == []
+            assert bench.reported == []
 
         play(scene)
 
@@ -190,7 +190,7 @@ class TestInformer:
             bench.api.compact()
             await pause(5)
             assert bench.sizes() == {"a": 1, "b": 2}
-            assert bench.told == []
+            assert bench.reported == []
 
         play(scene)
 
@@ -202,7 +202,7 @@ class TestRelist:
             bench.informer.relist()
             await pause()
             assert bench.sizes() == {"a": 10, "b": 20}
-            assert bench.told == []
+            assert bench.reported == []
             assert len(bench.watches()) == 2
             assert bench.watches()[-1]["sendInitialEvents"] == "true"
 
@@ -221,7 +221,7 @@ class TestRelist:
             bench.api.open.set()
             await pause()
             assert bench.sizes() == {"b": 20, "c": 30}
-            assert sorted(bench.told, key=str) == [(ADDED, "c"), (DELETED, "a")]
+            assert sorted(bench.reported, key=str) == [(ADDED, "c"), (DELETED, "a")]
 
         play(scene)
 
@@ -231,7 +231,7 @@ class TestRelist:
             await pause()
             bench.api.put("things", "a", size=5)
             await pause()
-            assert bench.told == [(MODIFIED, "a")]
+            assert bench.reported == [(MODIFIED, "a")]
             assert bench.sizes()["a"] == 5
 
         play(scene)
@@ -249,7 +249,7 @@ class TestRelist:
             assert bench.sizes() == {"a": 10, "b": 20}
             bench.api.put("things", "c", size=3)
             await pause()
-            assert bench.told == [(ADDED, "c")]
+            assert bench.reported == [(ADDED, "c")]
 
         play(scene)
 
@@ -286,7 +286,7 @@ class TestRelist:
             rule.times = 0
             await pause(60)
             assert bench.sizes() == {"a": 10, "b": 20}
-            assert bench.told == []
+            assert bench.reported == []
 
         play(scene)
 
@@ -297,7 +297,7 @@ class TestRelist:
             bench.informer.relist()
             await pause(60)
             assert bench.sizes() == {"a": 10, "b": 20}
-            assert bench.told == []
+            assert bench.reported == []
 
         play(scene)
 

@@ -159,20 +159,20 @@ async def test_a_cancelled_worker_does_not_swallow_the_wake_up_of_another():
 
 
 async def test_metrics_and_gauges():
-    told = []
+    reported = []
 
     class Metrics:
         def added(self):
-            told.append("added")
+            reported.append("added")
 
         def taken(self, waited):
-            told.append(("taken", round(waited, 3)))
+            reported.append(("taken", round(waited, 3)))
 
         def finished(self, worked):
-            told.append(("finished", round(worked, 3)))
+            reported.append(("finished", round(worked, 3)))
 
         def retried(self):
-            told.append("retried")
+            reported.append("retried")
 
     queue = WorkQueue[str](metrics=Metrics())
     queue.add("a")
@@ -186,7 +186,7 @@ async def test_metrics_and_gauges():
     assert (queue.unfinished_seconds(), queue.longest_running_seconds()) == (pytest.approx(5), pytest.approx(4))
     queue.done("a")
     queue.add_rate_limited("a")
-    assert told == ["added", "added", ("taken", 2), ("taken", 5), ("finished", 4), "retried", "added"]
+    assert reported == ["added", "added", ("taken", 2), ("taken", 5), ("finished", 4), "retried", "added"]
 
 
 PLAN = st.lists(

@@ -43,7 +43,7 @@ class Blind:
 
     def __init__(self, api: MemoryApi, js: JobSet, options: Options | None = None, **gates: bool) -> None:
         self.api = api
-        self.told = RecordedEvents()
+        self.reported = RecordedEvents()
         body = msgspec.to_builtins(js)
         meta = {key: body["metadata"][key] for key in ("generation",)}
         stored = api.put("jobsets", "js", spec=body["spec"], metadata={**meta, "uid": "js-uid"})
@@ -52,7 +52,9 @@ class Blind:
         self.jobs = watches.jobs.store
         self.jobsets = watches.jobsets.store
         self.jobsets.apply(msgspec.convert(stored, JobSet))
-        self.reconciler = JobSetReconciler(client, watches.caches(), chosen, self.told, self.told, options or Options())
+        self.reconciler = JobSetReconciler(
+            client, watches.caches(), chosen, self.reported, self.reported, options or Options()
+        )
 
     @property
     def memory(self) -> Memory:

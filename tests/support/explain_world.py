@@ -77,7 +77,7 @@ class World:
         meta = about["metadata"]
         regarding = {key: meta[key] for key in ("name", "namespace", "uid")}
         event = {
-            "metadata": {"generateName": "told-"},
+            "metadata": {"generateName": "warning-"},
             "regarding": {"kind": about["kind"], "apiVersion": about["apiVersion"], **regarding},
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "type": "Warning",

@@ -158,8 +158,8 @@ class Yard(Sets):
         """The set's pods without a node, once the scheduler has refused so many of them."""
 
         def refused(pod: JSON) -> bool:
-            told = [c for c in pod["status"].get("conditions") or [] if c["type"] == "PodScheduled"]
-            return not pod["spec"].get("nodeName") and [c.get("reason") for c in told] == ["Unschedulable"]
+            reported = [c for c in pod["status"].get("conditions") or [] if c["type"] == "PodScheduled"]
+            return not pod["spec"].get("nodeName") and [c.get("reason") for c in reported] == ["Unschedulable"]
 
         def found() -> list[JSON] | None:
             pods = [pod for pod in self.pods("", name) if refused(pod)]
@@ -246,8 +246,8 @@ class Yard(Sets):
         for plural in ("workloads", "compositepodgroups", "podgroups"):
             lines += [f"{plural}: {of['metadata']['name']} {json.dumps(of['spec'])}" for of in self.groups(plural)]
         for pod in self.pods():
-            told = [c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
-            lines.append(f"pod {pod['metadata']['name']} on {pod['spec'].get('nodeName')}: {json.dumps(told)}")
+            reported = [c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
+            lines.append(f"pod {pod['metadata']['name']} on {pod['spec'].get('nodeName')}: {json.dumps(reported)}")
         return "\n".join(lines)
 
     def url(self, plural: str, group_version: str) -> str:

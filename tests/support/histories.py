@@ -62,7 +62,7 @@ class Histories(Moves):
         owner = job.metadata.controller()
         return owner is None or owner.kind != keys.KIND
 
-    def _odd(self, job: Job) -> bool:
+    def _unmanaged(self, job: Job) -> bool:
         return job.metadata.uid not in self.ledger.places or job.metadata.uid in self.ledger.broken
 
     def _right_jobs(self):
@@ -78,7 +78,7 @@ class Histories(Moves):
             completed = parse_indexes(entries[of.name].completed_indexes, of.replicas)
             wanted = {f"js-{of.name}-{i}" for i in range(of.replicas)} - {f"js-{of.name}-{i}" for i in completed}
             jobs = {n: s.obj for n, s in self.server.jobs.items() if n.startswith(f"js-{of.name}-")}
-            ours = {n: j for n, j in jobs.items() if not self._odd(j) and j.finished is None}
+            ours = {n: j for n, j in jobs.items() if not self._unmanaged(j) and j.finished is None}
             extra = ours.keys() - wanted
             assert not extra, f"{sorted(extra)} should not be there"
             missing = wanted - jobs.keys()
@@ -144,7 +144,7 @@ class Histories(Moves):
             self._come_to_rest()
             if self.server.jobset is None:
                 return
-        blocked = any(self._odd(s.obj) for s in self.server.jobs.values())
+        blocked = any(self._unmanaged(s.obj) for s in self.server.jobs.values())
         if not self.js.suspended and not blocked and not self._helpless():
             assert self.js.status.terminal_state, "every Job has completed, the set has not"
 

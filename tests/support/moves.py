@@ -16,7 +16,7 @@ from controllers.planning.counters import job_ready
 from controllers.planning.limits import Limits
 from tests.support.ledger import Ledger
 from tests.support.replica import NONE, Clockwork, Crash, Fault, Replica
-from tests.support.setups import GATES, SETUPS, placed_anew, spec_of
+from tests.support.setups import GATES, SETUPS, spec_of, with_placement
 from tests.support.stale import KINDS, Server, failed_pod
 
 FAULTS = st.just(NONE) | st.builds(
@@ -37,7 +37,7 @@ MOVES = {
     "old_pods_end": 1,
     "events_arrive": 1,
     "watch_expires": 1,
-    "process_starts_anew": 2,
+    "process_restarts": 2,
     "job_fails": 5,
     "job_is_doomed": 2,
     "job_completes": 2,
@@ -49,7 +49,7 @@ MOVES = {
     "cluster_halts": 1,
     "cluster_collects": 2,
     "flip": 1,
-    "place_anew": 1,
+    "change_placement": 1,
     "scale": 2,
     "seldom": 2,
 }
@@ -61,7 +61,7 @@ SELDOM = (
     "jobset_goes_at_once",
     "somebody_takes_a_name",
     "somebody_takes_a_name_unlabelled",
-    "odd_job_takes_a_name",
+    "job_with_bad_labels_takes_a_name",
     "stray_job_appears",
     "label_is_broken",
     "foreign_job_goes",
@@ -147,9 +147,9 @@ class Moves(RuleBasedStateMachine):
         try:
             self.replica.reconcile(data.draw(FAULTS), meanwhile)
         except Crash:
-            self._process_starts_anew(data)
+            self._process_restarts(data)
 
-    def _process_starts_anew(self, data):
+    def _process_restarts(self, data):
         self.replica = self.process(data.draw(BEHIND))
         if data.draw(st.booleans()):
             self.replica.reconcile()
@@ -266,14 +266,14 @@ class Moves(RuleBasedStateMachine):
         if self.alive():
             self.server.edit(suspend=data.draw(FLIPS))
 
-    def _place_anew(self, data):
+    def _change_placement(self, data):
         """What a queue does: other scheduling fields, in the same update with the flip or while suspended."""
         suspend = data.draw(st.booleans())
         if not self.alive() or not (self.js.suspended or suspend):
             return
         zone = data.draw(st.sampled_from(["", "x", "y"]))
         resources = self.gates["MutablePodResourcesForSuspendedJobSets"]
-        rjobs = tuple(placed_anew(r, zone, resources=resources) for r in self.js.spec.replicated_jobs)
+        rjobs = tuple(with_placement(r, zone, resources=resources) for r in self.js.spec.replicated_jobs)
         self.server.edit(replicated_jobs=rjobs, suspend=suspend)
 
     def _scale(self, data):
@@ -323,13 +323,15 @@ class Moves(RuleBasedStateMachine):
         if name:
             self.server.intrude(name, owner=None, labels=None)
 
-    def _odd_job_takes_a_name(self, data):
-        self._odd_job(self._slot(data), {keys.RESTART_ATTEMPT: data.draw(st.sampled_from(["x", "-1", "7"]))})
+    def _job_with_bad_labels_takes_a_name(self, data):
+        self._add_job_with_bad_labels(
+            self._slot(data), {keys.RESTART_ATTEMPT: data.draw(st.sampled_from(["x", "-1", "7"]))}
+        )
 
     def _stray_job_appears(self, _data):
-        self._odd_job("js-stray", {keys.REPLICATED_JOB_NAME: "a", keys.RESTART_ATTEMPT: "0"})
+        self._add_job_with_bad_labels("js-stray", {keys.REPLICATED_JOB_NAME: "a", keys.RESTART_ATTEMPT: "0"})
 
-    def _odd_job(self, name, labels):
+    def _add_job_with_bad_labels(self, name, labels):
         if name and name not in self.server.jobs and self.server.jobset:
             owner = keys.KIND, self.js.metadata.uid
             self.server.intrude(name, owner=owner, labels={keys.JOBSET_NAME: "js", **labels})

@@ -5,7 +5,7 @@ class Tally:
     """Both protocols of milestones, as lists."""
 
     def __init__(self):
-        self.finished_, self.forgotten, self.told = [], [], []
+        self.finished_, self.forgotten, self.times = [], [], []
 
     def finished(self, namespace, name, state):
         self.finished_.append((namespace, name, state))
@@ -14,10 +14,10 @@ class Tally:
         self.forgotten.append((namespace, name))
 
     def created(self, seconds):
-        self.told.append(("created", seconds))
+        self.times.append(("created", seconds))
 
     def ready(self, seconds):
-        self.told.append(("ready", seconds))
+        self.times.append(("ready", seconds))
 
     def restarted(self, seconds):
-        self.told.append(("restarted", seconds))
+        self.times.append(("restarted", seconds))

@@ -110,15 +110,15 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(hall):
     hall.gang(slices(jobs=JOBS, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
     hall.wait_refused(JOBS * PODS)
     assert times(hall, "create pods/binding") == []
-    told = hall.until(lambda: hall.condition("PodGroupsInitiallyScheduled"), "the set says why") or {}
-    assert (told["status"], told["reason"]) == ("False", "Unschedulable")
-    assert "has found no room yet; kube-scheduler says: " in told["message"]
-    event = ("Normal", "Unschedulable", told["message"])
+    reported = hall.until(lambda: hall.condition("PodGroupsInitiallyScheduled"), "the set says why") or {}
+    assert (reported["status"], reported["reason"]) == ("False", "Unschedulable")
+    assert "has found no room yet; kube-scheduler says: " in reported["message"]
+    event = ("Normal", "Unschedulable", reported["message"])
     hall.until(lambda: event in hall.events(), "the event")
-    told = explain(hall)
-    assert f"0 of {JOBS * PODS} pods bound; all {JOBS} groups have to fit at once, in one superslice" in told
-    assert "all 16 pods have to fit at once, in one cube" in told
-    assert "the scheduler says: " in told
+    reported = explain(hall)
+    assert f"0 of {JOBS * PODS} pods bound; all {JOBS} groups have to fit at once, in one superslice" in reported
+    assert "all 16 pods have to fit at once, in one cube" in reported
+    assert "the scheduler says: " in reported
     before = hall.get()["metadata"]["generation"]
     hall.free(taken[1])
     [freed] = times(hall, "delete pods")

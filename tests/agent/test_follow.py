@@ -1,4 +1,4 @@
-"""Trouble on the way to the API server: what is told, when it is tried again, and what is never done twice."""
+"""Failing requests to the API server: what is reported, when they are tried again, and what is never done twice."""
 
 import contextlib
 import http.client
@@ -107,11 +107,11 @@ class TestPauses:
         assert all(limit / 2 <= pause <= limit for pause, limit in zip(pauses, most, strict=True))
         assert len(set(pauses)) == len(pauses)
 
-    def test_success_starts_them_anew(self):
+    def test_a_success_resets_them(self):
         pauses = follow(Script([Trouble("x")] * 4 + [jobset(), Trouble("x")], [[Trouble("x")]]))[1]
         assert pauses[4] <= FIRST_PAUSE
 
-    def test_the_api_servers_wish_is_heard_within_limits(self):
+    def test_retry_after_of_the_api_server_is_honoured_within_limits(self):
         pauses = follow(Script([Trouble("busy", 7), Trouble("busy", 3600)]))[1]
         assert pauses == [7, LONGEST_PAUSE]
 
@@ -192,7 +192,7 @@ def event(kind, version, **more):
 
 
 class TestRequests:
-    def test_a_list_reads_from_the_store_and_a_watch_goes_on_from_there(self, server, api):
+    def test_a_list_reads_from_the_store_and_a_watch_continues_from_there(self, server, api):
         server.answers = [listing({"metadata": {"name": "js"}}), events(event("BOOKMARK", "9")), events()]
         assert api.list() == {"metadata": {}}, "and nothing is kept that no decision needs"
         assert list(api.watch()) == []
@@ -244,7 +244,7 @@ class TestRequests:
         assert text in str(caught.value)
         assert api.list() is None, "the next request works"
 
-    def test_the_wish_for_a_pause_is_passed_on(self, server, api):
+    def test_retry_after_is_passed_on(self, server, api):
         server.answers = [(429, {"Retry-After": "7"}, b"busy")]
         with pytest.raises(Trouble) as caught:
             api.list()

@@ -38,7 +38,7 @@ def test_up_then_down(probe):
     assert send(probe, b"GET /go?x=1 HTTP/1.1\r\n\r\n") == b"HTTP/1.1 200 OK"
 
 
-def test_the_silent_and_the_talkative_hold_up_nobody_for_long(probe):
+def test_idle_and_endless_requests_do_not_delay_others_for_long(probe):
     with socket.create_connection(("127.0.0.1", probe.port), timeout=5), contextlib.suppress(OSError):
         start = time.monotonic()
         send(probe, b"GET /go HTTP/1.1\r\n" + b"x" * 1_000_000)

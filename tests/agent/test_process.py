@@ -158,7 +158,7 @@ class TestMainContainer:
         own = 0b11 << 31  # signals 32 and 33 belong to the C library
         assert {name: int(mask, 16) & ~own for name, mask in masks.items()} == {"SigBlk:": 0, "SigIgn:": 0}
 
-    def test_a_shell_that_vanishes_is_told(self, stage, tmp_path):
+    def test_a_shell_that_vanishes_is_reported(self, stage, tmp_path):
         shell = tmp_path / "shell"
         shell.write_text("not a program")
         shell.chmod(0o755)
@@ -238,7 +238,7 @@ class TestSidecar:
         agent.tell(signal.SIGTERM)
         assert agent.ended(5) == 143
 
-    def test_a_port_that_is_taken_is_told_at_once(self, stage, port):
+    def test_a_port_that_is_taken_is_reported_at_once(self, stage, port):
         stage.jobset()
         stage.agent(STARTUP_PROBE_PORT=str(port)).wait_log("reported")
         second = stage.agent(STARTUP_PROBE_PORT=str(port))
@@ -254,7 +254,7 @@ class TestBypass:
         assert agent.running
         assert stage.reported() is None
 
-    def test_so_do_sets_that_disable_it(self, stage):
+    def test_a_set_that_disables_in_place_restart_starts_at_once(self, stage):
         stage.jobset(annotations={"jobset.sigs.k8s.io/disable-in-place-restart": ""}, previous=5, current=5)
         stage.agent(ENDLESS)
         worker_pid(stage)

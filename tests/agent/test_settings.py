@@ -48,7 +48,7 @@ def test_what_is_missing_is_named_with_the_way_to_set_it(env, name):
     assert f"{name} is not set: " in problems(env)
 
 
-def test_all_problems_are_told_at_once(env):
+def test_all_problems_are_reported_at_once(env):
     text = problems({**env, "JOBSET_NAME": "", "POD_NAME": "", "STARTUP_PROBE_PORT": "x", "STARTUP_PROBE_PATH": "go"})
     assert len(text.splitlines()) == 4
 
@@ -80,10 +80,10 @@ class TestShell:
     def test_by_its_name(self, env):
         assert read({**env, "WORKER_COMMAND": "true", "SHELL": "sh"}).worker == ("/usr/bin/sh", "true")
 
-    def test_else_bash(self, env):
+    def test_without_one_it_is_bash(self, env):
         assert read({**env, "WORKER_COMMAND": "true"}).worker == ("/usr/bin/bash", "true")
 
-    def test_else_it_says_what_to_set(self, env, tmp_path):
+    def test_without_any_shell_the_error_says_what_to_set(self, env, tmp_path):
         assert "set SHELL to a shell" in problems({**env, "WORKER_COMMAND": "true", "PATH": str(tmp_path)})
 
     @pytest.mark.parametrize("shell", ["/nowhere/sh", "/tmp", "no-such-shell"])

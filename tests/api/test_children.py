@@ -84,7 +84,7 @@ def test_the_owner_reference_makes_the_set_the_controller():
     ]
 
 
-def test_suspend_is_always_said_and_overrides_the_template():
+def test_suspend_is_always_set_and_overrides_the_template():
     template = rjob()
     template["template"]["spec"]["suspend"] = True
     assert first_job(jobset(template))["spec"]["suspend"] is False

@@ -21,7 +21,7 @@ def test_a_change_of_status_moves_the_transition_time():
     assert change.conditions == (condition(status="False", reason="Q", at="t2"),)
 
 
-def test_a_change_of_words_keeps_the_transition_time():
+def test_a_change_of_message_keeps_the_transition_time():
     change = set_condition((condition(),), condition(message="other", at="t2"))
     assert change.changed
     assert change.conditions == (condition(message="other", at="t1"),)

@@ -1,4 +1,4 @@
-"""Which pods are placed exclusively, how leaders are told to keep apart, and which leader counts."""
+"""Which pods are placed exclusively, how leaders are kept apart, and which leader counts."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_claims_with_the_one_source_that_they_have(claim, stored):
     assert workload["podGroupTemplates"][0]["resourceClaims"] == [{"name": "gpus", **stored}]
 
 
-def test_metadata_says_whose_it_is():
+def test_metadata_has_owner_and_labels():
     js = jobset(
         workers("driver", 1, 1),
         workers("workers", 1, 1),
@@ -198,7 +198,7 @@ def test_metadata_says_whose_it_is():
     assert {body["apiVersion"] for body in bodies if body["kind"] == "CompositePodGroup"} == {ALPHA}
 
 
-def test_the_number_of_now_is_not_that_of_the_template():
+def test_a_changed_minimum_is_in_the_group_and_not_in_its_template():
     js = jobset(workers("workers", 2, 2), scheduling={**GANG})
     found = forest(js)
     (group,) = found.roots

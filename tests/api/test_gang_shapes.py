@@ -33,12 +33,12 @@ class TestShapes:
         js = a_set(workers("first", 1, 1), workers(), scheduling={}, **order)
         assert picture(js) == ["PG rj-first gang 1: first-0", "PG rj-workers gang 4: workers-0 workers-1"]
 
-    def test_so_has_one_with_depends_on(self):
+    def test_a_set_with_depends_on_has_a_group_for_each_replicated_job(self):
         waits = workers(dependsOn=[{"name": "first", "status": "Ready"}])
         js = a_set(workers("first", 1, 1), waits, scheduling={})
         assert picture(js) == ["PG rj-first gang 1: first-0", "PG rj-workers gang 4: workers-0 workers-1"]
 
-    def test_what_such_a_set_says_of_the_whole_goes_on_a_basic_root(self):
+    def test_set_level_fields_of_an_ordered_set_go_on_a_basic_root(self):
         waits = workers(dependsOn=[{"name": "first", "status": "Ready"}])
         scheduling = {"schedulingConstraints": topology("zone"), "disruptionMode": ALL}
         js = a_set(workers("first", 1, 1), waits, scheduling=scheduling)
@@ -154,7 +154,7 @@ class TestOneCompositeForTwoLevels:
             "  PG job-workers gang 2 all: workers-1",
         ]
 
-    def test_not_with_a_field_on_both(self):
+    def test_not_merged_with_a_field_on_both_levels(self):
         one = entry("workers", schedulingConstraints=topology("rack"), job={})
         scheduling = {"schedulingConstraints": topology("zone"), "replicatedJobs": [one]}
         assert picture(a_set(workers(jobs=1), scheduling=scheduling)) == [
@@ -163,7 +163,7 @@ class TestOneCompositeForTwoLevels:
             "    PG job-workers gang 2: workers-0",
         ]
 
-    def test_not_where_another_replicated_job_is_left(self):
+    def test_not_merged_beside_another_replicated_job(self):
         scheduling = {"schedulingPolicy": GANG, "replicatedJobs": [entry("workers", job={})]}
         js = a_set(workers("driver", 1, 1), workers(jobs=1), scheduling=scheduling)
         assert picture(js) == [
@@ -173,7 +173,7 @@ class TestOneCompositeForTwoLevels:
             "    PG job-workers gang 2: workers-0",
         ]
 
-    def test_not_without_a_group_for_each_job(self):
+    def test_not_merged_without_a_group_for_each_job(self):
         scheduling = {"schedulingPolicy": GANG, "replicatedJobs": [entry("workers", disruptionMode=ALL)]}
         assert picture(a_set(workers(), scheduling=scheduling)) == [
             "CPG jobset gang 1",
@@ -193,7 +193,7 @@ class TestTypicalNeeds:
         assert drawn[0] == "CPG jobset gang 16 superslice all"
         assert drawn[1:] == [f"  PG job-slice gang 16 cube all: slice-{index}" for index in range(16)]
 
-    def test_and_a_zone_with_a_leader_around_it(self):
+    def test_a_zone_around_a_leader_and_superslices(self):
         scheduling = {
             "schedulingPolicy": GANG,
             "schedulingConstraints": topology("zone"),

@@ -48,7 +48,7 @@ class TestCounts:
 
 
 class TestModes:
-    def test_all_goes_down_to_whoever_says_nothing(self):
+    def test_all_is_inherited_by_levels_that_set_no_mode(self):
         job = {"disruptionMode": SINGLE}
         entries = [entry("a", job={}), entry("b", job=job), entry("c", disruptionMode=SINGLE, job={})]
         js = a_set(*(workers(name, 1) for name in "abc"), scheduling={"disruptionMode": ALL, "replicatedJobs": entries})
@@ -62,7 +62,7 @@ class TestModes:
             "    PG job-c gang 2: c-0",
         ]
 
-    def test_single_does_not(self):
+    def test_single_is_not_inherited(self):
         scheduling = {"replicatedJobs": [entry("workers", disruptionMode=SINGLE, job={})]}
         assert picture(a_set(workers(jobs=1), scheduling=scheduling)) == [
             "CPG rj-workers gang 1 single",

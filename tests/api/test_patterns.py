@@ -9,7 +9,7 @@ from api.patterns import compiled
     ("pattern", "why"),
     [("a(", "missing ): a("), (r"\C", r"invalid escape sequence: \C"), ("\ud800", "not valid Unicode")],
 )
-def test_what_is_no_pattern_is_told_why(pattern, why):
+def test_an_invalid_pattern_is_explained(pattern, why):
     assert compiled(pattern) == why
 
 

@@ -100,12 +100,12 @@ class TestLabel:
         del after["spec"]["template"]["metadata"]["labels"][keys.PRIORITY]
         assert after == before
 
-    def test_not_for_the_node_selector_strategy(self):
+    def test_no_label_for_the_node_selector_strategy(self):
         by_nodes = {keys.EXCLUSIVE_TOPOLOGY: "rack", keys.NODE_SELECTOR_STRATEGY: "true"}
         before = job(by_nodes)
         assert with_priority(before, priorities()) == before
 
-    def test_not_where_the_class_does_not_exist(self):
+    def test_no_label_where_the_class_does_not_exist(self):
         """The API server refuses such pods, so there is nothing to say of them."""
         before = job(priorityClassName="unknown")
         assert with_priority(before, priorities()) == before
@@ -141,7 +141,7 @@ class TestLife:
         cluster.settle()
         assert cluster.labels() == {"0"}
 
-    def test_not_where_classes_are_not_known(self):
+    def test_no_label_where_classes_are_not_known(self):
         cluster = self.cluster()
         cluster.classes = None
         cluster.settle()

@@ -76,19 +76,19 @@ class TestLeader:
         assert kept.live is (phase not in {"Succeeded", "Failed"} and not deleted)
         assert kept.succeeded is (phase == "Succeeded" and not deleted)
 
-    def test_the_scheduler_s_words(self):
+    def test_the_message_of_the_scheduler(self):
         kept = read_leader(pod_json(status={"phase": "Pending", "conditions": [UNSCHEDULED]}))
         assert (kept.reason, kept.since) == ("0/20 nodes are available", moment(7))
 
-    def test_the_reason_where_there_are_no_words(self):
+    def test_the_reason_where_there_is_no_message(self):
         kept = read_leader(pod_json(status={"conditions": [{**UNSCHEDULED, "message": ""}]}))
         assert kept.reason == "Unschedulable"
 
-    def test_no_words_of_a_pod_that_is_scheduled(self):
+    def test_no_message_of_a_pod_that_is_scheduled(self):
         kept = read_leader(pod_json(status={"conditions": [{**UNSCHEDULED, "status": "True"}]}))
         assert (kept.reason, kept.since) == ("", "")
 
-    def test_a_long_story_is_cut(self):
+    def test_a_long_message_is_cut(self):
         kept = read_leader(pod_json(status={"conditions": [{**UNSCHEDULED, "message": "x" * 30000}]}))
         assert len(kept.reason) == LONGEST_REASON
 
@@ -116,7 +116,7 @@ class TestFollower:
         assert (kept.namespace, kept.name, kept.uid) == ("ns", "js-w-0-3-abcde", "uid-js-w-0-3")
         assert (kept.job, kept.job_uid, kept.topology) == ("js-w-0", "uid-js-w-0", RACK)
 
-    def test_one_on_its_way_out_is_dropped(self):
+    def test_one_in_deletion_is_dropped(self):
         assert self.read(pod_json(index=3, meta={"deletionTimestamp": moment()})) is None
 
     @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Manifests that people copy, from examples/ and from the pages in docs/, pass `jobset validate`.
 
-One that needs feature gates says so in itself, as `--feature-gates=...`: nothing else tells the reader.
+One that needs feature gates says so in itself, as `--feature-gates=...`: the reader has no other way to know.
 """
 
 import re

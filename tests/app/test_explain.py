@@ -10,7 +10,20 @@ import pytest
 from api.meta import Owner
 from app.explain.show import age
 from controllers.planning.limits import DEFAULT_LIMITS
-from tests.support.explained import MOMENT, NOW, at, causes, event, facts, job_of, lease, made, pod_of, told, walk
+from tests.support.explained import (
+    MOMENT,
+    NOW,
+    at,
+    causes,
+    event,
+    explanation_of,
+    facts,
+    job_of,
+    lease,
+    made,
+    pod_of,
+    walk,
+)
 from tests.support.jobsets import jobset, rjob, stored
 
 AHEAD = DEFAULT_LIMITS.queued_jobs
@@ -42,19 +55,19 @@ def refused(js: JSON, index: int) -> JSON:
 
 def test_all_is_well():
     js = a_set(rjob(replicas=2))
-    text, body = told(facts(js, [running(js, 0), running(js, 1)], lease=lease()))
+    text, body = explanation_of(facts(js, [running(js, 0), running(js, 1)], lease=lease()))
     assert text == "JobSet team-a/train: runs, 2 of 2 Jobs ready or done"
     assert (body["state"], body["level"], body["because"]) == ("runs", "fine", [])
 
 
 def test_a_set_that_has_completed():
     done = condition("Completed", "AllJobsCompleted", "jobset completed successfully")
-    text, body = told(facts(a_set(status={"terminalState": "Completed", "conditions": [done]}), None))
+    text, body = explanation_of(facts(a_set(status={"terminalState": "Completed", "conditions": [done]}), None))
     assert text.splitlines()[0] == "JobSet team-a/train: completed (since 14:05:03Z, 12 min)"
     assert (body["state"], body["level"], causes(body)) == ("completed", "fine", ["completed"])
 
 
-def test_a_set_that_has_failed_tells_its_attempts_newest_first():
+def test_a_failed_set_shows_its_attempts_newest_first():
     attempt = {"failedJob": "train-workers-0", "reason": "DefaultFailurePolicy", "time": at(MOMENT)}
     history = [
         {**attempt, "attempt": 0, "message": "BackoffLimitExceeded: too often"},
@@ -63,7 +76,7 @@ def test_a_set_that_has_failed_tells_its_attempts_newest_first():
     ]
     why = condition("Failed", "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
     status = {"terminalState": "Failed", "conditions": [why], "attemptHistory": history}
-    text, body = told(facts(a_set(status=status), None))
+    text, body = explanation_of(facts(a_set(status=status), None))
     assert (body["state"], body["level"]) == ("failed", "fault")
     assert "ReachedMaxRestarts: jobset failed due to reaching max number of restarts" in text
     last, unnamed, first = body["because"][0]["because"]
@@ -75,10 +88,10 @@ def test_a_set_that_has_failed_tells_its_attempts_newest_first():
     assert first["what"] == "attempt 0: Job train-workers-0: BackoffLimitExceeded: too often"
 
 
-def test_a_set_that_is_being_deleted_tells_what_holds_it():
+def test_a_set_in_deletion_names_what_holds_it():
     js = a_set()
     js["metadata"] |= {"deletionTimestamp": at(MOMENT), "finalizers": ["foregroundDeletion", "example.com/keep"]}
-    text, body = told(facts(js, [running(js, 0)], None))
+    text, body = explanation_of(facts(js, [running(js, 0)], None))
     assert body["state"] == "is being deleted"
     assert causes(body) == ["deleted", "foreground-deletion", "finalizer"]
     assert "1 Job (train-workers-0) and all pods of them have to go first" in text
@@ -86,7 +99,7 @@ def test_a_set_that_is_being_deleted_tells_what_holds_it():
 
 
 def test_a_set_that_another_controller_manages():
-    text, body = told(facts(a_set(managedBy="kueue.x-k8s.io/multikueue"), None))
+    text, body = explanation_of(facts(a_set(managedBy="kueue.x-k8s.io/multikueue"), None))
     assert causes(body) == ["managed-by"]
     assert "spec.managedBy is kueue.x-k8s.io/multikueue" in text
 
@@ -100,7 +113,7 @@ def test_a_set_that_another_controller_manages():
 )
 def test_a_suspended_set_and_who_resumes_it(labels: JSON, way_out: str):
     js = a_set(labels=labels, suspend=True, status={"conditions": [condition("Suspended", "SuspendedJobs", "")]})
-    text, body = told(facts(js, [running(js, 0)]))
+    text, body = explanation_of(facts(js, [running(js, 0)]))
     assert (body["state"], causes(body)) == ("is suspended", ["suspended", "ending"])
     assert way_out in text
     assert "(since 14:05:03Z, 12 min)" in text
@@ -113,7 +126,7 @@ def test_a_restart_that_waits_for_all_old_jobs():
     js = a_set(rjob(replicas=3), failurePolicy=policy, status=status)
     old = running(js, 1)
     old["metadata"]["deletionTimestamp"] = at(MOMENT)
-    text, body = told(facts(js, [old], lease=lease()))
+    text, body = explanation_of(facts(js, [old], lease=lease()))
     assert (body["state"], causes(body)) == ("restarts", ["restarting"]), "the missing Jobs need no further word"
     assert "1 Job of an earlier attempt still exists, 1 in deletion (train-workers-1)" in text
     assert "(1 of at most 3 restarts counted)" in text
@@ -122,7 +135,7 @@ def test_a_restart_that_waits_for_all_old_jobs():
 
 def test_without_blocking_only_the_old_job_is_waited_for():
     js = a_set(rjob(replicas=2), failurePolicy={"maxRestarts": 3}, status={"restarts": 1})
-    _, body = told(facts(js, [running(js, 1)], lease=lease()))
+    _, body = explanation_of(facts(js, [running(js, 1)], lease=lease()))
     assert causes(body) == ["restarting", "missing"]
     assert "train-workers-0" in body["because"][1]["what"]
     assert "train-workers-1" not in body["because"][1]["what"]
@@ -131,7 +144,7 @@ def test_without_blocking_only_the_old_job_is_waited_for():
 def test_a_job_waits_for_old_pods_that_have_outlived_their_job():
     js = a_set(rjob(replicas=3), failurePolicy={"maxRestarts": 3}, status={"restarts": 1})
     left = {"train-workers-1": ("train-workers-1-0-abcde", "train-workers-1-1-fghij")}
-    text, body = told(facts(js, [running(js, 0, attempt=1)], lease=lease(), lingering=left))
+    text, body = explanation_of(facts(js, [running(js, 0, attempt=1)], lease=lease(), lingering=left))
     assert (body["state"], causes(body)) == ("restarts", ["old-pods", "missing"])
     assert "2 pods of an earlier attempt are still ending (train-workers-1-0-abcde, train-workers-1-1-fghij)" in text
     assert "1 Job cannot be created anew yet; each waits for its own" in text
@@ -142,17 +155,17 @@ def test_a_job_waits_for_old_pods_that_have_outlived_their_job():
 def test_with_blocking_all_jobs_wait_for_the_last_old_pod():
     policy = {"maxRestarts": 3, "restartStrategy": "BlockingRecreate"}
     js = a_set(rjob(replicas=3), failurePolicy=policy, status={"restarts": 1})
-    _, body = told(facts(js, [], lease=lease(), lingering={"train-workers-1": ("train-workers-1-0-abcde",)}))
+    _, body = explanation_of(facts(js, [], lease=lease(), lingering={"train-workers-1": ("train-workers-1-0-abcde",)}))
     assert causes(body) == ["old-pods"]
     assert "none is created before all of those are gone" in body["because"][0]["what"]
 
 
 def test_jobs_of_a_large_set_come_as_the_job_controller_comes_to_those_before():
     js = a_set(rjob(replicas=AHEAD + 3))
-    text, body = told(facts(js, [job_of(js, index) for index in range(AHEAD)], lease=lease()))
+    text, body = explanation_of(facts(js, [job_of(js, index) for index in range(AHEAD)], lease=lease()))
     assert set(causes(body)) == {"behind", "no-pods"}
     assert f"3 Jobs come after {AHEAD} that the Job controller has not come to yet" in text
-    _, body = told(facts(js, [job_of(js, index) for index in range(AHEAD - 1)], lease=lease()))
+    _, body = explanation_of(facts(js, [job_of(js, index) for index in range(AHEAD - 1)], lease=lease()))
     assert set(causes(body)) == {"missing", "no-pods"}
 
 
@@ -160,7 +173,7 @@ def test_later_stages_wait_for_earlier_ones():
     driver = rjob("driver")
     workers = rjob("workers", replicas=2, dependsOn=[{"name": "driver", "status": "Ready"}])
     js = a_set(driver, workers)
-    text, body = told(facts(js, [running(js, 0, "driver", ready=0)], [], lease=lease()))
+    text, body = explanation_of(facts(js, [running(js, 0, "driver", ready=0)], [], lease=lease()))
     assert causes(body) == ["later-stage", "not-ready"]
     assert "ReplicatedJob workers (2 Jobs): waits for driver to be ready (0 of 1)" in text
     assert "Job train-driver-0: 0 of 1 pod ready" in text
@@ -168,7 +181,7 @@ def test_later_stages_wait_for_earlier_ones():
 
 def test_stages_in_order():
     js = a_set(rjob("a"), rjob("b"), rjob("c"), startupPolicy={"startupPolicyOrder": "InOrder"})
-    text, body = told(facts(js, [running(js, 0, "a"), running(js, 0, "b", ready=0)], [], lease=lease()))
+    text, body = explanation_of(facts(js, [running(js, 0, "a"), running(js, 0, "b", ready=0)], [], lease=lease()))
     assert causes(body) == ["later-stage", "not-ready"]
     assert "ReplicatedJob c (1 Job): waits for b to be ready (0 of 1)" in text
 
@@ -184,7 +197,7 @@ def test_stages_in_order():
 def test_stages_of_the_execution_policy(state, jobs, why):
     policy = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": state}
     js = a_set(rjob("a", replicas=2), rjob("b"), rjob("c"), executionPolicy=policy)
-    text, body = told(facts(js, [running(js, 0, "a"), running(js, 1, "a", **jobs)], [], lease=lease()))
+    text, body = explanation_of(facts(js, [running(js, 0, "a"), running(js, 1, "a", **jobs)], [], lease=lease()))
     waiting = [of["what"] for of in body["because"] if of["cause"] == "later-stage"]
     assert waiting == [
         f"ReplicatedJob b (1 Job): waits for {why}",
@@ -195,7 +208,7 @@ def test_stages_of_the_execution_policy(state, jobs, why):
 
 def test_a_name_that_is_taken():
     js = a_set(rjob(replicas=2))
-    text, body = told(
+    text, body = explanation_of(
         facts(js, [running(js, 0)], foreign={"train-workers-1": Owner("CronJob", "nightly")}, lease=lease())
     )
     assert (body["level"], causes(body)) == ("fault", ["name-taken"])
@@ -204,7 +217,7 @@ def test_a_name_that_is_taken():
 
 def test_a_name_that_an_earlier_jobset_of_the_same_name_still_has():
     js = a_set()
-    text, body = told(facts(js, [], foreign={"train-workers-0": Owner("JobSet", "train")}, lease=lease()))
+    text, body = explanation_of(facts(js, [], foreign={"train-workers-0": Owner("JobSet", "train")}, lease=lease()))
     assert (body["level"], causes(body)) == ("waits", ["name-taken"])
     assert "the Job of an earlier JobSet of this name is still there" in text
 
@@ -213,7 +226,7 @@ def test_jobs_that_are_refused():
     note = 'job "train-workers-1" creation failed with error: exceeded quota'
     js = a_set(rjob(replicas=9))
     warnings = [event("JobCreationFailed", note), event("JobCreationFailed", "an older one", ago=600)]
-    text, body = told(facts(js, [running(js, 0)], warnings=warnings, lease=lease()))
+    text, body = explanation_of(facts(js, [running(js, 0)], warnings=warnings, lease=lease()))
     assert (body["level"], causes(body)) == ("fault", ["missing", "refused"])
     assert note in text
     assert "8 Jobs do not exist (yet): train-workers-1, train-workers-2," in text
@@ -222,7 +235,7 @@ def test_jobs_that_are_refused():
 
 def test_an_old_warning_is_no_reason():
     js = a_set()
-    _, body = told(facts(js, warnings=[event("JobCreationFailed", "long ago", ago=7200)], lease=lease()))
+    _, body = explanation_of(facts(js, warnings=[event("JobCreationFailed", "long ago", ago=7200)], lease=lease()))
     assert (body["level"], causes(body)) == ("waits", ["missing"])
 
 
@@ -235,13 +248,13 @@ def test_an_old_warning_is_no_reason():
     ],
 )
 def test_no_manager_runs(given: JSON, says: str):
-    text, body = told(facts(a_set(), lease=given))
+    text, body = explanation_of(facts(a_set(), lease=given))
     assert (body["level"], causes(body)) == ("fault", ["no-manager", "missing"])
     assert says in text
 
 
 def test_a_lease_that_is_a_little_late_by_this_clock_is_held():
-    _, body = told(facts(a_set(), lease=lease(ago=17)))
+    _, body = explanation_of(facts(a_set(), lease=lease(ago=17)))
     assert causes(body) == ["missing"]
 
 
@@ -256,7 +269,7 @@ def test_pods_that_admission_refuses():
         )
         for job in jobs[1:]
     ]
-    text, body = told(facts(js, jobs, job_warnings=notes, lease=lease()))
+    text, body = explanation_of(facts(js, jobs, job_warnings=notes, lease=lease()))
     assert (body["level"], causes(body)) == ("fault", ["pods-refused", "pods-refused"])
     assert "Job train-workers-1: lacks 4 of 4 pods: FailedCreate: Error creating: pods" in text
     assert "Job train-workers-2: likewise" in text
@@ -264,7 +277,7 @@ def test_pods_that_admission_refuses():
 
 def test_a_job_that_nobody_makes_pods_for():
     js = a_set()
-    text, _ = told(facts(js, [refused(js, 0)], lease=lease()))
+    text, _ = explanation_of(facts(js, [refused(js, 0)], lease=lease()))
     assert "Job train-workers-0: has no pods (yet), and no Warning says why" in text
 
 
@@ -272,14 +285,14 @@ def test_a_job_that_somebody_deletes():
     js = a_set()
     job = running(js, 0, ready=0)
     job["metadata"]["deletionTimestamp"] = at(MOMENT)
-    _, body = told(facts(js, [job], lease=lease()))
+    _, body = explanation_of(facts(js, [job], lease=lease()))
     assert causes(body) == ["job-deleted"]
 
 
 def test_a_job_that_is_still_suspended():
     js = a_set()
     job = made(job_of(js, 0, suspend=True), active=1)
-    text, body = told(facts(js, [job], lease=lease()))
+    text, body = explanation_of(facts(js, [job], lease=lease()))
     assert causes(body) == ["halted"]
     assert "Job train-workers-0: is still suspended: 1 pod of the time before" in text
 
@@ -288,14 +301,14 @@ def test_a_failed_job_that_the_policy_has_not_judged():
     js = a_set()
     failed = running(js, 0, active=0, ready=0, conditions=[condition("Failed", "BackoffLimitExceeded", "too often")])
     warnings = [event("FeatureGateDisabled", "a rule asks for RestartJob")]
-    text, body = told(facts(js, [failed], warnings=warnings, lease=lease()))
+    text, body = explanation_of(facts(js, [failed], warnings=warnings, lease=lease()))
     assert causes(body) == ["job-failed", "warning"]
     assert "BackoffLimitExceeded: too often" in text
     assert "FeatureGateDisabled" in text
     assert "a rule asks for RestartJob" in text
 
 
-def test_warnings_are_told_of_a_set_that_runs_and_hold_nothing_up():
+def test_warnings_about_a_running_set_are_reported_without_a_wait():
     js = a_set()
     warnings = [
         event("HeadlessServiceCreationFailed", "Service train exists already"),
@@ -303,21 +316,23 @@ def test_warnings_are_told_of_a_set_that_runs_and_hold_nothing_up():
         event("DefaultFailurePolicy", "decided"),
         event("HeadlessServiceCreationFailed", "the same before", ago=300),
     ]
-    text, body = told(facts(js, [running(js, 0)], warnings=warnings))
+    text, body = explanation_of(facts(js, [running(js, 0)], warnings=warnings))
     assert (body["state"], causes(body)) == ("runs", ["warning"])
     assert "Service train exists already" in text
 
 
-def test_a_wait_that_is_over_is_not_told():
+def test_a_wait_that_is_over_is_not_reported():
     js = a_set()
     warnings = [event("ExclusivePlacementPending", "leader pod x waits")]
-    assert causes(told(facts(js, [running(js, 0)], None, warnings=warnings))[1]) == []
+    assert causes(explanation_of(facts(js, [running(js, 0)], None, warnings=warnings))[1]) == []
 
 
 def test_jobs_that_may_not_be_read():
     counts = {"name": "workers", "ready": 1, "succeeded": 0, "failed": 0, "active": 2, "suspended": 0}
     js = a_set(rjob(replicas=2), status={"replicatedJobsStatus": [counts]})
-    text, body = told(facts(js, None, None, unseen=("Jobs and pods: you may not list jobs in namespace team-a",)))
+    text, body = explanation_of(
+        facts(js, None, None, unseen=("Jobs and pods: you may not list jobs in namespace team-a",))
+    )
     assert (body["state"], causes(body)) == ("waits", ["status"])
     assert "ReplicatedJob workers: 1 of 2 Jobs ready or done, says the status; 2 active" in text
     assert text.endswith("not looked at: Jobs and pods: you may not list jobs in namespace team-a")
@@ -327,12 +342,14 @@ def test_jobs_that_may_not_be_read():
 def test_jobs_of_others_and_done_ones():
     js = a_set(rjob(replicas=2))
     done = running(js, 0, active=0, ready=0, succeeded=1, conditions=[condition("Complete", "", "")])
-    assert told(facts(js, [done, running(js, 1)]))[0] == "JobSet team-a/train: runs, 2 of 2 Jobs ready or done"
+    assert (
+        explanation_of(facts(js, [done, running(js, 1)]))[0] == "JobSet team-a/train: runs, 2 of 2 Jobs ready or done"
+    )
 
 
 def test_every_finding_has_all_members_and_a_way_out_stands_below_its_finding():
     js = a_set(rjob(replicas=2))
-    text, body = told(facts(js, [running(js, 0)], lease=lease(ago=600)))
+    text, body = explanation_of(facts(js, [running(js, 0)], lease=lease(ago=600)))
     for finding in walk(body):
         assert {"level", "cause", "what", "since", "wayOut", "because"} <= finding.keys()
     lines = text.splitlines()
@@ -342,7 +359,7 @@ def test_every_finding_has_all_members_and_a_way_out_stands_below_its_finding():
 
 def test_a_note_of_several_lines_stays_on_one():
     js = a_set()
-    text, _ = told(facts(js, warnings=[event("JobCreationFailed", "one\n├ two")], lease=lease()))
+    text, _ = explanation_of(facts(js, warnings=[event("JobCreationFailed", "one\n├ two")], lease=lease()))
     assert "one ├ two" in text
 
 
@@ -358,12 +375,12 @@ def test_another_day_is_named():
     js = a_set(status={"terminalState": "Completed", "conditions": [condition("Completed", "a", "b")]})
     given = facts(js, None)
     later = NOW + timedelta(days=2)
-    text, _ = told(type(given)(now=later, jobset=given.jobset))
+    text, _ = explanation_of(type(given)(now=later, jobset=given.jobset))
     assert "(since 2026-11-21 14:05:03Z, 2 d)" in text
 
 
 def test_pods_of_ready_jobs_are_not_looked_for_trouble():
     js = a_set()
     job = running(js, 0)
-    text, _ = told(facts(js, [job], [made(pod_of(job, node="n"))]))
+    text, _ = explanation_of(facts(js, [job], [made(pod_of(job, node="n"))]))
     assert text == "JobSet team-a/train: runs, 1 of 1 Job ready or done"

@@ -15,7 +15,19 @@ from app.explain.seen import Facts
 from kube.client import Client
 from kube.errors import NotFound
 from kube.transport import Request, Response
-from tests.support.explained import NOW, RACK, causes, exclusive, facts, job_of, leader_of, made, owner, pod_of, told
+from tests.support.explained import (
+    NOW,
+    RACK,
+    causes,
+    exclusive,
+    explanation_of,
+    facts,
+    job_of,
+    leader_of,
+    made,
+    owner,
+    pod_of,
+)
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -107,7 +119,7 @@ async def test_jobs_and_leaders_of_a_large_set_are_read_page_by_page():
     assert all(dict(request.query)["limit"] == str(PAGE) for request in cluster.asked if request.verb == "list")
     assert len(cluster.asked) <= 18
     text = explain(found)
-    assert len(text.root.because) <= 4, "told once, counted for the others"
+    assert len(text.root.because) <= 4, "reported once, counted for the others"
 
 
 async def test_pending_pods_are_enough_by_the_first_page():
@@ -145,9 +157,12 @@ async def test_other_pods_are_looked_for_where_no_first_pod_is(label: str):
     # the fake takes no notice of fields: the leader, which is on no node, is among them
     there = [(holder.job, holder.node) for holder in found.holders or () if holder.node]
     assert there == [("plain-workers-0", "n0"), ("plain-workers-0", "n1")], "one for each rack"
-    _, body = told(found)
+    _, body = explanation_of(found)
     assert causes(body)[-1] == "equal-priority"
-    assert "2 of 2 racks hold Jobs of equal priority (0): default/plain-workers-0 (not exclusive)" in told(found)[0]
+    assert (
+        "2 of 2 racks hold Jobs of equal priority (0): default/plain-workers-0 (not exclusive)"
+        in explanation_of(found)[0]
+    )
 
 
 async def test_gated_followers_are_counted_by_their_metadata():
@@ -164,7 +179,7 @@ async def test_gated_followers_are_counted_by_their_metadata():
     assert [pod.name for pod in found.pods or ()] == [leader["metadata"]["name"]]
 
 
-async def test_of_many_silent_jobs_a_few_are_looked_into():
+async def test_pods_of_a_few_jobs_without_an_explanation_are_read():
     js = a_set(rjob(replicas=9))
     jobs = [made(job_of(js, index), active=1) for index in range(9)]
     running = {"name": "main", "ready": False, "state": {"running": {}}}
@@ -245,6 +260,8 @@ def test_ten_thousand_waiting_jobs_are_explained_at_once():
     js = a_set(exclusive(replicas=10_000))
     jobs = [made(job_of(js, index), active=1) for index in range(10_000)]
     leaders = [made(leader_of(job, unscheduled="no")) for job in jobs]
-    text, _ = told(facts(js, jobs, leaders, nodes={f"n{number}": {RACK: f"r{number}"} for number in range(5000)}))
+    text, _ = explanation_of(
+        facts(js, jobs, leaders, nodes={f"n{number}": {RACK: f"r{number}"} for number in range(5000)})
+    )
     assert "9999 more Jobs" in text
     assert len(text) < 2000

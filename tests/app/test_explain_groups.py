@@ -1,4 +1,4 @@
-"""What `jobset explain` says of gangs, from facts made by hand: which level waits, and why there is silence."""
+"""What `jobset explain` says of gangs, from facts made by hand: which level waits, and why the scheduler has not reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from api.gang_objects import build_group
 from api.gangs import Forest, forest
 from api.jobset import JobSet
 from app.explain.seen import SeenGroup, SeenGroups
-from tests.support.explained import MOMENT, at, causes, event, facts, job_of, lease, made, pod_of, told, walk
+from tests.support.explained import MOMENT, at, causes, event, explanation_of, facts, job_of, lease, made, pod_of, walk
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -93,10 +93,10 @@ class Played:
             for index in range(2):
                 self.pod(job, index, unscheduled=message)
 
-    def told(self, **known: Any) -> tuple[str, JSON]:
+    def explain(self, **known: Any) -> tuple[str, JSON]:
         there = {name: msgspec.convert(group, SeenGroup) for name, group in self.groups.items()}
         given = {"lease": lease(), "groups": SeenGroups(there, self.bound), **known}
-        return told(facts(self.js, self.jobs.values(), self.pods.values(), **given))
+        return explanation_of(facts(self.js, self.jobs.values(), self.pods.values(), **given))
 
 
 def last(body: JSON) -> JSON:
@@ -109,7 +109,7 @@ def test_which_level_waits_for_how_many_and_where():
     played.say(played.of_job("train-workers-0"), REPEATED)
     played.say(played.of_job("train-workers-2"), "0/2 placements are available")
     played.pod("train-workers-2", 0, unscheduled="0/2 nodes are available: 2 Insufficient example.com/tpu.")
-    text, body = played.told()
+    text, body = played.explain()
     root, groups = played.name("jobset"), [played.of_job(f"train-workers-{index}") for index in range(3)]
     needs = "needs 3 groups at once, and there is room for 2 in the first of 4 superslices"
     way_out = "add nodes or end what is there"
@@ -130,18 +130,18 @@ def test_which_level_waits_for_how_many_and_where():
     ]  # fmt: skip
 
 
-def test_the_words_about_pods_count_where_the_group_was_scheduled_once():
+def test_the_message_about_pods_counts_where_the_group_was_scheduled_once():
     played = Played(EACH)
     played.refuse_all()
     for name in played.groups:
         played.say(name, "", "True")
-    assert f"the scheduler says: {WORDS}" in played.told()[0]
+    assert f"the scheduler says: {WORDS}" in played.explain()[0]
 
 
-def test_trees_that_wait_for_the_same_reason_are_told_once():
+def test_trees_that_wait_for_the_same_reason_are_reported_once():
     played = Played(EACH, rjob(replicas=40, parallelism=2, completions=2))
     played.refuse_all("0/1 placements are available")
-    text, _ = played.told()
+    text, _ = played.explain()
     names = [played.of_job(f"train-workers-{index}") for index in range(40)]
     assert f"39 more groups (PodGroup {names[1]} … PodGroup {names[39]}): likewise" in text
     assert len(text.splitlines()) == 5
@@ -153,7 +153,7 @@ def test_thousands_of_jobs_are_explained_at_once(scheduling):
     played = Played(scheduling, rjob(replicas=3000, parallelism=1, completions=1))
     for job in [*played.jobs][:50]:
         played.pod(job, 0, unscheduled="no room")
-    text, _ = played.told()
+    text, _ = played.explain()
     assert len(text.splitlines()) < 20
 
 
@@ -165,14 +165,14 @@ def test_a_gang_that_needs_fewer_than_all_says_how_many_are_bound():
     for index in range(2):
         played.bind(f"train-workers-{index}")
         played.say(played.of_job(f"train-workers-{index}"), "", "True")
-    text, _ = played.told()
+    text, _ = played.explain()
     assert "4 of 6 pods bound; 2 of 3 groups have to fit at once" in text
 
 
 def test_basic_groups_have_nothing_to_wait_for_together():
     played = Played({"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "schedulingPolicy": {"basic": {}}}]})
     played.refuse_all("0/1 nodes are available")
-    assert "0 of 6 pods bound; pods are scheduled one by one" in played.told()[0]
+    assert "0 of 6 pods bound; pods are scheduled one by one" in played.explain()[0]
 
 
 def test_the_level_is_not_named_where_two_could_be_meant():
@@ -181,19 +181,19 @@ def test_the_level_is_not_named_where_two_could_be_meant():
     for name in played.groups:
         gang = played.groups[name]["spec"]["schedulingPolicy"]["gang"]
         gang |= dict.fromkeys(gang, 2)
-    assert "that is:" not in played.told()[0]
+    assert "that is:" not in played.explain()[0]
 
 
 def test_a_label_that_no_node_has():
     played = Played(NESTED)
     played.refuse_all("no feasible placements found")
-    text, body = played.told()
+    text, body = played.explain()
     assert "kubectl label node NODE example.com/cube=VALUE" in text
     assert "it goes on by itself" not in text
     assert body["level"] == "fault"
 
 
-class TestSilence:
+class TestNoSchedulerReport:
     """Pods without a word from the scheduler: the likely cause, in the order of what holds them first."""
 
     def test_a_group_that_is_missing(self):
@@ -201,20 +201,20 @@ class TestSilence:
         root = played.name("jobset")
         del played.groups[root]
         played.pod("train-workers-0", 0, gates=("example.com/quota",))
-        text, body = played.told()
+        text, body = played.explain()
         assert f"CompositePodGroup {root} is missing: no pod of the whole tree is scheduled without" in text
         assert causes(body) == ["gang-waits", "group-missing"]
 
     def test_it_is_a_fault_while_nobody_makes_groups(self):
         played = Played(NESTED)
         played.groups.clear()
-        _, body = played.told(lease=lease(ago=3600))
+        _, body = played.explain(lease=lease(ago=3600))
         assert (last(body)["cause"], last(body)["level"]) == ("group-missing", "fault")
 
     def test_a_gated_pod_holds_the_tree(self):
         played = Played(NESTED)
         played.pod("train-workers-1", 1, gates=("example.com/quota",))
-        _, body = played.told()
+        _, body = played.explain()
         held = "held back by scheduling gate example.com/quota: one such pod holds the whole tree"
         assert last(body)["what"] == f"pod train-workers-1-1 is {held}"
         assert causes(body) == ["gang-waits", "pod-gated"]
@@ -224,7 +224,7 @@ class TestSilence:
         played.jobs["train-workers-2"]["status"]["active"] = 1
         del played.pods["train-workers-2-1"]
         quota = event("FailedCreate", "exceeded quota", about="uid-train-workers-2")
-        text, body = played.told(job_warnings=[quota])
+        text, body = played.explain(job_warnings=[quota])
         short = played.of_job("train-workers-2")
         assert (
             f"CompositePodGroup {played.name('jobset')} needs 3 groups with their pods, 2 have them; PodGroup {short}"
@@ -242,12 +242,12 @@ class TestSilence:
         )
         for job in played.jobs.values():
             job["status"]["active"] = 1
-        assert "quorum" not in causes(played.told()[1])
+        assert "quorum" not in causes(played.explain()[1])
 
     def test_another_priority(self):
         played = Played(NESTED)
         played.pod("train-workers-1", 1, priority=1000)
-        _, body = played.told()
+        _, body = played.explain()
         words = "has priority 1000, the groups have 0: the scheduler wants one for all"
         assert last(body)["what"] == f"pod train-workers-1-1 {words}"
         assert last(body)["level"] == "fault"
@@ -264,12 +264,12 @@ class TestSilence:
         for name in pods or [*played.pods]:
             job, _, index = name.rpartition("-")
             played.pod(job, int(index), schedulerName="other")
-        _, body = played.told()
+        _, body = played.explain()
         assert says in last(body)["what"]
         assert last(body)["cause"] == "scheduler-differs"
 
     def test_nothing_is_wrong_that_can_be_seen(self):
-        _, body = Played(NESTED).told()
+        _, body = Played(NESTED).explain()
         assert last(body)["cause"] == "scheduler-silent"
         assert "GenericWorkload=true" in last(body)["wayOut"]
 
@@ -286,7 +286,7 @@ class TestSilence:
         for name in [name for name in played.groups if "-b" in name]:
             del played.groups[name]
         del played.jobs["train-b-0"]
-        text, body = played.told()
+        text, body = played.explain()
         assert causes(body) == ["later-stage", "gang-waits", "scheduler-silent"], text
 
 
@@ -294,7 +294,7 @@ def test_a_scheduler_that_ignores_groups():
     played = Played(NESTED)
     played.bind("train-workers-0")
     played.pod("train-workers-1", 0, unscheduled="0/16 nodes are available")
-    text, body = played.told()
+    text, body = played.explain()
     assert "2 of 6 pods bound" in text
     assert "start kube-scheduler with --feature-gates=GenericWorkload=true" in text
     assert causes(body)[:2] == ["gang-waits", "scheduler-ignores-groups"]
@@ -305,7 +305,7 @@ def test_pods_that_are_bound_and_not_ready_are_no_matter_of_groups():
     for job in played.jobs:
         for index in range(2):
             played.pod(job, index, node="node-1", phase="Pending")
-    assert set(causes(played.told()[1])) == {"not-ready"}
+    assert set(causes(played.explain()[1])) == {"not-ready"}
 
 
 def test_jobs_that_run_without_groups_are_as_any_others():
@@ -314,13 +314,13 @@ def test_jobs_that_run_without_groups_are_as_any_others():
     played.groups.clear()
     for job in played.jobs.values():
         del job["spec"]["template"]["spec"]["schedulingGroup"]
-    assert set(causes(played.told()[1])) == {"unscheduled"}
+    assert set(causes(played.explain()[1])) == {"unscheduled"}
 
 
-def test_what_may_not_be_read_leaves_the_scheduler_s_words():
+def test_without_the_right_to_read_groups_the_scheduler_s_message_is_shown():
     played = Played(NESTED)
     played.refuse_all()
-    _, body = played.told(groups=None)
+    _, body = played.explain(groups=None)
     assert set(causes(body)) == {"unscheduled"}
 
 
@@ -337,7 +337,7 @@ class TestObjects:
             del job["spec"]["template"]["spec"]["schedulingGroup"]
         played.pods.clear()
         played.groups.clear()
-        return played.told(**known)
+        return played.explain(**known)
 
     @pytest.mark.parametrize("lack", [NO_GROUPS, NO_COMPOSITES])
     def test_an_api_that_is_not_served(self, lack):
@@ -346,7 +346,7 @@ class TestObjects:
         assert "--runtime-config=scheduling.k8s.io/v1beta1=true" in text
         assert (causes(body), body["level"]) == (["groups-not-ready"], "fault")
 
-    def test_groups_of_before(self):
+    def test_groups_of_an_earlier_attempt(self):
         _, body = self.refused("WaitingForOldGroups", "PodGroup x of before still goes")
         assert (causes(body), body["level"]) == (["groups-not-ready"], "waits")
         assert "--force" in last(body)["wayOut"]
@@ -365,6 +365,6 @@ def test_a_tree_whose_old_jobs_have_to_go_first():
     played.jobs["train-workers-2"] = made(job_of(played.js, 2, attempt=1), active=2)
     old = played.jobs["train-workers-0"]
     old["metadata"]["deletionTimestamp"] = at(MOMENT)
-    text, body = played.told()
+    text, body = played.explain()
     assert causes(body) == ["restarting", "tree-restarts", "not-ready"]
     assert "1 Job waits until all of an earlier attempt are gone (train-workers-0)" in text

@@ -14,13 +14,13 @@ from tests.support.explained import (
     at,
     causes,
     exclusive,
+    explanation_of,
     facts,
     job_of,
     leader_of,
     lease,
     made,
     pod_of,
-    told,
     walk,
 )
 from tests.support.jobsets import jobset, rjob, stored
@@ -50,7 +50,7 @@ def waiting(*holders: Holder, priority: int = 0, jobs: int = 1, nodes: Any = RAC
     all_jobs = [started(js, index) for index in range(jobs)]
     leaders = [made(leader_of(job, unscheduled=f"{FULL}.", priority=priority, **pod)) for job in all_jobs]
     gated = {job["metadata"]["uid"]: 2 for job in all_jobs}
-    return told(facts(js, all_jobs, leaders, gated=gated, nodes=nodes, holders=holders, lease=lease()))
+    return explanation_of(facts(js, all_jobs, leaders, gated=gated, nodes=nodes, holders=holders, lease=lease()))
 
 
 def by_cause(body: JSON, cause: str) -> JSON:
@@ -111,7 +111,7 @@ def test_a_preemption_that_is_under_way():
     job = started(js)
     leader = made(leader_of(job, unscheduled=FULL, priority=10), nominatedNodeName="node-1")
     holders = (holder("low", "node-0"),)
-    text, _ = told(facts(js, [job], [leader], nodes=RACKS, holders=holders, lease=lease()))
+    text, _ = explanation_of(facts(js, [job], [leader], nodes=RACKS, holders=holders, lease=lease()))
     assert "the scheduler makes room on node node-1" in text
 
 
@@ -125,7 +125,7 @@ def test_its_own_leader_does_not_hold_a_rack_against_it():
     assert causes(body)[2:] == ["free"]
 
 
-def test_many_jobs_with_one_reason_are_told_once():
+def test_many_jobs_with_one_reason_are_reported_once():
     nodes = {f"node-{number}": {RACK: f"rack-{number}"} for number in range(50)}
     text, body = waiting(*(holder(f"other-{number}", f"node-{number}") for number in range(50)), jobs=40, nodes=nodes)
     assert text.count("leader pod") == 1
@@ -145,7 +145,7 @@ def test_no_node_has_the_label():
     assert "there is no rack: none of 2 nodes has the label rack" in text
 
 
-def test_without_the_right_to_read_nodes_the_reason_is_told_alone():
+def test_without_the_right_to_read_nodes_only_the_reason_is_reported():
     _, body = waiting(nodes=None)
     assert causes(body) == ["leader-waits", "leader-unscheduled"]
 
@@ -154,7 +154,7 @@ def test_without_the_right_to_read_other_namespaces_racks_are_counted():
     js = a_set()
     job = started(js)
     pods = [made(leader_of(job, unscheduled=FULL))]
-    text, _ = told(facts(js, [job], pods, nodes=RACKS, holders=None, lease=lease()))
+    text, _ = explanation_of(facts(js, [job], pods, nodes=RACKS, holders=None, lease=lease()))
     assert "there are 2 racks; who holds them is not known" in text
 
 
@@ -171,7 +171,7 @@ def test_domains_are_called_by_the_label(topology: str, says: str):
     group["template"]["metadata"]["annotations"][keys.EXCLUSIVE_TOPOLOGY] = topology
     js = a_set(group)
     job = started(js)
-    text, _ = told(facts(js, [job], [made(leader_of(job, unscheduled=FULL))], lease=lease()))
+    text, _ = explanation_of(facts(js, [job], [made(leader_of(job, unscheduled=FULL))], lease=lease()))
     assert says in text
 
 
@@ -182,11 +182,13 @@ def test_domains_are_called_by_the_label(topology: str, says: str):
         ({"node-0": {}}, "is on node node-0, which lacks the label rack"),
     ],
 )
-def test_a_leader_whose_node_tells_no_domain(nodes: Any, says: str):
+def test_a_leader_whose_node_has_no_domain(nodes: Any, says: str):
     js = a_set()
     job = started(js, ready=1)
     gated = {job["metadata"]["uid"]: 2}
-    text, body = told(facts(js, [job], [made(leader_of(job, node="node-0"))], gated=gated, nodes=nodes, lease=lease()))
+    text, body = explanation_of(
+        facts(js, [job], [made(leader_of(job, node="node-0"))], gated=gated, nodes=nodes, lease=lease())
+    )
     assert (body["level"], causes(body)) == ("fault", ["leader-without-domain"])
     assert says in text
     assert "kubectl label node NODE rack=VALUE" in text
@@ -200,7 +202,7 @@ def test_followers_of_a_leader_that_is_placed(silent: bool, level: str, way_out:
     js = a_set()
     job = started(js, ready=1)
     known: JSON = {"gated": {job["metadata"]["uid"]: 2}, "nodes": RACKS, "lease": lease(ago=600 if silent else 1)}
-    _, body = told(facts(js, [job], [made(leader_of(job, node="node-0"))], **known))
+    _, body = explanation_of(facts(js, [job], [made(leader_of(job, node="node-0"))], **known))
     finding = by_cause(body, "followers-gated")
     assert finding["what"] == "Job train-workers-0: 2 followers are gated: the leader is placed"
     assert (finding["level"], way_out in finding["wayOut"]) == (level, True)
@@ -210,7 +212,7 @@ def test_followers_of_a_leader_that_is_placed(silent: bool, level: str, way_out:
 def test_followers_without_a_leader():
     js = a_set()
     job = started(js)
-    text, _ = told(facts(js, [job], [], gated={job["metadata"]["uid"]: 1}, lease=lease()))
+    text, _ = explanation_of(facts(js, [job], [], gated={job["metadata"]["uid"]: 1}, lease=lease()))
     assert "Job train-workers-0: 1 follower is gated: there is no leader pod (yet)" in text
 
 
@@ -219,12 +221,12 @@ def test_the_leader_that_counts_is_the_newest_that_lives():
     job = started(js)
     gone = made(leader_of(job, node="node-0"), uid="old")
     gone["metadata"] |= {"name": "old", "deletionTimestamp": at(MOMENT)}
-    text, body = told(
+    text, body = explanation_of(
         facts(js, [job], [made(leader_of(job, unscheduled=FULL)), gone], nodes=RACKS, holders=(), lease=lease())
     )
     assert causes(body)[:2] == ["leader-waits", "leader-unscheduled"]
     gated = {job["metadata"]["uid"]: 2}
-    text, _ = told(facts(js, [job], [gone], gated=gated, nodes=RACKS, lease=lease()))
+    text, _ = explanation_of(facts(js, [job], [gone], gated=gated, nodes=RACKS, lease=lease()))
     assert "the leader pod is on its way out or has ended, and there is no new one yet" in text
 
 
@@ -232,7 +234,7 @@ def test_gates_of_others():
     js = a_set()
     job = started(js)
     leader = made(leader_of(job, gates=("kueue.x-k8s.io/topology",)))
-    text, body = told(facts(js, [job], [leader], gated={job["metadata"]["uid"]: 2}, lease=lease()))
+    text, body = explanation_of(facts(js, [job], [leader], gated={job["metadata"]["uid"]: 2}, lease=lease()))
     assert causes(body) == ["gated"]
     assert "Job train-workers-0: pod train-workers-0-0 is held back by scheduling gate kueue.x-k8s.io/topology" in text
 
@@ -241,7 +243,7 @@ def test_pods_of_an_ordinary_job_that_find_no_node():
     js = a_set(rjob(parallelism=3, completions=3))
     job = started(js)
     pods = [made(pod_of(job, index, unscheduled="0/3 nodes are available: 3 Insufficient cpu.")) for index in (1, 2)]
-    text, body = told(facts(js, [job], pods, lease=lease()))
+    text, body = explanation_of(facts(js, [job], pods, lease=lease()))
     assert causes(body) == ["unscheduled"]
     assert "pod train-workers-0-1 and 1 more are not scheduled: 0/3 nodes are available: 3 Insufficient cpu\n" in text
 
@@ -251,7 +253,7 @@ def test_the_node_selector_strategy_names_the_label_that_nodes_need():
     group["template"]["metadata"]["annotations"][keys.NODE_SELECTOR_STRATEGY] = "true"
     js = a_set(group)
     job = started(js)
-    text, body = told(facts(js, [job], [made(leader_of(job, unscheduled="no"))], lease=lease()))
+    text, body = explanation_of(facts(js, [job], [made(leader_of(job, unscheduled="no"))], lease=lease()))
     assert causes(body) == ["unscheduled"]
     assert f"{keys.NAMESPACED_JOB}=team-a_train-workers-0" in text
 
@@ -267,7 +269,7 @@ def test_an_image_that_cannot_be_pulled():
         made(pod_of(job, node="n", phase="Pending", containers=[waits("ImagePullBackOff", "no such image")]))
         for job in jobs
     ]
-    text, body = told(facts(js, jobs, pods, lease=lease()))
+    text, body = explanation_of(facts(js, jobs, pods, lease=lease()))
     assert (body["level"], causes(body)) == ("fault", ["container", "container"])
     assert "pod train-workers-0-0 is not ready: container main: ImagePullBackOff: no such image" in text
     assert "Job train-workers-1: likewise" in text
@@ -289,7 +291,7 @@ def test_a_container_that_does_not_stay_up():
         )
         for job in jobs
     ]
-    text, body = told(facts(js, jobs, pods, lease=lease()))
+    text, body = explanation_of(facts(js, jobs, pods, lease=lease()))
     assert causes(body) == ["container", "container"], "the message differs from pod to pod, the story does not"
     assert "container main: CrashLoopBackOff, restarted 4 times, it ended with exit code 137 (OOMKilled)" in text
     assert "kubectl logs -n team-a train-workers-0-0 --previous" in text
@@ -299,7 +301,7 @@ def test_pods_that_start():
     js = a_set(rjob())
     job = started(js, active=1)
     pod = made(pod_of(job, node="node-7", phase="Pending", containers=[waits("ContainerCreating")]))
-    text, body = told(facts(js, [job], [pod], lease=lease()))
+    text, body = explanation_of(facts(js, [job], [pod], lease=lease()))
     assert (body["level"], causes(body)) == ("waits", ["not-ready"])
     assert "Job train-workers-0: 0 of 1 pod ready; pod train-workers-0-0 is starting on node node-7" in text
 
@@ -308,29 +310,29 @@ def test_pods_that_run_and_are_not_ready():
     js = a_set(rjob())
     job = started(js, active=1)
     running = {"name": "main", "ready": False, "state": {"running": {}}}
-    text, _ = told(facts(js, [job], [made(pod_of(job, node="node-7", containers=[running]))], lease=lease()))
+    text, _ = explanation_of(facts(js, [job], [made(pod_of(job, node="node-7", containers=[running]))], lease=lease()))
     assert "pod train-workers-0-0 is running, not ready" in text
 
 
 def test_pods_that_may_not_be_read():
     js = a_set(rjob())
-    text, body = told(facts(js, [started(js, active=1)], None, lease=lease()))
+    text, body = explanation_of(facts(js, [started(js, active=1)], None, lease=lease()))
     assert causes(body) == ["not-ready"]
     assert "0 of 1 pod ready; its pods are not known" in text
 
 
-def test_without_pods_the_event_of_the_placement_tells():
+def test_without_pods_the_placement_event_is_reported():
     js = a_set()
     said = {"reason": "ExclusivePlacementPending", "note": "leader pod x waits", "eventTime": at(MOMENT)}
-    text, body = told(facts(js, [started(js)], None, warnings=[said], lease=lease()))
+    text, body = explanation_of(facts(js, [started(js)], None, warnings=[said], lease=lease()))
     assert causes(body) == ["not-ready", "warning"]
     assert "leader pod x waits" in text
 
 
-def test_stories_that_all_differ_are_cut():
+def test_explanations_that_all_differ_are_cut():
     js = a_set(exclusive(replicas=20))
     jobs = [started(js, index) for index in range(20)]
     leaders = [made(leader_of(job, unscheduled=f"reason {index}")) for index, job in enumerate(jobs)]
-    text, body = told(facts(js, jobs, leaders, lease=lease()))
+    text, body = explanation_of(facts(js, jobs, leaders, lease=lease()))
     assert len(body["because"]) == 9
     assert "12 more Jobs (train-workers-8, train-workers-9 and 10 more): waiting for reasons of this kind, too" in text

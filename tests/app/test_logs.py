@@ -164,7 +164,7 @@ def test_other_values_are_refused_and_named(flags: dict[str, str], named: str) -
     assert str(caught.value).startswith(named)
 
 
-def test_odd_values_never_lose_a_line() -> None:
+def test_values_that_cannot_be_encoded_never_lose_a_line() -> None:
     out = configured(devel=False)
     log.info("broken name \udcff", extra={"value": object(), "set": {1}, "map": {(1, 2): 3}})
     (line,) = lines(out)
@@ -172,7 +172,7 @@ def test_odd_values_never_lose_a_line() -> None:
     assert line["map"] == "{(1, 2): 3}"
 
 
-def test_libraries_are_quiet_and_heard_when_something_is_wrong() -> None:
+def test_libraries_log_warnings_and_nothing_below() -> None:
     out = configured(devel=False)
     logging.getLogger("uvicorn.error").info("Started server process")
     logging.getLogger("asyncio").warning("slow callback")

@@ -95,7 +95,7 @@ async def test_a_scrape_is_valid_prometheus_text() -> None:
     assert families["jobset_failed"].samples[0].labels == {"namespace": 'odd"ns\n', "jobset_name": "back\\slash"}
 
 
-def test_hooks_fulfil_the_protocols_of_the_rooms_below() -> None:
+def test_hooks_fulfil_the_protocols_of_the_packages_below() -> None:
     metrics = Metrics()
     queue: QueueMetrics = metrics.queue("jobset")
     controller: ControllerMetrics = metrics.controller("jobset", 1)

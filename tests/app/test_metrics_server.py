@@ -143,7 +143,7 @@ async def test_a_good_token_is_believed_for_a_minute_and_a_right_for_five() -> N
     assert await asked() == ["access"]
 
 
-async def test_revoked_rights_end_after_five_minutes_and_new_ones_start_after_half_a_minute() -> None:
+async def test_rights_end_five_minutes_after_they_are_revoked_and_start_half_a_minute_late() -> None:
     reviewer, clock = FakeReviewer(), Clock()
     guard = Guard(reviewer, clock=clock)
     assert (await answer(guard, "Bearer good"))[0] == 200

@@ -28,7 +28,7 @@ def test_the_page_has_a_row_for_every_rule(capsys):
     assert reference.main(["--check"]) == 0, "run `make docs`"
 
 
-def test_check_tells_an_old_page(tmp_path, monkeypatch, capsys):
+def test_check_reports_an_outdated_page(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(reference, "PAGE", tmp_path / "errors.md")
     assert reference.main(["--check"]) == 1
     assert "make docs" in capsys.readouterr().out

@@ -48,7 +48,7 @@ FULL = jobset(
 )  # fmt: skip
 
 
-def test_stages_are_told_apart_and_claims_come_with_the_first_that_mounts_them(render, write):
+def test_each_stage_is_marked_and_claims_come_with_the_first_that_mounts_them(render, write):
     results = {**CLAIM, "metadata": {"name": "results"}}
     both = [
         {**MOUNT["containers"][0], "volumeMounts": [{"name": n, "mountPath": f"/{n}"} for n in ("data", "results")]}
@@ -62,8 +62,8 @@ def test_stages_are_told_apart_and_claims_come_with_the_first_that_mounts_them(r
     )
     code, out, err = render("-f", write(js))
     assert (code, err) == (0, "")
-    told = [line for line in out.splitlines() if line.startswith(("#", "  name: "))]
-    assert told == [
+    reported = [line for line in out.splitlines() if line.startswith(("#", "  name: "))]
+    assert reported == [
         "# train: stage 1 of 2: init",
         "  name: train",
         "  name: data-train",
@@ -75,7 +75,7 @@ def test_stages_are_told_apart_and_claims_come_with_the_first_that_mounts_them(r
     ]
     code, out, _ = render("-f", write(js), "-o", "json")
     assert [item["metadata"]["name"] for item in json.loads(out)["items"]] == [
-        line[8:] for line in told if line[0] != "#"
+        line[8:] for line in reported if line[0] != "#"
     ]
 
 
@@ -146,7 +146,7 @@ def test_namespaces_and_generated_names(render, write):
         assert job["metadata"]["namespace"] == service["metadata"]["namespace"] == namespace
 
 
-def test_of_jobsets_with_faults_only_those_are_told_and_nothing_is_rendered(render, write):
+def test_faults_are_reported_and_nothing_is_rendered(render, write):
     name = write(yaml.safe_dump(jobset()) + "---\n" + yaml.safe_dump(jobset(rjob(replicas=-1), name="b")))
     code, out, err = render("-f", name)
     assert (code, out) == (1, "")
@@ -233,7 +233,7 @@ ODD = ["y", "n", "yes", "on", "~", "null", "", "1e3", "0o17", "010", "1_000", "0
 
 
 @pytest.mark.parametrize("text", ODD)
-def test_odd_texts_stay_texts_for_every_reader(text: str):
+def test_texts_that_look_like_other_types_stay_texts_for_every_reader(text: str):
     body = {"apiVersion": "v1", "kind": "X", "metadata": {text: "k"}, "spec": {"a": text, "b": [text]}}
     written = to_yaml(body)
     (document,) = documents(Source("x", written))
@@ -360,7 +360,7 @@ def test_the_tree_is_a_picture(render, write):
     )
 
 
-def test_the_tree_tells_what_differs(render, write):
+def test_the_tree_shows_what_differs(render, write):
     critical = {"priorityClassName": "system-node-critical"}
     entries = [
         {"targetReplicatedJobs": ["driver"], "schedulingPolicy": {"basic": {}}},

@@ -14,7 +14,7 @@ from app.local import LocalError
 
 
 def pod(name: str, phase: str, **limits: str) -> dict[str, Any]:
-    """A change as the watch tells it."""
+    """A change as the watch delivers it."""
     labels = {stories.RJOB: name.rpartition("-")[0]}
     containers = [{"resources": {"limits": limits} if limits else {}}]
     body = {

@@ -120,7 +120,7 @@ def test_names_that_are_fine(validate, write, name):
     assert (code, ": error: metadata" in out) == (0 if "." not in name else code, False), out
 
 
-def test_a_template_is_told_to_be_one_and_nothing_else_is_said_of_its_value(validate, write):
+def test_a_template_expression_is_named_and_its_value_is_not_judged(validate, write):
     code, out, _ = validate("-f", write(GOOD.replace("name: train", "name: {{ .Values.name }}")))
     assert code == 1
     assert out.splitlines()[-1] == "1 file, 1 JobSet: 1 error, 0 warnings"

@@ -20,13 +20,13 @@ def report_on(case: Case) -> Report:
 
 
 @pytest.mark.parametrize("case", CREATED, ids=lambda case: case.id)
-def test_every_fault_that_the_object_alone_tells_has_a_place_of_its_own(case: Case):
+def test_every_fault_that_needs_no_cluster_has_a_place_of_its_own(case: Case):
     report = report_on(case)
     assert report.problems == []
-    told = {str(finding.error.path): finding for finding in report.findings}
+    reported = {str(finding.error.path): finding for finding in report.findings}
     paths = [finding.path for finding in (*case.errors, *case.warnings) if finding.layer != "cluster"]
     for path in paths or case.unknown:
-        finding = told[path]
+        finding = reported[path]
         assert finding.text[finding.column - 1 : finding.end_column - 1].strip()
         assert finding.line > 1, "somewhere in the object, not at its beginning"
 

@@ -55,7 +55,7 @@ def test_json_has_the_documented_shape(validate, write):
     assert (negative["value"], negative["path"]) == (-1, "spec.replicatedJobs[0].replicas")
 
 
-def test_json_tells_problems_too(validate):
+def test_json_lists_problems_too(validate):
     code, out, _ = validate("-f", "none.yaml", "-o", "json")
     assert code == 2
     assert json.loads(out)["problems"] == ["none.yaml: no such file or directory"]

@@ -1,4 +1,4 @@
-"""What a worker tells the manager, and how its end is noticed."""
+"""What a worker reports to the manager, and how its end is noticed."""
 
 import asyncio
 import contextlib
@@ -12,8 +12,8 @@ from app.workers import MAX_ANSWERS, MAX_REPORT, Records, Worker, WorkerError
 from tests.support.tls import until
 
 
-class Heard:
-    """Metrics that keep what they are told."""
+class RecordedMetrics:
+    """Metrics that keep every call."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int, float] | str] = []
@@ -37,7 +37,7 @@ async def pair() -> AsyncIterator[tuple[Worker, asyncio.StreamReader, asyncio.St
 
 
 async def test_the_manager_counts_what_a_worker_answers():
-    records, heard = Records(), Heard()
+    records, heard = Records(), RecordedMetrics()
     async with pair() as (worker, reader, writer):
         watching = asyncio.create_task(worker.watch(heard))
         telling = asyncio.create_task(records.send(writer, every=0.01))
@@ -74,20 +74,20 @@ async def test_they_are_the_managers_own_series():
 
 async def test_a_worker_that_ends_unasked_is_an_error():
     async with pair() as (worker, _, writer):
-        watching = asyncio.create_task(worker.watch(Heard()))
+        watching = asyncio.create_task(worker.watch(RecordedMetrics()))
         writer.close()
         with pytest.raises(WorkerError, match="admission worker 1 ended"):
             await asyncio.wait_for(watching, 5)
 
 
-async def test_a_worker_that_is_silent_is_an_error():
+async def test_a_worker_that_does_not_report_is_an_error():
     async with pair() as (worker, _, writer):
         writer.write(Records().report())
         with pytest.raises(WorkerError, match="admission worker 1 hangs"):
-            await asyncio.wait_for(worker.watch(Heard(), timeout=0.05), 5)
+            await asyncio.wait_for(worker.watch(RecordedMetrics(), timeout=0.05), 5)
 
 
-async def test_a_worker_that_cannot_tell_keeps_a_bounded_number():
+async def test_a_worker_that_cannot_report_keeps_a_bounded_number():
     records = Records()
     for _ in range(MAX_ANSWERS + 10):
         records.finished("/a", 200, 0.001)
@@ -102,7 +102,7 @@ async def test_a_report_fits_into_the_readers_limit():
     assert len(records.report()) < MAX_REPORT
 
 
-async def test_a_manager_that_is_gone_ends_the_telling():
+async def test_a_manager_that_is_gone_ends_the_reports():
     async with pair() as (worker, _, writer):
         worker.channel.close()
         await asyncio.wait_for(Records().send(writer, every=0.01), 5)

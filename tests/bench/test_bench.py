@@ -110,7 +110,7 @@ def test_what_a_child_used_counts_after_its_end():
         process.stdin.close()
 
 
-def test_the_peak_of_memory_begins_anew():
+def test_the_memory_peak_is_reset():
     with python("x = bytearray(50_000_000); del x\nprint(flush=True)\ninput()") as process:
         process.stdout.readline()
         assert proc.memory_mib(process.pid, "VmHWM") > 48

@@ -63,7 +63,7 @@ def test_a_call_counts_as_what_it_is(made, figures):
     assert figures.items() <= counted(made)["manager"].items()
 
 
-def test_calls_are_told_exactly_by_verb_resource_and_code():
+def test_calls_are_counted_by_verb_resource_and_code():
     phase = counted(
         *[call(MANAGER, resource="jobs")] * 3, call(MANAGER, resource="jobs", code=409), call(JOB_CONTROLLER)
     )

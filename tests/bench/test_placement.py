@@ -23,10 +23,10 @@ def bench(*args: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_job_on_two_racks_and_two_jobs_on_one_are_both_told():
+def test_a_job_on_two_racks_and_two_jobs_on_one_are_both_reported():
     assert sets.misplaced([("a", "rack-0"), ("a", "rack-0"), ("b", "rack-1")]) == []
-    told = sets.misplaced([("a", "rack-0"), ("a", "rack-1"), ("b", "rack-1")])
-    assert told == ["Job a is on rack-0, rack-1", "rack-1 holds a, b"]
+    reported = sets.misplaced([("a", "rack-0"), ("a", "rack-1"), ("b", "rack-1")])
+    assert reported == ["Job a is on rack-0, rack-1", "rack-1 holds a, b"]
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_a_run_of_one_variant(binaries):
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_whole_run(binaries):
-    (plain, webhook, policies), told = measured(*SMALL)
-    assert "run 3 of 3: policies" in told
+    (plain, webhook, policies), reported = measured(*SMALL)
+    assert "run 3 of 3: policies" in reported
     assert [one["variant"] for one in (plain, webhook, policies)] == ["plain", "webhooks", "policies"]
     assert plain["start"]["pod_webhook_calls"] == policies["start"]["pod_webhook_calls"] == 0
     assert webhook["start"]["pod_webhook_calls"] + webhook["waiting"]["pod_webhook_calls"] == 9

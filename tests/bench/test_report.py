@@ -211,7 +211,7 @@ def whole() -> dict:
     return json.loads(json.dumps(results(*turns, **once())))
 
 
-def test_everything_is_printed_and_what_failed_is_told(monkeypatch):
+def test_everything_is_printed_with_what_failed(monkeypatch):
     out = io.StringIO()
     monkeypatch.setattr(show, "Console", lambda **_: Console(file=out, width=200))
     show.show(whole(), calls=True)

@@ -61,7 +61,7 @@ def names(listed) -> list[str]:
 
 
 class Watch:
-    """What a watch has said so far."""
+    """What a watch has delivered so far."""
 
     def __init__(self, server: Server, path: str, *, headers=None, **query: str) -> None:
         self.lines: list[bytes] = []
@@ -70,7 +70,7 @@ class Watch:
         self.end = stream.begin(self.lines.append)
 
     def events(self) -> list[tuple[str, str]]:
-        """(type, name) of what was said since the last time."""
+        """(type, name) of what was delivered since the last call."""
         said = [json.loads(line) for line in self.lines]
         self.lines.clear()
         return [(event["type"], event["object"]["metadata"].get("name", "")) for event in said]
@@ -124,7 +124,7 @@ def test_who_asks_for_metadata_gets_no_more(server):
     assert {*listed["items"][0]} == {"kind", "apiVersion", "metadata"}
 
 
-def test_a_streaming_list_ends_with_a_bookmark_and_goes_on(server, turns):
+def test_a_streaming_list_ends_with_a_bookmark_and_continues_as_a_watch(server, turns):
     query = {"labelSelector": f"{keys.JOBSET_NAME}=train-00", "sendInitialEvents": "true"}
     watch = Watch(server, JOBS_PATH, **query)
     bookmark = json.loads(watch.lines[-1])
@@ -135,7 +135,7 @@ def test_a_streaming_list_ends_with_a_bookmark_and_goes_on(server, turns):
     assert watch.events() == [("DELETED", "train-00-workers-0")]
 
 
-def test_a_watch_from_a_version_is_told_what_was_missed(server, turns):
+def test_a_watch_from_a_version_gets_the_events_since_then(server, turns):
     version = answered(server, "GET", JOBS_PATH)["metadata"]["resourceVersion"]
     server.world.fail((NAMESPACE, "train-00-workers-0"))
     answered(server, "DELETE", f"{JOBS_PATH}/train-00-workers-0", {"propagationPolicy": "Background"})

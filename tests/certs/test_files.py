@@ -56,7 +56,7 @@ async def test_a_half_written_pair_is_left_alone_until_it_is_whole(tmp_path: Pat
         assert await served_serial(port, OTHER.authorities) == serial(OTHER.certificate)
 
 
-async def test_files_that_never_come_are_an_error_that_says_how_to_mend_it(tmp_path: Path):
+async def test_files_that_never_come_are_an_error_that_says_how_to_fix_it(tmp_path: Path):
     source = FileCertificates(tmp_path / "nowhere", Live(server_context()), poll=0.01, patience=0.05)
     with pytest.raises(MissingFilesError) as missing:
         await source.run()
@@ -74,8 +74,8 @@ async def test_files_that_vanish_later_are_no_reason_to_stop(tmp_path: Path):
         assert await served_serial(port, PAIR.authorities) == serial(PAIR.certificate)
 
 
-class Heard(Unobserved):
-    """Remembers what it was told."""
+class Notices(Unobserved):
+    """Remembers each call."""
 
     def __init__(self) -> None:
         self.events: list[float | str] = []
@@ -87,8 +87,8 @@ class Heard(Unobserved):
         self.events.append("failed")
 
 
-async def test_expiry_and_failures_are_told_once_each(tmp_path: Path):
-    heard = Heard()
+async def test_expiry_and_failures_are_reported_once_each(tmp_path: Path):
+    heard = Notices()
     source = FileCertificates(tmp_path, Live(server_context(), heard), poll=0.01, patience=10)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(source.run())

@@ -1,4 +1,4 @@
-"""Our own certificates: made once, shared, rotated under load, and told to the API server before they are served."""
+"""Our own certificates: made once, shared, rotated under load, and in the API server's CA bundles before they are served."""
 
 import asyncio
 import base64
@@ -71,7 +71,7 @@ async def running(*managers: CertManager) -> AsyncIterator[None]:
             task.cancel()
 
 
-async def test_the_first_start_fills_the_secret_and_tells_the_ca():
+async def test_the_first_start_fills_the_secret_and_the_ca_bundles():
     api, context = Api(), server_context()
     certs = manager(api, context)
     async with serving(app, context) as server, running(certs):
@@ -123,7 +123,7 @@ async def test_a_bundle_that_somebody_removes_is_put_back():
         await until(lambda: api.bundles() == {api.secret["ca.crt"]})
 
 
-async def test_a_secret_that_somebody_changes_is_taken_over_or_mended():
+async def test_a_secret_that_somebody_changes_is_taken_over_or_repaired():
     api, context = Api(), server_context()
     certs = manager(api, context)
     async with running(certs):
@@ -187,7 +187,7 @@ async def test_no_handshake_fails_while_everything_rotates_under_load():
     assert len(certificates(api.secret["ca.crt"])) == 2
 
 
-async def test_a_missing_secret_is_said_and_waited_for():
+async def test_a_missing_secret_is_reported_and_waited_for():
     api, context = Api(), server_context()
     api.drop("secrets", SECRET, "ns")
     certs = manager(api, context)
@@ -201,7 +201,7 @@ async def test_a_missing_secret_is_said_and_waited_for():
         assert certs.problem == ""
 
 
-async def test_a_missing_configuration_keeps_nobody_from_serving(caplog: pytest.LogCaptureFixture):
+async def test_a_missing_configuration_does_not_prevent_serving(caplog: pytest.LogCaptureFixture):
     api = Api()
     api.drop("mutatingwebhookconfigurations", MUTATING, "")
     certs = manager(api, server_context())

@@ -83,7 +83,7 @@ async def test_a_new_pair_is_served_from_the_next_handshake_on():
     ],
     ids=["another-key", "another-certificate", "empty", "no-key", "half-a-certificate", "no-certificate"],
 )
-async def test_what_is_no_pair_is_refused_and_the_live_one_goes_on(certificate: bytes, key: bytes):
+async def test_an_invalid_pair_is_refused_and_the_live_one_is_kept(certificate: bytes, key: bytes):
     context = context_with(PAIR)
     async with serving(app, context) as server:
         with pytest.raises(CertificateError) as refused:

@@ -51,7 +51,7 @@ class TestCompletedJobs:
         assert counts_of(world).completed_indexes == "1"
         assert of_type(world.plan(), DeleteJob) == []
 
-    def test_a_suspension_does_not(self):
+    def test_a_suspension_keeps_them(self):
         world = started(rjob("workers", 2))
         world.finish("js-workers-0")
         world.settle()
@@ -65,7 +65,7 @@ class TestCompletedJobs:
         world = started(rjob("workers", 300))
         world.since_status_write = 0.0
         world.finish("js-workers-7")
-        assert world.plan().status is None, "as long as the Job itself can tell"
+        assert world.plan().status is None, "as long as the Job itself shows it"
         world.remove("js-workers-7")
         assert of_type(world.plan(), CreateJob) == []
         assert world.step().status is not None
@@ -78,7 +78,7 @@ class TestCompletedJobs:
         world.settle()
         assert world.live() == ["js-train-0"]
 
-    def test_departed_jobs_of_an_earlier_attempt_tell_nothing(self):
+    def test_deleted_jobs_of_an_earlier_attempt_do_not_count(self):
         world = started(rjob("workers", 2), failurePolicy={"maxRestarts": 3})
         restart(world, "js-workers-0")
         old = msgspec.json.decode(msgspec.json.encode(world.jobs["js-workers-1"]))
@@ -90,7 +90,7 @@ class TestCompletedJobs:
         world.settle()
         assert world.status == before
 
-    def test_a_single_restart_does_not_bring_the_failure_back_when_the_failed_job_is_gone(self):
+    def test_a_deleted_failed_job_is_not_judged_again_after_its_single_restart(self):
         world = started(rjob("workers", 2), gates={"RestartJob": True}, failurePolicy=ONE_BY_ONE)
         world.fail("js-workers-1")
         world.remove("js-workers-1")
@@ -158,7 +158,7 @@ class TestExecutionAttempts:
             world.run()
             world.settle()
 
-    def test_it_is_stored_before_any_job_is_resumed_and_a_crash_in_between_does_not_count_again(self):
+    def test_it_is_stored_before_any_job_is_resumed_and_not_counted_again_after_a_crash(self):
         world = started(rjob("workers", 3), gates={"ExecutionAttemptsTracking": True})
         suspend(world)
         world.edit(suspend=False)
@@ -206,7 +206,7 @@ class TestHistory:
         world.settle()
         world.run()
         world.settle()
-        assert world.status.last_restart.duration_seconds == 37, "a later blip is no restart"
+        assert world.status.last_restart.duration_seconds == 37, "a pod that is unready later is no restart"
 
     def test_an_attempt_says_which_job_pod_node_and_code_it_ended_with(self):
         world = started(rjob("workers", 2), failurePolicy={"maxRestarts": 1})
@@ -231,7 +231,7 @@ class TestHistory:
             (1, "ReachedMaxRestarts"),
         ]
 
-    def test_without_a_failed_pod_nothing_is_said_of_one(self):
+    def test_without_a_failed_pod_the_entry_names_none(self):
         world = started(rjob("workers"), failurePolicy={"maxRestarts": 1})
         restart(world, "js-workers-0")
         assert msgspec.to_builtins(world.status.attempt_history[0]).keys() == {"time", "reason", "message", "failedJob"}
@@ -250,7 +250,7 @@ class TestHistory:
         assert 1020 < len(message.encode()) <= 1024
         assert message == ("BackoffLimitExceeded: " + letter * 5000)[: len(message)]
 
-    def test_the_question_is_about_the_job_that_decided_and_is_asked_only_about_the_whole_set(self):
+    def test_only_a_restart_of_the_set_asks_for_the_pods_of_the_deciding_job(self):
         world = started(rjob("workers", 3), gates={"RestartJob": True}, failurePolicy=ONE_BY_ONE)
         world.fail("js-workers-2")
         world.fail("js-workers-1")

@@ -25,7 +25,7 @@ def used(world: World) -> dict[str, int]:
 
 
 def again(world: World) -> None:
-    """Let the garbage collector make room, and everything come up."""
+    """Let the garbage collector remove old Jobs, and everything come up."""
     for _ in range(3):
         world.settle()
         world.collect()
@@ -137,7 +137,7 @@ class TestBudgetsOfRules:
 class TestRestartReplicatedJob:
     RULES = policy({"action": "RestartReplicatedJob"})
 
-    def test_all_its_jobs_are_made_anew_and_no_other(self):
+    def test_all_its_jobs_are_created_again_and_no_other(self):
         world = started(rjob("workers", 3), rjob("driver"), gates=GATES, failurePolicy=self.RULES)
         before = world.jobs["js-driver-0"]
         world.fail("js-workers-1")
@@ -147,7 +147,7 @@ class TestRestartReplicatedJob:
         assert generations(world) == [1, 1, 1]
         assert world.jobs["js-driver-0"] == before, "untouched"
         assert world.status.restarts == 0
-        assert world.status.attempt_history == (), "the attempt of the set goes on"
+        assert world.status.attempt_history == (), "the attempt of the set continues"
         assert world.counts() == {"ready": 3, "succeeded": 0, "failed": 0, "active": 3, "suspended": 0}
 
     def test_it_costs_as_much_as_the_restart_of_one_job(self):
@@ -163,7 +163,7 @@ class TestRestartReplicatedJob:
         world.settle()
         assert world.condition("Failed")[1:] == ("ReachedMaxRestarts", f"{TOO_MANY} (first failed job: js-workers-0)")
 
-    def test_it_is_told_like_the_restart_of_one_job(self):
+    def test_it_is_reported_like_the_restart_of_one_job(self):
         world = started(rjob("workers", 2), gates=GATES, failurePolicy=self.RULES)
         world.fail("js-workers-1")
         world.settle()
@@ -172,7 +172,7 @@ class TestRestartReplicatedJob:
         assert [(e.reason, e.note) for e in found] == [("RestartReplicatedJobFailurePolicyAction", text)]
         assert world.condition("RestartingJobSet") is None
 
-    def test_several_failures_of_one_replicated_job_cost_one_restart_and_others_are_decided_on_their_own(self):
+    def test_each_replicated_job_with_failures_costs_one_restart(self):
         world = started(rjob("a", 3), rjob("b", 2), rjob("c"), gates=GATES, failurePolicy=self.RULES)
         for name in ("js-a-0", "js-a-2", "js-b-1"):
             world.fail(name)
@@ -211,7 +211,7 @@ class TestRestartReplicatedJob:
         world.settle()
         assert world.status.terminal_state == "Completed"
 
-    def test_a_job_that_completes_and_goes_before_anybody_noted_it_is_forgotten_too(self):
+    def test_a_job_that_completes_and_goes_before_it_is_recorded_runs_again_too(self):
         world = started(rjob("workers", 2), gates=GATES, failurePolicy=self.RULES)
         world.finish("js-workers-0")
         world.remove("js-workers-0")

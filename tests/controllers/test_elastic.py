@@ -122,7 +122,7 @@ class TestElastic:
         restart(world, "js-workers-0")
         assert counts_of(world).job_restarts[0] == 2
 
-    def test_without_the_gate_nothing_follows_and_it_is_said(self):
+    def test_without_the_gate_nothing_is_patched_and_a_warning_says_so(self):
         world = started(rjob("workers", 2))
         world.edit(replicated_jobs=self.resized(rjob("workers", 1, parallelism=3, completions=3)))
         assert world.step().actions == ()

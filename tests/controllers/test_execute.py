@@ -1,4 +1,4 @@
-"""What the executor does when the API server does not do as it is told; a client that answers by script stands in."""
+"""What the executor does when the API server refuses or fails; a client with scripted answers stands in for it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_no_event_is_recorded_for_a_status_that_was_not_stored():
     assert notes.notes == []
 
 
-async def test_each_goes_on_after_a_failure_and_keeps_the_order():
+async def test_each_step_continues_after_a_failure_and_keeps_the_order():
     done: list[int] = []
 
     async def act(number: int) -> None:

@@ -24,7 +24,7 @@ NESTED = {"schedulingPolicy": {"gang": {}}, "replicatedJobs": [EACH_JOB]}
 
 
 def waiting(scheduling: JSON | None = None, jobs: int = 2, seconds: float = QUIET, **spec: Any) -> World:
-    """A set whose pods all exist for so long, and whose groups nobody has said anything about."""
+    """A set whose pods all have existed for so long, and whose groups the scheduler has not reported on."""
     workers = rjob("workers", jobs, parallelism=2, completions=2)
     world = World(jobset(workers, scheduling=NESTED if scheduling is None else scheduling, **spec))
     world.settle()
@@ -65,7 +65,7 @@ def pods_of(world: World, **of: JSON) -> Pods:
     return api
 
 
-class Told:
+class Looks:
     """A watch over one set."""
 
     def __init__(self, api: MemoryApi) -> None:
@@ -79,12 +79,12 @@ class Told:
 
 
 async def looked(world: World, **first: JSON) -> list[Event]:
-    told = Told(pods_of(world, **first))
-    await told.look(world)
-    return told.events
+    looks = Looks(pods_of(world, **first))
+    await looks.look(world)
+    return looks.events
 
 
-async def test_the_likely_cause_is_told():
+async def test_the_likely_cause_is_reported():
     [event] = await looked(waiting(), spec={"schedulingGates": [{"name": "example.com/quota"}]})
     assert (event.type, event.reason) == ("Warning", "GangWaiting")
     assert event.distinct, "another cause is another event, and not hidden in the series of the first"
@@ -92,7 +92,7 @@ async def test_the_likely_cause_is_told():
     assert "The controller that the gate is named after has to lift it" in event.note
 
 
-async def test_so_is_that_nothing_can_be_seen():
+async def test_a_missing_visible_cause_is_reported():
     [event] = await looked(waiting())
     assert "GenericWorkload=true" in event.note
     assert len(event.note.encode()) <= 1024
@@ -110,50 +110,50 @@ async def test_many_trees_are_one_event():
         {"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}},
     ],
 )
-async def test_a_pod_that_the_scheduler_has_seen_is_no_silence(first: JSON):
+async def test_a_pod_that_the_scheduler_has_reported_on_needs_no_event(first: JSON):
     assert await looked(waiting(), **first) == []
 
 
-async def test_a_gated_pod_says_so_itself_and_not_the_scheduler():
+async def test_the_scheduling_gated_condition_is_no_report_of_the_scheduler():
     gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
     first = {"spec": {"schedulingGates": [{"name": "g"}]}, "status": {"conditions": [gated]}}
     assert len(await looked(waiting(), **first)) == 1
 
 
-async def test_it_is_looked_at_once_a_minute_and_told_once():
+async def test_it_is_looked_at_once_a_minute_and_reported_once():
     world = waiting()
-    told = Told(pods_of(world))
-    assert await told.look(world) == EACH
-    assert await told.look(world) == EACH
-    assert len(told.api.requests) == 1
+    looks = Looks(pods_of(world))
+    assert await looks.look(world) == EACH
+    assert await looks.look(world) == EACH
+    assert len(looks.api.requests) == 1
     world.seconds += int(EACH)
     await asyncio.sleep(EACH)
-    await told.look(world)
-    assert (len(told.api.requests), len(told.events)) == (2, 1)
+    await looks.look(world)
+    assert (len(looks.api.requests), len(looks.events)) == (2, 1)
 
 
 async def test_the_scheduler_has_its_time():
     world = waiting(seconds=10)
-    told = Told(pods_of(world))
-    assert await told.look(world) == QUIET - 10
-    assert (told.api.requests, told.events) == ([], [])
+    looks = Looks(pods_of(world))
+    assert await looks.look(world) == QUIET - 10
+    assert (looks.api.requests, looks.events) == ([], [])
 
 
-async def test_pods_that_are_not_known_are_not_spoken_of():
+async def test_without_the_pods_nothing_is_reported():
     world = waiting()
-    told = Told(pods_of(world))
-    told.api.broken = 500
-    assert await told.look(world) == EACH
-    assert told.events == []
+    looks = Looks(pods_of(world))
+    looks.api.broken = 500
+    assert await looks.look(world) == EACH
+    assert looks.events == []
 
 
 async def test_a_scheduler_that_knows_no_groups():
     world = waiting()
     world.jobs["js-workers-0"]["status"]["ready"] = 1
-    told = Told(pods_of(world))
-    await told.look(world)
-    [event] = told.events
-    assert (event.reason, told.api.requests) == ("SchedulerIgnoresGroups", [])
+    looks = Looks(pods_of(world))
+    await looks.look(world)
+    [event] = looks.events
+    assert (event.reason, looks.api.requests) == ("SchedulerIgnoresGroups", [])
     assert "start it with --feature-gates=GenericWorkload=true" in event.note
 
 
@@ -161,9 +161,9 @@ class TestNothingToLookAt:
     """No call, and no look to come."""
 
     async def check(self, world: World) -> None:
-        told = Told(pods_of(world))
-        assert await told.look(world) is None
-        assert (told.api.requests, told.events) == ([], [])
+        looks = Looks(pods_of(world))
+        assert await looks.look(world) is None
+        assert (looks.api.requests, looks.events) == ([], [])
 
     async def test_a_set_without_scheduling(self):
         world = World(jobset(rjob("workers", 2)))
@@ -181,7 +181,7 @@ class TestNothingToLookAt:
         world.settle()
         await self.check(world)
 
-    def test_groups_that_the_scheduler_has_spoken_of(self):
+    def test_groups_that_the_scheduler_has_reported_on(self):
         world = waiting()
         [group, _] = world.of_kind("PodGroup")
         group["status"] = {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "False"}]}

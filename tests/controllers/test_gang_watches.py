@@ -77,18 +77,18 @@ async def test_without_the_gate_nothing_is_asked():
     assert cluster.requests == []
 
 
-async def test_an_api_that_comes_later_is_noticed_and_told_of():
+async def test_an_api_that_comes_later_is_noticed_and_reported():
     cluster = Cluster()
-    told: list[Served] = []
+    reported: list[Served] = []
     async with running(cluster) as of:
-        of.on_change(lambda: told.append(of.served))
+        of.on_change(lambda: reported.append(of.served))
         await until(lambda: of.served.groups is False)
         cluster.serve()
         await until(lambda: of.served.groups is True)
         assert of.served.composites is False
         cluster.serve("compositepodgroups")
         await until(lambda: of.served == ALL)
-    assert [served.groups for served in told] == [False, True, True]
+    assert [served.groups for served in reported] == [False, True, True]
 
 
 async def test_what_is_served_counts_only_when_the_groups_that_there_are_are_known():
@@ -124,7 +124,7 @@ async def test_what_cannot_be_found_out_stays_unknown():
         await until(lambda: of.served.groups is False)
 
 
-async def test_sets_that_ask_for_nothing_and_have_nothing_are_none_of_its_business():
+async def test_sets_without_scheduling_and_groups_are_ignored():
     async with running(Cluster()) as of:
         assert of.known(jobset(rjob()), None) is None
         assert of.known(jobset(rjob(), scheduling={}), None) is not None

@@ -1,82 +1,27 @@
-"""What the plan makes of groups over the life of a set, in the model of one namespace.
-
-The model refuses what never may be: a Job ahead of its groups, a group ahead of those above it, a change that the API
-server does not take, a second object of a name.
-"""
+"""Groups of a set that is created, changes its size, runs in stages and ends, and groups that others change."""
 
 import pytest
-from msgspec.structs import replace
 
 from api import keys
 from api.gang_api import Served
-from api.jobset import ReplicatedJob
-from api.scheduling import Scheduling, SchedulingConstraints, TopologyConstraint
-from controllers.planning.actions import CreateGroup, CreateJob, DeleteGroup, DeleteJob, PatchGroup, PatchJob
+from controllers.planning.actions import CreateGroup
+from tests.support.gang_sets import (
+    EACH,
+    EACH2,
+    NESTED,
+    RESTART,
+    entry,
+    groups_of,
+    jobs_of,
+    ready_condition,
+    resize,
+    rule,
+    running,
+    uids,
+    workers,
+    world,
+)
 from tests.support.world import World, jobset, rjob
-
-ALL, BASIC, GANG = {"all": {}}, {"basic": {}}, {"gang": {}}
-RESTART = {"maxRestarts": 3, "restartStrategy": "Recreate"}
-
-
-def rule(action):
-    return {**RESTART, "rules": [{"name": "r", "action": action}]}
-
-
-def entry(*targets, **fields):
-    return {"targetReplicatedJobs": list(targets), **fields}
-
-
-def workers(name="workers", jobs=2, pods=2, **more):
-    return rjob(name, jobs, parallelism=pods, completions=pods, **more)
-
-
-NESTED = {"schedulingPolicy": GANG, "replicatedJobs": [entry("workers", job={})]}
-"""A composite over a PodGroup for each Job."""
-EACH = {"replicatedJobs": [entry("workers", job={})]}
-"""A PodGroup for each Job, each a tree of its own."""
-
-
-def world(*rjobs, scheduling=None, gates=(), **spec):
-    return World(
-        jobset(*(rjobs or (workers(),)), scheduling={} if scheduling is None else scheduling, **spec),
-        **dict.fromkeys(gates, True),
-    )
-
-
-def running(*rjobs, **more):
-    """A set that is at rest with all Jobs ready."""
-    w = world(*rjobs, **more)
-    w.settle()
-    w.run()
-    w.settle()
-    return w
-
-
-def groups_of(plan, kind=CreateGroup | PatchGroup | DeleteGroup):
-    return [(type(a).__name__, a.kind) for a in plan.actions if isinstance(a, kind)]
-
-
-def jobs_of(plan, kind=CreateJob):
-    return [a.name for a in plan.actions if isinstance(a, kind)]
-
-
-def uids(w):
-    return {place: of["metadata"]["uid"] for place, of in w.groups.items()}
-
-
-def succeed(w, job, pods):
-    """So many pods of a Job that runs have succeeded."""
-    w.jobs[job]["status"]["succeeded"] = pods
-
-
-def unready(w, job):
-    """A pod of the Job has been replaced, and waits."""
-    w.jobs[job]["status"]["ready"] = 0
-
-
-def ready_condition(w):
-    found = w.condition(keys.GROUPS_READY)
-    return None if found is None else found[:2]
 
 
 class TestCreation:
@@ -106,7 +51,7 @@ class TestCreation:
             assert job["metadata"]["annotations"][keys.GROUP_TEMPLATE] == "job-workers"
         assert w.group_of("js-workers-0") != w.group_of("js-workers-1")
 
-    def test_it_is_told_once_and_nothing_is_left_to_do(self):
+    def test_the_condition_is_written_once_and_nothing_is_left_to_do(self):
         w = running(scheduling=NESTED)
         assert w.condition(keys.GROUPS_READY) == ("True", "Created", "the Workload and 3 groups are there")
         assert [e.reason for e in w.events].count("Created") == 1
@@ -155,7 +100,7 @@ def a_group(action):
 
 class TestWithoutScheduling:
     @pytest.mark.parametrize("served", [Served(), Served(enabled=False), Served(groups=False, composites=False)])
-    def test_nothing_is_done_and_nothing_told(self, served):
+    def test_nothing_is_done_and_nothing_reported(self, served):
         w = World(jobset(workers()))
         w.served = served
         plans = [w.step(), w.step()]
@@ -171,7 +116,7 @@ class TestWithoutScheduling:
         assert w.group_of("js-workers-0") == "mine"
         assert w.groups == {}
 
-    def test_what_is_told_of_groups_goes_with_spec_scheduling(self):
+    def test_the_conditions_of_groups_go_with_spec_scheduling(self):
         w = running()
         w.edit(suspend=True)
         w.settle()
@@ -185,311 +130,6 @@ class TestWithoutScheduling:
         assert w.condition(keys.GROUPS_SCHEDULED) is None
         assert w.live() == ["js-workers-0", "js-workers-1"]
         assert w.group_of("js-workers-0") == ""
-
-
-class TestRestarts:
-    def test_the_next_attempt_waits_for_the_last_old_job_of_its_tree(self):
-        w = running(scheduling=NESTED, failurePolicy=RESTART)
-        before = uids(w)
-        w.fail("js-workers-0")
-        w.settle()
-        del w.jobs["js-workers-0"]
-        assert jobs_of(w.step()) == []
-        del w.jobs["js-workers-1"]
-        assert jobs_of(w.step()) == ["js-workers-0", "js-workers-1"]
-        assert uids(w) == before
-
-    def test_other_trees_go_on(self):
-        w = running(scheduling=EACH, failurePolicy=RESTART)
-        w.fail("js-workers-0")
-        w.settle()
-        del w.jobs["js-workers-0"]
-        assert jobs_of(w.step()) == ["js-workers-0"]
-
-    def test_old_jobs_that_the_set_has_no_more_count(self):
-        w = running(failurePolicy=RESTART, gates=["ElasticJobSet"])
-        w.fail("js-workers-0")
-        w.step()
-        resize(w, replicas=1)
-        w.settle()
-        del w.jobs["js-workers-0"]
-        assert jobs_of(w.step()) == []
-        w.collect()
-        w.settle()
-        assert w.live() == ["js-workers-0"]
-
-    def test_restart_job_leaves_the_others_and_all_groups(self):
-        w = running(scheduling=NESTED, failurePolicy=rule("RestartJob"), gates=["RestartJob"])
-        before, job = uids(w), w.jobs["js-workers-1"]["metadata"]["uid"]
-        w.fail("js-workers-0")
-        w.settle()
-        w.collect()
-        w.settle()
-        assert uids(w) == before
-        assert w.live() == ["js-workers-0", "js-workers-1"]
-        assert w.jobs["js-workers-1"]["metadata"]["uid"] == job
-
-    def test_restart_replicated_job_waits_for_its_last_old_job(self):
-        scheduling = {"replicatedJobs": [entry("driver"), entry("workers")]}
-        w = running(
-            workers("driver", 1, 1),
-            workers(),
-            scheduling=scheduling,
-            failurePolicy=rule("RestartReplicatedJob"),
-            gates=["RestartJob"],
-        )
-        w.fail("js-workers-0")
-        w.settle()
-        del w.jobs["js-workers-0"]
-        w.settle()
-        assert w.live() == ["js-driver-0"]
-        w.collect()
-        w.settle()
-        assert w.live() == ["js-driver-0", "js-workers-0", "js-workers-1"]
-
-    def test_a_job_that_a_person_deletes_holds_its_tree_until_it_is_gone(self):
-        w = running()
-        for job in w.jobs.values():
-            job["metadata"]["deletionTimestamp"] = w.now
-        del w.jobs["js-workers-0"]
-        assert jobs_of(w.step()) == []
-        w.collect()
-        assert jobs_of(w.step()) == ["js-workers-0", "js-workers-1"]
-
-    def test_minima_that_were_lowered_are_raised_ahead_of_the_jobs(self):
-        w = running(workers(jobs=3), scheduling=NESTED, failurePolicy=RESTART)
-        w.finish("js-workers-0")
-        unready(w, "js-workers-1")
-        w.settle()
-        assert w.minima()["js-jobset"] == 2
-        w.fail("js-workers-1")
-        w.settle()
-        w.collect()
-        plan = w.step()
-        while not jobs_of(plan):
-            plan = w.step()
-        assert w.minima() == {"js-jobset": 3, **{f"js-job-workers-{i}": 2 for i in range(3)}}
-        assert jobs_of(plan) == [f"js-workers-{i}" for i in range(3)]
-
-
-class TestCompletedMembers:
-    """kube-scheduler counts pods that live: what has completed may not be waited for (kubernetes#142330)."""
-
-    def test_nothing_changes_while_nobody_waits(self):
-        w = running(scheduling=NESTED)
-        succeed(w, "js-workers-0", 1)
-        assert groups_of(w.step()) == []
-        w.finish("js-workers-0")
-        assert groups_of(w.step()) == []
-        assert w.minima() == {"js-jobset": 2, "js-job-workers-0": 2, "js-job-workers-1": 2}
-
-    def test_a_pod_group_is_lowered_for_a_pod_that_is_replaced(self):
-        w = running(workers(jobs=1))
-        succeed(w, "js-workers-0", 1)
-        unready(w, "js-workers-0")
-        before = uids(w)
-        assert groups_of(w.step()) == [("PatchGroup", "PodGroup")]
-        assert w.minima() == {"js-jobset": 1}
-        assert uids(w) == before
-        assert w.plan().actions == ()
-
-    def test_a_composite_is_replaced_under_its_name(self):
-        w = running(scheduling=NESTED)
-        w.finish("js-workers-0")
-        unready(w, "js-workers-1")
-        before = uids(w)
-        assert groups_of(w.step()) == [("PatchGroup", "CompositePodGroup")]
-        assert w.minima() == {"js-jobset": 1, "js-job-workers-0": 2, "js-job-workers-1": 2}
-        changed = {kind for (kind, name), uid in uids(w).items() if before[kind, name] != uid}
-        assert changed == {"CompositePodGroup"}
-        assert w.plan().actions == ()
-
-    def test_a_job_that_is_made_anew_beside_a_completed_one(self):
-        w = running(scheduling=NESTED, failurePolicy=rule("RestartJob"), gates=["RestartJob"])
-        w.finish("js-workers-0")
-        w.settle()
-        w.fail("js-workers-1")
-        w.settle()
-        w.collect()
-        w.settle()
-        assert w.live() == ["js-workers-0", "js-workers-1"]
-        assert w.minima()["js-jobset"] == 1
-
-    def test_a_completed_job_that_is_deleted_counts_as_completed(self):
-        w = running(workers(jobs=3), scheduling=NESTED)
-        w.finish("js-workers-0")
-        w.settle()
-        w.remove("js-workers-0")
-        w.settle()
-        unready(w, "js-workers-1")
-        w.settle()
-        assert w.minima()["js-jobset"] == 2
-
-    def test_with_nothing_left_what_is_there_stays(self):
-        scheduling = {"replicatedJobs": [entry("driver"), entry("workers", schedulingPolicy=GANG, job={})]}
-        w = running(workers("driver", 1, 1), workers(), scheduling=scheduling)
-        w.finish("js-workers-0")
-        unready(w, "js-workers-1")
-        w.settle()
-        w.finish("js-workers-1")
-        before = uids(w)
-        w.settle()
-        assert uids(w) == before
-        assert w.minima()["js-rj-workers"] == 1
-
-    def test_a_group_that_is_lost_with_nothing_left_is_made_as_it_was_at_first(self):
-        success = {"operator": "All", "targetReplicatedJobs": ["driver"]}
-        w = running(*both(), scheduling=EACH2, successPolicy=success)
-        for index in range(2):
-            w.finish(f"js-workers-{index}")
-        w.settle()
-        lost = next(name for kind, name in w.groups if name.startswith("js-rj-workers"))
-        w.lose("PodGroup", lost)
-        w.settle()
-        assert w.minima()["js-rj-workers"] == 4
-
-    def test_a_number_of_the_user_is_lowered_only_when_too_few_are_left(self):
-        scheduling = {
-            "replicatedJobs": [entry("workers", schedulingPolicy={"gang": {"minGroupCount": 2}}, job={})],
-        }
-        w = running(workers(jobs=4), scheduling=scheduling)
-        for done, wanted in ((0, 2), (1, 2), (2, 1)):
-            w.finish(f"js-workers-{done}")
-            unready(w, "js-workers-3")
-            w.settle()
-            assert w.minima()["js-rj-workers"] == wanted
-
-    def test_basic_groups_have_no_number_to_lower(self):
-        w = running(scheduling={"schedulingPolicy": BASIC})
-        succeed(w, "js-workers-0", 1)
-        unready(w, "js-workers-0")
-        assert groups_of(w.step()) == []
-
-
-EACH2 = {"replicatedJobs": [entry("driver"), entry("workers")]}
-
-
-def both():
-    return workers("driver", 1, 1), workers()
-
-
-class TestSuspension:
-    def test_groups_go_only_when_every_job_is_suspended(self):
-        w = running(scheduling=NESTED)
-        w.edit(suspend=True)
-        plan = w.step()
-        assert jobs_of(plan, PatchJob) == ["js-workers-0", "js-workers-1"]
-        assert groups_of(plan) == []
-        assert {kind for _, kind in groups_of(w.step())} == {"Workload", "CompositePodGroup", "PodGroup"}
-        assert {kind for kind, _ in w.groups} == {"PodGroup"}
-        w.halt()
-        w.collect()
-        assert w.groups == {}
-        w.settle()
-        assert ready_condition(w) == ("False", "Suspended")
-
-    def test_resume_waits_for_the_old_groups_and_makes_new_ones(self):
-        w = running(scheduling=NESTED)
-        before = uids(w)
-        w.edit(suspend=True)
-        w.settle()
-        w.edit(suspend=False)
-        w.settle()
-        assert ready_condition(w) == ("False", "WaitingForOldGroups")
-        assert all(job["spec"]["suspend"] for job in w.jobs.values())
-        w.halt()
-        w.collect()
-        w.settle()
-        assert not any(job["spec"]["suspend"] for job in w.jobs.values())
-        assert ready_condition(w) == ("True", "Created")
-        assert uids(w).keys() == before.keys()
-        assert set(uids(w).values()).isdisjoint(before.values())
-
-    def test_waiting_is_told_once_however_many_groups_go_one_by_one(self):
-        w = running(workers(jobs=4), scheduling=EACH)
-        w.edit(suspend=True)
-        w.settle()
-        w.edit(suspend=False)
-        w.settle()
-        for index in range(4):
-            w.jobs[f"js-workers-{index}"]["status"].update(active=0, ready=0)
-            w.release()
-            w.settle()
-        assert [e.reason for e in w.events].count("WaitingForOldGroups") == 1
-
-    def test_a_resume_at_once_waits_for_the_pods_of_before(self):
-        w = running()
-        w.edit(suspend=True)
-        w.step()
-        w.edit(suspend=False)
-        assert jobs_of(w.step(), PatchJob) == []
-        w.halt()
-        w.settle()
-        assert not any(job["spec"]["suspend"] for job in w.jobs.values())
-
-    def test_created_suspended_there_are_no_groups(self):
-        w = world(scheduling=NESTED, suspend=True)
-        w.settle()
-        assert w.groups == {}
-        assert w.live() == ["js-workers-0", "js-workers-1"]
-        assert ready_condition(w) == ("False", "Suspended")
-        w.edit(suspend=False)
-        w.settle()
-        assert len(w.groups) == 4
-        assert w.live() == ["js-workers-0", "js-workers-1"]
-        assert not any(job["spec"]["suspend"] for job in w.jobs.values())
-
-    def test_suspended_jobs_are_made_anew_for_another_group(self):
-        w = running()
-        w.edit(suspend=True)
-        w.settle()
-        w.halt()
-        w.collect()
-        w.edit(scheduling=each(w))
-        plan = w.step()
-        assert sorted(jobs_of(plan, DeleteJob)) == ["js-workers-0", "js-workers-1"]
-        w.collect()
-        w.edit(suspend=False)
-        w.settle()
-        assert w.group_of("js-workers-0").startswith("js-job-workers-0-")
-
-    def test_so_they_are_when_it_is_resumed_with_that(self):
-        w = running()
-        w.edit(suspend=True)
-        w.settle()
-        w.halt()
-        w.collect()
-        w.edit(scheduling=each(w), suspend=False)
-        for _ in range(4):
-            plan = w.step()
-            assert set(jobs_of(plan, DeleteJob)).isdisjoint(jobs_of(plan, PatchJob))
-        w.collect()
-        w.settle()
-        assert w.live() == ["js-workers-0", "js-workers-1"]
-        assert w.group_of("js-workers-0").startswith("js-job-workers-0-")
-
-    def test_other_constraints_replace_groups_that_still_stand(self):
-        w = running()
-        before = uids(w)
-        w.edit(suspend=True)
-        w.step()
-        w.halt()
-        rack = SchedulingConstraints(topology=(TopologyConstraint(key="rack"),))
-        w.edit(scheduling=Scheduling(scheduling_constraints=rack), suspend=False)
-        w.settle()
-        w.collect()
-        w.settle()
-        (group,) = w.of_kind("PodGroup")
-        (workload,) = w.of_kind("Workload")
-        assert group["spec"]["schedulingConstraints"] == {"topology": [{"key": "rack"}]}
-        assert workload["spec"]["podGroupTemplates"][0]["schedulingConstraints"] == {"topology": [{"key": "rack"}]}
-        assert set(uids(w).values()).isdisjoint(before.values())
-        assert not any(job["spec"]["suspend"] for job in w.jobs.values())
-
-
-def each(w):
-    """A PodGroup for each Job, in place of what the set has."""
-    return jobset(workers(), scheduling=EACH).spec.scheduling
 
 
 class TestTheEnd:
@@ -540,15 +180,6 @@ class TestElastic:
         assert w.live() == ["js-driver-0", "js-workers-0", "js-workers-1"]
         templates = [of["name"] for of in w.of_kind("Workload")[0]["spec"]["podGroupTemplates"]]
         assert templates == ["rj-driver", "rj-workers"]
-
-
-def resize(w, *, replicas=None, pods=None, number=0):
-    rjobs = list(w.js.spec.replicated_jobs)
-    old: ReplicatedJob = rjobs[number]
-    size = {} if pods is None else {"parallelism": pods, "completions": pods}
-    template = {**old.template, "spec": {**old.template["spec"], **size}}
-    rjobs[number] = replace(old, template=template, replicas=old.replicas if replicas is None else replicas)
-    w.edit(replicated_jobs=tuple(rjobs))
 
 
 class TestStages:
@@ -616,7 +247,7 @@ class TestDrift:
         w.settle()
         assert w.live() == ["js-workers-0", "js-workers-1"]
 
-    def test_and_is_made_again_for_the_next_attempt(self):
+    def test_a_deleted_pod_group_is_made_again_for_the_next_attempt(self):
         w = running(failurePolicy=RESTART)
         (group,) = w.of_kind("PodGroup")
         w.lose("PodGroup", group["metadata"]["name"])
@@ -629,13 +260,13 @@ class TestDrift:
         assert w.live() == ["js-workers-0", "js-workers-1"]
 
     @pytest.mark.parametrize("count", [1, 9])
-    def test_a_number_that_somebody_changes_is_put_right(self, count):
+    def test_a_changed_minimum_is_corrected(self, count):
         w = running()
         w.of_kind("PodGroup")[0]["spec"]["schedulingPolicy"]["gang"]["minCount"] = count
         w.settle()
         assert w.minima() == {"js-jobset": 4}
 
-    def test_templates_that_somebody_changes_are_put_right(self):
+    def test_changed_templates_are_corrected(self):
         w = running()
         w.of_kind("Workload")[0]["spec"]["podGroupTemplates"][0]["schedulingPolicy"]["gang"]["minCount"] = 1
         w.settle()
@@ -654,166 +285,3 @@ class TestDrift:
         stray = {**w.of_kind("PodGroup")[0], "metadata": {"name": "stray", "uid": "stray"}}
         w.groups["PodGroup", "stray"] = stray
         assert groups_of(w.step()) == [("DeleteGroup", "PodGroup")]
-
-
-LACKS = [
-    ({}, Served(enabled=False), "FeatureGateDisabled"),
-    ({}, Served(groups=False, composites=False, topology=False), "APIUnavailable"),
-    (NESTED, Served(groups=True, composites=False, topology=True), "CompositePodGroupUnavailable"),
-    (
-        {"schedulingConstraints": {"topology": [{"key": "zone"}]}},
-        Served(groups=True, composites=False, topology=False),
-        "FieldDropped",
-    ),
-]
-
-
-class TestMissingApis:
-    @pytest.mark.parametrize(("scheduling", "served", "reason"), LACKS)
-    def test_jobs_are_held_and_proceed_when_it_appears(self, scheduling, served, reason):
-        w = world(scheduling=scheduling)
-        w.served = served
-        w.settle()
-        assert (w.live(), w.groups) == ([], {})
-        assert ready_condition(w) == ("False", reason)
-        assert w.condition(keys.GROUPS_READY)[2].startswith("no Job is created: ")
-        assert [(e.type, e.reason) for e in w.events].count(("Warning", reason)) == 1
-        w.served = Served(groups=True, composites=True, topology=True)
-        w.settle()
-        assert w.live() == ["js-workers-0", "js-workers-1"]
-        assert ready_condition(w) == ("True", "Created")
-
-    @pytest.mark.parametrize(("scheduling", "served", "reason"), LACKS)
-    def test_or_run_without_groups_if_that_is_wanted(self, scheduling, served, reason):
-        w = world(scheduling=scheduling)
-        w.served, w.groups_required = served, False
-        w.settle()
-        assert w.live() == ["js-workers-0", "js-workers-1"]
-        assert w.group_of("js-workers-0") == ""
-        assert ready_condition(w) == ("False", reason)
-        assert "run without groups" in w.condition(keys.GROUPS_READY)[2]
-
-    @pytest.mark.parametrize(
-        ("scheduling", "served"),
-        [
-            ({}, Served(groups=True, composites=False, topology=False)),
-            (EACH, Served(groups=True, composites=False, topology=False)),
-            (
-                {"schedulingConstraints": {"topology": [{"key": "zone"}]}},
-                Served(groups=True, composites=False, topology=True),
-            ),
-        ],
-    )
-    def test_a_shape_asks_for_no_more_than_it_needs(self, scheduling, served):
-        w = world(scheduling=scheduling)
-        w.served = served
-        w.settle()
-        assert ready_condition(w) == ("True", "Created")
-
-    @pytest.mark.parametrize("required", [True, False])
-    def test_until_it_is_known_what_is_served_all_wait(self, required):
-        w = world()
-        w.served, w.groups_required = Served(), required
-        w.settle()
-        assert w.live() == []
-        assert ready_condition(w) == ("False", "Discovering")
-
-    def test_a_new_process_tells_of_a_set_that_runs_nothing_new(self):
-        w = running()
-        w.served = Served()
-        plan = w.plan()
-        assert (plan.actions, plan.status) == ((), None)
-
-    def test_jobs_that_run_without_groups_get_none_until_the_next_attempt(self):
-        w = world(failurePolicy=rule("RestartJob"), gates=["RestartJob"])
-        w.served, w.groups_required = Served(groups=False, composites=False, topology=False), False
-        w.settle()
-        w.run()
-        w.served = Served(groups=True, composites=True, topology=True)
-        w.settle()
-        assert ready_condition(w) == ("False", "JobsWithoutGroups")
-        w.fail("js-workers-0")
-        w.settle()
-        w.collect()
-        w.settle()
-        assert w.live() == ["js-workers-0", "js-workers-1"]
-        assert (w.group_of("js-workers-0"), w.groups) == ("", {})
-
-    def test_a_restart_gives_them_groups(self):
-        w = world(failurePolicy=RESTART)
-        w.served, w.groups_required = Served(groups=False, composites=False, topology=False), False
-        w.settle()
-        w.run()
-        w.served = Served(groups=True, composites=True, topology=True)
-        w.fail("js-workers-0")
-        w.settle()
-        w.collect()
-        w.settle()
-        assert w.group_of("js-workers-0").startswith("js-jobset-")
-        assert ready_condition(w) == ("True", "Created")
-
-
-class TestTrouble:
-    @pytest.mark.parametrize("reason", ["FieldDropped", "NameConflict"])
-    def test_jobs_are_held_while_there_is_some(self, reason):
-        w = world()
-        w.trouble = reason, "words"
-        w.settle()
-        assert w.live() == []
-        assert w.condition(keys.GROUPS_READY) == ("False", reason, "no Job is created: words")
-        w.trouble = None
-        w.settle()
-        assert w.live() == ["js-workers-0", "js-workers-1"]
-
-    def test_a_name_that_is_taken_is_no_api_that_is_missing(self):
-        w = world()
-        w.trouble, w.groups_required = ("NameConflict", "words"), False
-        w.settle()
-        assert w.live() == []
-
-
-class TestScheduled:
-    def test_once_told_it_stays(self):
-        w = world()
-        w.settle()
-        assert w.condition(keys.GROUPS_SCHEDULED) is None
-        w.schedule()
-        w.settle()
-        assert w.condition(keys.GROUPS_SCHEDULED)[0] == "True"
-        w.of_kind("PodGroup")[0]["status"] = {}
-        w.settle()
-        assert w.condition(keys.GROUPS_SCHEDULED)[0] == "True"
-
-    def test_pods_that_are_ready_say_so_where_the_scheduler_does_not(self):
-        assert running(scheduling=NESTED).condition(keys.GROUPS_SCHEDULED)[0] == "True"
-
-    def test_what_the_scheduler_refuses_is_told_in_its_first_words(self):
-        w = world(scheduling=NESTED)
-        w.settle()
-        first, second = w.of_kind("PodGroup")
-        refuse(first, "no room")
-        refuse(second, "none here")
-        w.settle()
-        assert w.condition(keys.GROUPS_SCHEDULED) is None, "there are no pods yet: it says the same of those"
-        for job in w.jobs.values():
-            job["status"]["active"] = 2
-        w.settle()
-        status, reason, message = w.condition(keys.GROUPS_SCHEDULED)
-        assert (status, reason) == ("False", "Unschedulable")
-        told = f"PodGroup {first['metadata']['name']} has found no room yet; kube-scheduler says: no room"
-        assert message == told
-        refuse(first, "still no room")
-        w.settle()
-        assert w.condition(keys.GROUPS_SCHEDULED)[2] == told, "another attempt is nothing new"
-        first["status"] = {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "True"}]}
-        w.settle()
-        now = f"PodGroup {second['metadata']['name']} has found no room yet; kube-scheduler says: none here"
-        assert w.condition(keys.GROUPS_SCHEDULED)[2] == now
-        w.schedule()
-        w.settle()
-        assert w.condition(keys.GROUPS_SCHEDULED)[0] == "True"
-
-
-def refuse(group, words):
-    condition = {"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable", "message": words}
-    group["status"] = {"conditions": [condition]}

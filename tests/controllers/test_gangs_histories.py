@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
 from api.gangs import forest
-from tests.controllers.test_plan_properties import SIZES, Histories
+from tests.support.histories import Histories
+from tests.support.moves import SIZES
 from tests.support.setups import GATES, NAMES, SETUPS, SHAPES, in_groups
 from tests.support.stale import GROUPS
 from tests.support.world import jobset
@@ -53,10 +54,10 @@ class GangHistories(Histories):
         else:
             super()._service_is_deleted(data)
 
-    def _place_anew(self, data):
+    def _change_placement(self, data):
         """Or other groups are asked for, which admission allows while no Job has pods."""
         if data.draw(st.booleans()):
-            super()._place_anew(data)
+            super()._change_placement(data)
             return
         idle = all(
             s.obj.spec.suspend and not s.obj.status.active for s in self.server.jobs.values() if self._runs(s.obj)
@@ -84,7 +85,7 @@ class GangHistories(Histories):
             return
         if self._helpless():
             return
-        odd = any(self._odd(stored.obj) for stored in self.server.jobs.values())
+        odd = any(self._unmanaged(stored.obj) for stored in self.server.jobs.values())
         if js.suspended:
             assert odd or not (groups or there["workloads"]), f"{groups} are there although the set is suspended"
             return
@@ -93,9 +94,9 @@ class GangHistories(Histories):
         assert there["workloads"] == ({wanted.workload} if wanted.roots else set())
         for name, stored in self.server.jobs.items():
             leaf = wanted.of_job(name)
-            if leaf is not None and self._runs(stored.obj) and not self._odd(stored.obj):
+            if leaf is not None and self._runs(stored.obj) and not self._unmanaged(stored.obj):
                 assert stored.obj.spec.template.spec.pod_group == leaf.name
-                # An odd Job never starts, and what comes after it in order stays suspended, without its groups.
+                # A Job with invalid labels never starts, and what comes after it in order stays suspended, without its groups.
                 assert leaf.name in groups or (odd and stored.obj.spec.suspend)
 
 

@@ -146,7 +146,7 @@ class TestBudget:
         assert self.failed(decide(jobset(max_restarts=0), pods(1, 0, 0)))
 
     @pytest.mark.parametrize("kind", ["containerStatuses", "initContainerStatuses"])
-    def test_so_does_a_container_that_keeps_crashing(self, kind):
+    def test_a_container_that_keeps_crashing_fails_the_set(self, kind):
         def crashing(count):
             return pod(
                 phase="Failed", **{kind: [{"name": "a", "restartCount": 0}, {"name": "b", "restartCount": count}]}
@@ -177,13 +177,13 @@ class TestPodsThatSucceeded:
         counts = {"ready": 0, "failed": 0, "active": 0, "suspended": 0}
         return [{"name": "workers", "succeeded": count, **counts}]
 
-    def test_while_all_go_on_they_are_part_of_the_attempt(self):
+    def test_while_all_others_run_they_are_part_of_the_attempt(self):
         done = pod(0, phase="Succeeded")
         draft = decide(jobset(), [*pods(0, 0), done])
         assert attempts(draft) == (None, 0)
         assert draft.status.restarts == 0
 
-    def test_one_of_an_earlier_attempt_makes_the_set_start_anew(self):
+    def test_one_of_an_earlier_attempt_restarts_the_set(self):
         status = {"currentInPlaceRestartAttempt": 0}
         draft = decide(jobset(status=status), [*pods(1, 0), pod(0, phase="Succeeded")])
         assert (draft.status.restarts, draft.status.restarts_count_towards_max) == (1, 1)
@@ -193,7 +193,7 @@ class TestPodsThatSucceeded:
         assert [event.type for event in draft.events] == ["Warning"]
         assert attempts(draft) == (None, 0), "the agents of the old pods are not asked for anything more"
 
-    def test_so_does_a_job_that_is_complete_even_if_its_pods_are_gone(self):
+    def test_a_job_that_is_complete_restarts_the_set_even_if_its_pods_are_gone(self):
         status = {"currentInPlaceRestartAttempt": 0, "replicatedJobsStatus": self.completed()}
         assert decide(jobset(status=status), pods(1, 0)).status.restarts == 1
         assert decide(jobset(status=status), pods(0, 0)).status.restarts == 0, "nobody asks for a restart"
@@ -217,7 +217,7 @@ class TestPodsThatSucceeded:
         draft = decide(js, [*pods(1, 0), pod(phase="Succeeded")])
         assert (attempts(draft), draft.status.restarts) == ((0, 0), 0)
 
-    def test_a_stage_that_has_to_be_ready_is(self):
+    def test_a_first_stage_that_has_to_be_ready_is_waited_for(self):
         after = jobsets.rjob("late", dependsOn=[{"name": "workers", "status": "Ready"}])
         assert attempts(decide(jobset(jobsets.rjob(), after), pods(0))) == (None, None)
 
@@ -229,7 +229,7 @@ def test_a_suspended_set_is_left_alone():
 
 
 @pytest.mark.parametrize(("parallelism", "completions"), [(None, 1), (1, None), (None, None), (2, 3)])
-def test_a_spec_that_cannot_be_restarted_in_place_is_told_once(parallelism, completions):
+def test_a_spec_that_cannot_be_restarted_in_place_is_reported_once(parallelism, completions):
     odd = [jobsets.rjob(name, parallelism=parallelism, completions=completions) for name in ("a", "b")]
     js = jobset(*odd)
     draft = decide(js, pods(0, 0, 0))

@@ -21,7 +21,7 @@ from kube.controller import Request
 from kube.errors import TransportError
 from kube.store import ChangeKind, Store
 from kube.workqueue import WorkQueue
-from tests.support.blind import Blind, Told
+from tests.support.blind import Blind, RecordedEvents
 from tests.support.lives import counts_of, of_type, started
 from tests.support.memory_api import MemoryApi
 from tests.support.world import World, jobset, rjob
@@ -39,7 +39,7 @@ def remembering(world: World, indexes: str) -> None:
     world.js = msgspec.structs.replace(world.js, status=status)
 
 
-class TestNeedless:
+class TestLeftoverJobs:
     def test_a_job_that_runs_although_its_index_has_completed_is_deleted(self):
         world = started(rjob("workers", 2))
         remembering(world, "0")
@@ -59,7 +59,7 @@ class TestNeedless:
         world.jobs[late["metadata"]["name"]] = late
         assert deleted(world.step()) == [late["metadata"]["name"]]
 
-    def test_a_job_of_a_later_attempt_than_the_one_that_is_seen_is_let_be(self):
+    def test_a_job_of_a_later_attempt_than_the_one_that_is_seen_is_kept(self):
         """The cache of JobSets lags behind the one of Jobs."""
         world = started(rjob("workers", 2))
         world.jobs["js-workers-0"]["metadata"]["labels"][keys.RESTART_ATTEMPT] = "5"
@@ -93,7 +93,7 @@ class TestCounts:
         assert world.plan().requeue_after == 1
 
 
-def test_a_job_that_has_no_pods_but_is_not_known_to_be_halted_waits_with_another_template():
+def test_a_job_not_known_to_be_suspended_waits_with_another_template():
     world = started(rjob("workers", 1))
     job = world.jobs["js-workers-0"]
     job["spec"]["suspend"] = True
@@ -117,7 +117,7 @@ async def test_a_job_is_not_both_there_and_gone():
     assert blind.reconciler._observe(blind.jobsets.get("ns", "js"), blind.memory).departed == ()
 
 
-async def test_a_service_that_goes_wakes_those_who_want_its_name():
+async def test_a_service_that_goes_brings_up_the_sets_that_want_its_name():
     watches, queue = Watches(Client(MemoryApi()), FeatureGates()), WorkQueue[Request]()
     watches.feed(queue)
     js = jobset(network={"enableDNSHostnames": True, "subdomain": "shared"})
@@ -129,7 +129,7 @@ async def test_a_service_that_goes_wakes_those_who_want_its_name():
     assert await queue.get() == Request("ns", "js")
 
 
-async def test_what_the_user_changes_meanwhile_ends_a_plan():
+async def test_a_change_by_the_user_ends_a_plan():
     class Counting:
         """Stores Jobs; after the tenth the user changes the JobSet."""
 
@@ -157,16 +157,16 @@ async def test_what_the_user_changes_meanwhile_ends_a_plan():
     plan = world.plan()
     plan = dataclasses.replace(plan, actions=tuple(of_type(plan, CreateJob)))
     client = Counting()
-    await Executor(client, caches, Told()).execute(js, plan)
+    await Executor(client, caches, RecordedEvents()).execute(js, plan)
     assert 10 <= client.created < 70, "those under way end, no other is begun"
     assert client.patched == 0
 
 
 async def test_without_an_answer_in_time_the_history_says_less():
-    class Silent:
+    class NoAnswer:
         async def list(self, *_: object, **__: object) -> object:
             raise TransportError("no answer in 2 s")
 
-    assert await look_up(Silent(), "ns", Question((("js-workers-0", "u"),))) == {"u": ()}
+    assert await look_up(NoAnswer(), "ns", Question((("js-workers-0", "u"),))) == {"u": ()}
     with pytest.raises(TransportError):
-        await look_up(Silent(), "ns", Question((("js-workers-0", "u"),), needed=True))
+        await look_up(NoAnswer(), "ns", Question((("js-workers-0", "u"),), needed=True))

@@ -19,14 +19,14 @@ def filled(memory: Memory) -> None:
     memory.reported_group, memory.unfinished = "group", True
 
 
-def test_a_namesake_inherits_nothing():
+def test_a_new_jobset_of_the_same_name_starts_with_an_empty_memory():
     memories = Memories()
     filled(memories.of(WHO, "1"))
     assert memories.of(WHO, "2") == Memory("2")
     assert len(memories) == 1
 
 
-def test_one_that_is_gone_is_forgotten_and_its_namesake_is_not():
+def test_a_deleted_jobset_is_forgotten_and_a_new_one_of_its_name_is_not():
     memories = Memories()
     filled(memories.of(WHO, "2"))
     memories.forget(WHO, "1")

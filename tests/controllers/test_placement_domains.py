@@ -163,7 +163,7 @@ def about(seconds: float) -> object:
 
 
 class TestSettle:
-    def test_what_is_known_is_told_at_once(self):
+    def test_what_is_known_is_answered_at_once(self):
         async def scene(made, domains):
             show(made.leaders, leader_of(node="n1"))
             assert await timed(domains) == (Domain("r1", "js-w-0-0-abcde", "n1"), 0)
@@ -171,7 +171,7 @@ class TestSettle:
         play(scene)
 
     @pytest.mark.parametrize("leader", [None, leader_of(reason="0/9 nodes")], ids=["no leader", "not scheduled"])
-    def test_patience_ends(self, leader):
+    def test_the_wait_ends_without_an_answer(self, leader):
         async def scene(made, domains):
             show(made.leaders, *([] if leader is None else [leader]))
             answer, took = await timed(domains)
@@ -186,11 +186,11 @@ class TestSettle:
             answer, took = await timed(domains)
             assert (isinstance(answer, NoDomain), took) == (True, 0)
             show(made.leaders, leader_of(node="n2"))
-            assert (await timed(domains))[0] == Domain("r2", "js-w-0-0-abcde", "n2"), "it is still told what is known"
+            assert (await timed(domains))[0] == Domain("r2", "js-w-0-0-abcde", "n2"), "it still gets what is known"
 
         play(scene)
 
-    def test_without_patience_nobody_waits(self):
+    def test_without_a_wait_time_the_answer_comes_at_once(self):
         async def scene(_, domains):
             assert (await timed(domains))[1] == 0
 
@@ -221,7 +221,7 @@ class TestSettle:
 
         play(scene)
 
-    def test_what_is_told_of_other_jobs_does_not_end_the_wait(self):
+    def test_changes_of_other_jobs_do_not_end_the_wait(self):
         async def scene(made, domains):
             happens = later(0.1, lambda: show(made.leaders, leader_of("js-w-1", node="n1"), leader_of()))
             (answer, took), _ = await asyncio.gather(timed(domains), happens)
@@ -257,11 +257,11 @@ class TestSettle:
             answers = await asyncio.gather(*(timed(domains, f"j{number}") for number in range(AT_ONCE + 3)))
             assert [took for _, took in answers] == [about(PATIENCE)] * AT_ONCE + [0] * 3
             answers = await asyncio.gather(*(timed(domains, f"k{number}") for number in range(AT_ONCE)))
-            assert [took for _, took in answers] == [about(PATIENCE)] * AT_ONCE, "there is room again"
+            assert [took for _, took in answers] == [about(PATIENCE)] * AT_ONCE, "another wait is possible again"
 
         play(scene)
 
-    def test_one_that_found_no_room_may_wait_later(self):
+    def test_one_beyond_the_limit_may_wait_later(self):
         async def scene(_, domains):
             await asyncio.gather(*(timed(domains, f"j{number}") for number in range(AT_ONCE + 1)))
             assert (await timed(domains, f"j{AT_ONCE}"))[1] == about(PATIENCE)
@@ -282,7 +282,7 @@ class TestSettle:
 
         play(scene)
 
-    def test_one_that_is_cancelled_does_not_make_the_others_deaf(self):
+    def test_one_that_is_cancelled_does_not_end_the_other_waits(self):
         async def scene(made, domains):
             first = asyncio.create_task(timed(domains))
             await asyncio.sleep(0.01)
@@ -310,7 +310,7 @@ class TestSettle:
         play(scene)
 
     def test_labels_that_had_to_be_listed_are_in_the_last_answer(self):
-        """A node whose version did not change is told to nobody when it is listed for the sake of one more label."""
+        """A node whose version did not change calls no handler when it is listed for one more label."""
 
         async def scene(made, domains):
             show(made.nodes, node_of("n3", asked=(HOST,), rack="r3"))

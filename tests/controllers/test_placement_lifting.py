@@ -53,13 +53,13 @@ class TestLifting:
         await bench.reconcile()
         assert [name for _, name, _ in bench.api.writes[2:]] == [f"{JOB}-3-abcde"]
 
-    async def test_nobody_is_written_to_while_the_leader_waits(self, bench):
+    async def test_no_follower_is_patched_while_the_leader_waits(self, bench):
         bench.add_waiting(1)
         show(bench.watches.leaders, leader_of())
         await bench.reconcile()
         assert bench.api.writes == []
 
-    async def test_nor_without_a_leader(self, bench):
+    async def test_no_follower_is_patched_without_a_leader(self, bench):
         bench.add_waiting(1)
         show(bench.watches.leaders, leader_of(node="n1", live=False))
         await bench.reconcile()
@@ -125,19 +125,19 @@ class TestLifting:
         assert await bench.reconcile() is None
         assert bench.pod(1)["spec"]["nodeSelector"][RACK] == "r5"
 
-    async def test_a_node_without_the_label_brings_nobody_anywhere(self, bench):
+    async def test_no_follower_is_patched_for_a_node_without_the_label(self, bench):
         bench.add_waiting(1)
         show(bench.watches.leaders, leader_of(node="bare"))
         assert await bench.reconcile() == NODE_PAUSE
         await asyncio.sleep(REPORT_AFTER)
-        assert await bench.reconcile() == REPORT_AFTER, "it does not mend itself in a moment"
+        assert await bench.reconcile() == REPORT_AFTER, "it is not corrected by waiting"
         assert bench.api.writes == []
         bench.add_job()
         bench.feed()
         show(bench.watches.nodes, node_of("bare", rack="r5"))
         await asyncio.sleep(RELABEL_PAUSE + 0.1)
         await bench.until_idle()
-        assert bench.pod(1)["spec"]["nodeSelector"][RACK] == "r5", "but somebody may mend it"
+        assert bench.pod(1)["spec"]["nodeSelector"][RACK] == "r5", "but somebody may correct it"
 
     async def test_followers_that_are_made_again_go_where_a_leader_that_has_succeeded_was(self, bench):
         """Index 0 is done, and its Job makes no other leader."""
@@ -150,7 +150,7 @@ class TestLifting:
         assert bench.pod(1)["spec"]["nodeSelector"][RACK] == "r1"
         assert bench.api.lists == []
 
-    async def test_changes_bring_the_job_up(self, bench):
+    async def test_changes_queue_the_job(self, bench):
         bench.feed()
         bench.add_waiting(1)
         await bench.until_idle()
@@ -165,7 +165,7 @@ class TestLifting:
         await bench.until_idle()
         assert [name for _, name, _ in bench.api.writes] == [f"{JOB}-1-abcde", f"{JOB}-2-abcde"]
 
-    async def test_what_was_there_before_comes_up_too(self, bench):
+    async def test_what_was_there_before_is_queued_too(self, bench):
         """The lease came to this replica when its caches were full already."""
         show(bench.watches.leaders, BOUND)
         bench.add_waiting(1)
@@ -180,28 +180,28 @@ async def test_results_are_what_the_queue_expects(bench):
 
 
 class TestTheQueue:
-    async def test_a_leader_with_a_domain_whom_nobody_waits_for_is_no_work(self, bench):
+    async def test_a_leader_with_a_domain_and_no_waiting_follower_is_not_queued(self, bench):
         bench.feed()
         show(bench.watches.leaders, BOUND)
         hide(bench.watches.leaders, BOUND)
         show(bench.watches.leaders, BOUND)
         assert len(bench.queue) == 0
 
-    async def test_a_leader_without_a_domain_is(self, bench):
+    async def test_a_leader_without_a_domain_is_queued(self, bench):
         bench.feed()
         show(bench.watches.leaders, leader_of())
         await bench.until_idle()
         show(bench.watches.leaders, leader_of(node="bare", resource_version="2"))
         assert bench.queue.depth() == {0: 1}
 
-    async def test_a_leader_that_somebody_waits_for_is(self, bench):
+    async def test_a_leader_with_a_waiting_follower_is_queued(self, bench):
         bench.add_waiting(1)
         bench.feed()
         await bench.until_idle()
         show(bench.watches.leaders, BOUND)
         assert bench.queue.depth() == {0: 1}
 
-    async def test_a_leader_that_goes_while_its_job_runs_is(self, bench):
+    async def test_a_leader_that_goes_while_its_job_runs_is_queued(self, bench):
         bench.feed()
         bench.add_job()
         show(bench.watches.leaders, BOUND)

@@ -37,7 +37,7 @@ class TestLifts:
         waiting = [follower_of(index=number) for number in (3, 1, 2)]
         assert lifts(HOME, waiting) == [Lift(follower_of(index=number), "r1") for number in (1, 2, 3)]
 
-    def test_nobody_goes_anywhere_while_the_domain_is_not_known(self):
+    def test_no_follower_is_patched_while_the_domain_is_not_known(self):
         assert lifts(NoDomain("why"), [follower_of()]) == []
         assert lifts(HOME, []) == []
 
@@ -113,14 +113,14 @@ class TestEvictions:
 
 
 class TestNote:
-    def test_it_names_the_leader_since_when_and_the_scheduler_s_words(self):
+    def test_it_names_the_leader_its_wait_and_the_scheduler_s_message(self):
         note = pending_note([leader_of(reason="0/20 nodes are available", since=moment(7))])
         assert note == (
             "leader pod js-w-0-0-abcde of Job js-w-0 has waited since 2026-01-01T00:00:07Z for a domain of its own"
             " (rack): 0/20 nodes are available"
         )
 
-    def test_where_the_scheduler_has_said_nothing(self):
+    def test_where_the_scheduler_has_not_reported(self):
         note = pending_note([leader_of(created=moment(3))])
         assert "since 2026-01-01T00:00:03Z" in note
         assert note.endswith(": the scheduler has not said why")

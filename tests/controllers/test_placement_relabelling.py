@@ -43,7 +43,7 @@ class TestNodes:
         assert bench.deleted() == [f"{JOB}-2-abcde"]
 
     @pytest.mark.parametrize("pace", [0.1, 0.8])
-    async def test_a_rack_that_is_renamed_costs_nobody_a_pod(self, bench, pace):
+    async def test_a_rack_that_is_renamed_costs_no_pod(self, bench, pace):
         """However long it takes: what counts is the time since the last node."""
         show(bench.watches.nodes, node_of("n3", rack="r1"))
         await self.ready(bench)
@@ -76,7 +76,7 @@ class TestNodes:
         ],
         ids=["another label", "another domain", "a new node", "one more label is read", "the label is read at last"],
     )
-    async def test_what_concerns_nobody_is_left(self, bench, node):
+    async def test_changes_of_nodes_without_leaders_are_ignored(self, bench, node):
         show(bench.watches.nodes, node_of("n4", asked=("zone",), rack="r1"))
         await self.ready(bench)
         show(bench.watches.nodes, node)
@@ -84,7 +84,7 @@ class TestNodes:
         assert bench.queue.depth() == {}
         assert bench.remembered() == {}
 
-    async def test_a_node_that_is_gone_is_its_pods_end_and_not_our_matter(self, bench):
+    async def test_a_node_that_is_gone_causes_no_look_at_pods(self, bench):
         await self.ready(bench)
         hide(bench.watches.nodes, node_of("n1", rack="r1"))
         await asyncio.sleep(RELABEL_PAUSE + 1)

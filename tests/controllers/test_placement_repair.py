@@ -58,7 +58,7 @@ class TestRepair:
         ],
         ids=["ordinary", "node-selector strategy", "of one pod, the leader"],
     )
-    async def test_not_for_other_jobs(self, bench, active, annotations):
+    async def test_no_pods_are_read_for_other_jobs(self, bench, active, annotations):
         bench.add_job(active=active, **annotations)
         bench.feed()
         assert bench.remembered() == {}
@@ -96,7 +96,7 @@ class TestRepair:
         policies = [body.get("propagationPolicy") for verb, _, body in bench.api.writes if verb == "delete"]
         assert policies == ["Background"] * 2
 
-    async def test_a_pod_that_took_the_name_meanwhile_is_not_deleted(self, bench):
+    async def test_a_new_pod_of_that_name_is_not_deleted(self, bench):
         bench.add_job()
         bench.add_pod(2, spec={"nodeName": "n2"})
         show(bench.watches.leaders, BOUND)
@@ -115,7 +115,7 @@ class TestRepair:
         assert bench.pod(2)["metadata"]["uid"] == "the-next"
         assert bench.pod(2).get("status", {}) == {}
 
-    async def test_nor_one_that_took_it_after_the_mark(self, bench):
+    async def test_a_new_pod_of_that_name_after_the_mark_is_not_deleted(self, bench):
         bench.add_job()
         bench.add_pod(2, spec={"nodeName": "n2"})
         show(bench.watches.leaders, BOUND)
@@ -165,7 +165,7 @@ class TestRepair:
         assert bench.deleted() == [f"{JOB}-1202-abcde"]
         assert len(bench.api.lists) == 3
 
-    async def test_not_while_the_domain_is_unknown(self, bench):
+    async def test_no_pods_are_read_while_the_domain_is_unknown(self, bench):
         bench.add_job()
         bench.add_pod(2, spec={"nodeName": "n2"})
         show(bench.watches.leaders, leader_of(node="late"))
@@ -237,7 +237,7 @@ class TestRepair:
         hide(bench.watches.leaders, done)
         assert bench.remembered() == {}
 
-    async def test_a_leader_that_never_led_has_misplaced_nobody(self, bench):
+    async def test_a_leader_that_was_never_bound_has_misplaced_no_pod(self, bench):
         bench.feed()
         bench.add_job()
         show(bench.watches.leaders, leader_of())
@@ -247,7 +247,7 @@ class TestRepair:
         assert bench.api.lists == []
 
     @pytest.mark.parametrize("gone", ["deleted", "deleting", "another"])
-    async def test_nothing_is_remembered_of_a_leader_whose_job_is_gone(self, bench, gone):
+    async def test_a_leader_whose_job_is_gone_is_forgotten(self, bench, gone):
         bench.feed()
         if gone == "deleting":
             job = job_of()
@@ -332,7 +332,7 @@ class TestManyAtOnce:
         assert await self.looked_at(bench, [failed]) == []
         assert len(bench.deleted()) == 10
 
-    async def test_nor_does_one_that_is_called_off_hold_up_others(self, bench):
+    async def test_a_cancelled_look_does_not_hold_up_others(self, bench):
         requests = self.begun(bench, 10)
         tasks = [asyncio.create_task(bench.reconciler.reconcile(request)) for request in requests]
         await asyncio.sleep(0)
@@ -342,7 +342,7 @@ class TestManyAtOnce:
         assert len(bench.deleted()) == 9
 
     async def test_what_half_a_list_found_is_not_found_twice(self, bench):
-        """A list that fails on its second page is read anew by the next Job."""
+        """A list that fails on its second page is read again by the next Job."""
         requests = self.begun(bench, 3)
         for index in range(3, 600):
             bench.add_pod(index, job="js-w-2", spec={"nodeName": "n1"})

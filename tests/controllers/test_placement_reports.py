@@ -1,4 +1,4 @@
-"""What is told about Jobs that wait, of which JobSet, and how often."""
+"""Which events are emitted about Jobs that wait, for which JobSet, and how often."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def bench() -> Bench:
     return Bench()
 
 
-class TestTelling:
+class TestEvents:
     async def test_a_leader_gets_a_moment(self, bench):
         show(bench.watches.leaders, leader_of())
         assert await bench.reconcile() == pytest.approx(REPORT_AFTER, abs=0.1)
@@ -29,7 +29,7 @@ class TestTelling:
         assert await bench.reconcile() == REPORT_EVERY
         assert len(bench.events) == 1
 
-    async def test_what_is_told(self, bench):
+    async def test_what_is_reported(self, bench):
         await asyncio.sleep(REPORT_AFTER)
         show(bench.watches.leaders, leader_of(reason="0/20 nodes are available", since=moment(2)))
         await bench.reconcile()
@@ -53,7 +53,7 @@ class TestTelling:
         assert len(bench.events) == 6
         assert all("29 more of its Jobs wait likewise" in note for *_, note in bench.events)
 
-    async def test_each_jobset_is_told_of(self, bench):
+    async def test_each_jobset_is_reported_on(self, bench):
         await asyncio.sleep(REPORT_AFTER)
         show(bench.watches.leaders, *(leader_of(f"j{n}-w-0", jobset=f"j{n}", jobset_uid=f"u{n}") for n in range(3)))
         bench.feed()
@@ -61,7 +61,7 @@ class TestTelling:
         assert {regarding.name for regarding, *_ in bench.events} == {"j0", "j1", "j2"}
         assert all("more of its Jobs" not in note for *_, note in bench.events)
 
-    async def test_of_bound_and_ended_leaders_nothing_is_told(self, bench):
+    async def test_bound_and_ended_leaders_are_not_reported(self, bench):
         await asyncio.sleep(REPORT_AFTER)
         show(
             bench.watches.leaders,
@@ -80,7 +80,7 @@ class TestTelling:
         assert await bench.reconcile() is None
         assert bench.events == []
 
-    async def test_a_node_that_lacks_the_label_is_told_of(self, bench):
+    async def test_a_node_that_lacks_the_label_is_reported(self, bench):
         await asyncio.sleep(2 * REPORT_AFTER)
         show(bench.watches.leaders, leader_of(node="bare"))
         await bench.reconcile()
@@ -89,7 +89,7 @@ class TestTelling:
         [(*_, note)] = bench.events
         assert "js-w-0-0-abcde runs on node bare, which has no label rack" in note
 
-    async def test_a_node_that_is_only_seen_later_is_nothing_to_tell(self, bench):
+    async def test_a_node_that_is_only_seen_later_is_not_reported(self, bench):
         """An autoscaler has made it for the leader a moment ago."""
         await asyncio.sleep(10 * REPORT_AFTER)
         show(bench.watches.leaders, leader_of(node="late"))
@@ -98,7 +98,7 @@ class TestTelling:
         assert await bench.reconcile() == NODE_PAUSE
         assert bench.events == []
 
-    async def test_a_node_that_does_not_come_is_told_of(self, bench):
+    async def test_a_node_that_does_not_come_is_reported(self, bench):
         show(bench.watches.leaders, leader_of(node="gone"))
         bench.feed()
         controller = Controller("placement", bench.queue, bench.reconciler.reconcile, workers=1)
@@ -110,7 +110,7 @@ class TestTelling:
         assert "js-w-0-0-abcde runs on node gone, which does not exist" in bench.events[0][-1]
 
     @pytest.mark.parametrize(("pods", "words"), [(1, "a pod waits"), (3, "3 pods wait")])
-    async def test_followers_that_have_no_leader_are_told_of(self, bench, pods, words):
+    async def test_followers_that_have_no_leader_are_reported(self, bench, pods, words):
         bench.add_waiting(*range(1, pods + 1))
         assert await bench.reconcile() == REPORT_AFTER
         assert bench.events == [], "the Job controller may be making one"
@@ -141,7 +141,7 @@ class TestTelling:
         assert bench.events == []
         assert list(bench.reconciler.memories._of) == [REQUEST]
 
-    async def test_nothing_is_remembered_of_jobs_that_waited_for_a_leader(self, bench):
+    async def test_jobs_that_waited_for_a_leader_are_forgotten(self, bench):
         bench.feed()
         bench.add_job()
         bench.add_waiting(1)
@@ -151,7 +151,7 @@ class TestTelling:
         await bench.until_idle()
         assert len(bench.reconciler.memories) == 0
 
-    async def test_jobsets_of_which_nothing_is_told_any_more_are_forgotten(self, bench):
+    async def test_jobsets_without_anything_to_report_are_forgotten(self, bench):
         await asyncio.sleep(REPORT_AFTER)
         for number in range(200):
             gone = leader_of(JOB, jobset_uid=f"u{number}")

@@ -1,4 +1,4 @@
-"""Which labels of nodes are kept, and how often that lists the nodes anew."""
+"""Which labels of nodes are kept, and how often that lists the nodes again."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_until_the_labels_are_read_the_answer_says_so():
     play(scene)
 
 
-def test_keys_that_people_make_up_are_bounded_in_number_and_in_lists():
+def test_invented_keys_are_bounded_in_number_and_in_lists():
     async def scene(cluster: Cluster) -> None:
         began = asyncio.get_running_loop().time()
         for number in range(100):
@@ -162,8 +162,8 @@ def test_keys_in_use_outlast_those_whose_leaders_are_gone():
     play(scene)
 
 
-class Silent:
-    """Where events go that nobody looks at."""
+class DroppedEvents:
+    """An event recorder that drops all events."""
 
     def record(self, *_: object) -> None:
         """Not looked at here."""
@@ -180,7 +180,7 @@ def test_a_key_that_was_pushed_out_is_asked_for_again():
         await asyncio.sleep(ENOUGH)
         jobs = Informer(cluster.client, JOBS, Job)
         list_empty(jobs)
-        reconciler = PlacementReconciler(cluster.client, cluster.watches, jobs, Silent())
+        reconciler = PlacementReconciler(cluster.client, cluster.watches, jobs, DroppedEvents())
         answers = []
         for _ in range(10):
             await reconciler.reconcile(JobRequest("ns", "victim", "uid-victim"))

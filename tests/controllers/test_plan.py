@@ -1,14 +1,11 @@
-"""What a plan asks for, step by step, on the model of tests/support/world.py (docs/reference/lifecycle.md)."""
+"""What a plan creates, counts, starts in order and ends, on the model of tests/support/world.py."""
 
 from api import keys
-from controllers.planning.actions import CreateJob, CreateService, DeleteJob, DeleteJobSet, PatchJob
+from controllers.planning.actions import CreateJob, CreateService, DeleteJob, DeleteJobSet
+from tests.support.lives import of_type
 from tests.support.world import World, jobset, rjob
 
 WORKERS_3 = rjob("workers", 3, parallelism=2, completions=2)
-
-
-def of_type(plan, kind):
-    return [action for action in plan.actions if isinstance(action, kind)]
 
 
 class TestCreation:
@@ -72,7 +69,7 @@ class TestCreation:
         assert world.claims == {"data-js"}
 
 
-class TestOddObjects:
+class TestUnexpectedJobs:
     def test_a_job_with_an_unreadable_attempt_does_not_stop_the_others(self):
         world = World(jobset(rjob("workers", 2)))
         world.settle()
@@ -117,14 +114,14 @@ class TestCounters:
         assert plan.status is None
         assert 2.5 < plan.requeue_after <= 2.6
 
-    def test_the_last_job_that_gets_ready_is_told_at_once(self):
+    def test_readiness_of_the_last_job_is_written_at_once(self):
         world = World(jobset(rjob("workers", 300)))
         world.settle()
         world.since_status_write = 0
         world.run()
         assert world.step().status is not None
 
-    def test_nothing_active_any_more_is_told_at_once(self):
+    def test_the_end_of_the_last_active_job_is_written_at_once(self):
         world = World(jobset(rjob("workers", 300)))
         world.settle()
         world.run()
@@ -134,7 +131,7 @@ class TestCounters:
             job["status"] = {}
         assert world.step().status is not None
 
-    def test_jobs_that_finish_one_by_one_are_not_told_one_by_one(self):
+    def test_jobs_that_finish_one_by_one_are_not_written_one_by_one(self):
         world = World(jobset(rjob("workers", 300)))
         world.settle()
         world.run()
@@ -204,289 +201,6 @@ class TestSuccess:
         assert world.status.terminal_state == ""
 
 
-class TestFailure:
-    def test_without_a_policy_the_first_failed_job_fails_the_set(self):
-        world = World(jobset(rjob("workers", 2)))
-        world.settle()
-        world.fail("js-workers-1")
-        world.settle()
-        message = "jobset failed due to one or more job failures (first failed job: js-workers-1)"
-        assert world.condition("Failed") == ("True", "FailedJobs", message)
-        assert world.status.terminal_state == "Failed"
-        assert (world.events[-1].type, world.events[-1].note) == ("Warning", message)
-        assert world.live() == ["js-workers-1"]
-
-    def test_equal_times_are_decided_by_the_global_index(self):
-        world = World(jobset(rjob("driver", 1), rjob("workers", 3)))
-        world.settle()
-        for name in ("js-workers-2", "js-workers-0", "js-driver-0"):
-            world.fail(name)
-        world.settle()
-        assert "first failed job: js-driver-0" in world.condition("Failed")[2]
-
-    def test_the_earliest_failure_decides(self):
-        world = World(jobset(rjob("workers", 3)))
-        world.settle()
-        world.seconds = 10
-        world.fail("js-workers-0")
-        world.seconds = 5
-        world.fail("js-workers-2")
-        world.seconds = 20
-        world.settle()
-        assert "first failed job: js-workers-2" in world.condition("Failed")[2]
-
-    def test_restart_deletes_every_job_and_creates_each_anew_when_it_is_gone(self):
-        world = World(jobset(rjob("workers", 2), failurePolicy={"maxRestarts": 3}))
-        world.settle()
-        world.finish("js-workers-0")
-        world.fail("js-workers-1")
-        world.settle()
-        assert (world.status.restarts, world.status.restarts_count_towards_max) == (1, 1)
-        assert world.live() == []
-        del world.jobs["js-workers-0"]
-        world.settle()
-        assert world.live() == ["js-workers-0"], "Recreate does not wait for the others"
-        assert world.jobs["js-workers-0"]["metadata"]["labels"][keys.RESTART_ATTEMPT] == "1"
-
-    def test_blocking_recreate_waits_until_all_old_jobs_are_gone(self):
-        policy = {"maxRestarts": 1, "restartStrategy": "BlockingRecreate"}
-        world = World(jobset(rjob("workers", 2), failurePolicy=policy))
-        world.settle()
-        world.fail("js-workers-1")
-        world.settle()
-        del world.jobs["js-workers-0"]
-        world.settle()
-        assert world.live() == []
-        world.collect()
-        world.settle()
-        assert world.live() == ["js-workers-0", "js-workers-1"]
-
-    def test_restart_is_told_by_condition_then_action_event(self):
-        world = World(jobset(failurePolicy={"maxRestarts": 1}))
-        world.settle()
-        world.fail("js-workers-0")
-        world.step()
-        message = "applying RestartJobSet failure policy action (first failed job: js-workers-0)"
-        assert world.condition("RestartingJobSet") == ("True", "DefaultFailurePolicy", message)
-        assert [(e.type, e.reason, e.note) for e in world.events] == [
-            ("Warning", "DefaultFailurePolicy", message),
-            ("Warning", "RestartJobSetFailurePolicyAction", message),
-        ]
-
-    def test_restarting_ends_when_all_jobs_are_ready(self):
-        world = World(jobset(failurePolicy={"maxRestarts": 1}))
-        world.settle()
-        world.fail("js-workers-0")
-        world.settle()
-        world.collect()
-        world.settle()
-        world.run()
-        world.settle()
-        assert world.condition("RestartingJobSet") == ("False", "JobsReady", "all jobs are ready")
-
-    def test_no_restart_beyond_the_maximum(self):
-        world = World(jobset(failurePolicy={"maxRestarts": 1}))
-        for _ in range(2):
-            world.settle()
-            world.fail("js-workers-0")
-            world.settle()
-            world.collect()
-        assert world.status.restarts == 1
-        assert world.condition("Failed") == (
-            "True",
-            "ReachedMaxRestarts",
-            "jobset failed due to reaching max number of restarts (first failed job: js-workers-0)",
-        )
-        assert world.condition("RestartingJobSet") == ("False", "JobSetFailed", "jobset failed")
-
-    def test_ignored_restarts_are_not_counted(self):
-        rules = [{"name": "free", "action": "RestartJobSetAndIgnoreMaxRestarts"}]
-        world = World(jobset(failurePolicy={"maxRestarts": 0, "rules": rules}))
-        for _ in range(3):
-            world.settle()
-            world.fail("js-workers-0")
-            world.settle()
-            world.collect()
-        assert (world.status.restarts, world.status.restarts_count_towards_max) == (3, 0)
-        assert world.condition("RestartingJobSet")[1] == "FailurePolicy_free"
-
-    def test_the_first_rule_that_matches_decides_with_its_own_earliest_job(self):
-        rules = [
-            {"name": "oom", "action": "FailJobSet", "onJobFailureMessagePatterns": ["OOM.*[0-9]$"]},
-            {"name": "rest", "action": "RestartJobSet"},
-        ]
-        world = World(jobset(rjob("workers", 2), failurePolicy={"maxRestarts": 5, "rules": rules}))
-        world.settle()
-        world.fail("js-workers-0", message="plain")
-        world.seconds = 5
-        world.fail("js-workers-1", message="pod died: OOMKilled with 137")
-        world.settle()
-        assert world.condition("Failed") == (
-            "True",
-            "FailJobSetFailurePolicyAction",
-            "applying FailJobSet failure policy action (first failed job: js-workers-1)",
-        )
-
-    def test_rules_match_reason_and_target_together(self):
-        rules = [
-            {
-                "name": "gone",
-                "action": "FailJobSet",
-                "onJobFailureReasons": ["PodFailurePolicy"],
-                "targetReplicatedJobs": ["driver"],
-            }
-        ]
-        for name, reason, fails in (
-            ("js-driver-0", "PodFailurePolicy", True),
-            ("js-driver-0", "BackoffLimitExceeded", False),
-            ("js-workers-0", "PodFailurePolicy", False),
-        ):
-            world = World(jobset(rjob("driver"), rjob(), failurePolicy={"maxRestarts": 5, "rules": rules}))
-            world.settle()
-            world.fail(name, reason=reason)
-            world.settle()
-            assert (world.status.terminal_state == "Failed") is fails, (name, reason)
-
-    def test_a_pattern_that_is_no_re2_never_matches_and_harms_nothing(self):
-        rules = [{"name": "bad", "action": "FailJobSet", "onJobFailureMessagePatterns": ["(?=x)", "("]}]
-        world = World(jobset(failurePolicy={"maxRestarts": 1, "rules": rules}))
-        world.settle()
-        world.fail("js-workers-0", message="x (")
-        world.settle()
-        assert world.status.restarts == 1
-
-
-class TestRestartJob:
-    RULES = {"maxRestarts": 2, "rules": [{"name": "one", "action": "RestartJob"}]}
-
-    def test_only_the_failed_jobs_are_recreated_each_counted(self):
-        world = World(jobset(rjob("workers", 3), failurePolicy=self.RULES), RestartJob=True)
-        world.settle()
-        world.fail("js-workers-0")
-        world.fail("js-workers-2")
-        world.step()
-        assert world.status.replicated_jobs_status[0].job_restarts == (1, 0, 1), "both in one round"
-        world.settle()
-        assert world.live() == ["js-workers-1"]
-        world.collect()
-        world.settle()
-        status = world.status.replicated_jobs_status[0]
-        assert status.job_restarts == (1, 0, 1)
-        assert status.job_restarts_count_towards_max == (1, 0, 1)
-        assert world.status.restarts == 0
-        labels = world.jobs["js-workers-2"]["metadata"]["labels"]
-        assert labels[keys.JOB_RESTART_ATTEMPT] == "1"
-        assert labels[keys.RESTART_ATTEMPT] == "0"
-
-    def test_the_budget_is_shared_by_all_jobs(self):
-        world = World(jobset(rjob("workers", 3), failurePolicy=self.RULES), RestartJob=True)
-        world.settle()
-        for name in world.live():
-            world.fail(name)
-        world.settle()
-        assert world.condition("Failed")[1] == "ReachedMaxRestarts"
-
-    def test_counters_are_absent_without_the_gate(self):
-        world = World(jobset(rjob("workers", 3)))
-        world.settle()
-        assert world.status.replicated_jobs_status[0].job_restarts == ()
-        assert keys.JOB_RESTART_ATTEMPT not in world.jobs["js-workers-0"]["metadata"]["labels"]
-
-
-class TestSuspension:
-    def test_created_suspended(self):
-        world = World(jobset(rjob("workers", 2), suspend=True))
-        world.settle()
-        assert all(job["spec"]["suspend"] for job in world.jobs.values())
-        assert world.condition("Suspended") == ("True", "SuspendedJobs", "jobset is suspended")
-        assert world.counts()["suspended"] == 2
-
-    def test_suspend_patches_every_running_job_once(self):
-        world = World(jobset(rjob("workers", 3)))
-        world.settle()
-        world.run()
-        world.settle()
-        world.edit(suspend=True)
-        assert len(of_type(world.step(), PatchJob)) == 3
-        world.settle()
-        world.halt()
-        world.settle()
-        assert world.counts() == {"ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 3}
-
-    def test_resume_says_so(self):
-        world = World(jobset(rjob("workers", 2), suspend=True))
-        world.settle()
-        world.edit(suspend=False)
-        world.settle()
-        assert not any(job["spec"]["suspend"] for job in world.jobs.values())
-        assert world.condition("Suspended") == ("False", "ResumeJobs", "jobset is resumed")
-
-    def test_no_false_suspended_condition_for_a_set_that_never_was(self):
-        world = World(jobset())
-        world.settle()
-        assert world.condition("Suspended") is None
-
-    def admitted(self, world, selector, tolerations):
-        """A queue changes the five fields and resumes, as Kueue does."""
-        pod = {"nodeSelector": selector, "tolerations": tolerations}
-        world.edit(suspend=False, replicated_jobs=jobset(rjob("workers", 2, pod=pod)).spec.replicated_jobs)
-        world.settle()
-
-    def test_resume_rebuilds_what_an_earlier_admission_set(self):
-        world = World(jobset(rjob("workers", 2), suspend=True))
-        world.settle()
-        spot = [{"key": "spot", "operator": "Exists"}]
-        self.admitted(world, {"flavor": "spot", "zone": "a"}, spot)
-        world.run()
-        world.settle()
-        world.edit(suspend=True)
-        world.settle()
-        world.halt()
-        self.admitted(world, {"flavor": "on-demand"}, [])
-        spec = world.jobs["js-workers-0"]["spec"]["template"]["spec"]
-        assert spec["nodeSelector"] == {"flavor": "on-demand"}
-        assert not spec.get("tolerations")
-
-    def test_resume_with_another_template_waits_for_the_old_pods(self):
-        world = World(jobset(rjob("workers", 2), suspend=True))
-        world.settle()
-        self.admitted(world, {"flavor": "spot"}, [])
-        world.run()
-        world.settle()
-        world.edit(suspend=True)
-        world.settle()
-        self.admitted(world, {"flavor": "on-demand"}, [])
-        assert all(job["spec"]["suspend"] for job in world.jobs.values())
-        world.halt()
-        world.settle()
-        assert not any(job["spec"]["suspend"] for job in world.jobs.values())
-        assert world.condition("Suspended")[0] == "False"
-
-    def test_resume_keeps_labels_of_the_job_controller(self):
-        world = World(jobset(rjob("workers", 1), suspend=True))
-        world.settle()
-        labels = world.jobs["js-workers-0"]["spec"]["template"]["metadata"]["labels"]
-        labels.update({"batch.kubernetes.io/job-name": "js-workers-0", "job-name": "js-workers-0", "stale": "x"})
-        world.edit(suspend=False)
-        world.settle()
-        labels = world.jobs["js-workers-0"]["spec"]["template"]["metadata"]["labels"]
-        assert labels["job-name"] == "js-workers-0"
-        assert labels["batch.kubernetes.io/job-name"] == "js-workers-0"
-        assert "stale" not in labels
-
-    def test_a_thousand_flips_leave_no_drift(self):
-        world = World(jobset(rjob("workers", 1)))
-        world.settle()
-        before = world.jobs["js-workers-0"]["spec"]["template"]
-        for _ in range(1000):
-            world.edit(suspend=True)
-            world.settle()
-            world.halt()
-            world.edit(suspend=False)
-            world.settle()
-        assert world.jobs["js-workers-0"]["spec"]["template"] == before
-
-
 class TestOrder:
     def test_in_order_starts_the_next_when_the_first_is_ready(self):
         world = World(jobset(rjob("a"), rjob("b"), rjob("c"), startupPolicy={"startupPolicyOrder": "InOrder"}))
@@ -501,7 +215,7 @@ class TestOrder:
         assert world.condition("StartupPolicyCompleted")[0] == "True"
         assert world.condition("StartupPolicyInProgress")[0] == "False"
 
-    def test_a_readiness_blip_takes_nothing_back(self):
+    def test_a_pod_that_is_unready_for_a_moment_takes_nothing_back(self):
         world = World(jobset(rjob("a"), rjob("b", 2), startupPolicy={"startupPolicyOrder": "InOrder"}))
         world.settle()
         world.run("js-a-0")
@@ -514,7 +228,7 @@ class TestOrder:
         assert world.live() == ["js-a-0", "js-b-0", "js-b-1"]
         assert world.condition("StartupPolicyCompleted")[0] == "True"
 
-    def test_order_is_enforced_anew_after_a_restart(self):
+    def test_order_is_enforced_again_after_a_restart(self):
         world = World(
             jobset(
                 rjob("a"),

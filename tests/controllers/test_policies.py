@@ -33,7 +33,7 @@ class TestOrder:
             return (rjob("a"), rjob("b")), {"startupPolicy": IN_ORDER}
         return (rjob("a"), rjob("b", dependsOn=self.AFTER_READY)), {}
 
-    def test_it_is_enforced_anew_after_a_restart(self, rjobs_and_policy):
+    def test_it_is_enforced_again_after_a_restart(self, rjobs_and_policy):
         rjobs, policy = rjobs_and_policy
         world = started(*rjobs, failurePolicy={"maxRestarts": 1}, **policy)
         restart(world, "js-b-0")
@@ -42,7 +42,7 @@ class TestOrder:
         world.settle()
         assert world.live() == ["js-a-0", "js-b-0"]
 
-    def test_it_is_enforced_anew_after_a_suspension(self, rjobs_and_policy):
+    def test_it_is_enforced_again_after_a_suspension(self, rjobs_and_policy):
         rjobs, policy = rjobs_and_policy
         world = started(*rjobs, **policy)
         suspend(world)
@@ -64,12 +64,12 @@ class TestOrder:
         resumed = [patch.name for patch in of_type(plan, PatchJob) if patch.patch["spec"] == {"suspend": False}]
         assert resumed == ["js-a-0"]
 
-    def test_a_replicated_job_without_replicas_holds_nobody_up(self):
+    def test_a_replicated_job_without_replicas_holds_up_no_other(self):
         world = World(jobset(rjob("a", 0), rjob("b"), startupPolicy=IN_ORDER))
         world.settle()
         assert world.live() == ["js-b-0"]
 
-    def test_a_blip_before_the_next_stage_exists_blocks_it_not(self):
+    def test_a_pod_unready_for_a_moment_does_not_block_the_next_stage(self):
         world = World(jobset(rjob("a"), rjob("b"), rjob("c"), startupPolicy=IN_ORDER))
         world.settle()
         world.run("js-a-0")
@@ -118,13 +118,13 @@ class TestForeign:
         error = "creation failed with error: it exists already and belongs to CronJob nightly"
         assert warning.note.startswith(f'job "js-workers-0" {error}, job "js-workers-1" {error}, ')
         assert "and 2 more: delete or rename it, or rename the JobSet" in warning.note
-        assert plan.status is not None, "the rest of the set goes on and is counted"
+        assert plan.status is not None, "the rest of the set keeps running and is counted"
         world.foreign = {}
         world.settle()
         assert len(world.live()) == 9
         assert world.plans[-1].requeue_after is None
 
-    def test_jobs_of_an_earlier_set_of_our_name_are_waited_for_in_silence(self):
+    def test_jobs_of_an_earlier_set_of_our_name_are_waited_for_without_a_warning(self):
         world = World(jobset(rjob("workers", 2)))
         world.foreign = {"js-workers-0": Owner("JobSet", "js")}
         plan = world.step()
@@ -144,7 +144,7 @@ class TestForeign:
             (("Robot", "js"), {keys.JOBSET_NAME: "js"}, True),
         ],
     )
-    def test_a_service_serves_if_it_is_made_by_hand_for_us_or_on_its_way_out(self, owner, selector, warned):
+    def test_a_service_made_by_hand_or_in_deletion_is_used(self, owner, selector, warned):
         world = World(jobset())
         meta: dict[str, Any] = {"name": "js", "namespace": "ns", "uid": "s"}
         if owner:
@@ -167,7 +167,7 @@ class TestForeign:
         world.service = msgspec.convert({"metadata": {"name": "js", "namespace": "ns"}, "spec": spec}, Service)
         assert [w.reason for w in world.step().warnings] == ["HeadlessServiceCreationFailed"]
 
-    def test_strays_are_listed_and_counted(self):
+    def test_stray_jobs_are_listed_and_counted(self):
         world = started(rjob("workers", 1))
         for number in range(8):
             stray = msgspec.json.decode(msgspec.json.encode(world.jobs["js-workers-0"]))
@@ -185,11 +185,11 @@ class TestForeign:
     async def test_a_warning_is_recorded_once_for_as_long_as_it_says_the_same(self):
         blind = Blind(MemoryApi(), jobset(rjob("workers", 2), rjob("b", 1)))
         await blind.reconcile()
-        for index, told in (("x", 1), ("x", 1), ("0", 1), ("x", 2)):
+        for index, reported in (("x", 1), ("x", 1), ("0", 1), ("x", 2)):
             blind.change_job("js-workers-0", metadata={"labels": {keys.JOB_INDEX: index}})
             for _ in range(2):
                 await blind.reconcile()
-            assert [reason for _, reason, _ in blind.told.events] == ["StrayJob"] * told
+            assert [reason for _, reason, _ in blind.reported.events] == ["StrayJob"] * reported
 
 
 class TestFailures:
@@ -250,7 +250,7 @@ class TestFailures:
         world.settle()
         assert world.status.terminal_state == "Failed"
 
-    def test_a_rule_that_needs_a_gate_is_said_and_waits_without_a_loop(self):
+    def test_a_rule_that_needs_a_gate_is_reported_and_waits_without_a_loop(self):
         world = started(rjob("workers", 2), failurePolicy=ONE_BY_ONE)
         world.fail("js-workers-1")
         plans = [world.step() for _ in range(3)]

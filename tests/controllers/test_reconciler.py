@@ -143,10 +143,10 @@ class TestSuspension:
         blind.edit(suspend=False)
         await blind.reconcile()
         assert blind.api.objects("jobs")["ns", "js-workers-0"]["spec"]["suspend"] is False
-        assert "FailedResourcePropagation" not in [reason for _, reason, _ in blind.told.events]
+        assert "FailedResourcePropagation" not in [reason for _, reason, _ in blind.reported.events]
 
 
-async def test_a_retained_claim_that_goes_brings_its_set_up():
+async def test_a_retained_claim_that_goes_queues_its_set():
     """It has no owner that would, only a label."""
     watches, queue = Watches(Client(MemoryApi()), FeatureGates()), WorkQueue[Request]()
     watches.feed(queue)
@@ -174,7 +174,7 @@ TERMINATING = {
 
 
 @pytest.mark.looptime
-async def test_a_namespace_that_goes_on_after_all_gets_its_jobs():
+async def test_a_namespace_that_exists_again_gets_its_jobs():
     """One of the same name may come back, with a JobSet of the same name."""
     api = Answering("jobs", Response(403, {}, msgspec.json.encode(TERMINATING)))
     blind = Blind(api, jobset(rjob("workers", 2)))

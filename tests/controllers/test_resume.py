@@ -40,7 +40,7 @@ class TestSuspension:
         kinds = {type(action) for plan in world.plans for action in plan.actions}
         assert kinds == {CreateJob, CreateService, CreateClaim}, "no Job is created and then patched"
 
-    def test_with_create_jobs_on_resume_running_sets_are_suspended_as_ever_and_not_filled_up(self):
+    def test_with_create_jobs_on_resume_a_suspended_set_keeps_its_jobs_and_gets_no_more(self):
         world = started(rjob("workers", 3))
         world.create_suspended = False
         del world.jobs["js-workers-1"]
@@ -69,7 +69,7 @@ class TestSuspension:
         world.settle()
         assert world.jobs["js-workers-0"]["spec"]["suspend"] is False
 
-    def test_a_thousand_flips_with_changing_admissions_leave_no_drift(self):
+    def test_a_thousand_changing_admissions_leave_no_drift(self):
         world = World(jobset(rjob("workers", 2), suspend=True), ExecutionAttemptsTracking=True)
         world.settle()
         before = msgspec.json.encode(world.jobs["js-workers-0"]["spec"]["template"]["spec"])
@@ -190,7 +190,7 @@ class TestOldServers:
         await blind.reconcile()
         elsewhere = jobset(rjob("workers", 2, pod={"nodeSelector": {"rack": "b"}})).spec.replicated_jobs
         api.requests.clear()
-        blind.told.events.clear()
+        blind.reported.events.clear()
         blind.edit(suspend=False, replicatedJobs=msgspec.to_builtins(elsewhere))
         await blind.reconcile()
         return blind
@@ -205,7 +205,7 @@ class TestOldServers:
             writes = [path for _, path in blind.writes() if f"/js-workers-{index}" in path]
             name = f"jobs/js-workers-{index}"
             assert writes == ([name, f"{name}/status", name] if old else [name])
-        assert [reason for _, reason, _ in blind.told.events] == ["ResumeJobs"]
+        assert [reason for _, reason, _ in blind.reported.events] == ["ResumeJobs"]
 
     async def test_the_new_attempt_is_stored_before_the_first_job_is_resumed(self):
         blind = await self.resumed(MemoryApi())
@@ -213,7 +213,7 @@ class TestOldServers:
         assert written[0] == "jobsets/js/status"
         assert written.count("jobsets/js/status") == 1
 
-    async def test_refused_resources_are_told(self):
+    async def test_refused_resources_are_reported(self):
         api = OldServer()
         api.never = True
         blind = Blind(api, jobset(rjob("workers", 2), suspend=True), MutablePodResourcesForSuspendedJobSets=True)
@@ -222,6 +222,6 @@ class TestOldServers:
         with pytest.raises(PartialFailure):
             await blind.reconcile()
         assert all(job["spec"]["suspend"] for job in api.objects("jobs").values())
-        notes = [note for _, reason, note in blind.told.events if reason == "FailedResourcePropagation"]
+        notes = [note for _, reason, note in blind.reported.events if reason == "FailedResourcePropagation"]
         assert len(notes) == 2
         assert notes[0].startswith("the resources of job js-workers-0 cannot be set while it is resumed: field is imm")

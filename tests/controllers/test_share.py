@@ -115,7 +115,7 @@ def test_a_job_that_is_restarted_alone_does_not_keep_the_share_from_being_met():
     assert of.status.terminal_state == "Completed"
 
 
-def test_a_set_that_was_suspended_goes_on_counting():
+def test_a_set_that_was_suspended_keeps_its_count():
     of = world(rjob(replicas=3), minSucceeded=2)
     finish(of, "js-workers-0")
     suspend(of)

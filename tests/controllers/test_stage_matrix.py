@@ -147,7 +147,7 @@ def test_a_set_that_is_done_starts_no_stage_and_ends_those_that_run(state):
 
 
 @every_state
-def test_a_resume_enforces_the_order_anew_and_runs_nothing_again_that_has_succeeded(state):
+def test_a_resume_enforces_the_order_again_and_reruns_nothing_that_succeeded(state):
     world = at_trainers(state)
     before = uids(world)
     suspend(world)

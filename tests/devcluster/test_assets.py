@@ -62,7 +62,7 @@ def test_good_releases_are_installed_and_only_kwok_is_built(server, sources, go,
     assert "downloading kube-apiserver: done after" in capfd.readouterr().err
 
 
-def test_second_time_uses_the_cache_and_asks_nobody(server, sources, go):
+def test_second_time_uses_the_cache_and_no_network(server, sources, go):
     folder = locate(sources)
     server.asked.clear()
     go.unlink()
@@ -142,7 +142,7 @@ def test_archive_without_the_binary_is_an_error(server, sources):
         locate(sources)
 
 
-def test_unreachable_or_silent_server_is_given_up_after_one_try(tmp_path, go, capfd, monkeypatch):
+def test_unreachable_or_hanging_server_is_given_up_after_one_try(tmp_path, go, capfd, monkeypatch):
     monkeypatch.setattr(download, "TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -209,7 +209,7 @@ def test_two_at_once_fetch_and_build_once(server, sources, go, capfd):
     assert len(built(go)) == 1
 
 
-def test_failed_build_shows_gos_words_and_installs_nothing(tmp_path, go):
+def test_failed_build_shows_the_output_of_go_and_installs_nothing(tmp_path, go):
     fake_go(go.parent, fails_with="kwok.go:1: undefined: banana")
     with pytest.raises(DevclusterError, match="undefined: banana"):
         locate(Sources(cache_root=tmp_path / "cache", releases=nowhere()))
@@ -223,7 +223,7 @@ def test_failed_build_shows_gos_words_and_installs_nothing(tmp_path, go):
         ("write /tmp/x: no space left on device", "disk full while building"),
     ],
 )
-def test_build_failures_with_a_known_cause_say_how_to_mend_it(tmp_path, go, said, advice):
+def test_build_failures_with_a_known_cause_say_how_to_fix_them(tmp_path, go, said, advice):
     fake_go(go.parent, fails_with=said)
     with pytest.raises(DevclusterError, match=advice):
         locate(Sources(cache_root=tmp_path / "cache", releases=nowhere()))
@@ -249,7 +249,7 @@ def test_go_that_is_too_old_is_passed_over_for_the_pinned_one(tmp_path, go, capf
     assert "is go1.22.2, go.mod needs 1.26.0" in capfd.readouterr().err
 
 
-def test_full_disk_is_said_before_anything_is_fetched(server, sources, monkeypatch):
+def test_full_disk_is_reported_before_anything_is_fetched(server, sources, monkeypatch):
     class Usage:
         free = 100 * 1024 * 1024
 
@@ -259,7 +259,7 @@ def test_full_disk_is_said_before_anything_is_fetched(server, sources, monkeypat
     assert server.asked == []
 
 
-def test_disk_that_fills_up_on_the_way_is_said_too(sources, monkeypatch):
+def test_disk_that_fills_up_during_a_download_is_reported(sources, monkeypatch):
     def full(*_: object) -> str:
         raise OSError(28, "No space left on device")
 

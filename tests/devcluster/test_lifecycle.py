@@ -110,7 +110,7 @@ def test_parent_killed_with_9_leaves_nothing(root, binaries):
 
 
 @pytest.mark.integration
-def test_cluster_of_the_command_line_outlives_it_and_a_killed_supervisor_takes_all_along(root, binaries):
+def test_cluster_outlives_the_command_line_and_ends_with_its_supervisor(root, binaries):
     where = ("--state-dir", str(root), "--name", "one")
     answer = cli("up", *where, "--profile", "api", "--assets", str(binaries))
     assert answer.returncode == 0, answer.stderr
@@ -132,7 +132,7 @@ def test_cluster_of_the_command_line_outlives_it_and_a_killed_supervisor_takes_a
 
 
 @pytest.mark.integration
-def test_component_that_dies_ends_the_cluster_and_its_last_words_are_shown(root, binaries):
+def test_component_that_dies_ends_the_cluster_and_its_last_log_lines_are_shown(root, binaries):
     up(API, sources=Sources(assets=binaries), state_root=root)
     (entry,) = statuses(state_root=root)
     os.kill(entry["components"]["etcd"], signal.SIGKILL)
@@ -187,7 +187,7 @@ def test_interrupted_up_stops_what_it_started(root, tmp_path, monkeypatch):
     assert not [pid for pid in processes(root) if alive(pid)]
 
 
-def test_taken_port_is_said_before_anything_starts(root, tmp_path):
+def test_taken_port_is_reported_before_anything_starts(root, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(DevclusterError, match=f"port {port} on 127.0.0.1 is taken"):
@@ -209,7 +209,7 @@ def test_folder_of_somebody_else_is_left_alone(root, tmp_path):
     assert (root / "one" / "thesis.tex").read_text() == "draft"
 
 
-def test_folder_of_another_version_is_said_and_can_be_taken_down(root):
+def test_folder_of_another_version_is_reported_and_can_be_taken_down(root):
     (root / "one").mkdir(parents=True)
     (root / "one" / "cluster.json").write_text('{"spec": {"name": "one", "nodes": {}, "colour": "red"}}')
     (entry,) = statuses(state_root=root)
@@ -240,7 +240,7 @@ def test_leftover_processes_are_ended_and_strangers_with_their_ids_are_not(root)
             process.wait()
 
 
-def test_full_disk_is_said_before_anything_starts(root, tmp_path, monkeypatch):
+def test_full_disk_is_reported_before_anything_starts(root, tmp_path, monkeypatch):
     class Usage:
         free = 1024 * 1024
 
@@ -311,7 +311,7 @@ def test_minted_user_has_the_rights_of_its_role_and_no_others(api_server, namesp
 
 
 @pytest.mark.integration
-def test_user_name_too_long_for_a_certificate_is_said(api_server):
+def test_user_name_too_long_for_a_certificate_is_reported(api_server):
     with pytest.raises(DevclusterError, match="has 65 characters"):
         api_server.kubeconfig_for("u" * 65)
 

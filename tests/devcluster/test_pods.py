@@ -1,4 +1,4 @@
-"""Fake nodes and pods of the full cluster: labels, capacity, and pods that end as annotations tell them to."""
+"""Fake nodes and pods of the full cluster: labels, capacity, and pods that end as their annotations say."""
 
 from __future__ import annotations
 

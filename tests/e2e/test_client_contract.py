@@ -92,7 +92,7 @@ class TestContractOfStatus:
         assert set(first_true) <= known | as_upstream | {None}
         assert {"SUSPENDED", "STARTUPPOLICYCOMPLETED", "FAILED"} <= set(first_true)
 
-    def test_axlearn_reads_the_status_alone_writes_annotations_and_deletes_in_the_foreground(self, sets):
+    def test_axlearn_reads_the_status_patches_annotations_and_deletes_in_foreground(self, sets):
         sets.apply(manifest(group("job", 2), failurePolicy={"maxRestarts": 1, "restartStrategy": "BlockingRecreate"}))
         sets.wait_ready(2)
         code, body = request(sets.cluster, "GET", f"{path(sets, 'js')}/status")

@@ -107,7 +107,7 @@ class TestKueue:
         sets.wait_state("Completed")
         assert sets.condition("Completed")["message"] == "jobset completed successfully"
 
-    def test_a_set_that_partly_completed_goes_on_where_it_was(self, sets):
+    def test_a_set_that_partly_completed_continues_where_it_was(self, sets):
         sets.apply(manifest(group(replicas=3)))
         sets.wait_ready(3)
         sets.end(sets.pods(f"{PREFIX}job-index=1")[0])
@@ -121,7 +121,7 @@ class TestKueue:
         assert {pod["metadata"]["labels"][f"{PREFIX}job-index"] for pod in sets.pods()} == {"0", "2"}
 
     @pytest.mark.timeout(240)
-    def test_twenty_flips_leave_no_drift(self, sets):
+    def test_twenty_suspensions_and_resumes_leave_no_drift(self, sets):
         sets.apply(manifest(group(replicas=2), suspend=True))
         wait_for(lambda: sets.counts().get("suspended") == 2)
         original = sets.get()

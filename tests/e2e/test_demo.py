@@ -26,7 +26,7 @@ def stage(full_cluster, manager) -> Iterator[None]:
 @pytest.mark.usefixtures("stage")
 @pytest.mark.parametrize("name", STORIES)
 def test_every_story_is_played_to_its_end(full_cluster, name):
-    told = io.StringIO()
+    output = io.StringIO()
     story = STORIES[name]
-    story.play(Demo(Console(file=told, soft_wrap=True), full_cluster, time.monotonic(), story.jobset))
-    assert "Completed. What happened, as events tell it:" in told.getvalue()
+    story.play(Demo(Console(file=output, soft_wrap=True), full_cluster, time.monotonic(), story.jobset))
+    assert "Completed. What happened, as events tell it:" in output.getvalue()

@@ -92,7 +92,7 @@ def test_5000_jobs_do_not_hold_up_a_single_one(sets):
     assert beside - alone < 2, f"{alone:.2f} s alone, {beside:.2f} s beside 5,000 Jobs"
 
 
-def test_a_set_at_rest_and_a_new_manager_write_nothing(sets, manager):
+def test_a_settled_set_and_a_new_manager_write_nothing(sets, manager):
     sets.apply(manifest(group(replicas=5)))
     sets.wait_ready(5)
     manager.stop()
@@ -120,7 +120,7 @@ def test_killed_in_the_middle_of_creation(sets, manager):
     wait_for(lambda: some_of_attempt(sets, 0), what="the first Jobs")
     manager.kill(keep_lease=True)
     before = created(sets)
-    assert before < BIG, "killed too late to tell anything"
+    assert before < BIG, "killed too late to show anything"
     manager.start()
     sets.wait_ready(BIG, timeout=100)
     calls = manager.calls(start, namespace=sets.namespace)
@@ -137,11 +137,11 @@ def test_killed_in_the_middle_of_a_restart(sets, manager):
     sets.end(sets.pods()[0], 1)
     wait_for(lambda: sets.status().get("restarts") == 1, timeout=60, what="the restart")
     manager.kill()
-    assert len(of_attempt(sets, 1)) < 20, "killed too late to tell anything"
+    assert len(of_attempt(sets, 1)) < 20, "killed too late to show anything"
     manager.start(clientConnection=SLOW)
     wait_for(lambda: some_of_attempt(sets, 1), timeout=100, what="the first Jobs of the new attempt")
     manager.kill()
-    assert len(of_attempt(sets, 1)) < BIG, "killed too late to tell anything"
+    assert len(of_attempt(sets, 1)) < BIG, "killed too late to show anything"
     manager.start()
     wait_for(lambda: len(of_attempt(sets, 1)) == BIG, timeout=150, what="all Jobs of the new attempt")
     sets.wait_ready(BIG, timeout=100)

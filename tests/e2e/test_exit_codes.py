@@ -79,9 +79,9 @@ class TestExitCodePolicy:
         job = sets.jobs()[0]
         assert [c["reason"] for c in job["status"]["conditions"] if c["type"] == "Failed"] == ["PodFailurePolicy"]
         assert job["status"]["failed"] == 1
-        told = f"jobset failed due to one or more job failures (first failed job: js-workers-0): {blamed(pod, 127)}"
-        assert sets.condition("Failed")["message"] == told
-        wait_for(lambda: ("Warning", "FailedJobs", told) in sets.events(), what="the event")
+        reported = f"jobset failed due to one or more job failures (first failed job: js-workers-0): {blamed(pod, 127)}"
+        assert sets.condition("Failed")["message"] == reported
+        wait_for(lambda: ("Warning", "FailedJobs", reported) in sets.events(), what="the event")
         [attempt] = sets.status()["attemptHistory"]
         assert (attempt["pod"], attempt["node"], attempt["container"], attempt["exitCode"]) == (
             pod["metadata"]["name"],
@@ -138,7 +138,7 @@ class TestRulesByExitCode:
         sets.wait_state("Failed")
         assert blamed(again["1"], 7) in sets.condition("Failed")["message"]
 
-    def test_after_a_disruption_the_set_starts_anew_for_free_where_the_job_says_so(self, sets):
+    def test_a_restart_after_a_disruption_does_not_count_where_a_rule_says_so(self, sets):
         """The recipe of exit-codes.md. The condition has no time, which the API server stores as null."""
         own = {"rules": [{"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
         free = rule("drained", "RestartJobSetAndIgnoreMaxRestarts", onJobFailureReasons=["PodFailurePolicy"])
@@ -181,7 +181,7 @@ class TestRulesByExitCode:
             ("FailJobSetFailurePolicyAction", "main", 2),
         ]
 
-    def test_not_in(self, sets):
+    def test_codes_that_are_not_in_the_list_match_not_in(self, sets):
         policy = {"maxRestarts": 5, "rules": [rule("unknown", "FailJobSet", **codes(42, operator="NotIn"))]}
         sets.apply(manifest(group(), failurePolicy=policy))
         end_one(sets, "js-workers-0", 42)
@@ -197,9 +197,9 @@ class TestRulesByExitCode:
         assert sets.status()["failurePolicyRestarts"] == [{"name": "flaky", "restarts": 1}]
         pod = end_one(sets, "js-workers-0", 5)
         sets.wait_state("Failed")
-        told = "jobset failed due to reaching max number of restarts of failure policy rule flaky"
+        reported = "jobset failed due to reaching max number of restarts of failure policy rule flaky"
         assert sets.condition("Failed")["reason"] == "ReachedMaxRestarts"
-        assert sets.condition("Failed")["message"] == f"{told} (first failed job: js-workers-0): {blamed(pod, 5)}"
+        assert sets.condition("Failed")["message"] == f"{reported} (first failed job: js-workers-0): {blamed(pod, 5)}"
 
 
 GRACE = "kwok.jobset.dev/grace-seconds"

@@ -48,7 +48,7 @@ def report(sets: Sets, name: str = "js") -> JSON:
     return body
 
 
-def told(sets: Sets, *words: str, name: str = "js") -> str:
+def explained(sets: Sets, *words: str, name: str = "js") -> str:
     """The text, once all these words are in it."""
 
     def probe() -> str:
@@ -67,7 +67,7 @@ def test_who_holds_the_racks_that_a_set_waits_for(sets: Sets):
     assert explain(sets, "first") == f"JobSet {sets.namespace}/first: runs, 2 of 2 Jobs ready or done\n"
 
     sets.apply(manifest(exclusive(2)))
-    text = told(sets, "waits for a rack of its own", "likewise", "2 followers wait for it")
+    text = explained(sets, "waits for a rack of its own", "likewise", "2 followers wait for it")
     assert "not scheduled: 0/20 nodes are available: " in text
     holders = f"{sets.namespace}/first-workers-0, {sets.namespace}/first-workers-1"
     assert f"2 of 2 racks hold Jobs of equal priority (0): {holders}" in text
@@ -89,12 +89,12 @@ def test_pods_of_a_set_that_is_not_exclusive_hold_racks_too(sets: Sets):
     nodes = {pod["spec"]["nodeName"] for pod in sets.pods(name="plain")}
     assert len(nodes) > 10, "on more nodes than one rack has"
     sets.apply(manifest(exclusive(1)))
-    told(sets, f"2 of 2 racks hold Jobs of equal priority (0): {sets.namespace}/plain-workers-0 (not exclusive)\n")
+    explained(sets, f"2 of 2 racks hold Jobs of equal priority (0): {sets.namespace}/plain-workers-0 (not exclusive)\n")
 
 
 def test_more_jobs_than_racks(sets: Sets):
     sets.apply(manifest(exclusive(3, pods_per_job=1)))
-    told(
+    explained(
         sets,
         "this JobSet has 3 exclusive Jobs, the cluster has 2 racks: they never run all at once",
         "2 of 3 Jobs ready",
@@ -105,13 +105,15 @@ def test_a_quota_that_keeps_pods_out(sets: Sets):
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "1"}}}
     kubectl(sets.cluster, "apply", "-f", "-", namespace=sets.namespace, stdin=json.dumps(quota))
     sets.apply(manifest(group(pods_per_job=3)))
-    text = told(sets, "Job js-workers-0: lacks 2 of 3 pods: FailedCreate: ")
+    text = explained(sets, "Job js-workers-0: lacks 2 of 3 pods: FailedCreate: ")
     assert "exceeded quota: none" in text
 
 
 def test_pods_that_fit_nowhere(sets: Sets):
     sets.apply(manifest(group(replicas=3, pod={"nodeSelector": {"nobody": "has"}})))
-    text = told(sets, "Job js-workers-0: pod js-workers-0-0", "2 more Jobs (js-workers-1 … js-workers-2): likewise")
+    text = explained(
+        sets, "Job js-workers-0: pod js-workers-0-0", "2 more Jobs (js-workers-1 … js-workers-2): likewise"
+    )
     assert "0/20 nodes are available: 20 node(s) didn't match Pod's node affinity/selector" in text
 
 
@@ -132,18 +134,18 @@ def test_a_job_fails_while_no_manager_runs(sets: Sets, manager: ManagerProcess):
     manager.stop()
     try:
         sets.end(sets.pods()[0], code=1)
-        text = told(
+        text = explained(
             sets, "no manager holds the lease", "Job js-workers-0: failed, and the failure policy has not acted"
         )
         assert "BackoffLimitExceeded" in text
     finally:
         manager.start()
-    told(sets, "js: failed (since ")
+    explained(sets, "js: failed (since ")
 
 
 def test_explaining_forty_jobs_takes_a_dozen_calls(sets: Sets):
     sets.apply(manifest(exclusive(40, pods_per_job=1)))
-    told(sets, "37 more Jobs")
+    explained(sets, "37 more Jobs")
     kubeconfig = sets.cluster.kubeconfig_for("explainer", ["system:masters"])
     start = audit.size(sets.cluster.audit_log)
     out = io.StringIO()

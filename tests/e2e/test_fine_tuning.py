@@ -81,7 +81,7 @@ def first_seen(changes: list[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(change["object"]["metadata"]["name"] for change in changes))
 
 
-def test_accelerators_wait_for_the_initializers_and_the_post_processor_for_the_trainers(sets, volumes):
+def test_trainers_wait_for_initializers_and_the_post_processor_for_trainers(sets, volumes):
     paths = {kind: path.format(sets.namespace) for kind, path in COLLECTIONS.items()}
     since = {kind: version_now(sets.cluster, path) for kind, path in paths.items()}
     sets.apply(yaml.safe_load(EXAMPLE.read_text()))

@@ -264,20 +264,20 @@ def test_an_annotation_that_is_no_attempt_spoils_only_its_own_pod(sets, kubelet)
     args = ("annotate", "pod", odd.name, f"{agents.ANNOTATION}=junk", "--overwrite")
     kubectl(sets.cluster, *args, namespace=sets.namespace)
 
-    def told():
+    def reported():
         return [note for _, reason, note in sets.events() if reason == "InvalidInPlaceRestartAttempt"]
 
-    [note] = kubelet.until(told, "the warning")[:1]
+    [note] = kubelet.until(reported, "the warning")[:1]
     assert odd.name in note
     assert kubelet.workers() == first, "nobody restarts for it"
     kubelet.until(lambda: sets.counts()["ready"] == 2, "the status is still written")
     other = next(c for c in kubelet.containers.values() if c is not odd)
     other.kill_worker()
     running(kubelet, attempt=1, but=first.values())
-    assert attempts(sets) == (0, 1), "the odd pod's agent has written anew"
+    assert attempts(sets) == (0, 1), "the agent of the pod with the bad annotation has written again"
 
 
-def test_a_new_manager_goes_on_in_the_middle_of_a_restart(sets, kubelet, manager):
+def test_a_new_manager_continues_in_the_middle_of_a_restart(sets, kubelet, manager):
     sets.apply(jobset(max_restarts=3))
     first = running(kubelet, attempt=0)
     manager.kill()

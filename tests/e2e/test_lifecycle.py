@@ -56,7 +56,7 @@ def test_pods_find_each_other_by_the_names_that_clients_expect(sets):
             assert pod["metadata"][where]["jobset.sigs.k8s.io/coordinator"] == "js-driver-0-0.js"
 
 
-def test_a_deleted_service_comes_back(sets):
+def test_a_deleted_service_is_created_again(sets):
     sets.apply(manifest(group()))
     sets.wait_ready(1)
     path = f"/api/v1/namespaces/{sets.namespace}/services/js"

@@ -1,4 +1,4 @@
-"""What a scrape of a real manager tells about JobSets that really ran."""
+"""What a scrape of a real manager shows about JobSets that really ran."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def rendered(body: dict[str, Any], namespace: str) -> str:
 
 
 def without_server_fields(body: dict[str, Any]) -> dict[str, Any]:
-    """What the one who created it said, with the API server's defaults, which do not tell who created it."""
+    """The object as its creator sent it, with the API server's defaults, which do not show who created it."""
     meta = body["metadata"]
     kept = {key: meta[key] for key in ("namespace", "annotations", "ownerReferences") if key in meta}
     kept["labels"] = {key: value for key, value in meta.get("labels", {}).items() if not _of_job_controller(key)}

@@ -84,7 +84,7 @@ def test_ready_order_waits_for_readiness_and_does_not_look_back(sets):
     assert jobs(sets) == ["data-0"]
     annotate(sets, "data", "true")
     wait_count(sets, "train", ready=2)
-    assert of(sets, "data")["ready"] == 1, "data goes on beside it"
+    assert of(sets, "data")["ready"] == 1, "data keeps running beside it"
     annotate(sets, "data", "false")
     wait_count(sets, "data", ready=0)
     gone = uids(sets)["train-1"]
@@ -116,7 +116,7 @@ def test_the_first_alone_then_the_rest_at_once(sets):
     sets.wait_state("Completed")
 
 
-def test_suspended_in_the_middle_it_goes_on_where_it_was(sets):
+def test_suspended_in_the_middle_it_continues_where_it_was(sets):
     made = Pods(sets)
     sets.apply(staged(group("data"), group("train", 2), group("export"), suspend=True))
     wait_for(lambda: sets.counts().get("suspended") == 1)
@@ -131,7 +131,7 @@ def test_suspended_in_the_middle_it_goes_on_where_it_was(sets):
     sets.patch({"suspend": True})
     wait_for(lambda: (sets.counts()["active"], sets.counts()["suspended"]) == (0, 1), what="the suspension")
     assert sets.pods() == []
-    assert of(sets, "train").get("released", False) is False, "the order is enforced anew"
+    assert of(sets, "train").get("released", False) is False, "the order is enforced again"
     sets.patch({"suspend": False})
     wait_count(sets, "train", ready=1)
     assert uids(sets) == before, "no Job of a stage that has succeeded was made again"
@@ -158,7 +158,7 @@ def test_resumed_in_ready_order_later_stages_wait_again(sets):
     wait_count(sets, "train", ready=1)
 
 
-def test_a_restart_starts_the_sequence_anew(sets):
+def test_a_restart_begins_with_the_first_stage(sets):
     policy = {"maxRestarts": 1, "restartStrategy": "BlockingRecreate"}
     sets.apply(staged(group("data"), group("train"), failurePolicy=policy))
     wait_count(sets, "data", ready=1)
@@ -225,7 +225,7 @@ def wait_renewed(sets: Sets, before: dict[str, str], names: set[str]) -> None:
         now = uids(sets)
         return {*now} == there and {name for name in now if now[name] != before[name]} == names
 
-    wait_for(renewed, what=f"{names} are made anew")
+    wait_for(renewed, what=f"{names} are created again")
 
 
 def sized(name: str, replicas: int, pods_per_job: int) -> dict[str, Any]:
@@ -255,5 +255,5 @@ def test_restarts_within_a_stage_and_new_sizes_leave_the_other_stages_alone(sets
     sets.patch({"replicatedJobs": [sized("data", 1, 1), sized("train", 3, 1), sized("export", 1, 2)]})
     wait_count(sets, "train", ready=3, remaining=3)
     wait_for(lambda: len(pods(sets, "export")) == 2, what="another pod of export")
-    assert before.items() < uids(sets).items(), "nothing was made anew"
+    assert before.items() < uids(sets).items(), "nothing was created again"
     assert releases(sets)[-1] == "stage 3 of 3 is released: export (1 Job)"

@@ -94,7 +94,7 @@ async def test_an_upgrade_that_is_not_offered_is_ignored():
         assert (await said(connection))[1].startswith(b"application ")
 
 
-async def test_a_sender_who_waits_to_be_asked_on_is_asked():
+async def test_expect_100_continue_is_answered():
     async with asking() as connection:
         await connection.send(HEAD + LENGTH + b"expect: 100-continue\r\n\r\n")
         assert await connection.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"

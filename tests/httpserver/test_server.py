@@ -50,7 +50,7 @@ async def test_a_review_over_tls():
         assert answer(await http.read())["allowed"] is True
 
 
-async def test_a_body_that_is_too_large_hears_the_answer_and_others_stay_fast():
+async def test_a_body_that_is_too_large_gets_its_answer_and_others_stay_fast():
     async with serving(APP, context_with(PAIR)) as server, client() as session:
 
         async def too_large() -> int:
@@ -67,7 +67,7 @@ async def test_a_body_that_is_too_large_hears_the_answer_and_others_stay_fast():
         assert await asyncio.gather(*large) == [413] * 3
 
 
-async def test_what_is_no_http_is_hung_up_on_and_the_server_goes_on():
+async def test_what_is_no_http_closes_the_connection_and_the_server_continues():
     async with serving(APP, context_with(PAIR)) as server, client() as session:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=trusting(PAIR.authorities))
         writer.write(b"\x00\x01 garbage\r\n\r\n")

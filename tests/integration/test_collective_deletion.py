@@ -71,7 +71,7 @@ async def test_exactly_those_jobs_go_and_at_once(api_server: Cluster, namespace:
 async def test_a_job_with_a_finalizer_is_left_to_itself_and_one_that_got_it_late_stays(
     api_server: Cluster, namespace: str
 ):
-    """Nothing is forced: it is in deletion, and goes when whoever holds it lets go."""
+    """Nothing is forced: it is in deletion, and goes when its finalizer is removed."""
     async with connected(api_server.kubeconfig) as (client, _):
         old, new = of("one", 0), of("one", 1)
         made = [await create(client, namespace, old, f"js-workers-{index}", index) for index in range(2)]

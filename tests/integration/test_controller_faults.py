@@ -50,7 +50,7 @@ class HastyTransport(FaultyTransport):
         return await super().send(replace(request, timeout=1.0))
 
 
-class Silent:
+class Outcomes:
     """Events and outcomes are not what this is about; outcomes are counted."""
 
     def __init__(self) -> None:
@@ -69,9 +69,9 @@ class Silent:
 
 
 @asynccontextmanager
-async def controller(transport: FaultyTransport) -> AsyncIterator[Silent]:
+async def controller(transport: FaultyTransport) -> AsyncIterator[Outcomes]:
     """A JobSet controller over that transport for the length of the block."""
-    client, silent = Client(transport), Silent()
+    client, silent = Client(transport), Outcomes()
     watches, queue = Watches(client, FeatureGates()), WorkQueue[Request]()
     reconciler = JobSetReconciler(client, watches.caches(), FeatureGates(), silent, silent)
     loop = Controller("jobset", queue, reconciler.reconcile, workers=2)
@@ -151,7 +151,7 @@ async def test_a_failing_client_changes_nothing_about_the_end(jobset_server: Clu
             await eventually(
                 lambda: _state(test, "Completed"), timeout=60, what=f"the end, after {len(faulty.calls)} calls"
             )
-            await eventually(lambda: _counted(seen), timeout=60, what="the watch that tells of the end")
+            await eventually(lambda: _counted(seen), timeout=60, what="the watch event of the end")
         status = (await test.jobset())["status"]
         assert (status["restarts"], status["restartsCountTowardsMax"]) == (1, 1)
         assert seen.outcomes == ["Completed"], "counted once, also when the answer was lost"
@@ -165,5 +165,5 @@ async def _state(test: Bystander, state: str) -> bool:
     return (await test.jobset()).get("status", {}).get("terminalState") == state
 
 
-async def _counted(seen: Silent) -> bool:
+async def _counted(seen: Outcomes) -> bool:
     return bool(seen.outcomes)

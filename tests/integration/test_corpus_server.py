@@ -46,7 +46,7 @@ def server_side(chosen: list[Case]) -> list[Case]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API server said: its Warning headers without their frame."""
+    """The texts of the API server's Warning headers."""
 
     status: int
     body: JSON
@@ -194,7 +194,7 @@ def test_one_answer_names_every_mistake(world, case):
 
 
 @pytest.mark.parametrize("case", GOOD + BAD, ids=ids)
-def test_what_is_odd_is_warned_about_and_nothing_else(world, case):
+def test_what_is_questionable_is_warned_about_and_nothing_else(world, case):
     answer = world.first[case.id]
     if case.first_answer == "api-server":
         return
@@ -208,11 +208,11 @@ def test_what_is_odd_is_warned_about_and_nothing_else(world, case):
 
 def test_nearly_every_path_is_exact(world, capsys):
     wanted = [(case.id, finding.path) for case in BAD if case.first_answer == "webhook" for finding in case.errors]
-    told = {(case.id, place) for case in BAD for place, _, _ in world.first[case.id].causes}
-    exact = [pair for pair in wanted if pair in told]
+    reported = {(case.id, place) for case in BAD for place, _, _ in world.first[case.id].causes}
+    exact = [pair for pair in wanted if pair in reported]
     with capsys.disabled():
         sys.stdout.write(f"\nexact paths: {len(exact)} of {len(wanted)} = {100 * len(exact) / len(wanted):.1f} %\n")
-    assert len(exact) >= 0.95 * len(wanted), set(wanted) - told
+    assert len(exact) >= 0.95 * len(wanted), set(wanted) - reported
 
 
 def test_no_answer_leaves_the_place_open(world):

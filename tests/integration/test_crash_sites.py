@@ -80,7 +80,7 @@ async def try_all(cluster: Cluster, path: Path, choose: Choice, note: Callable[[
                     found = await in_new_namespace(transport, path, site)
                 bad = faults(clean, found)
                 tried += found.killed
-            except* Exception as failed:  # noqa: BLE001 - told with the site's name; the other sites are tried
+            except* Exception as failed:  # noqa: BLE001 - reported with the site's name; the other sites are tried
                 bad = [repr(error) for error in failed.exceptions]
             if bad:
                 wrong[str(site)] = bad
@@ -104,5 +104,7 @@ async def test_a_kill_at_any_write_changes_nothing_about_the_end(jobset_server: 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
-async def test_nor_does_any_kind_of_kill_at_any_write(jobset_server: Cluster, path: Path, record_property):
+async def test_any_kind_of_kill_at_any_write_changes_nothing_about_the_end(
+    jobset_server: Cluster, path: Path, record_property
+):
     await try_all(jobset_server, path, Record.all_sites, record_property)

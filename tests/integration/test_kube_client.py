@@ -58,7 +58,7 @@ async def test_preconditions_hold(api_server, namespace):
         await client.delete(CONFIG_MAPS, "a", namespace=namespace, uid=moved.metadata.uid)
 
 
-async def test_server_side_apply_owns_fields_and_conflicts_are_told(api_server, namespace):
+async def test_server_side_apply_owns_fields_and_conflicts_are_reported(api_server, namespace):
     async with connected(api_server.kubeconfig) as (client, _):
         options = {"patch_type": PatchType.APPLY, "type": Thing, "namespace": namespace}
         first = await client.patch(CONFIG_MAPS, "applied", APPLY, field_manager="one", **options)
@@ -72,7 +72,7 @@ async def test_server_side_apply_owns_fields_and_conflicts_are_told(api_server, 
         assert (await client.get(CONFIG_MAPS, "applied", namespace=namespace))["data"] == {"a": "2"}
 
 
-async def test_wrong_objects_are_told_apart(api_server, namespace):
+async def test_errors_about_wrong_objects_are_distinct(api_server, namespace):
     async with connected(api_server.kubeconfig) as (client, _):
         with pytest.raises(Invalid) as caught:
             await client.create(CONFIG_MAPS, config_map("Upper_Case"), namespace=namespace)
@@ -111,7 +111,7 @@ async def test_a_version_the_server_never_reached_is_gone(api_server, namespace)
             )
 
 
-async def test_delete_tells_whether_the_object_is_still_there(api_server, namespace):
+async def test_delete_returns_whether_the_object_is_still_there(api_server, namespace):
     async with connected(api_server.kubeconfig) as (client, _):
         for name in ("front", "back"):
             await client.create(JOBS, job(name), namespace=namespace)

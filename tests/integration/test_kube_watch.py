@@ -77,7 +77,7 @@ async def test_a_broken_watch_resumes_where_it_was(api_server, namespace):
 
 
 class AncientWatch(FaultyTransport):
-    """Asks to watch from version 1, which the server no longer holds, when it is told to."""
+    """Asks to watch from version 1, which the server no longer holds, when `ancient` is set."""
 
     ancient = False
     asked = 0
@@ -169,10 +169,10 @@ async def test_own_writes_show_at_once_and_come_back_as_echoes(api_server, names
             informer.store.overlay_deleted(namespace, "j0", uid)
             assert len(informer.store) == 59
 
-            async def told() -> bool:
+            async def reported() -> bool:
                 return (ChangeKind.DELETED, "j0") in foreign
 
-            await eventually(told, timeout=20, what="a deletion is told, also of what we hid")
+            await eventually(reported, timeout=20, what="a deletion is reported, also of what we hid")
             assert len(informer.store) == 59
         assert {kind for kind, _ in foreign} <= {ChangeKind.ADDED, ChangeKind.DELETED}, "an event may beat its answer"
 

@@ -95,7 +95,7 @@ def test_a_server_that_does_not_answer_is_named(tmp_path, api_server: Cluster):
     refused(run(f"--kubeconfig={file}", "--metrics-bind-address=0"), str(port))
 
 
-def test_a_cluster_without_the_crd_is_told_so(api_server: Cluster):
+def test_a_cluster_without_the_crd_is_reported(api_server: Cluster):
     refused(run(f"--kubeconfig={api_server.kubeconfig}"), "does not serve jobsets", "manifests/install.yaml")
 
 

@@ -161,7 +161,7 @@ def test_the_namespace_takes_the_managers_pod_and_no_privileged_one(server):
     assert 'violates PodSecurity "restricted:' in answer["message"]
 
 
-def test_without_a_manager_jobsets_are_refused_and_all_else_goes_on(server):
+def test_without_a_manager_jobsets_are_refused_and_all_else_works(server):
     """No JobSet slips in undefaulted and unchecked; Jobs and pods of others never wait for us."""
     spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}
     jobs = "/apis/batch/v1/namespaces/default/jobs?dryRun=All"

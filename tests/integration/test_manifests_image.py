@@ -66,7 +66,7 @@ def test_entry_point_takes_the_go_managers_flags(root):
         assert flag in done.stdout
 
 
-def test_wrong_use_is_said(root, tmp_path):
+def test_wrong_usage_is_reported(root, tmp_path):
     unknown = rootfs("run", str(root), "--", "--nonsense")
     assert unknown.returncode == 2
     assert "--nonsense" in unknown.stderr
@@ -108,13 +108,11 @@ def test_only_what_the_lock_file_names_is_installed_and_no_tool(root):
     assert not root.with_name("root.tools").exists()
 
 
-def test_every_room_is_there(root):
+def test_every_package_is_there(root):
     assert all((root / "opt" / "jobset" / package / "__init__.py").exists() for package in PACKAGES)
 
 
-def test_the_manager_runs_from_it_without_privileges_and_with_the_rights_of_the_manifests(
-    root, tmp_path_factory, binaries
-):
+def test_the_manager_runs_from_it_unprivileged_with_the_rights_of_the_manifests(root, tmp_path_factory, binaries):
     """Ready, certificates spread, lease held, nothing to gain in the root, clean end: all as an unprivileged user."""
     spec = ClusterSpec(name="image", profile="api")
     with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("image")) as cluster:
@@ -198,7 +196,7 @@ def test_image_is_unprivileged_and_starts_the_manager():
     assert final.rstrip().endswith('ENTRYPOINT ["/manager"]')
 
 
-def test_the_builder_gets_every_room_and_little_else():
+def test_the_builder_gets_every_package_and_little_else():
     shown = (ROOT / "docker" / "Dockerfile.dockerignore").read_text().splitlines()
     assert shown[0] == "*"
     assert {line.removeprefix("!") for line in shown if line.startswith("!")} == {

@@ -147,7 +147,7 @@ async def test_the_server_sends_metadata_alone(api_server, namespace, account, s
     assert asked == ({METADATA} if streaming else {METADATA, METADATA_LIST})
 
 
-async def test_so_does_a_patch_that_asks_for_it(api_server, namespace, account):
+async def test_a_patch_gets_metadata_alone_where_it_asks_for_it(api_server, namespace, account):
     async with connected(api_server.kubeconfig) as (client, _):
         await client.create(PODS, pod("a", 1), namespace=namespace)
         patch = {"metadata": {"labels": {"x": "y"}}}
@@ -178,7 +178,7 @@ async def test_only_leaders_of_exclusive_jobs_are_kept(api_server, namespace, ac
         ]
         for other in others:
             await client.create(PODS, other, namespace=namespace)
-        # What is told in order: once the last one is seen, so are all before it.
+        # Events come in order: once the last one is seen, so are all before it.
         await client.create(PODS, pod("leader", 0, **exclusive_by), namespace=namespace)
         await seen(own, "the leader appears")
         assert own() == {"leader"}
@@ -210,7 +210,7 @@ async def test_a_gated_follower_comes_and_goes_with_its_label(api_server, namesp
     assert {obj["kind"] for obj in watched} == {"PartialObjectMetadata"}
 
 
-async def test_a_new_topology_key_lists_the_nodes_anew_once(api_server, namespace, account):
+async def test_a_new_topology_key_lists_the_nodes_again_once(api_server, namespace, account):
     node = namespace.replace("test", "node")
     key = f"example.com/{namespace}"
     by = {keys.EXCLUSIVE_TOPOLOGY: key}
@@ -232,8 +232,8 @@ async def test_a_new_topology_key_lists_the_nodes_anew_once(api_server, namespac
     assert {obj["kind"] for obj in wire.objects("watch", "nodes")} == {"PartialObjectMetadata"}
 
 
-class Silent:
-    """Where events go that nobody looks at."""
+class DroppedEvents:
+    """An event recorder that drops all events."""
 
     def record(self, *_: object) -> None:
         """Not looked at here."""
@@ -244,7 +244,7 @@ class Placing:
 
     def __init__(self, client: Client, watches: PlacementWatches, namespace: str) -> None:
         self.client, self.watches, self.namespace = client, watches, namespace
-        self.reconciler = PlacementReconciler(client, watches, Informer(client, JOBS, Job), Silent())
+        self.reconciler = PlacementReconciler(client, watches, Informer(client, JOBS, Job), DroppedEvents())
         self.job = JobRequest(namespace, "js-w-0", "job-1")
 
     async def add(self, made: dict[str, Any]) -> None:

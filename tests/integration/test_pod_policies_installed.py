@@ -76,7 +76,7 @@ def generations(server, folder):
     [(IN_API_SERVER, "policies"), (WITHOUT_MANAGER, "policies-without-manager")],
     ids=["in-api-server", "without-manager"],
 )
-def test_an_overlay_holds_what_install_objects_gives_and_applies_twice_without_a_change(server, folder, pods):
+def test_an_overlay_holds_the_install_objects_and_applies_again_without_a_change(server, folder, pods):
     apply(server, folder)
     crd = "customresourcedefinition/jobsets.jobset.x-k8s.io"
     kubectl(server, "wait", "--for=create", crd)

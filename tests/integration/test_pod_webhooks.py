@@ -1,4 +1,4 @@
-"""Pods on a real API server with the pod webhooks: who calls whom how often, what is stored, and what if nobody answers."""
+"""Pods on a real API server with the pod webhooks: which webhooks are called how often, what is stored, and what happens while none answers."""
 
 from __future__ import annotations
 
@@ -215,13 +215,13 @@ def test_as_few_webhooks_are_called_as_can_be(server, played, ns, case, answer):
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", "jobset-system"])
-def test_in_the_system_namespaces_nobody_is_called(server, played, namespace):
+def test_in_the_system_namespaces_no_webhook_is_called(server, played, namespace):
     for pod in (pod_of(jobset()), exclusive_pod(0), exclusive_pod(1), ordinary()):
         assert post(server, namespace, pod, "?dryRun=All")[0] == 201
     assert played.calls == {}
 
 
-def test_updates_and_deletions_call_nobody(server, played, ns):
+def test_updates_and_deletions_call_no_webhook(server, played, ns):
     played.answer = UNKNOWN
     stored = create(server, ns, exclusive_pod(1))
     played.calls.clear()
@@ -317,7 +317,7 @@ def test_without_our_patch_only_followers_are_looked_at_again(server, played, in
     assert played.calls == ONE
 
 
-def test_pods_without_an_index_are_refused_with_a_way_out(server, played):
+def test_pods_without_an_index_are_refused_with_a_fix(server, played):
     pod = pod_of(exclusive(rjob(job={"completionMode": "NonIndexed"})), None)
     status, body = dry(server, pod)
     assert (status, body["reason"]) == (403, "Forbidden")
@@ -347,7 +347,7 @@ def job() -> JSON:
     return {"metadata": {"generateName": "j-"}, "spec": {"template": {"spec": ordinary()["spec"]}}}
 
 
-def test_where_nobody_answers_all_but_exclusive_pods_are_created_quickly(deserted):
+def test_without_webhooks_all_but_exclusive_pods_are_created_quickly(deserted):
     namespace = new_namespace(deserted)
     begun = time.monotonic()
     stored = create(deserted, namespace, pod_of(jobset()))
@@ -360,7 +360,7 @@ def test_where_nobody_answers_all_but_exclusive_pods_are_created_quickly(deserte
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_where_nobody_answers_exclusive_pods_are_refused_in_clear_words(deserted, index):
+def test_without_webhooks_exclusive_pods_are_refused_with_a_clear_message(deserted, index):
     status, body = dry(deserted, exclusive_pod(index))
     assert status == 500
     assert body["message"].startswith('Internal error occurred: failed calling webhook "mpod.kb.io": ')

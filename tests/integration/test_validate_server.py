@@ -138,7 +138,7 @@ def policy(jobset_server: Cluster, namespace: str) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("policy")
-def test_a_policy_of_the_platform_team_is_heard(jobset_server: Cluster, namespace: str):
+def test_a_policy_of_the_platform_team_is_reported(jobset_server: Cluster, namespace: str):
     body = jobset(namespace=namespace)
     code, report, _ = validate(jobset_server.kubeconfig, body)
     assert (code, paths(report)) == (1, [("error", "metadata.name")])
@@ -152,7 +152,7 @@ def test_a_policy_of_the_platform_team_is_heard(jobset_server: Cluster, namespac
     assert validate(jobset_server.kubeconfig, body)[0] == 0, "labels of others stay when it is applied"
 
 
-def test_faults_of_the_manifest_alone_are_told_too(jobset_server: Cluster, namespace: str):
+def test_faults_of_the_manifest_alone_are_reported_too(jobset_server: Cluster, namespace: str):
     body = jobset(rjob(replicas=-1), namespace=namespace, coordinator={"replicatedJob": "no"}, typo=1)
     body["metadata"]["labels"] = {"a": 1}
     code, report, _ = validate(jobset_server.kubeconfig, body)

@@ -50,7 +50,7 @@ def gone(pid: int) -> bool:
 
 
 def authorities(cluster: Cluster, folder: Path) -> Path:
-    """What the API server is told to trust."""
+    """The CA bundle that the API server trusts."""
     secret = ("-n", NAMESPACE, "get", "secret", "jobset-webhook-server-cert", "-o", r"jsonpath={.data.ca\.crt}")
     path = folder / "ca.crt"
     path.write_bytes(base64.b64decode(local.kubectl(cluster, *secret).stdout))

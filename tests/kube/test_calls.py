@@ -26,7 +26,7 @@ async def test_tasks_count_for_the_work_that_started_them():
     assert await asyncio.gather(work(0), work(3), work(50)) == [1, 4, 51]
 
 
-async def test_what_is_sent_before_and_outside_is_nobodys():
+async def test_requests_before_or_outside_the_counted_work_are_not_counted():
     go = asyncio.Event()
 
     async def background() -> None:

@@ -1,4 +1,4 @@
-"""The verbs: what goes on the wire, what comes back, what is tried again and what never is."""
+"""The verbs: what is sent, what comes back, what is tried again and what never is."""
 
 import asyncio
 
@@ -111,7 +111,7 @@ async def test_delete_sends_policy_and_preconditions():
         ({"name": "a"}, True),
     ],
 )
-async def test_delete_tells_what_is_gone_from_what_is_still_there(meta, gone):
+async def test_delete_returns_whether_the_object_is_gone_or_still_there(meta, gone):
     left = await Client(Echo({"kind": "Thing", "metadata": meta})).delete(THINGS, "a", namespace="ns", type=Thing)
     assert (left is None) is gone
 
@@ -180,7 +180,7 @@ def test_a_version_from_the_future_means_list_again():
     assert isinstance(from_response(504, {}, msgspec.json.encode(status), CALL), Gone)
 
 
-async def test_outcomes_are_told_by_verb():
+async def test_outcomes_are_reported_by_verb():
     client = Client(MemoryApi())
     await client.create(THINGS, {"metadata": {"name": "a"}}, namespace="ns")
     with pytest.raises(AlreadyExists) as created:
@@ -194,7 +194,7 @@ async def test_outcomes_are_told_by_verb():
 
 
 class TestRetries:
-    async def test_what_the_server_did_not_process_waits_as_told(self):
+    async def test_a_throttled_request_is_repeated_after_the_named_time(self):
         transport = FaultyTransport(MemoryApi())
         transport.inject(Answer(429, retry_after=3), times=2)
         transport.inject(Answer(503, retry_after=2))

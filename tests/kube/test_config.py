@@ -115,7 +115,7 @@ async def test_a_mistake_is_one_line_that_names_file_context_and_cause(tmp_path,
         ("apiVersion: v1\nkind: Config\n", r"context None: no such context \(the file has: none\)"),
     ],
 )
-async def test_what_is_no_kubeconfig_is_told(tmp_path, text, message):
+async def test_what_is_no_kubeconfig_is_reported(tmp_path, text, message):
     path = tmp_path / "config"
     if text is not None:
         path.write_text(text)

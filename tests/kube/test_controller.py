@@ -33,23 +33,23 @@ def clock() -> float:
 
 class Metrics:
     def __init__(self):
-        self.told = []
+        self.reported = []
         self.calls = []
 
     def called(self, requests):
         self.calls.append(requests)
 
     def reconciled(self, result, seconds):
-        self.told.append(result)
+        self.reported.append(result)
 
     def failed(self):
-        self.told.append("failed")
+        self.reported.append("failed")
 
     def failed_terminally(self):
-        self.told.append("terminal")
+        self.reported.append("terminal")
 
     def panicked(self):
-        self.told.append("panic")
+        self.reported.append("panic")
 
     def active(self, workers):
         self.peak = max(getattr(self, "peak", 0), workers)
@@ -79,7 +79,7 @@ async def test_success_is_done_and_requeue_after_comes_back():
     metrics = await run_for(1000, reconcile)
     assert [request for request, _ in runs] == [KEY] * 3
     assert [at - start for _, at in runs] == pytest.approx([0, 30, 60])
-    assert metrics.told == ["requeue_after", "requeue_after", "success"]
+    assert metrics.reported == ["requeue_after", "requeue_after", "success"]
 
 
 async def test_an_error_is_tried_again_with_growing_waits_and_a_success_resets_them():
@@ -100,17 +100,17 @@ async def test_a_terminal_error_is_counted_and_not_tried_again():
     async def reconcile(_):
         raise TerminalError("cannot work")
 
-    assert (await run_for(5000, reconcile)).told == ["failed", "terminal", "error"]
+    assert (await run_for(5000, reconcile)).reported == ["failed", "terminal", "error"]
 
 
-async def test_a_bug_in_one_reconcile_is_a_panic_and_the_loop_goes_on(caplog):
+async def test_a_bug_in_one_reconcile_is_a_panic_and_the_loop_continues(caplog):
     async def reconcile(request):
         if request.name == "a":
             raise ZeroDivisionError
 
     with caplog.at_level(logging.CRITICAL, logger="kube"):
         metrics = await run_for(0.001, reconcile, keys=[KEY, Request("ns", "b")])
-    assert metrics.told == ["failed", "panic", "error", "success"]
+    assert metrics.reported == ["failed", "panic", "error", "success"]
 
 
 async def test_a_reconcile_that_hangs_is_ended_and_tried_again():
@@ -122,7 +122,7 @@ async def test_a_reconcile_that_hangs_is_ended_and_tried_again():
 
     metrics = await run_for(1000, reconcile, timeout=60)
     assert runs[1] - runs[0] == pytest.approx(60.005, abs=1e-3)
-    assert metrics.told == ["failed", "error", "success"]
+    assert metrics.reported == ["failed", "error", "success"]
 
 
 async def test_each_reconcile_has_its_own_id_and_workers_run_side_by_side():
@@ -140,7 +140,7 @@ async def test_each_reconcile_has_its_own_id_and_workers_run_side_by_side():
     assert reconcile_id.get() == ""
 
 
-async def test_the_requests_of_each_reconcile_are_told_whatever_its_outcome():
+async def test_the_requests_of_each_reconcile_are_counted_whatever_its_outcome():
     async def request(_):
         await asyncio.sleep(1)
         sent()
@@ -190,14 +190,14 @@ TERMINAL = [
 
 
 @pytest.mark.parametrize("error", RETRIED, ids=repr)
-async def test_errors_that_may_mend_come_back(error):
+async def test_transient_errors_are_tried_again(error):
     queue = WorkQueue[Request]()
     assert settle(queue, KEY, error) == "error"
     assert len(queue) == 1
 
 
 @pytest.mark.parametrize("error", TERMINAL, ids=repr)
-async def test_errors_that_cannot_mend_do_not(error):
+async def test_permanent_errors_are_not_tried_again(error):
     queue = WorkQueue[Request]()
     assert settle(queue, KEY, error) == "error"
     assert len(queue) == 0

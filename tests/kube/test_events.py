@@ -37,7 +37,7 @@ def stored(api: MemoryApi) -> list[dict]:
     return list(api.objects("events").values())
 
 
-async def test_an_event_says_what_happened_to_what_and_who_tells():
+async def test_an_event_names_its_object_reason_and_reporter():
     api = MemoryApi()
     events = recorder(api)
     async with running(events):
@@ -87,7 +87,7 @@ async def test_a_long_series_is_written_every_half_hour():
         assert api.revision == 3, "create, second occurrence, half hour"
 
 
-async def test_what_differs_in_reason_type_or_object_is_another_event_and_so_is_a_later_one():
+async def test_another_reason_type_object_or_a_later_time_makes_another_event():
     api = MemoryApi()
     events = recorder(api)
     async with running(events):
@@ -112,8 +112,8 @@ async def test_a_distinct_note_is_another_event_and_the_same_one_is_not():
         task = group.create_task(recorder.run())
         await recorder.flush(5)
         task.cancel()
-    told = {event["note"]: event.get("series", {}).get("count", 1) for event in api.objects("events").values()}
-    assert told == {"job 'a' is a stray": 1, "job 'b' is a stray": 2}
+    reported = {event["note"]: event.get("series", {}).get("count", 1) for event in api.objects("events").values()}
+    assert reported == {"job 'a' is a stray": 1, "job 'b' is a stray": 2}
 
 
 async def test_an_unreachable_server_is_tried_for_two_minutes():
@@ -171,7 +171,7 @@ async def test_a_second_occurrence_while_the_first_is_being_written_is_written_t
         assert event["series"]["count"] == 2
 
 
-async def test_an_event_the_server_has_forgotten_is_written_anew():
+async def test_an_event_the_server_has_forgotten_is_created_again():
     api = MemoryApi()
     events = recorder(api)
     async with running(events):

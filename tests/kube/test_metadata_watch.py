@@ -44,7 +44,7 @@ def test_every_request_of_a_watch_asks_for_it(streaming, metadata_only):
             await asyncio.sleep(5)
             task.cancel()
         first = [] if streaming else [("list", page)]
-        # The first break is resumed from; then what it would resume from is gone, and all is listed anew.
+        # The first break is resumed from; then what it would resume from is gone, and all is listed again.
         again = [("watch", event), *first, ("watch", event)]
         assert accepted(api.requests) == [*first, ("watch", event), *again]
 

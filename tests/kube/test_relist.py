@@ -1,4 +1,4 @@
-"""Objects that are not wanted leave no trace, and a collection can be listed anew while readers go on reading."""
+"""Objects that are not wanted leave no trace, and a collection can be listed again while it is read."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TestDropped:
         assert store.apply(dropped("a", 12)) == []
         assert store.apply(thing("a", 13)) == [(ADDED, None, thing("a", 13))], "and may come back"
 
-    def test_its_end_is_told_to_nobody(self):
+    def test_its_deletion_calls_no_handler(self):
         store = listed(dropped("a", 1))
         assert store.remove(dropped("a", 11)) == []
         assert store.seen == 11
@@ -57,7 +57,7 @@ class TestDropped:
         store = listed(thing("a", 1))
         assert store.remove(dropped("a", 11)) == [(DELETED, thing("a", 1), None)]
 
-    def test_in_a_list_the_last_word_counts(self):
+    def test_in_a_list_the_last_event_counts(self):
         store = listed(thing("a", 1))
         store.begin()
         store.apply(thing("a", 12))
@@ -68,7 +68,7 @@ class TestDropped:
         assert store.commit(14) == [(MODIFIED, thing("a", 1), thing("a", 14))]
         assert versions(store) == {("ns", "a"): "14"}
 
-    def test_a_list_without_it_tells_of_its_end(self):
+    def test_a_list_without_it_reports_its_deletion(self):
         store = listed(thing("a", 1))
         store.begin()
         store.apply(dropped("a", 12))
@@ -80,7 +80,7 @@ class TestDropped:
         store.apply(dropped("a", 12))
         assert store.unreadable == {}
 
-    def test_our_own_write_of_it_is_over_with_the_watch_s_word(self):
+    def test_our_own_write_of_it_ends_with_the_watch_event(self):
         store = listed(thing("a", 1))
         store.overlay(thing("a", 12, size=5))
         assert store.apply(dropped("a", 11)) == []
@@ -113,15 +113,15 @@ class Gate(MemoryApi):
 
 
 class Bench:
-    """An informer of things with a size, what it told, and its API server."""
+    """An informer of things with a size, the events that it reported, and its API server."""
 
     def __init__(self) -> None:
         self.api = Gate()
         self.transport = FaultyTransport(self.api)
         self.factor = 1
-        self.told: list[tuple[ChangeKind, str]] = []
+        self.reported: list[tuple[ChangeKind, str]] = []
         self.informer = Informer(Client(self.transport), THINGS, Thing, transform=self.kept)
-        self.informer.on_event(lambda kind, old, new: self.told.append((kind, (new or old).metadata.name)))
+        self.informer.on_event(lambda kind, old, new: self.reported.append((kind, (new or old).metadata.name)))
 
     def kept(self, obj: Thing) -> Thing | None:
         return None if obj.size == 0 else Thing(metadata=obj.metadata, size=obj.size * self.factor)
@@ -149,7 +149,7 @@ def play(scene: Callable[[Bench], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as group:
             task = group.create_task(bench.informer.run())
             await bench.informer.wait_synced(20)
-            bench.told.clear()
+            bench.reported.clear()
             await scene(bench)
             assert not task.done()
             task.cancel()
@@ -158,7 +158,7 @@ def play(scene: Callable[[Bench], Awaitable[None]]) -> None:
 
 
 class TestInformer:
-    def test_an_object_comes_and_goes_with_the_wish_for_it(self):
+    def test_an_object_appears_and_disappears_with_the_filter(self):
         async def scene(bench: Bench) -> None:
             assert bench.sizes() == {"a": 1, "b": 2}
             for size in (0, 3, 0):
@@ -166,12 +166,12 @@ class TestInformer:
             bench.api.drop("things", "unwanted")
             bench.api.drop("things", "a")
             await pause()
-            assert bench.told == [(DELETED, "a"), (ADDED, "a"), (DELETED, "a")]
+            assert bench.reported == [(DELETED, "a"), (ADDED, "a"), (DELETED, "a")]
             assert bench.sizes() == {"b": 2}
 
         play(scene)
 
-    def test_a_watch_that_broke_goes_on_after_what_was_dropped(self):
+    def test_a_broken_watch_resumes_after_what_was_dropped(self):
         async def scene(bench: Bench) -> None:
             for _ in range(5):
                 bench.api.put("things", "unwanted", size=0)
@@ -179,30 +179,30 @@ class TestInformer:
             bench.api.cut_streams()
             await pause(5)
             assert bench.watches()[-1]["resourceVersion"] == str(bench.api.revision)
-            assert bench.told == []
+            assert bench.reported == []
 
         play(scene)
 
-    def test_a_list_of_many_unwanted_objects_tells_of_none(self):
+    def test_a_list_of_many_unwanted_objects_calls_no_handler(self):
         async def scene(bench: Bench) -> None:
             for number in range(200):
                 bench.api.put("things", f"x{number}", size=0)
             bench.api.compact()
             await pause(5)
             assert bench.sizes() == {"a": 1, "b": 2}
-            assert bench.told == []
+            assert bench.reported == []
 
         play(scene)
 
 
 class TestRelist:
-    def test_the_transform_is_applied_to_all_anew_and_nobody_is_told_of_no_change(self):
+    def test_the_transform_is_applied_to_all_again_and_no_change_calls_no_handler(self):
         async def scene(bench: Bench) -> None:
             bench.factor = 10
             bench.informer.relist()
             await pause()
             assert bench.sizes() == {"a": 10, "b": 20}
-            assert bench.told == []
+            assert bench.reported == []
             assert len(bench.watches()) == 2
             assert bench.watches()[-1]["sendInitialEvents"] == "true"
 
@@ -221,17 +221,17 @@ class TestRelist:
             bench.api.open.set()
             await pause()
             assert bench.sizes() == {"b": 20, "c": 30}
-            assert sorted(bench.told, key=str) == [(ADDED, "c"), (DELETED, "a")]
+            assert sorted(bench.reported, key=str) == [(ADDED, "c"), (DELETED, "a")]
 
         play(scene)
 
-    def test_what_changes_afterwards_is_told_once(self):
+    def test_what_changes_afterwards_is_reported_once(self):
         async def scene(bench: Bench) -> None:
             bench.informer.relist()
             await pause()
             bench.api.put("things", "a", size=5)
             await pause()
-            assert bench.told == [(MODIFIED, "a")]
+            assert bench.reported == [(MODIFIED, "a")]
             assert bench.sizes()["a"] == 5
 
         play(scene)
@@ -249,12 +249,12 @@ class TestRelist:
             assert bench.sizes() == {"a": 10, "b": 20}
             bench.api.put("things", "c", size=3)
             await pause()
-            assert bench.told == [(ADDED, "c")]
+            assert bench.reported == [(ADDED, "c")]
 
         play(scene)
 
     def test_while_a_list_is_under_way_that_began_too_early(self):
-        """What was read before the wish is not enough."""
+        """A list that was read before the request is not enough."""
 
         async def scene(bench: Bench) -> None:
             read = bench.kept
@@ -286,7 +286,7 @@ class TestRelist:
             rule.times = 0
             await pause(60)
             assert bench.sizes() == {"a": 10, "b": 20}
-            assert bench.told == []
+            assert bench.reported == []
 
         play(scene)
 
@@ -297,11 +297,11 @@ class TestRelist:
             bench.informer.relist()
             await pause(60)
             assert bench.sizes() == {"a": 10, "b": 20}
-            assert bench.told == []
+            assert bench.reported == []
 
         play(scene)
 
-    def test_before_it_runs_there_is_nothing_to_list_anew(self):
+    def test_before_it_runs_there_is_nothing_to_list_again(self):
         async def body() -> None:
             bench = Bench()
             bench.api.put("things", "a", size=1)

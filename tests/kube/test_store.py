@@ -165,7 +165,7 @@ class TestOwnWrites:
         listed(store, 31)
         assert store.get("ns", "a") is None
 
-    def test_a_relist_tells_of_a_deletion_we_hid(self, store):
+    def test_a_relist_reports_a_deletion_we_hid(self, store):
         store.apply(thing("a", 11))
         store.overlay_deleted("ns", "a", "uid-a")
         store.begin()
@@ -260,7 +260,7 @@ class World:
         self.delivered = upto
 
     def check(self) -> None:
-        """What we were told of our own writes is never unseen again."""
+        """What the answers to our own writes have shown stays visible."""
         for obj in self.store.list():
             assert obj.metadata.uid not in self.dead, "a deleted object came back"
             assert int(obj.metadata.resource_version) >= self.floor.get(obj.metadata.name, 0), "older than our write"

@@ -19,10 +19,10 @@ from tests.support.tls import context_with, material
 
 class Metrics:
     def __init__(self):
-        self.told = []
+        self.reported = []
 
     def requested(self, code, method, host):
-        self.told.append((code, method, host.split(":")[0]))
+        self.reported.append((code, method, host.split(":")[0]))
 
 
 @contextlib.asynccontextmanager
@@ -80,7 +80,7 @@ async def test_what_goes_on_the_wire(tmp_path):
     assert seen["Content-Type"] == "application/merge-patch+json"
     assert seen["User-Agent"] == "jobset/test"
     assert seen["Authorization"] == "Bearer abc"
-    assert metrics.told == [("201", "PATCH", "127.0.0.1")]
+    assert metrics.reported == [("201", "PATCH", "127.0.0.1")]
 
 
 async def test_no_answer_in_time_leaves_the_outcome_unknown(tmp_path):
@@ -92,7 +92,7 @@ async def test_no_answer_in_time_leaves_the_outcome_unknown(tmp_path):
         with pytest.raises(TransportError, match=r"get /x: no answer in 0\.05 s") as caught:
             await transport.send(get(timeout=0.05))
     assert caught.value.sent
-    assert metrics.told == [("<error>", "GET", "127.0.0.1")]
+    assert metrics.reported == [("<error>", "GET", "127.0.0.1")]
 
 
 async def test_a_refused_connection_was_never_sent(tmp_path):
@@ -200,7 +200,7 @@ class TestStream:
                 await read(transport, got)
         assert [len(line) for line in got] == [3_000_000]
 
-    async def test_silence_ends_it(self, tmp_path):
+    async def test_a_stream_without_data_is_ended(self, tmp_path):
         async def handler(request):
             response = web.StreamResponse()
             await response.prepare(request)

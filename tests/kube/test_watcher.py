@@ -55,7 +55,7 @@ class TestStep:
         assert (state.phase, state.continue_token, events) == (Phase.LIST, "", ())
         assert step(state, Listed((), "9"))[1] == (Init(), InitDone(9))
 
-    def test_a_streaming_list_ends_with_its_bookmark_and_goes_on_as_a_watch(self):
+    def test_a_streaming_list_ends_with_its_bookmark_and_continues_as_a_watch(self):
         state, events = step(start(), Observed(thing("a", 5)))
         assert events == (Init(), Apply(thing("a", 5)))
         state, events = step(state, Observed(thing("b", 3)))
@@ -108,7 +108,7 @@ class TestStep:
         state, events = step(WATCHING, Failed(error))
         assert (state.phase, state.resource_version, events) == (Phase.INITIAL, "", ())
 
-    def test_waits_grow_to_a_bound_and_end_with_the_first_sign_of_life(self):
+    def test_waits_grow_to_a_bound_and_are_reset_by_the_first_event(self):
         state, waits = WATCHING, []
         for _ in range(12):
             state, _ = step(state, Failed(BROKEN))
@@ -183,7 +183,7 @@ class TestDriver:
 
         run(main)
 
-    def test_a_410_in_mid_stream_lists_again_and_tells_the_difference(self):
+    def test_a_410_in_mid_stream_lists_again_and_reports_the_difference(self):
         async def main():
             api = MemoryApi()
             api.put("things", "stays")
@@ -210,7 +210,7 @@ class TestDriver:
 
         run(main)
 
-    def test_silence_counts_as_a_dead_connection(self):
+    def test_a_connection_without_data_counts_as_dead(self):
         async def main():
             api = MemoryApi(bookmark_every=1e9)
 
@@ -220,11 +220,11 @@ class TestDriver:
 
             await watched(api, api, act)
             watches = [r for r in api.requests if r.verb == "watch"]
-            assert 4 <= len(watches) <= 10, "one per 150 s of silence"
+            assert 4 <= len(watches) <= 10, "one per 150 s without data"
 
         run(main)
 
-    def test_an_object_that_does_not_decode_is_left_out_and_the_rest_goes_on(self, caplog):
+    def test_an_object_that_does_not_decode_is_left_out_and_the_rest_is_served(self, caplog):
         async def main():
             api = MemoryApi()
             api.put("things", "odd", size="large")
@@ -321,6 +321,6 @@ def test_the_store_equals_the_server_whatever_happened(acts, streaming, seed, ra
 
         informer = await watched(api, transport, act)
         assert versions(informer.store) == server_versions(api)
-        assert {name for _, name in server_versions(api)} <= names, "handlers heard of everything that is there"
+        assert {name for _, name in server_versions(api)} <= names, "handlers got an event of everything that is there"
 
     run(main)

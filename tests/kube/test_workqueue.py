@@ -53,7 +53,7 @@ async def test_a_key_gets_the_highest_priority_it_was_added_with():
     assert await drain(queue) == ["b", "a"]
 
 
-async def test_a_key_in_flight_is_not_handed_out_and_runs_once_more_when_added_meanwhile():
+async def test_a_key_added_while_in_flight_is_handed_out_once_more_afterwards():
     queue = WorkQueue[str]()
     queue.add("a")
     assert await queue.get() == "a"
@@ -66,7 +66,7 @@ async def test_a_key_in_flight_is_not_handed_out_and_runs_once_more_when_added_m
     assert await drain(queue) == ["a"]
 
 
-async def test_a_delayed_key_comes_in_time_and_the_earliest_wish_wins():
+async def test_a_delayed_key_comes_in_time_and_the_earliest_delay_wins():
     queue = WorkQueue[str]()
     start = clock()
     queue.add_after("a", 60)
@@ -159,20 +159,20 @@ async def test_a_cancelled_worker_does_not_swallow_the_wake_up_of_another():
 
 
 async def test_metrics_and_gauges():
-    told = []
+    reported = []
 
     class Metrics:
         def added(self):
-            told.append("added")
+            reported.append("added")
 
         def taken(self, waited):
-            told.append(("taken", round(waited, 3)))
+            reported.append(("taken", round(waited, 3)))
 
         def finished(self, worked):
-            told.append(("finished", round(worked, 3)))
+            reported.append(("finished", round(worked, 3)))
 
         def retried(self):
-            told.append("retried")
+            reported.append("retried")
 
     queue = WorkQueue[str](metrics=Metrics())
     queue.add("a")
@@ -186,7 +186,7 @@ async def test_metrics_and_gauges():
     assert (queue.unfinished_seconds(), queue.longest_running_seconds()) == (pytest.approx(5), pytest.approx(4))
     queue.done("a")
     queue.add_rate_limited("a")
-    assert told == ["added", "added", ("taken", 2), ("taken", 5), ("finished", 4), "retried", "added"]
+    assert reported == ["added", "added", ("taken", 2), ("taken", 5), ("finished", 4), "retried", "added"]
 
 
 PLAN = st.lists(

@@ -258,6 +258,6 @@ def test_install_of_a_manager_outside_the_cluster():
     )
 
 
-def test_objects_are_made_anew_for_each_caller():
+def test_objects_are_new_for_each_caller():
     install_objects()[0]["metadata"]["labels"]["spoilt"] = "yes"
     assert install_objects() == OBJECTS

@@ -93,7 +93,7 @@ def test_installed_they_stand_in_for_the_webhooks_of_pods_and_come_before_the_ot
     assert objects[: -2 - count] == install_objects()[:-2]
 
 
-def test_objects_are_made_anew_for_each_caller():
+def test_objects_are_new_for_each_caller():
     before = pod_policies()
     spoilt = pod_policies()[0]["spec"]
     spoilt["matchConstraints"]["resourceRules"][0]["operations"].append("UPDATE")

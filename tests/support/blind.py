@@ -24,7 +24,7 @@ from simcluster.patches import merge
 from tests.support.memory_api import MemoryApi
 
 
-class Told:
+class RecordedEvents:
     """Events as they would be recorded."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Blind:
 
     def __init__(self, api: MemoryApi, js: JobSet, options: Options | None = None, **gates: bool) -> None:
         self.api = api
-        self.told = Told()
+        self.reported = RecordedEvents()
         body = msgspec.to_builtins(js)
         meta = {key: body["metadata"][key] for key in ("generation",)}
         stored = api.put("jobsets", "js", spec=body["spec"], metadata={**meta, "uid": "js-uid"})
@@ -53,7 +53,9 @@ class Blind:
         self.jobs = watches.jobs.store
         self.jobsets = watches.jobsets.store
         self.jobsets.apply(msgspec.convert(stored, JobSet))
-        self.reconciler = JobSetReconciler(client, watches.caches(), chosen, self.told, self.told, options or Options())
+        self.reconciler = JobSetReconciler(
+            client, watches.caches(), chosen, self.reported, self.reported, options or Options()
+        )
 
     @property
     def memory(self) -> Memory:

@@ -1,4 +1,4 @@
-"""What tests do with a real cluster: raw requests, kubectl, telling fake pods how to end, waiting.
+"""What tests do with a real cluster: raw requests, kubectl, ending fake pods, waiting.
 
 A raw request takes a third of a millisecond of processor time, a run of kubectl 50 to 140: kubectl is for tests of what
 its users see. The fixtures `api_server`, `full_cluster` and `namespace` are in tests/conftest.py.

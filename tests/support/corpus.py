@@ -46,7 +46,7 @@ class Finding:
 
     @property
     def by_engine(self) -> bool:
-        """Whether the object alone tells."""
+        """Whether the object alone shows it."""
         return self.layer != "cluster"
 
 

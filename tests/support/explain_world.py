@@ -77,7 +77,7 @@ class World:
         meta = about["metadata"]
         regarding = {key: meta[key] for key in ("name", "namespace", "uid")}
         event = {
-            "metadata": {"generateName": "told-"},
+            "metadata": {"generateName": "warning-"},
             "regarding": {"kind": about["kind"], "apiVersion": about["apiVersion"], **regarding},
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "type": "Warning",
@@ -90,7 +90,7 @@ class World:
         post(self.cluster, EVENTS.format(self.namespace), event)
 
     def user(self, prefix: str, *, without: str = "", nodes: bool = False, everywhere: bool = False) -> Path:
-        """A kubeconfig of somebody who may read this namespace, but for one resource; and, if told, more."""
+        """A kubeconfig of somebody who may read this namespace, but for one resource; on request also nodes, and pods everywhere."""
         name = f"{prefix}-{self.namespace}"
         rules = [
             {"apiGroups": [group], "resources": [resource], "verbs": verbs}

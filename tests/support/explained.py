@@ -171,7 +171,7 @@ def event(reason: str, note: str, *, about: str = "", ago: float = 60) -> JSON:
     return {"reason": reason, "note": note, "regarding": {"uid": about}, "eventTime": moment}
 
 
-def told(given: Facts) -> tuple[str, JSON]:
+def explanation_of(given: Facts) -> tuple[str, JSON]:
     """The text of an explanation, and its JSON form."""
     explanation = explain(given)
     return "\n".join(show.text(explanation, given.now)), show.json_form(explanation, given.now)

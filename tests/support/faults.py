@@ -129,7 +129,7 @@ class FaultyTransport:
     _late: set["asyncio.Task[Response]"] = field(default_factory=set)
 
     def inject(self, fault: Fault, *, verb: str = "", path: str = "", times: int = 1) -> Rule:
-        """Script a fault; rules are tried in the order they were added. `rule.hits` tells how often it struck."""
+        """Script a fault; rules are tried in the order they were added. `rule.hits` counts how often it struck."""
         rule = Rule(fault, verb, path, times)
         self.rules.append(rule)
         return rule

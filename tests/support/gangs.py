@@ -155,11 +155,11 @@ class Yard(Sets):
         return self.until(found, f"{number} pods of {name} bound", timeout) or []
 
     def wait_refused(self, number: int, name: str = "js") -> list[JSON]:
-        """The set's pods without a node, once so many have been told by the scheduler that they do not fit."""
+        """The set's pods without a node, once the scheduler has refused so many of them."""
 
         def refused(pod: JSON) -> bool:
-            told = [c for c in pod["status"].get("conditions") or [] if c["type"] == "PodScheduled"]
-            return not pod["spec"].get("nodeName") and [c.get("reason") for c in told] == ["Unschedulable"]
+            reported = [c for c in pod["status"].get("conditions") or [] if c["type"] == "PodScheduled"]
+            return not pod["spec"].get("nodeName") and [c.get("reason") for c in reported] == ["Unschedulable"]
 
         def found() -> list[JSON] | None:
             pods = [pod for pod in self.pods("", name) if refused(pod)]
@@ -234,7 +234,7 @@ class Yard(Sets):
         assert status == 200, answer
 
     def until(self, probe: Callable[[], T], what: str, timeout: float = PATIENCE) -> T:
-        """Wait, and tell what there is when it was in vain."""
+        """Wait; a timeout shows what there is."""
         try:
             return wait_for(probe, what=what, timeout=timeout)
         except AssertionError as late:
@@ -246,8 +246,8 @@ class Yard(Sets):
         for plural in ("workloads", "compositepodgroups", "podgroups"):
             lines += [f"{plural}: {of['metadata']['name']} {json.dumps(of['spec'])}" for of in self.groups(plural)]
         for pod in self.pods():
-            told = [c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
-            lines.append(f"pod {pod['metadata']['name']} on {pod['spec'].get('nodeName')}: {json.dumps(told)}")
+            reported = [c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
+            lines.append(f"pod {pod['metadata']['name']} on {pod['spec'].get('nodeName')}: {json.dumps(reported)}")
         return "\n".join(lines)
 
     def url(self, plural: str, group_version: str) -> str:

@@ -1,4 +1,4 @@
-"""What end-to-end tests do with JobSets: apply, watch the status, tell pods how to end."""
+"""What end-to-end tests do with JobSets: apply, watch the status, end pods."""
 
 from __future__ import annotations
 

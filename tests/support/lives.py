@@ -29,7 +29,7 @@ def started(*rjobs: dict[str, Any], gates: dict[str, bool] | None = None, **spec
 
 
 def suspend(world: World) -> None:
-    """Suspend, until the Job controller has ended the pods and said so."""
+    """Suspend, until the Job controller has ended the pods and recorded it."""
     world.edit(suspend=True)
     world.settle()
     world.halt()
@@ -43,7 +43,7 @@ def resume(world: World, **spec: Any) -> None:
 
 
 def restart(world: World, name: str, message: str = "boom") -> None:
-    """Fail a Job and let the garbage collector make room for the next attempt."""
+    """Fail a Job and let the garbage collector remove the old attempt."""
     world.fail(name, message=message)
     world.settle()
     world.collect()

@@ -103,7 +103,7 @@ class Ledger:
         try:
             response = await self._inner.send(request)
             if request.method == "DELETE" and not name:
-                return response  # tells how new the list was of what is to be deleted
+                return response  # says how new the list was of what is to be deleted
             version = int(json.loads(response.body).get("metadata", {}).get("resourceVersion", 0))
             return response
         finally:
@@ -139,7 +139,7 @@ class Played:
         self._objects: dict[str, list[Object]] = {kind.plural: [] for kind in KINDS}
 
     def at_once(self, resource: Resource, *names: str) -> None:
-        """The next changes of these objects are seen together: watches tell of the first only with the last."""
+        """The next changes of these objects are seen together: watches report the first only with the last."""
         self._together = {(resource.plural, name) for name in names}
 
     def withholds(self, plural: str, obj: Object) -> bool:
@@ -218,7 +218,7 @@ class Played:
         await self._client.delete(resource, name, namespace=self.namespace, propagation_policy=propagation)
 
     async def clear(self) -> None:
-        """Leave nothing to whoever watches all namespaces later."""
+        """Leave nothing behind for tests that watch all namespaces later."""
         for kind in KINDS:
             for obj in (await self.look()).of(kind):
                 with contextlib.suppress(NotFound):

@@ -24,7 +24,7 @@ T = TypeVar("T")
 RACKS = 4
 PER_RACK = 4
 WHOLE = "20"
-"""CPUs of which a node (32) has room for one pod."""
+"""CPUs of a pod of which one fits on a node (32)."""
 LITTLE = "1"
 
 SPEC = ClusterSpec(
@@ -271,7 +271,7 @@ class Room(Sets):
         return racks
 
     def waits(self, name: str = "js") -> JSON:
-        """Wait until the scheduler has said of a leader of the set that it finds no node; gives that leader."""
+        """Wait until the scheduler has reported that a leader of the set finds no node; gives that leader."""
 
         def unschedulable() -> JSON | None:
             return next((pod for pod in self.leaders(name) if pending_because(pod).startswith("Unschedulable")), None)

@@ -143,7 +143,7 @@ def spec_of(*, replicas, order, alone, policy, success, suspend, claims, ttl, ex
     return jobset(*rjobs, startupPolicy=start, suspend=suspend, **extra)
 
 
-def placed_anew(rjob_: ReplicatedJob, zone: str, *, resources: bool) -> ReplicatedJob:
+def with_placement(rjob_: ReplicatedJob, zone: str, *, resources: bool) -> ReplicatedJob:
     """The ReplicatedJob with its pods sent to a zone; "" to any."""
     pods = rjob_.template["spec"]["template"]
     spec = {k: v for k, v in pods["spec"].items() if k not in {"nodeSelector", "tolerations", "schedulingGates"}}

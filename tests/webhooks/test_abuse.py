@@ -94,7 +94,7 @@ JUDGED = {
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("case", JUDGED)
-async def test_what_is_an_odd_object_is_judged(case: str, path: str):
+async def test_an_unusual_object_gets_a_verdict(case: str, path: str):
     assert (await ask(JUDGED[case], path))["status"]["code"] in {200, 400, 422}
 
 
@@ -198,7 +198,7 @@ async def test_few_large_reviews_are_held_at_once_and_small_ones_pass_them():
     assert held.most == LARGE_AT_ONCE + 1
 
 
-async def test_a_large_review_that_finds_no_place_in_time_is_told_to_try_again():
+async def test_a_large_review_that_finds_no_place_in_time_gets_a_retry_answer():
     held = Held(Limits(body_timeout=0.5))
     large = [asyncio.create_task(ask(padded(LARGE + 1), "/x", held.app)) for _ in range(LARGE_AT_ONCE)]
     await held.until_running(LARGE_AT_ONCE)

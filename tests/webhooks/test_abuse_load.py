@@ -70,7 +70,7 @@ async def client(process: Running) -> AsyncIterator[Client]:
     await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("chunked", [False, True], ids=["length told", "in chunks"])
+@pytest.mark.parametrize("chunked", [False, True], ids=["length given", "in chunks"])
 async def test_bodies_that_are_too_large_are_refused_without_being_held(
     process: Running, client: Client, chunked: bool
 ):
@@ -105,5 +105,5 @@ async def test_small_reviews_are_answered_while_large_ones_are_worked_on(process
     shortest = min(seconds for _, seconds in answers)
     waits.sort()
     assert waits[len(waits) * 9 // 10] < shortest / 10
-    # 130 at rest; for each place the text, its tree, the answer and what the allocator keeps of former ones.
+    # 130 when idle; for each place the text, its tree, the answer and what the allocator keeps of former ones.
     assert process.memory_mib("VmHWM") < 130 + LARGE_AT_ONCE * 300

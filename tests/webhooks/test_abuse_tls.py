@@ -101,7 +101,7 @@ HEADS = {
 
 
 @pytest.mark.parametrize("case", HEADS)
-async def test_what_has_no_end_beside_the_body_is_hung_up_on(case: str):
+async def test_an_endless_head_closes_the_connection(case: str):
     begin, piece = HEADS[case]
     async with served() as running, connected(running) as connection:
         await connection.send(begin)
@@ -109,7 +109,7 @@ async def test_what_has_no_end_beside_the_body_is_hung_up_on(case: str):
         assert await endless(connection, piece) < MAX_HEAD + 2**20
 
 
-async def test_who_sends_too_large_a_head_is_told():
+async def test_too_large_a_head_is_answered():
     async with served() as running, connected(running) as connection:
         await connection.send(POST + b"x: " + b"x" * (2 * MAX_HEAD))
         assert (await connection.rest()).startswith(b"HTTP/1.1 431 ")
@@ -186,13 +186,13 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-async def test_broken_http_is_answered_with_400_and_hung_up_on(case: str):
+async def test_broken_http_is_answered_with_400_and_closes_the_connection(case: str):
     async with served() as running, connected(running) as connection:
         await connection.send(BROKEN[case])
         assert (await connection.rest()).startswith(b"HTTP/1.1 400 ")
 
 
-async def test_reviews_that_follow_each_other_unasked_are_answered_in_order():
+async def test_pipelined_reviews_are_answered_in_order():
     async with served() as running, connected(running) as connection:
         bad = WHOLE.replace(b'"uid":"u1"', b'"uid":"u2"').replace(b'"replicas":1', b'"replicas":x')
         long = POST + b"content-length: %d\r\n\r\n%s" % (3 * MAX_HEAD, GOOD.ljust(3 * MAX_HEAD))
@@ -200,7 +200,7 @@ async def test_reviews_that_follow_each_other_unasked_are_answered_in_order():
         assert [(await connection.review())["allowed"] for _ in range(5)] == [True, False, True, True, True]
 
 
-async def test_old_http_and_the_wish_to_be_asked_on_are_served():
+async def test_http_1_0_and_expect_100_continue_are_served():
     async with served() as running:
         async with connected(running) as connection:
             await connection.send(WHOLE.replace(b"HTTP/1.1", b"HTTP/1.0"))
@@ -235,7 +235,7 @@ async def test_nothing_that_was_sent_is_logged(caplog: pytest.LogCaptureFixture)
     assert "Traceback" not in caplog.text
 
 
-async def test_who_leaves_in_the_middle_leaves_no_trace(caplog: pytest.LogCaptureFixture):
+async def test_a_client_that_disconnects_leaves_nothing_behind(caplog: pytest.LogCaptureFixture):
     async with served() as running:
         for part in (WHOLE[:40], WHOLE[:-1], WHOLE):
             async with connected(running) as connection:

@@ -71,7 +71,7 @@ class TestAnswers:
         found = await create(script, jobset(rjob(pod={"containers": [{"name": "c", "image": "i", "ports": ports}]})))
         assert script.asked().count("create jobs") == len(found) == DECODE_ROUNDS
 
-    async def test_and_only_once_when_nobody_knows_where(self):
+    async def test_a_fault_without_a_place_is_asked_about_only_once(self):
         text = 'Job in version "v1" cannot be handled as a Job: something new'
         script = Script({"create jobs": lambda _: status(400, "BadRequest", text)})
         [error] = await create(script, jobset())
@@ -111,12 +111,12 @@ class TestAnswers:
         assert errors(found) == []
         assert warnings(found) == ([f"spec.network.subdomain: {words}; choose another name"] if words else [])
 
-    async def test_an_object_that_is_gone_when_it_is_looked_at_is_in_nobodys_way(self):
+    async def test_an_existing_object_that_is_gone_when_it_is_read_is_no_conflict(self):
         assert await create(Script({"create jobs": exists, "create services": exists}), jobset()) == []
 
 
 class TestKnown:
-    """What others have said already is not said again."""
+    """What other checks have reported already is not reported again."""
 
     JOB = staticmethod(
         refusal(
@@ -135,22 +135,22 @@ class TestKnown:
     OBJECT = Rule("object", ErrorType.INVALID, "m", "f", "tests")
     MENDED = Rule("mended", ErrorType.INVALID, "m", "f", "tests", Layer.SCHEMA)
 
-    async def test_without_known_errors_all_is_said(self):
+    async def test_without_known_errors_all_are_reported(self):
         image = "template.spec.template.spec.containers[0].image"
         assert await self.paths() == ["metadata.name", "name", "template.spec.backoffLimit", image]
 
-    async def test_at_the_place_of_a_known_error_nothing_more_is_said_and_bad_names_are_known(self):
+    async def test_at_the_place_of_a_known_error_or_bad_name_nothing_is_reported_again(self):
         name = self.OBJECT.at(Path(("spec", "replicatedJobs", 0, "name")))
         limit = self.OBJECT.at(Path(("spec", "replicatedJobs", 0, "template", "spec", "backoffLimit")))
         assert await self.paths(name, limit) == ["template.spec.template.spec.containers[0].image"]
 
-    async def test_one_bad_name_of_several_does_not_speak_for_the_jobsets(self):
+    async def test_one_bad_name_of_a_replicated_job_does_not_hide_that_of_the_jobset(self):
         script = Script({"create services": self.SERVICE})
         known = (self.OBJECT.at(Path(("spec", "replicatedJobs", 1, "name"))),)
         found = await create(script, jobset(rjob("a"), rjob("b")), known)
         assert [str(error.path) for error in found] == ["metadata.name"]
 
-    async def test_a_warning_is_said_beside_a_known_error(self):
+    async def test_a_warning_is_reported_beside_a_known_error(self):
         answer = status(403, "Forbidden", "no", kind="jobs")
         known = (self.OBJECT.at(Path(("spec", "replicatedJobs", 0))),)
         assert len(await create(Script({"create jobs": lambda _: answer}), jobset(), known)) == 1
@@ -161,7 +161,7 @@ class TestKnown:
         assert len(await self.paths(error)) == 4
         assert await self.paths(self.MENDED.at(above)) == ["metadata.name"]
 
-    async def test_around_a_mended_place_nothing_is_said(self):
+    async def test_around_a_mended_place_nothing_is_reported(self):
         container = Path(("spec", "replicatedJobs", 0, "template", "spec", "template", "spec", "containers", 0))
         for place in (container, container.at("image", "deeper")):
             assert await self.paths(self.MENDED.at(place)) == ["metadata.name", "name", "template.spec.backoffLimit"]

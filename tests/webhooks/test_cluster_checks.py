@@ -16,7 +16,7 @@ pytestmark = pytest.mark.looptime
 
 
 class TestWhatIsAsked:
-    async def test_a_job_and_the_service_are_created_in_dry_run_past_the_controllers_rate_limit(self):
+    async def test_dry_run_creates_a_job_and_the_service_outside_the_rate_limit(self):
         script = Script()
         assert await create(script, jobset(rjob(replicas=9), namespace="ns")) == []
         assert script.asked() == ["create jobs", "create services"]

@@ -13,7 +13,7 @@ def pod(*containers, **spec):
 
 
 @pytest.mark.parametrize(
-    ("body", "told", "place"),
+    ("body", "reported", "place"),
     [
         (
             {"spec": {"parallelism": 3000000000}},
@@ -62,10 +62,10 @@ def pod(*containers, **spec):
         ),
     ],
 )
-def test_the_value_is_found_by_path_and_kind(body, told, place):
-    found = unreadable(body, f"{PREFIX}json: cannot unmarshal {told}")
+def test_the_value_is_found_by_path_and_kind(body, reported, place):
+    found = unreadable(body, f"{PREFIX}json: cannot unmarshal {reported}")
     assert found is not None
-    assert found.wanted == told.rpartition(" of type ")[2]
+    assert found.wanted == reported.rpartition(" of type ")[2]
     [where] = found.places
     assert where[-len(place) :] == place
 

@@ -1,4 +1,4 @@
-"""From the API server's words about a child Job to a place in the JobSet and a way out.
+"""From the API server's message about a child Job to a place in the JobSet and a fix.
 
 The messages are those of Kubernetes 1.37; that they are still so is tested in tests/integration/dry_run/.
 """
@@ -80,7 +80,7 @@ WRITTEN = f"{R}.template.spec.podFailurePolicy"
         (2, "spec.podReplacementPolicy", f"{R}.template.spec.podReplacementPolicy"),
     ],
 )
-def test_compiled_rules_are_those_of_the_policy_in_each_replicated_job_that_shares_it(own, field, place):
+def test_faults_of_compiled_rules_are_placed_at_each_policy_that_shares_them(own, field, place):
     job = {"podFailurePolicy": {"rules": [OWN] * own}} if own else {}
     policies = [{"containerName": "a"}, {"containerName": "b"}, {"containerName": "a"}, None]
     raw = stored(jobset(*(rjob(f"r{i}", job=job, exitCodePolicy=policy) for i, policy in enumerate(policies))))
@@ -92,7 +92,7 @@ def test_compiled_rules_are_those_of_the_policy_in_each_replicated_job_that_shar
     assert str(plain.path) == WRITTEN.format(3)
 
 
-def test_the_subdomain_comes_from_the_network_if_it_is_given_there_and_from_the_template_without_dns():
+def test_the_subdomain_is_that_of_the_network_or_without_dns_of_the_template():
     field = ("spec.template.spec.subdomain", "Invalid value: bad")
     assert str(faults(field, network={"subdomain": "S"})[0].path) == "spec.network.subdomain"
     assert str(faults(field, network={"enableDNSHostnames": False})[0].path) == f"{POD}.spec.subdomain"
@@ -172,7 +172,7 @@ def test_names_that_the_controller_writes_lead_to_where_they_come_from(field, va
         ("containers[0].hostPort", "Invalid value: 70000: must be between 1 and 65535, inclusive", "Invalid", ""),
     ],
 )  # fmt: skip
-def test_frequent_faults_come_with_a_way_out(field, message, reason, fix):
+def test_frequent_faults_come_with_a_fix(field, message, reason, fix):
     [error] = faults((f"spec.template.spec.{field}", message), reason=f"FieldValue{reason}")
     assert (error.complaint, error.fix) == (message, fix)
     assert error.type.value in {f"FieldValue{reason}", ErrorType.INVALID.value}

@@ -1,4 +1,4 @@
-"""What is asked about groups at admission, and what is said of a cluster without them."""
+"""What is asked about groups at admission, and the warnings about a cluster without them."""
 
 import asyncio
 from typing import Any
@@ -75,7 +75,7 @@ def of(scheduling: JSON | None, **spec: Any) -> JSON:
     return stored(jobset(rjob(parallelism=2, completions=2), **fields, **spec))
 
 
-async def told(server: ApiServer, js: JSON) -> list[str]:
+async def warnings(server: ApiServer, js: JSON) -> list[str]:
     found = await ClusterChecks(Client(server)).create(js, (), GATES)
     assert all(error.is_warning for error in found)
     return [str(text) for text in warning_texts(found)]
@@ -86,16 +86,16 @@ COMPOSITES = [*GROUPS, "compositepodgroups"]
 
 
 @pytest.mark.parametrize("scheduling", [FLAT, CONSTRAINED, LEVELS])
-async def test_a_cluster_with_all_of_it_is_not_spoken_of(scheduling: JSON):
-    assert await told(ApiServer(beta=GROUPS, alpha=COMPOSITES), of(scheduling)) == []
+async def test_a_cluster_that_serves_all_of_it_gets_no_warning(scheduling: JSON):
+    assert await warnings(ApiServer(beta=GROUPS, alpha=COMPOSITES), of(scheduling)) == []
 
 
-async def test_whoever_may_not_try_a_group_says_nothing_of_it():
-    assert await told(Forbidding(beta=GROUPS, alpha=COMPOSITES, keeps=False), of(CONSTRAINED)) == []
+async def test_without_the_right_to_create_groups_there_is_no_warning():
+    assert await warnings(Forbidding(beta=GROUPS, alpha=COMPOSITES, keeps=False), of(CONSTRAINED)) == []
 
 
 async def test_without_groups_the_flags_are_named():
-    texts = await told(ApiServer(), of(FLAT))
+    texts = await warnings(ApiServer(), of(FLAT))
     assert texts == [
         (
             "spec.scheduling: the API server serves no workloads and podgroups of scheduling.k8s.io/v1beta1: Jobs may have"
@@ -108,8 +108,8 @@ async def test_without_groups_the_flags_are_named():
 
 async def test_flat_groups_do_for_one_level_and_not_for_more():
     server = ApiServer(beta=GROUPS)
-    assert await told(server, of(FLAT)) == []
-    texts = await told(server, of(LEVELS))
+    assert await warnings(server, of(FLAT)) == []
+    texts = await warnings(server, of(LEVELS))
     assert "serves no compositepodgroups of scheduling.k8s.io/v1alpha3" in texts[0]
     assert texts[1:] == [
         (
@@ -126,10 +126,10 @@ async def test_flat_groups_do_for_one_level_and_not_for_more():
 
 async def test_constraints_that_are_dropped_are_found_by_trying():
     server = ApiServer(beta=GROUPS, keeps=False)
-    assert (await told(server, of(CONSTRAINED)))[0].startswith(
+    assert (await warnings(server, of(CONSTRAINED)))[0].startswith(
         "spec.scheduling: the API server drops schedulingConstraints without a word"
     )
-    assert await told(ApiServer(beta=GROUPS), of(CONSTRAINED)) == []
+    assert await warnings(ApiServer(beta=GROUPS), of(CONSTRAINED)) == []
 
 
 async def test_an_answer_is_kept_for_a_while():
@@ -157,8 +157,8 @@ async def test_nothing_is_asked_about_other_sets(js: JSON, gates: FeatureGates):
     assert server.asked == []
 
 
-async def test_no_answer_is_said_and_keeps_nothing_out():
-    assert await told(Away(), of(FLAT)) == [
+async def test_a_missing_answer_is_a_warning_and_refuses_nothing():
+    assert await warnings(Away(), of(FLAT)) == [
         "spec.scheduling: not checked against the cluster: no connection to the API server; events tell of faults"
     ]
 

@@ -33,7 +33,7 @@ def judged(case: Case) -> Findings:
     return judge.update(judge.create(old).object, new)
 
 
-def told(errors: tuple[FieldError, ...]) -> list[tuple[str, str, str]]:
+def reported(errors: tuple[FieldError, ...]) -> list[tuple[str, str, str]]:
     return [(str(error.path), "" if error.is_warning else error.type.value, error.body) for error in errors]
 
 
@@ -60,12 +60,12 @@ def test_what_is_good_is_good_for_the_corpus_too():
 
 
 @pytest.mark.parametrize("case", GOOD + BAD, ids=ids)
-def test_every_mistake_that_the_object_alone_tells_is_named_in_order(case):
+def test_every_mistake_that_needs_no_cluster_is_named_in_order(case):
     findings = judged(case)
     expected = [finding for finding in case.errors if finding.by_engine]
-    assert differences(expected, told(findings.errors)) == []
+    assert differences(expected, reported(findings.errors)) == []
     assert [str(error.path) for error in findings.errors] == [finding.path for finding in expected]
-    assert differences([w for w in case.warnings if w.by_engine], told(findings.warnings)) == []
+    assert differences([w for w in case.warnings if w.by_engine], reported(findings.warnings)) == []
 
 
 @pytest.mark.parametrize("case", GOOD + BAD, ids=ids)

@@ -69,5 +69,5 @@ def test_faults_of_the_schema_hide_nothing_and_drag_nothing_along():
         (jobset(managedBy="a" * 64), "shorten it by 1 bytes"),
     ],
 )  # fmt: skip
-def test_the_answer_says_how_to_mend_it(js: JSON, words: str):
+def test_the_answer_says_how_to_fix_it(js: JSON, words: str):
     assert words in " ".join(error.fix for error in create_errors(stored(js), FeatureGates()))

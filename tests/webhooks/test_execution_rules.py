@@ -96,7 +96,7 @@ def test_what_the_api_server_would_answer_alone_hides_nothing(case: str):
 
 @pytest.mark.parametrize("value", [[], {}, 1, ["InOrder"]])
 @pytest.mark.parametrize("field", ["executionPolicyOrder", "replicatedJobsStatus"])
-def test_what_is_no_word_is_left_to_the_schema(field: str, value: Any):
+def test_a_value_that_is_no_string_is_left_to_the_schema(field: str, value: Any):
     js = staged(policy={field: value})
     assert ENGINE.may_hide(js)
     assert [error.rule.id for error in ENGINE.create(js, defaults=False).errors] == ["schema-type"]
@@ -113,12 +113,12 @@ def test_what_is_no_word_is_left_to_the_schema(field: str, value: Any):
         ("Done", 'the states are: "Succeeded", "Ready", "Active"'),
     ],
 )
-def test_the_word_that_was_meant_is_guessed(word: str, fix: str):
+def test_the_value_that_was_meant_is_suggested(word: str, fix: str):
     [error] = ENGINE.create(staged(policy={"replicatedJobsStatus": word}), defaults=False).errors
     assert error.fix.startswith(fix)
 
 
-def test_the_answer_names_whose_depends_on_is_in_the_way():
+def test_the_answer_names_the_replicated_job_with_depends_on():
     js = staged(rjob("a"), WAITING, rjob("c"), {**WAITING, "name": "d"})
     [error] = ENGINE.create(js, defaults=False).errors
     assert error.fix == "remove executionPolicy, or dependsOn of b, d"
@@ -228,7 +228,7 @@ def test_it_can_be_neither_added_nor_removed():
     assert errors(old, plain) == errors(plain, old) == ["spec.executionPolicy: field is immutable"]
 
 
-def test_what_the_api_server_says_of_an_order_that_is_added_is_said_with_the_rest():
+def test_faults_of_the_crd_in_an_added_order_are_reported_with_the_rest():
     old = stored(jobset(rjob("a"), WAITING))
     new = changed(
         changed(old, "executionPolicy", to=FULL | {"replicatedJobsStatus": "Failed"}), "managedBy", to="a.io/b"

@@ -37,7 +37,7 @@ class TestClaims:
         live = {**DATA, "volumeMode": "Filesystem", "storageClassName": "standard", "volumeName": "pv-1"}
         assert await self.ask(found_object(name="data-train", spec=live)) == []
 
-    async def test_one_that_does_not_is_an_error_in_the_words_of_go(self):
+    async def test_a_claim_that_does_not_fit_is_an_error_with_the_message_of_go(self):
         found = await self.ask(
             found_object(name="data-train", spec={**DATA, "storageClassName": "slow"}), storageClassName="fast"
         )
@@ -59,7 +59,7 @@ class TestClaims:
     @pytest.mark.parametrize(
         "meta", [{"deletionTimestamp": "2026-01-01T00:00:00Z"}, {"ownerReferences": [owned_by("JobSet", "train")]}]
     )
-    async def test_a_claim_on_its_way_out_is_a_warning(self, meta):
+    async def test_a_claim_in_deletion_is_a_warning(self, meta):
         found = await self.ask(found_object(name="data-train", spec={}, **meta), retain=False)
         assert errors(found) == []
         assert warnings(found) == [
@@ -108,7 +108,7 @@ class TestClaims:
         [warning] = warnings(found)
         assert "exceeded quota: none" in str(warning)
 
-    async def test_a_claim_that_somebody_makes_meanwhile_is_nothing_to_tell(self):
+    async def test_a_claim_created_by_somebody_at_that_moment_is_no_fault(self):
         script = Script({"create persistentvolumeclaims": lambda _: status(409, "AlreadyExists", "x")})
         assert await create(script, jobset(rjob(pod=MOUNT), **claims())) == []
 

@@ -52,7 +52,7 @@ def rules(*items: JSON, **policy: Any) -> JSON:
     return {"maxRestarts": 5, "rules": named, **policy}
 
 
-def told(js: JSON) -> list[tuple[str, str]]:
+def faults(js: JSON) -> list[tuple[str, str]]:
     found = ENGINE.create(stored(js), defaults=False)
     assert all(len(text) <= MAX_WARNING for text in warning_texts(found.warnings))
     return [(str(error.path), error.detail) for error in (*found.errors, *found.warnings)]
@@ -120,28 +120,28 @@ POLICY: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
 @pytest.mark.parametrize("case", POLICY)
 def test_exit_code_policy(case: str):
     entry, expected = POLICY[case]
-    assert told(jobset(entry)) == expected
+    assert faults(jobset(entry)) == expected
 
 
-def test_with_restart_in_place_one_thing_is_said():
+def test_with_restart_in_place_there_is_one_fault():
     entry = POLICY["the same in place"][0]
     strategy = {"restartStrategy": "InPlaceRestart"}
-    assert told(jobset(entry, failurePolicy=strategy)) == [(f"{JOB}.template.spec.restartPolicy", NEEDS_NEVER)]
+    assert faults(jobset(entry, failurePolicy=strategy)) == [(f"{JOB}.template.spec.restartPolicy", NEEDS_NEVER)]
 
 
-def test_the_default_of_the_restart_policy_is_said():
+def test_the_default_of_the_restart_policy_is_named():
     [error] = ENGINE.create(jobset(rjob(exitCodePolicy={}))).errors
     assert (error.value, "where it is left out it is OnFailure" in error.fix) == ("OnFailure", True)
 
 
-def test_the_container_that_was_meant_is_guessed():
+def test_the_container_that_was_meant_is_suggested():
     [error] = ENGINE.create(stored(jobset(worker(policy={"containerName": "fetc"}))), defaults=False).errors
     assert error.fix == 'did you mean "fetch"? there are: "main", "side", "fetch"'
 
 
 def test_of_many_codes_some_are_named():
     entry = worker(policy={"permanent": list(range(1, 100))}, own=[codes(*range(1, 100))])
-    assert told(jobset(entry)) == [(f"{R}.exitCodePolicy", FIRST.format(0, "1, 2, 3, 4, 5, 6, 7, 8 and 91 more"))]
+    assert faults(jobset(entry)) == [(f"{R}.exitCodePolicy", FIRST.format(0, "1, 2, 3, 4, 5, 6, 7, 8 and 91 more"))]
 
 
 RESTARTED = (
@@ -263,13 +263,13 @@ ON_EXIT_CODES: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
 @pytest.mark.parametrize("case", ON_EXIT_CODES)
 def test_on_exit_codes(case: str):
     js, expected = ON_EXIT_CODES[case]
-    assert told(js) == expected
+    assert faults(js) == expected
 
 
 @pytest.mark.parametrize(
     "js", [jobset(entry) for entry, _ in POLICY.values()] + [js for js, _ in ON_EXIT_CODES.values()]
 )
-def test_every_fault_has_a_way_out_and_what_was_stored_may_stay(js: JSON):
+def test_every_fault_has_a_fix_and_what_was_stored_may_stay(js: JSON):
     old = stored(js)
     found = ENGINE.create(old, defaults=False)
     assert all(error.fix and "{" not in error.fix for error in (*found.errors, *found.warnings))

@@ -65,7 +65,7 @@ def test_restarts_are_counted_for_so_many_jobs_only(actions: list[str], sentence
 
 
 @pytest.mark.parametrize("limit", [0, 3])
-def test_what_restarts_nothing_has_no_restarts_to_limit(limit: int):
+def test_a_limit_on_an_action_that_restarts_nothing_is_refused(limit: int):
     js = ruled({"action": "FailJobSet", "maxRestarts": limit})
     assert refused(js, DEFAULT) == [
         (f"{RULE.format(0)}.maxRestarts", "action FailJobSet restarts nothing, so there are no restarts to limit")

@@ -80,7 +80,7 @@ async def test_the_namespace_is_that_of_the_request_where_the_pod_has_none():
     assert [asked[1] for asked in domains.asked] == ["default", "team"]
 
 
-async def test_nobody_is_asked_about_a_leader_and_about_ordinary_pods():
+async def test_the_placement_is_not_asked_about_leaders_and_ordinary_pods():
     domains = Played(KNOWN)
     for pod in (pod_of(exclusive(), 0), pod_of(jobset(), 1), pod_of(exclusive(node_selector=True), 1)):
         for path in PATHS:
@@ -127,13 +127,13 @@ async def test_without_the_key_of_its_job_a_pod_cannot_be_placed(path: str, inde
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("owners", [[], [{"apiVersion": "v1", "kind": "Job", "name": "x", "uid": "u"}]])
-async def test_a_follower_of_nobody_is_refused(path: str, owners: list[JSON]):
+async def test_a_follower_without_an_owner_is_refused(path: str, owners: list[JSON]):
     pod = follower()
     pod["metadata"]["ownerReferences"] = owners
     assert (await refused(path, pod)).startswith("follower pod has no owner reference: ")
 
 
-async def test_a_follower_with_neither_domain_nor_gate_is_refused_with_leader_reason_and_way_out():
+async def test_a_follower_with_neither_domain_nor_gate_is_refused_with_leader_and_reason():
     domains = Played(UNSCHEDULED)
     text = await refused(VALIDATE_PATH, follower(), domains)
     assert text.startswith(
@@ -155,7 +155,7 @@ async def test_the_sentences_of_the_go_jobset_are_kept():
     assert "expected 1 leader pod (train-workers-0-0), but got 0. this is an expected, transient error" in text
 
 
-async def test_a_follower_that_lost_what_it_was_given_is_told_where_it_belongs():
+async def test_a_follower_that_lost_its_selector_is_refused_with_its_domain():
     text = await refused(VALIDATE_PATH, follower(), Played(KNOWN))
     assert f"belongs on {RACK}=rack-7, where its leader pod {LEADER} is (node node-70)" in text
 

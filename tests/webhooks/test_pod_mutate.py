@@ -90,7 +90,7 @@ def test_a_term_in_the_other_form_is_not_doubled(first: TermForm, second: TermFo
     assert mutations(after(leader(), form=first), second, None) == []
 
 
-def test_a_leader_without_a_priority_has_no_label_and_spares_nobody():
+def test_a_leader_without_a_priority_has_no_label_and_excludes_every_priority():
     pod = pod_of(exclusive(), 0)
     changed = after(pod, form=TermForm.EXPRESSIONS)
     assert keys.PRIORITY not in changed["metadata"]["labels"]
@@ -119,7 +119,7 @@ def test_any_other_follower_waits_at_the_gate(answer: NoDomain | None):
     assert after(pod, answer) == wanted
 
 
-def test_whoever_has_the_gate_is_found_by_the_controller():
+def test_a_gated_pod_has_the_label_that_the_controller_watches():
     """A gate that stands in the template is kept, so somebody has to lift it."""
     changed = after(follower(schedulingGates=[GATE]), KNOWN)
     assert changed["spec"]["schedulingGates"] == [GATE]
@@ -188,7 +188,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_cannot_be_read_is_told_with_its_place_and_not_quoted(case: str):
+def test_what_cannot_be_read_is_reported_with_its_place_and_not_quoted(case: str):
     part, change = BAD[case]
     pod = leader()
     pod[part] |= change

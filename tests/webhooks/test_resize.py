@@ -72,7 +72,7 @@ def test_leaving_the_number_out_scales_to_one():
 
 @pytest.mark.parametrize("kind", ["Completed", "Failed"])
 @pytest.mark.parametrize("replicas", [0, 1, 4])
-def test_not_after_the_end(kind, replicas):
+def test_no_resize_after_the_end(kind, replicas):
     js = stored(jobset(rjob(replicas=2)))
     old = {**js, "status": {"conditions": [{"type": kind, "status": "True"}]}}
     assert errors(old, scaled(js, replicas), ELASTIC) == [
@@ -171,7 +171,7 @@ def test_growth_is_held_to_the_limits_of_creation(job: JSON, before: int, after:
     assert rules(old, scaled(old, after)) == expected
 
 
-def test_a_name_that_leaves_no_room_for_another_digit_does_not_keep_the_last_job():
+def test_a_name_with_no_space_for_another_digit_may_scale_to_zero():
     old = stored(jobset(rjob("n" * 47), rjob("b")))
     assert engine(ELASTIC).create(old).errors == ()
     assert errors(old, scaled(old, 0), ELASTIC) == []

@@ -49,7 +49,7 @@ def test_amounts_may_change_while_old_or_new_is_suspended(what, before, after):
 
 
 @pytest.mark.parametrize("what", AMOUNTS)
-def test_and_not_while_it_runs(what):
+def test_amounts_do_not_change_while_it_runs(what):
     keys, value = AMOUNTS[what]
     found = engine(GATE).update(suspended(OLD, False), suspended(changed(OLD, *POD, *keys, to=value), False)).errors
     assert found

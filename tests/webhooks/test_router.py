@@ -73,14 +73,14 @@ async def test_an_update_is_compared_with_the_old_object():
     assert response["status"]["details"]["causes"][0]["field"] == "spec.replicatedJobs[0].replicas"
 
 
-async def test_a_name_to_come_is_shown_as_none():
+async def test_a_generated_name_is_shown_as_empty():
     js = stored(jobset(managedBy=""))
     js["metadata"] = {"generateName": "train-"}
     response = await ask(review(js))
     assert response["status"]["message"].startswith('JobSet.jobset.x-k8s.io "" is invalid: ')
 
 
-async def test_what_the_schema_would_refuse_is_refused_by_the_mutating_webhook_with_all_the_rest():
+async def test_the_mutating_webhook_refuses_what_the_schema_would_with_all_other_faults():
     js = jobset(managedBy="", ttlSecondsAfterFinished="soon")
     response = await ask(review(js), MUTATE_PATH)
     fields = [cause["field"] for cause in response["status"]["details"]["causes"]]
@@ -97,7 +97,7 @@ async def test_what_the_schema_lets_pass_is_left_to_the_validating_webhook():
     assert (await ask(review(added, old)))["allowed"] is False
 
 
-async def test_what_cel_would_refuse_in_a_change_is_refused_with_all_the_rest():
+async def test_the_mutating_webhook_refuses_what_cel_would_with_all_other_faults():
     old = stored(jobset(network={"subdomain": "a"}))
     new = stored(jobset(network={"subdomain": "b"}, managedBy="a.io/b"))
     response = await ask(review(new, old), MUTATE_PATH)

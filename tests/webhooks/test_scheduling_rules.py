@@ -1,4 +1,4 @@
-"""Gangs (spec.scheduling): what is refused, what is odd, and what may change. More manifests are in the corpus."""
+"""Gangs (spec.scheduling): what is refused, what is warned about, and what may change. More manifests are in the corpus."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ def test_elastic_updates_keep_minima_in_reach(size: dict[str, int], expected: li
     assert [text.partition(": ")[2] for text in errors(MINIMA, new, ALL)] == expected
 
 
-def test_queues_go_on_doing_what_they_do():
+def test_a_queue_may_change_scheduling_fields_on_resume():
     old = suspended(MINIMA)
     new = changed(old, "suspend", to=False)
     pod = ("replicatedJobs", 0, "template", "spec", "template")

@@ -123,7 +123,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("case", FAULTS)
-def test_a_fault_has_its_place_its_kind_and_a_way_out(case):
+def test_a_fault_has_its_place_its_type_and_a_fix(case):
     obj, path, kind, text = FAULTS[case]
     before = copy.deepcopy(obj)
     (fault,) = JUDGE.faults(obj)
@@ -157,12 +157,12 @@ TEXTS = {
         ({"share": "1"}, 'share: Invalid value: "1": must be of type number, is a string; write 1 without quotes'),
     ],
 )
-def test_keywords_that_the_jobset_has_in_its_status_only(obj, text):
+def test_keywords_used_in_the_status_only_are_checked(obj, text):
     assert [str(fault) for fault in Schema(TEXTS).faults(obj)] == [text]
 
 
 @pytest.mark.parametrize("obj", [{}, {"size": None}, {"size": "äöü", "shape": "x", "share": 1.5}, {"share": 1}])
-def test_those_keywords_are_kept(obj):
+def test_valid_values_of_keywords_used_in_the_status_pass(obj):
     assert Schema(TEXTS).faults(obj) == []
 
 
@@ -199,7 +199,7 @@ def test_a_schema_that_would_be_misread_is_refused(node):
         jobset() | {"status": {"restarts": "x"}},
     ],
 )
-def test_nothing_is_said_about_what_the_api_server_takes(obj):
+def test_what_the_api_server_accepts_has_no_fault(obj):
     assert JUDGE.faults(obj) == []
     assert JUDGE.mended(obj, []) is obj
 
@@ -235,7 +235,7 @@ MENDED = {
 
 
 @pytest.mark.parametrize("case", MENDED)
-def test_mended(case):
+def test_wrong_values_are_mended(case):
     obj, path, value = MENDED[case]
     found = JUDGE.mended(obj, JUDGE.faults(obj))
     for key in path:
@@ -275,7 +275,7 @@ def check_all(obj):
 
 
 @given(st.one_of(JSONS, mutated(), laced()))
-def test_whatever_comes_is_judged_and_mended(obj):
+def test_any_object_is_judged_and_mended(obj):
     check_all(obj)
 
 
@@ -300,7 +300,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("case", ODD)
-def test_odd_values_are_judged_and_mended(case):
+def test_unusual_values_are_judged_and_mended(case):
     check_all(ODD[case])
 
 
@@ -345,7 +345,7 @@ def test_a_walk_ends_when_enough_is_known(monkeypatch):
 
 
 POD = f"{JOB}.template.spec"
-# Where it is written, its value, what is said
+# Where it is written, its value, the message
 UNKNOWN = {
     "typing-error": (jobset() | {"spec": {"replicatedJob": []}}, "spec.replicatedJob", 'did you mean "replicatedJobs"?'),
     "typing-error-and-a-namesake": (one_container(port=80), f"{MAIN}.port", 'did you mean "ports"?'),
@@ -370,7 +370,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("case", UNKNOWN)
-def test_an_unknown_field_is_told_what_was_likely_meant(case):
+def test_for_an_unknown_field_a_known_one_is_suggested(case):
     obj, path, fix = UNKNOWN[case]
     (finding,) = JUDGE.unknown(obj)
     field = path.rpartition(".")[2]

@@ -348,6 +348,6 @@ def test_a_generated_name_is_checked_with_a_suffix_that_is_always_the_same():
     assert create_errors(js, FeatureGates())[0].value == "g" * 58 + "xxxxx-W-0"
 
 
-def test_every_fault_has_a_way_out():
+def test_every_fault_has_a_fix():
     for js, _ in REFUSED.values():
         assert all(error.fix and "{" not in error.fix for error in create_errors(stored(js), FeatureGates()))

@@ -52,7 +52,7 @@ def test_replicated_jobs_are_immutable_and_the_changed_place_is_named(keys: Any,
     assert errors(OLD, changed(OLD, *keys, to=value)) == [f"{place}: {IMMUTABLE}"]
 
 
-def test_the_way_out_says_what_may_change_while_suspended():
+def test_the_fix_says_what_may_change_while_suspended():
     def fix(*keys: str | int, to: Any) -> str:
         [error] = engine(DEFAULT).update(OLD, changed(OLD, *keys, to=to)).errors
         return error.fix
@@ -165,7 +165,7 @@ def test_scheduling_fields_may_change_when_old_or_new_is_suspended(keys: Any, va
 
 
 @pytest.mark.parametrize(("keys", "value"), SCHEDULING)
-def test_and_not_while_it_runs(keys: Any, value: Any):
+def test_scheduling_fields_do_not_change_while_it_runs(keys: Any, value: Any):
     found = errors(OLD, changed(OLD, *keys, to=value))
     assert found
     assert all(text.startswith(f"{T}.") and text.endswith(IMMUTABLE) for text in found)

@@ -268,7 +268,7 @@ def test_jobs_without_a_completion_mode_have_no_index_where_nobody_sets_the_defa
     assert ENGINE.create(js).errors == ()
 
 
-def test_a_text_is_said_once():
+def test_a_warning_is_given_once():
     rule = Rule("some-rule", ErrorType.INVALID, "the same", "", "nowhere", severity=Severity.WARNING)
     assert warning_texts([rule.at(Path(("spec",)), 1), rule.at(Path(("spec",)), 2)]) == ("spec: the same",)
 

@@ -1,4 +1,4 @@
-"""`jobset explain` of gangs that wait, on the real kube-scheduler: what it says, and why there is silence."""
+"""`jobset explain` of gangs that wait, on the real kube-scheduler: what it reports, and why the scheduler has not reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def explain(yard: Yard, output: str = "text") -> str:
     return out.getvalue()
 
 
-def told(yard: Yard, *words: str) -> str:
+def explained(yard: Yard, *words: str) -> str:
     """The text, once all these words are in it."""
 
     def probe() -> str:
@@ -53,10 +53,10 @@ def body_of(yard: Yard) -> JSON:
     return body
 
 
-def test_a_gang_that_does_not_fit_says_which_level_and_in_whose_words(yard: Yard) -> None:
+def test_a_gang_that_does_not_fit_is_explained_with_its_level_and_message(yard: Yard) -> None:
     yard.gang(slices(jobs=3), scheduling=CUBES_IN_A_SUPERSLICE)
     yard.wait_refused(6)
-    text = told(yard, "the scheduler says: ")
+    text = explained(yard, "the scheduler says: ")
     [root] = yard.groups("compositepodgroups")
     name = root["metadata"]["name"]
     lines = text.splitlines()
@@ -74,22 +74,22 @@ def test_a_gang_that_does_not_fit_says_which_level_and_in_whose_words(yard: Yard
 def test_a_label_that_no_node_has(yard: Yard) -> None:
     yard.gang(slices(), scheduling={**WHOLE, "schedulingConstraints": topology("example.com/block")})
     yard.wait_refused(4)
-    text = told(yard, "the scheduler says: no feasible placements found")
+    text = explained(yard, "the scheduler says: no feasible placements found")
     assert "kubectl label node NODE example.com/block=VALUE" in text
     assert body_of(yard)["level"] == "fault"
 
 
 def test_a_minimum_and_what_is_bound_already(yard: Yard) -> None:
-    """Six of eight Jobs fit: the other two wait for room, and nobody else is in their way."""
+    """Six of eight Jobs fit: the other two wait for free nodes, which no other set holds."""
     policy = {"schedulingPolicy": {"gang": {"minGroupCount": 6}}}
     yard.fill(*yard.nodes(zone="zone-1")[:4])
     yard.gang(slices(jobs=8), scheduling={"replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {}, **policy}]})
     yard.wait_bound(12)
-    told(yard, "12 of 16 pods bound; 6 of 8 groups have to fit at once")
-    told(yard, "waits, 6 of 8 Jobs ready or done")
+    explained(yard, "12 of 16 pods bound; 6 of 8 groups have to fit at once")
+    explained(yard, "waits, 6 of 8 Jobs ready or done")
 
 
-def test_a_group_that_is_missing_and_nobody_makes(yard: Yard, yard_manager: ManagerProcess) -> None:
+def test_a_missing_group_that_no_manager_creates(yard: Yard, yard_manager: ManagerProcess) -> None:
     yard.gang(slices(job={"backoffLimit": 6}), scheduling=CUBES_IN_A_SUPERSLICE)
     yard.wait_bound(4)
     [root] = yard.groups("compositepodgroups")
@@ -100,7 +100,7 @@ def test_a_group_that_is_missing_and_nobody_makes(yard: Yard, yard_manager: Mana
         assert request(yard.cluster, "DELETE", path, DELETE_OPTIONS)[0] == 200
         for pod in yard.bound():
             yard.drop_pod(pod["metadata"]["name"])
-        text = told(yard, f"CompositePodGroup {name} is missing: no pod of the whole tree is scheduled without")
+        text = explained(yard, f"CompositePodGroup {name} is missing: no pod of the whole tree is scheduled without")
         assert "0 of 4 pods bound" in text
         assert causes(body_of(yard))[-2:] == ["gang-waits", "group-missing"]
     finally:
@@ -111,7 +111,7 @@ def test_a_group_that_is_missing_and_nobody_makes(yard: Yard, yard_manager: Mana
 def test_a_gate_on_one_pod_holds_the_tree(yard: Yard) -> None:
     gated = slices("gated", jobs=1, pods=1, pod={"schedulingGates": [{"name": "example.com/quota"}]})
     yard.gang(slices(), gated, scheduling=WHOLE)
-    text = told(yard, "held back by scheduling gate example.com/quota: one such pod holds the whole tree")
+    text = explained(yard, "held back by scheduling gate example.com/quota: one such pod holds the whole tree")
     assert "0 of 5 pods bound; all 5 pods have to fit at once" in text
 
     def warned() -> list[str]:
@@ -128,5 +128,5 @@ def test_pods_that_are_refused_keep_the_others_waiting(yard: Yard) -> None:
     assert request(yard.cluster, "POST", path, limits)[0] == 201
     small, large = sized("small", cpu="1"), sized("large", cpu="2")
     yard.gang(small, large, scheduling=WHOLE)
-    text = told(yard, "needs 2 pods, 1 exist; Jobs that lack pods: js-large-0 (0 of 1)", "FailedCreate")
+    text = explained(yard, "needs 2 pods, 1 exist; Jobs that lack pods: js-large-0 (0 of 1)", "FailedCreate")
     assert "maximum cpu usage per Pod is 1" in text

@@ -127,7 +127,7 @@ class TestSuspension:
         assert after.keys() == before.keys()
         assert not {*after.values()} & {*before.values()}
         assert len(cubes_of(yard)) == 2
-        yard.until(lambda: yard.condition("SchedulingObjectsReady")["reason"] == "Created", "told")
+        yard.until(lambda: yard.condition("SchedulingObjectsReady")["reason"] == "Created", "the condition")
 
     def test_resumed_while_old_pods_hold_their_groups(self, yard):
         yard.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE)
@@ -137,7 +137,7 @@ class TestSuspension:
         yard.patch({"suspend": True})
         yard.until(lambda: len(yard.stored("podgroups")) == 1 and not yard.stored("workloads"), "one group left")
         yard.patch({"suspend": False})
-        yard.until(lambda: yard.condition("SchedulingObjectsReady")["reason"] == "WaitingForOldGroups", "told")
+        yard.until(lambda: yard.condition("SchedulingObjectsReady")["reason"] == "WaitingForOldGroups", "the condition")
         assert all(job["spec"]["suspend"] for job in yard.jobs())
         assert yard.counts()["suspended"] == 2
         yard.let_go(old[:1])
@@ -237,7 +237,7 @@ class TestMembersThatEndEarly:
         end_first(yard, "js-slice-0")
         yard.until(lambda: yard.status()["restarts"] == 1, "the restart")
         yard.wait_refused(3)
-        assert yard.bound() == [], "there is room for the workers, but not for the supervisor"
+        assert yard.bound() == [], "the workers fit, the supervisor does not"
         yard.free(taken[0])
         yard.wait_bound(3)
         assert self.root(yard)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}

@@ -105,16 +105,16 @@ def test_each_stage_gets_its_groups_when_it_starts_and_the_zone_of_the_first(yar
 
 
 @pytest.mark.parametrize("order", [by_dependence, by_policy, by_startup])
-def test_a_gang_across_stages_is_refused_with_the_way_out(yard, order):
+def test_a_gang_across_stages_is_refused_with_a_fix(yard, order):
     """It would wait for pods that wait for it."""
     body = manifest(**{"scheduling": {**STAGES, "schedulingPolicy": {"gang": {}}}, **order()})
     printed = kubectl(yard.cluster, "apply", "-f", "-", namespace=yard.namespace, stdin=json.dumps(body), check=False)
     assert 'The JobSet "js" is invalid: spec.scheduling.schedulingPolicy: ' in printed
-    assert "`basic: {}`" in printed, "the way out"
+    assert "`basic: {}`" in printed, "the fix"
     assert yard.get() is None
 
 
-def test_without_a_word_about_levels_each_replicated_job_is_a_gang(yard):
+def test_without_policies_each_replicated_job_is_a_gang(yard):
     policy = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}
     yard.gang(slices("one", jobs=1, pods=1), slices("two", jobs=1), scheduling={}, executionPolicy=policy)
     [pod] = yard.wait_bound(1)

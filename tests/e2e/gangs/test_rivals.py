@@ -1,4 +1,4 @@
-"""Gangs that want the same nodes: who gets them, who gives way, and who goes with whom."""
+"""Gangs that want the same nodes: which one gets them, which is preempted, and which pods are preempted together."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_of_two_gangs_one_gets_all_and_the_other_nothing(yard: Yard) -> None:
 
 class TestPreemption:
     def low_set(self, yard: Yard, scheduling: JSON, policy: JSON) -> list[JSON]:
-        """A set of low priority on four nodes, and no room elsewhere."""
+        """A set of low priority on four nodes; all other nodes are full."""
         home = yard.nodes(superslice="superslice-1")
         yard.fill(*set(yard.nodes()) - {*home}, priority="high")
         yard.gang(of_priority("low"), scheduling=scheduling, failurePolicy={"maxRestarts": 3, **policy})
@@ -112,7 +112,7 @@ class TestPreemption:
         assert gone == yard.at()
         assert gone == {*yard.nodes(superslice=yard.where(SUPERSLICE))}
 
-    def test_nobody_goes_for_a_gang_that_would_not_fit_even_so(self, yard):
+    def test_no_pod_is_preempted_for_a_gang_that_would_not_fit_anyway(self, yard):
         yard.fill(*yard.nodes(), priority="low")
         before = yard.lone()
         yard.gang(of_priority("high", jobs=3), scheduling=CUBES_IN_A_SUPERSLICE)

@@ -24,18 +24,18 @@ def test_a_cube_for_each_job_inside_one_superslice(yard: Yard) -> None:
         assert of["spec"]["parentCompositePodGroupName"] == root["metadata"]["name"]
         assert of["spec"]["disruptionMode"] == {"all": {}}
         assert [c["status"] for c in of["status"]["conditions"]] == ["True"]
-    yard.until(lambda: (yard.condition("PodGroupsInitiallyScheduled") or {}).get("status") == "True", "told of it")
+    yard.until(lambda: (yard.condition("PodGroupsInitiallyScheduled") or {}).get("status") == "True", "the condition")
     assert yard.condition("SchedulingObjectsReady")["message"] == "the Workload and 3 groups are there"
 
 
 def test_nothing_is_bound_where_not_all_fit(yard: Yard) -> None:
     yard.gang(slices(jobs=3), scheduling=CUBES_IN_A_SUPERSLICE)
 
-    def told() -> bool:
+    def reported() -> bool:
         conditions = [c for of in yard.groups("podgroups") for c in of.get("status", {}).get("conditions") or []]
         return any("minCount" in c["message"] or "minGroupCount" in c["message"] for c in conditions)
 
-    yard.until(told, "the scheduler's message")
+    yard.until(reported, "the scheduler's message")
     assert yard.bound() == []
 
 
@@ -124,7 +124,7 @@ def test_trees_of_their_own_do_not_wait_for_each_other(yard: Yard) -> None:
 
 
 def test_one_group_for_all_pods_of_a_set(yard: Yard) -> None:
-    """Room for 16 pods, and no more: 17 wait, 16 do not."""
+    """16 pods fit and no more: 17 wait, 16 do not."""
     gang = {"schedulingPolicy": {"gang": {}}}
     yard.gang(slices(jobs=1, pods=15), slices("more", jobs=1), name="large", scheduling=gang)
     yard.wait_refused(17, "large")
@@ -136,7 +136,7 @@ def test_one_group_for_all_pods_of_a_set(yard: Yard) -> None:
 
 
 def node(template: str, policy: JSON, key: str, mode: str) -> JSON:
-    """What a group says, as `tree` tells it."""
+    """What a group says, in the form of `tree`."""
     return {"": (template, policy, key, mode)}
 
 
@@ -144,18 +144,18 @@ def tree(yard: Yard) -> JSON:
     """The one tree of groups by the names of templates, children below their parents."""
     objects = yard.groups("compositepodgroups") + yard.groups("podgroups")
     [workload] = yard.groups("workloads")
-    told: dict[str, JSON] = {}
+    drawn: dict[str, JSON] = {}
     for of in objects:
         spec = of["spec"]
         assert spec["workloadRef"]["workloadName"] == workload["metadata"]["name"]
         assert spec["priorityClassName"] == "high"
         key = "".join(of["key"] for of in (spec.get("schedulingConstraints") or {}).get("topology", []))
         [mode] = spec["disruptionMode"]
-        told[of["metadata"]["name"]] = node(spec["workloadRef"]["templateName"], spec["schedulingPolicy"], key, mode)
+        drawn[of["metadata"]["name"]] = node(spec["workloadRef"]["templateName"], spec["schedulingPolicy"], key, mode)
     top: JSON = {}
     for of in objects:
         parent, name = of["spec"].get("parentCompositePodGroupName"), of["spec"]["workloadRef"]["templateName"]
-        into = told[parent] if parent else top
-        into[name] = told[of["metadata"]["name"]]
+        into = drawn[parent] if parent else top
+        into[name] = drawn[of["metadata"]["name"]]
     [root] = top.values()
     return dict(root)

@@ -30,7 +30,7 @@ PODS = 16
 
 @contextlib.contextmanager
 def superslices(cubes: int, folder: Path, binaries: Path) -> Iterator[Cluster]:
-    """A cluster of two superslices of so many cubes, with a manager; a cube is four nodes with room for four pods."""
+    """A cluster of two superslices of so many cubes, with a manager; a cube is four nodes for four pods."""
     nodes = FakeNodes(count=8 * cubes, label_every={SUPERSLICE: 4 * cubes, CUBE: 4}, capacity={TPU: "16"})
     spec = ClusterSpec(name=f"hall-{cubes}", nodes=nodes)
     with running(spec, sources=Sources(assets=binaries), state_root=folder / "cluster") as cluster:
@@ -77,7 +77,7 @@ def explain(hall: Yard) -> str:
 
 
 def tell(figures: str) -> None:
-    """For whoever runs it with -s."""
+    """Shown with -s."""
     print(f"\n{figures}")  # noqa: T201 - figures, not a log
 
 
@@ -110,15 +110,15 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(hall):
     hall.gang(slices(jobs=JOBS, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
     hall.wait_refused(JOBS * PODS)
     assert times(hall, "create pods/binding") == []
-    told = hall.until(lambda: hall.condition("PodGroupsInitiallyScheduled"), "the set says why") or {}
-    assert (told["status"], told["reason"]) == ("False", "Unschedulable")
-    assert "has found no room yet; kube-scheduler says: " in told["message"]
-    event = ("Normal", "Unschedulable", told["message"])
+    reported = hall.until(lambda: hall.condition("PodGroupsInitiallyScheduled"), "the set says why") or {}
+    assert (reported["status"], reported["reason"]) == ("False", "Unschedulable")
+    assert "has found no room yet; kube-scheduler says: " in reported["message"]
+    event = ("Normal", "Unschedulable", reported["message"])
     hall.until(lambda: event in hall.events(), "the event")
-    told = explain(hall)
-    assert f"0 of {JOBS * PODS} pods bound; all {JOBS} groups have to fit at once, in one superslice" in told
-    assert "all 16 pods have to fit at once, in one cube" in told
-    assert "the scheduler says: " in told
+    reported = explain(hall)
+    assert f"0 of {JOBS * PODS} pods bound; all {JOBS} groups have to fit at once, in one superslice" in reported
+    assert "all 16 pods have to fit at once, in one cube" in reported
+    assert "the scheduler says: " in reported
     before = hall.get()["metadata"]["generation"]
     hall.free(taken[1])
     [freed] = times(hall, "delete pods")
@@ -132,6 +132,6 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(hall):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("jobs", [16, 64])
-def test_so_do_256_pods_and_1024(tmp_path, binaries, jobs):
+def test_256_and_1024_pods_go_to_the_superslice_that_is_free(tmp_path, binaries, jobs):
     with superslices(jobs, tmp_path, binaries) as cluster:
         bind(Yard(cluster), jobs=jobs, timeout=400)

@@ -76,13 +76,13 @@ def uids(pods: list[JSON]) -> set[str]:
 
 
 @pytest.mark.parametrize("late", [NONE_ON], indirect=True)
-def test_sets_wait_for_the_api_and_go_on_when_it_is_there(late):
+def test_sets_wait_for_the_api_and_start_when_it_is_served(late):
     yard, manager = late
     start(manager, "Ignore")
     yard.gang(slices(tpus=0), name="loose", scheduling=CUBES_IN_A_SUPERSLICE)
     loose = yard.wait_bound(4, "loose")
     assert all("schedulingGroup" not in pod["spec"] for pod in loose)
-    yard.until(lambda: state(yard, "loose").get("status") == "False", "told that there are no groups")
+    yard.until(lambda: state(yard, "loose").get("status") == "False", "the condition: there are no groups")
     assert "The Jobs run without groups" in state(yard, "loose")["message"]
     start(manager, "Hold")
     printed = apply(yard, manifest(slices(), name="js", scheduling=CUBES_IN_A_SUPERSLICE))
@@ -94,16 +94,16 @@ def test_sets_wait_for_the_api_and_go_on_when_it_is_there(late):
     wait_held(yard, "APIUnavailable", name="flat")
     [plain] = yard.wait_bound(1, "plain")
     assert (yard.condition("SchedulingObjectsReady", "plain"), "schedulingGroup" in plain["spec"]) == (None, False)
-    assert uids(yard.bound("loose")) == uids(loose), "what runs already goes on"
+    assert uids(yard.bound("loose")) == uids(loose), "what runs already keeps running"
     generation = yard.get()["metadata"]["generation"]
     restart_cluster(yard.cluster, ALL_ON)
     yard.wait_bound(4)
     yard.wait_bound(2, "flat")
     assert uids(yard.bound("loose")) == uids(loose), "and stays without groups"
-    yard.until(lambda: state(yard, "loose").get("reason") == "JobsWithoutGroups", "told of it")
+    yard.until(lambda: state(yard, "loose").get("reason") == "JobsWithoutGroups", "the condition")
     assert [len(cubes) for cubes in yard.domains(CUBE).values()] == [1, 1]
     assert all(pod["spec"].get("schedulingGroup") for pod in yard.bound())
-    yard.until(lambda: state(yard).get("reason") == "Created", "told that the groups are there")
+    yard.until(lambda: state(yard).get("reason") == "Created", "the condition: the groups are there")
     assert yard.get()["metadata"]["generation"] == generation, "nobody touched the set"
     assert uids(yard.bound("plain")) == uids([plain])
 

@@ -1,4 +1,4 @@
-"""Who may take a domain from whom, on the real scheduler: plain preemption by priority, Job by Job."""
+"""Which Jobs may take a domain from which others, on the real scheduler: preemption by priority, Job by Job."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_training_of_higher_priority_takes_a_domain_and_gives_it_back(room: Ro
 
 
 @pytest.mark.parametrize("priority", ["high", None])
-def test_equal_priority_shares_no_domain_that_has_room(room: Room, priority: str | None) -> None:
+def test_equal_priority_shares_no_domain_that_has_free_capacity(room: Room, priority: str | None) -> None:
     room.apply(exclusive("first", jobs=RACKS, pods=1, cpu=LITTLE, priority=priority))
     held = room.runs("first", pods=RACKS)
     assert {*held.values()} == ALL_RACKS
@@ -79,7 +79,7 @@ def test_equal_priority_shares_no_domain_that_has_room(room: Room, priority: str
 
 
 @pytest.mark.parametrize("newcomer", ["low", "high"])
-def test_equal_or_lower_priority_preempts_nobody(room: Room, newcomer: str) -> None:
+def test_equal_or_lower_priority_preempts_no_pod(room: Room, newcomer: str) -> None:
     room.apply(exclusive("held", jobs=RACKS, priority="high"))
     room.runs("held", pods=EVERYWHERE)
     held = uids(room.pods("held"))
@@ -237,7 +237,7 @@ class TestBesideOtherPods:
         room.apply(one_pod_on("rack-2"))
         assert room.runs(pods=1) == {"js-w-0": "rack-2"}
 
-    def test_a_job_whose_leader_has_succeeded_keeps_out_exclusive_ones_alone(self, room: Room) -> None:
+    def test_a_job_whose_leader_has_succeeded_excludes_exclusive_jobs_only(self, room: Room) -> None:
         room.apply(exclusive("first", pods=2, cpu=LITTLE, priority="high", nodeSelector={"rack": "rack-1"}))
         room.runs("first", pods=2)
         finish_pod(room.cluster, room.namespace, room.leaders("first")[0]["metadata"]["name"])
@@ -247,7 +247,7 @@ class TestBesideOtherPods:
         room.apply(one_pod_on("rack-1", "free", topology=None))
         assert room.runs("free", pods=1) == {"free-w-0": "rack-1"}
 
-    def test_the_label_that_tells_priorities_comes_with_the_job(self, room: Room) -> None:
+    def test_the_priority_label_is_in_the_template_of_the_job(self, room: Room) -> None:
         room.apply(exclusive(pods=1, topology=None, priority="high"))
         room.runs(pods=1)
         job = request(room.cluster, "GET", room.url("jobs", "js-w-0", "/apis/batch/v1"))[1]

@@ -18,13 +18,13 @@ from tests.support.racks import (
 )
 
 PATIENT = {"backoffLimit": 20}
-"""Of a Job that makes lost pods anew, 10 s after the first, 20 s after the second that is lost, and so on."""
+"""Of a Job that creates lost pods again, 10 s after the first, 20 s after the second that is lost, and so on."""
 KEPT = "example.com/kept-to-be-read"
 BY_HAND = ("rack-2", "rack-3")
 """Racks of which the first node is taken by pods that are placed by hand."""
 
 
-def test_a_leader_that_is_made_anew_comes_back_to_its_followers(room: Room) -> None:
+def test_a_recreated_leader_comes_back_to_its_followers(room: Room) -> None:
     """Even if it has to wait for that while other domains are free. One is deleted, one is evicted."""
     room.apply(exclusive(jobs=2, pods=3, job=PATIENT))
     before = room.runs(pods=6)
@@ -44,7 +44,7 @@ def test_a_leader_that_is_made_anew_comes_back_to_its_followers(room: Room) -> N
     assert room.status().get("restarts", 0) == 0
 
 
-def test_a_job_whose_leader_has_lost_its_node_gives_followers_no_domain_until_it_is_back(room: Room) -> None:
+def test_a_job_whose_leader_has_lost_its_node_has_no_domain_until_it_is_back(room: Room) -> None:
     room.apply(exclusive(pods=2, job=PATIENT))
     (rack,) = room.runs(pods=2).values()
     (leader,), (stays,) = room.leaders(), room.followers()
@@ -66,7 +66,7 @@ def test_only_followers_that_are_elsewhere_than_their_leader_are_moved(room: Roo
     """The leader of one Job changes its domain, a follower of another does, and so do pods that are placed by hand."""
     fixed = place_by_hand(room)
     crowded = [node for rack in BY_HAND for node in room.nodes.of(rack)]
-    room.nodes.cordon(*crowded)  # a Job that has lost a node of its rack would have no room there
+    room.nodes.cordon(*crowded)  # a Job that has lost a node of its rack would not fit there
     room.apply(exclusive(jobs=2, pods=3, job=PATIENT))
     before = room.runs(pods=6)
     room.nodes.cordon(*crowded, on=False)
@@ -118,7 +118,7 @@ def now(room: Room, pod: dict) -> dict:
     return found
 
 
-def test_a_leader_made_anew_while_followers_are_in_two_domains_ends_it(room: Room) -> None:
+def test_a_recreated_leader_brings_followers_of_two_domains_together(room: Room) -> None:
     room.apply(exclusive(pods=3, job=PATIENT))
     (rack,) = room.runs(pods=3).values()
     (leader,), followers = room.leaders(), room.followers()

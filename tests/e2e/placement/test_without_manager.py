@@ -38,7 +38,7 @@ POLICIES = {
     for body in [*pod_policies("gate"), *pod_policies("affinity")]
 }
 INDEXED = {"completionMode": "Indexed", "backoffLimit": 20}
-"""Of a Job that makes lost pods anew; what a mutating webhook would have set, too."""
+"""Of a Job that creates lost pods again; what a mutating webhook would have set, too."""
 
 
 def admitted(room: Room, completion_index: str) -> dict:
@@ -88,7 +88,7 @@ def _terms(spec: dict) -> list[int]:
 
 
 def test_what_is_not_placed_exclusively_needs_no_manager(room: Room) -> None:
-    """And what is needs one, and goes on where it was as soon as there is one."""
+    """What is placed exclusively needs a manager, and continues where it was as soon as there is one."""
     room.apply(exclusive("free", topology=None, pods=2, cpu=LITTLE, priority="low", job={"backoffLimit": 20}))
     room.apply(exclusive(pods=3, job={"backoffLimit": 20}))
     (rack,) = room.runs(pods=3).values()

@@ -7,7 +7,7 @@ from tests.support.dry_run import POD, container, pod
 from tests.support.jobsets import jobset, rjob
 
 
-async def test_the_whole_way_through_the_webhook_a_fault_is_a_cause_with_the_place_in_the_jobset(server, ns):
+async def test_a_refused_child_is_a_cause_with_its_place_in_the_jobset(server, ns):
     path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{ns}/jobsets"
     bad = jobset(rjob(pod=pod(container(image=""), restartPolicy="Always")), namespace=ns, managedBy=None)
     bad["metadata"] = {"generateName": "train-", "namespace": ns}

@@ -156,7 +156,7 @@ STAGED = {
 }
 
 
-def test_stages_exit_codes_and_shares_get_their_defaults_and_can_be_applied_again_and_again(server, ns):
+def test_stages_exit_codes_and_shares_get_defaults_and_can_be_applied_again(server, ns):
     rjobs = [rjob(name, pod={"restartPolicy": "Never"}, exitCodePolicy={}) for name in ("initializer", "trainer")]
     js = manifest(ns, *rjobs, **STAGED)
     for _ in range(3):
@@ -171,7 +171,7 @@ def test_stages_exit_codes_and_shares_get_their_defaults_and_can_be_applied_agai
     assert stored["spec"]["replicatedJobs"][0]["exitCodePolicy"] == {}
 
 
-def test_kubectl_shows_what_the_schema_would_hide_with_all_else(server, ns):
+def test_kubectl_shows_faults_of_the_schema_with_all_others(server, ns):
     waiting = rjob("b", dependsOn=[{"name": "a", "status": "Ready"}], exitCodePolicy={"retryable": [0]})
     order = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Suspended"}
     js = manifest(ns, rjob("a"), waiting, executionPolicy=order, managedBy="",
@@ -190,7 +190,7 @@ def test_kubectl_shows_what_the_schema_would_hide_with_all_else(server, ns):
 
 
 @pytest.mark.parametrize("rules", [[], [{"action": "FailJobSet"}, {"action": "RestartJobSet"}]])
-def test_an_unchanged_manifest_can_be_applied_client_side_again_and_again(server, ns, rules):
+def test_an_unchanged_manifest_can_be_applied_client_side_again(server, ns, rules):
     js = manifest(ns, rjob("a"), rjob("b"), failurePolicy={"maxRestarts": 3, "rules": rules})
     generations = set()
     for _ in range(3):

@@ -35,7 +35,7 @@ def with_scheduling(js: JSON) -> JSON:
     return js
 
 
-def test_a_queue_may_change_five_fields_with_the_resume_and_take_them_back_with_the_suspension(server, ns):
+def test_a_queue_may_change_five_fields_on_resume_and_restore_them_on_suspension(server, ns):
     original = create(server, ns, manifest(ns, suspend=True))
     started = with_scheduling(copy.deepcopy(original))
     started["spec"]["suspend"] = False
@@ -47,7 +47,7 @@ def test_a_queue_may_change_five_fields_with_the_resume_and_take_them_back_with_
     assert "nodeSelector" not in body["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
 
 
-def test_and_nobody_may_while_it_runs(server, ns):
+def test_the_five_fields_do_not_change_while_it_runs(server, ns):
     stored = create(server, ns, manifest(ns))
     status, body = request(server, "PUT", path(ns, "train"), with_scheduling(stored))
     assert status == 422
@@ -111,8 +111,8 @@ def test_a_coordinator_may_change_and_is_checked(server, ns):
     assert (status, body["details"]["causes"][0]["field"]) == (422, "spec.coordinator.replicatedJob")
 
 
-def test_what_came_past_the_webhook_may_stay_and_be_labelled(server, ns):
-    """Stored before the rules were there: by a manager of old, or while none answered."""
+def test_what_was_stored_without_the_webhook_may_stay_and_be_labelled(server, ns):
+    """Stored before the rules existed, by an older manager, or while no webhook answered."""
     bad = manifest(ns, rjob("a", exitCodePolicy={}), successPolicy={"minSucceeded": 99, "operator": "All"})
     hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
     [name] = [item["metadata"]["name"] for item in request(server, "GET", hooks)[1]["items"]]

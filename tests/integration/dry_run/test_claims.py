@@ -46,7 +46,7 @@ class TestClaims:
         async with self.existing(server, ns):
             assert await self.ask(manager, ns, **template) == []
 
-    async def test_but_not_for_what_it_is_not(self, server, manager, ns):
+    async def test_a_retained_claim_of_another_spec_is_refused(self, server, manager, ns):
         async with self.existing(server, ns):
             found = await self.ask(manager, ns, resources=storage("2Gi"), storageClassName="fast")
         [error] = errors(found)
@@ -56,14 +56,14 @@ class TestClaims:
             'resources.requests.storage is "1Gi" there, storageClassName is "standard" there: write the same' in error
         )
 
-    async def test_nor_to_be_deleted_with_the_jobset(self, server, manager, ns):
+    async def test_a_retained_claim_is_not_deleted_with_the_jobset(self, server, manager, ns):
         async with self.existing(server, ns):
             found = await self.ask(manager, ns, retain="Delete", **self.LIVE)
         [error] = found
         assert str(error.path) == "spec.volumeClaimPolicies[0].retentionPolicy.whenDeleted"
         assert error.detail == "retentionPolicy must be retain when PVC exists"
 
-    async def test_one_that_is_on_its_way_out_is_a_warning(self, server, manager, ns):
+    async def test_a_claim_in_deletion_is_a_warning(self, server, manager, ns):
         async with self.existing(server, ns, finalizers=["example.com/hold"]) as client:
             await client.delete(PERSISTENT_VOLUME_CLAIMS, "data-train", namespace=ns)
             found = await self.ask(manager, ns, retain="Delete", resources=storage("2Gi"))

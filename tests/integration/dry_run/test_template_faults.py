@@ -105,7 +105,7 @@ RULES = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-async def test_each_frequent_fault_is_recognised_by_the_words_of_this_api_server(manager, ns, rule):
+async def test_each_frequent_fault_is_recognised_by_the_messages_of_this_api_server(manager, ns, rule):
     """The ways out hang on the words of the API server: a version that speaks differently shows here."""
     found = [error for error in await ask(manager, ns, copy.deepcopy(RULES[rule])) if not error.is_warning]
     assert {error.rule.id for error in found if error.rule} == {rule}
@@ -116,7 +116,7 @@ def codes(**fields: Any) -> JSON:
     return {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3], **fields}}
 
 
-async def test_what_an_exit_code_policy_is_made_into_is_good(manager, ns):
+async def test_the_rules_compiled_from_an_exit_code_policy_are_accepted(manager, ns):
     own = {"podFailurePolicy": {"rules": [codes()]}}
     policies = ({}, {"permanent": [7, 5]}, {"retryable": [9], "containerName": "main"})
     rjobs = [rjob(f"r{i}", pod=pod(restartPolicy="Never"), exitCodePolicy=policy) for i, policy in enumerate(policies)]

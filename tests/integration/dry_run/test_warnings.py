@@ -44,7 +44,7 @@ class TestOthers:
         assert (errors(found), warnings(found)) == ([], expected)
 
     @pytest.mark.parametrize("reason", ["Invalid", "Forbidden"])
-    async def test_a_policy_whatever_code_it_answers_with(self, server, manager, ns, reason):
+    async def test_a_validating_policy_with_any_reason(self, server, manager, ns, reason):
         policy = {
             "metadata": {"name": ns},
             "spec": {
@@ -62,7 +62,7 @@ class TestOthers:
         [warning] = warnings(found)
         assert warning.startswith("spec.replicatedJobs[0]: Jobs would be refused now: ValidatingAdmissionPolicy '")
 
-    async def test_a_webhook_that_speaks_like_the_api_server_itself(self, server, manager, ns):
+    async def test_a_webhook_that_answers_like_the_api_server_itself(self, server, manager, ns):
         async with administrator(server) as client, denying() as (port, bundle), hooked(client, ns, port, bundle):
             found = await eventually(lambda: ask(manager, ns), what="the webhook")
         assert errors(found) == []
@@ -78,7 +78,7 @@ class TestOthers:
         [warning] = warnings(found)
         assert 'not checked against the cluster: 500 failed calling webhook "hook.example.com"' in warning
 
-    async def test_and_a_fault_shows_all_the_same(self, server, manager, ns):
+    async def test_a_fault_is_reported_although_a_webhook_refuses_jobs(self, server, manager, ns):
         async with administrator(server) as client, denying() as (port, bundle), hooked(client, ns, port, bundle):
             await eventually(lambda: ask(manager, ns), what="the webhook")
             found = await ask(manager, ns, rjob(job={"backoffLimit": -1}))

@@ -55,7 +55,7 @@ def test_as_a_process_json_and_yaml_say_the_same(waiting: World):
     assert {**body, "time": ""} == {**same, "time": ""}
 
 
-def test_the_namespace_of_the_context_is_meant_where_none_is_named(waiting: World, tmp_path: Path):
+def test_without_a_namespace_that_of_the_context_is_used(waiting: World, tmp_path: Path):
     config = yaml.safe_load(waiting.cluster.kubeconfig.read_text())
     config["contexts"][0]["context"]["namespace"] = waiting.namespace
     kubeconfig = tmp_path / "kubeconfig"
@@ -117,7 +117,7 @@ def test_a_container_that_does_not_stay_up(world: World):
     assert "pod train-workers-0-1 is not ready: container main: CrashLoopBackOff, restarted 7 times: back-off" in out
 
 
-def test_a_stale_lease_is_told(world: World):
+def test_a_stale_lease_is_reported(world: World):
     world.jobset(jobset())
     patch = {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 15}}
     code, answer = request(world.cluster, "PATCH", f"{LEASES}/{LEASE}", patch, MERGE)

@@ -39,7 +39,9 @@ def test_without_the_right_to_read_pods_of_others(waiting: World):
         ("events", ["leader-waits", "leader-unscheduled"]),
     ],
 )
-def test_without_the_right_to_read_something_it_says_so_and_goes_on(waiting: World, resource: str, expected: list[str]):
+def test_without_the_right_to_read_something_it_says_so_and_continues(
+    waiting: World, resource: str, expected: list[str]
+):
     kubeconfig = waiting.user(f"less-{resource}", without=resource)
     body = report(kubeconfig, waiting.namespace)
     assert set(causes(body)) & {*expected}, body

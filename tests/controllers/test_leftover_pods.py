@@ -44,22 +44,22 @@ def put(
 
 @dataclass
 class Running:
-    """`told`: JobSets that were put into the queue, in order."""
+    """`queued` gives the JobSets that were queued, in order."""
 
     of: LeftoverPods
     memories: Memories
     queue: WorkQueue[Request]
 
-    async def told(self) -> Request:
+    async def queued(self) -> Request:
         async with asyncio.timeout(5):
             request = await self.queue.get()
         self.queue.done(request)
         return request
 
     async def knows(self, js: JobSet, names: set[str]) -> None:
-        """Whatever becomes known is told."""
+        """Every change queues its JobSet."""
         while self.of.names(js) != names:
-            assert await self.told() == REQUEST
+            assert await self.queued() == REQUEST
 
 
 @contextlib.asynccontextmanager
@@ -132,10 +132,10 @@ async def test_a_pod_that_begins_or_changes_is_no_reason_to_plan():
         assert process.of.names(js) == {"js-a-0", "js-a-1"}
         assert not len(process.queue)
         api.drop("pods", pod)
-        assert await process.told() == REQUEST
+        assert await process.queued() == REQUEST
 
 
-async def test_a_pod_that_no_job_controls_stands_in_nobodys_way():
+async def test_a_pod_that_no_job_controls_is_not_waited_for():
     api, js = MemoryApi(), attempt(1)
     put(api, "js-a-0", controller=False)
     async with running(api) as process:
@@ -154,7 +154,7 @@ async def test_two_pods_of_a_job_are_waited_for():
         for pod in pods:
             assert process.of.names(js) == {"js-a-0"}
             api.drop("pods", pod)
-            assert await process.told() == REQUEST
+            assert await process.queued() == REQUEST
         assert process.of.names(js) == set()
 
 
@@ -172,8 +172,8 @@ async def test_what_happens_while_the_watch_is_cut_is_known_after_it():
         await process.knows(js, {"js-a-1"})
 
 
-async def test_asked_anew_nothing_is_known_until_there_is_another_list():
-    """A watch may be behind: pods that were made before Jobs were deleted need not have been told of."""
+async def test_after_a_new_request_nothing_is_known_until_there_is_another_list():
+    """A watch may be behind: pods that were made before Jobs were deleted may not have been reported yet."""
     api, js = MemoryApi(), attempt(1)
     async with running(api) as process:
         process.of.follow(js, relist=True)
@@ -253,16 +253,16 @@ async def test_one_set_does_not_end_the_watch_of_another():
         process.of.follow(other, relist=True)
         process.of.follow(js, relist=True)
         while process.of.names(js) is None:
-            await process.told()
+            await process.queued()
         process.of.end_when_gone(js)
         process.memories.forget(REQUEST)
         while process.of.names(other) is None:
-            await process.told()
+            await process.queued()
         assert process.of.names(other) == {"other-a-0"}
 
 
 @pytest.mark.looptime
-async def test_a_list_that_does_not_come_is_told_of(caplog: pytest.LogCaptureFixture):
+async def test_a_list_that_does_not_come_is_reported(caplog: pytest.LogCaptureFixture):
     api, js = MemoryApi(), attempt(1)
     refused = [True]
     transport = FaultyTransport(api, lambda _: Refused() if refused[0] else None)

@@ -28,7 +28,7 @@ def test_jobs_are_created_as_the_job_controller_comes_to_those_before():
     assert of_type(world.step(), CreateJob) == [f"js-workers-{number}" for number in range(AHEAD, AHEAD + 30)]
 
 
-def test_the_window_goes_on_to_the_last_job():
+def test_the_window_moves_on_to_the_last_job():
     world = large()
     world.settle()
     assert len(world.jobs) == 3 * AHEAD
@@ -43,7 +43,7 @@ def test_a_small_set_is_created_at_once():
     assert len(world.jobs) == AHEAD
 
 
-def test_jobs_of_a_suspended_set_wait_for_nobody():
+def test_suspended_jobs_are_created_at_once():
     world = large(suspend=True)
     world.step()
     assert len(world.jobs) == 3 * AHEAD
@@ -61,7 +61,7 @@ def test_a_large_set_is_resumed_as_the_job_controller_comes_to_its_jobs():
     assert len(of_type(world.step(), PatchJob)) == 10
 
 
-def test_a_resumed_job_that_ran_before_waits_until_its_controller_says_that_it_is_resumed():
+def test_a_resumed_job_that_ran_before_is_queued_until_its_controller_confirms():
     world = World(jobset(rjob("workers", 1)))
     world.settle()
     world.run()
@@ -80,21 +80,21 @@ def test_jobs_that_another_controller_manages_are_not_waited_for():
     assert len(of_type(world.step(), CreateJob)) == AHEAD
 
 
-def test_a_job_in_deletion_takes_no_room():
+def test_a_job_in_deletion_is_not_counted_in_the_window():
     world = large()
     world.step()
     world.jobs["js-workers-7"]["metadata"]["deletionTimestamp"] = world.now
     assert of_type(world.step(), CreateJob) == [f"js-workers-{AHEAD}"]
 
 
-def test_jobs_that_have_finished_take_no_room():
+def test_finished_jobs_are_not_counted_in_the_window():
     world = large()
     world.step()
     world.jobs["js-workers-7"]["status"]["conditions"] = [{"type": "Complete", "status": "True"}]
     assert of_type(world.step(), CreateJob) == [f"js-workers-{AHEAD}"]
 
 
-def test_what_is_over_the_window_after_a_change_of_mind_is_not_taken_back():
+def test_jobs_beyond_the_window_after_an_edit_are_kept():
     world = large(suspend=True)
     world.settle()
     for job in world.jobs.values():

@@ -34,7 +34,7 @@ def delete(sets, name: str, kind: str = "jobs", propagation: str = "Background")
     assert request(sets.cluster, "DELETE", url(sets, name, kind), body)[0] in {200, 202}
 
 
-def told(sets, reason: str, name: str = "js") -> str:
+def event_note(sets, reason: str, name: str = "js") -> str:
     """The note of the first event of that reason, as soon as there is one."""
     return wait_for(lambda: [e[2] for e in sets.events(name) if e[1] == reason], what=reason)[0]
 
@@ -71,7 +71,7 @@ def test_unreadable_labels_on_one_job_spoil_that_job_only(sets):
     sets.apply(manifest(group(replicas=3)))
     sets.wait_ready(3)
     patch(sets, "js-workers-1", {"labels": {f"{PREFIX}restart-attempt": "x"}})
-    assert "'js-workers-1'" in told(sets, "StrayJob")
+    assert "'js-workers-1'" in event_note(sets, "StrayJob")
     wait_for(lambda: sets.counts()["ready"] == 2)
     sets.patch({"suspend": True})
     wait_for(lambda: sets.counts()["suspended"] == 2 and len(sets.pods()) == 1)
@@ -102,7 +102,7 @@ def test_a_job_that_stays_in_deletion_holds_up_only_its_own_successor(sets):
     assert writes(sets, start)["create", "jobs", 201] == 3
 
 
-def test_a_stray_job_is_told_of_not_counted_and_goes_with_the_end(sets):
+def test_a_stray_job_is_reported_not_counted_and_deleted_at_the_end(sets):
     sets.apply(manifest(group(replicas=1)))
     sets.wait_ready(1)
     uid = sets.get()["metadata"]["uid"]
@@ -114,7 +114,7 @@ def test_a_stray_job_is_told_of_not_counted_and_goes_with_the_end(sets):
         "controller": True,
     }
     foreign_job(sets, "stray", ownerReferences=[owner], labels={f"{PREFIX}jobset-name": "js"})
-    assert "'stray'" in told(sets, "StrayJob")
+    assert "'stray'" in event_note(sets, "StrayJob")
     assert sets.counts() == {"ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
     sets.end(sets.pods()[0])
     sets.wait_state("Completed")
@@ -122,10 +122,10 @@ def test_a_stray_job_is_told_of_not_counted_and_goes_with_the_end(sets):
 
 
 @pytest.mark.parametrize("labels", [{}, {f"{PREFIX}jobset-name": "js"}], ids=["plain", "with-our-label"])
-def test_a_foreign_job_is_told_of_with_its_owner_and_replaced_when_it_goes(sets, labels):
+def test_a_foreign_job_is_reported_with_its_owner_and_replaced_when_it_goes(sets, labels):
     foreign_job(sets, "js-workers-1", ownerReferences=[landlord(sets)], labels=labels)
     sets.apply(manifest(group(replicas=3)))
-    note = told(sets, "JobCreationFailed")
+    note = event_note(sets, "JobCreationFailed")
     assert "js-workers-1" in note
     assert "ConfigMap" in note
     assert "landlord" in note
@@ -152,12 +152,12 @@ def test_a_name_that_is_taken_is_tried_every_ten_seconds(sets):
     second = next_try()
     start = audit.size(sets.cluster.audit_log)
     third = next_try()
-    assert third - second > RETRY * 0.7, "the set is at rest by then, and nothing but time brings the next try"
+    assert third - second > RETRY * 0.7, "nothing changes any more by then, and only time brings the next try"
     assert second - first < RETRY + 5
     assert sum(writes(sets, start).values()) <= 3, "with one event at most"
 
 
-def test_a_foreign_service_is_told_of_with_its_owner_and_replaced_when_it_goes(sets):
+def test_a_foreign_service_is_reported_with_its_owner_and_replaced_when_it_goes(sets):
     ports = {"clusterIP": "None", "selector": {"app": "web"}}
     body = {
         "apiVersion": "v1",
@@ -168,7 +168,7 @@ def test_a_foreign_service_is_told_of_with_its_owner_and_replaced_when_it_goes(s
     services = url(sets, "", "services").rstrip("/")
     assert request(sets.cluster, "POST", services, body)[0] == 201
     sets.apply(manifest(group(replicas=2)))
-    note = told(sets, "HeadlessServiceCreationFailed")
+    note = event_note(sets, "HeadlessServiceCreationFailed")
     assert "Service js exists already and belongs to ConfigMap landlord" in note
     sets.wait_ready(2)
     delete(sets, "js", "services")
@@ -185,7 +185,7 @@ def test_a_subdomain_that_two_sets_share_passes_to_the_second_when_the_first_goe
     sets.apply(manifest(group(), name="first", network=network))
     sets.wait_ready(1, "first")
     sets.apply(manifest(group(), name="second", network=network))
-    assert "belongs to JobSet first" in told(sets, "HeadlessServiceCreationFailed", "second")
+    assert "belongs to JobSet first" in event_note(sets, "HeadlessServiceCreationFailed", "second")
     sets.wait_ready(1, "second")
     kubectl(sets.cluster, "delete", "jobset", "first", namespace=sets.namespace)
 
@@ -216,7 +216,7 @@ def test_a_namespace_in_deletion_is_left_in_peace(sets, manager):
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-def test_a_set_of_the_same_name_starts_anew(sets, propagation):
+def test_a_new_set_of_the_same_name_starts_from_zero(sets, propagation):
     body = manifest(group(replicas=3), failurePolicy={"maxRestarts": 1})
     sets.apply(body)
     sets.wait_ready(3)

@@ -1,0 +1,183 @@
+"""Which failed pod decides about a failed Job, and which of its containers a rule matches."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from api import keys
+from api.batch import Job
+from api.jobset import ReplicatedJob
+from api.pod import DetailedPod as Pod
+from api.policies import OnExitCodes
+from controllers.jobset.evidence import summary
+from controllers.planning.culprit import decisive, matching
+from controllers.planning.observed import Ended, FailedPod
+from tests.support.exit_codes import BY_POLICY, at, pod
+
+
+def failed_job(reason: str = "BackoffLimitExceeded", message: str = "too often") -> Job:
+    condition = {"type": "Failed", "status": "True", "reason": reason, "message": message}
+    return msgspec.convert({"metadata": {"name": "js-a-0"}, "status": {"conditions": [condition]}}, Job)
+
+
+def of(**job_spec) -> ReplicatedJob:
+    policy = job_spec.pop("policy", None)
+    body = {"name": "a", "template": {"spec": job_spec}}
+    return msgspec.convert(body | ({"exitCodePolicy": policy} if policy is not None else {}), ReplicatedJob)
+
+
+def names(found: FailedPod | None) -> str | None:
+    return found and found.name
+
+
+class TestDecisivePod:
+    """The one that the Job controller failed the Job for."""
+
+    PODS = (pod("late", 7, second=9), pod("early", 3, second=1), pod("b-mid", 5, second=4), pod("a-mid", 4, second=4))
+
+    @pytest.mark.parametrize(
+        ("spec", "name"),
+        [
+            ({"backoffLimit": 0}, "early"),
+            ({"backoffLimit": 1}, "a-mid"),
+            ({"backoffLimit": 2}, "b-mid"),
+            ({"backoffLimit": 3}, "late"),
+            ({"backoffLimit": 9}, "late"),
+            ({}, "late"),
+            ({"backoffLimitPerIndex": 0, "backoffLimit": 1}, "a-mid"),
+        ],
+    )
+    def test_is_the_one_beyond_the_backoff_limit_in_the_order_of_their_ends(self, spec, name):
+        assert names(decisive(failed_job(), of(**spec), self.PODS)) == name
+
+    @pytest.mark.parametrize(
+        ("reason", "spec", "name"),
+        [
+            ("FailedIndexes", {"backoffLimitPerIndex": 1}, "b-again"),
+            ("FailedIndexes", {"backoffLimitPerIndex": 0}, "a-retried"),
+            ("FailedIndexes", {"backoffLimitPerIndex": 1, "backoffLimit": 9, "maxFailedIndexes": 3}, "b-again"),
+            ("MaxFailedIndexesExceeded", {"backoffLimitPerIndex": 1, "maxFailedIndexes": 1}, "d-for-good"),
+            ("MaxFailedIndexesExceeded", {"backoffLimitPerIndex": 1, "maxFailedIndexes": 0}, "b-again"),
+            ("BackoffLimitExceeded", {"backoffLimitPerIndex": 9, "backoffLimit": 2}, "b-again"),
+        ],
+    )
+    def test_with_a_limit_for_each_index_is_one_by_which_an_index_failed_for_good(self, reason, spec, name):
+        """Index a fails once and is tried again with success, b fails twice, d by a rule."""
+        fail_index = {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [9]}}
+        pods = (
+            pod("a-retried", 5, second=1),
+            pod("b-first", 7, second=2),
+            pod("b-again", 7, second=6, index_failures=1),
+            pod("d-for-good", 9, second=8),
+        )
+        spec = spec | {"podFailurePolicy": {"rules": [fail_index]}}
+        assert names(decisive(failed_job(reason), of(**spec), pods)) == name
+
+    def test_conditions_without_a_time_are_read_as_the_api_server_stores_them(self):
+        """A gate that somebody patches may lack it; the set must not wait for ever for such a pod to be read."""
+        conditions = [
+            {"type": kind, "status": "False", "lastTransitionTime": None} for kind in ("Ready", "example.com/gate")
+        ]
+        stored = {"metadata": {"name": "p"}, "status": {"phase": "Failed", "conditions": conditions}}
+        seen = summary(msgspec.json.decode(msgspec.json.encode(stored), type=Pod))
+        assert (seen.ended_at, ("example.com/gate", "False") in seen.conditions) == ("", True)
+
+    def test_how_often_its_index_had_failed_is_read_from_the_pod(self):
+        meta = {"name": "p", "annotations": {"batch.kubernetes.io/job-index-failure-count": "2"}}
+        seen = [summary(msgspec.convert({"metadata": of}, Pod)) for of in (meta, {"name": "p"})]
+        assert [pod.index_failures for pod in seen] == [2, 0]
+
+    def test_absent_a_backoff_limit_is_six(self):
+        pods = [pod(f"p{i}", 1, second=i) for i in range(9)]
+        assert names(decisive(failed_job(), of(), pods)) == "p6"
+
+    def test_is_none_that_the_failed_job_is_deleting(self):
+        pods = (pod("victim", 143, deleting=True), pod("cause", 3, second=5))
+        assert names(decisive(failed_job(), of(backoffLimit=0), pods)) == "cause"
+        assert decisive(failed_job(), of(backoffLimit=0), pods[:1]) is None
+
+    def test_is_none_that_an_ignore_rule_matches(self):
+        pods = (pod("spared", 137), pod("cause", 5, second=5))
+        assert names(decisive(failed_job(), of(backoffLimit=0, policy={}), pods)) == "cause"
+        assert names(decisive(failed_job(), of(backoffLimit=0), pods)) == "spared"
+
+    def test_the_first_rule_that_matches_a_pod_says_whether_it_counts(self):
+        count = {"action": "Count", "onExitCodes": {"operator": "In", "values": [137]}}
+        disrupted = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+        pods = (
+            pod("evicted", 1, conditions=frozenset({("DisruptionTarget", "True")})),
+            pod("spared", 143, second=2),
+            pod("counted", 137, second=5),
+        )
+        spec = of(backoffLimit=0, podFailurePolicy={"rules": [disrupted, count]}, policy={"retryable": [137, 143]})
+        assert names(decisive(failed_job(), spec, pods)) == "counted"
+
+    @pytest.mark.parametrize("container", ["main", "", "other"])
+    def test_an_ignore_rule_for_a_container_ignores_only_that(self, container):
+        ignore = {"action": "Ignore", "onExitCodes": {"operator": "NotIn", "values": [1]}}
+        if container:
+            ignore["onExitCodes"]["containerName"] = container
+        pods = (FailedPod("p", ends=(Ended("main", 9), Ended("log", 1))),)
+        found = decisive(failed_job(), of(podFailurePolicy={"rules": [ignore]}), pods)
+        assert names(found) == ("p" if container == "other" else None)
+
+    @pytest.mark.parametrize(
+        "message",
+        [
+            "Container main for pod ns/victim failed with exit code 3 matching FailJob rule at index 0",
+            "Pod ns/victim has condition DisruptionTarget matching FailJob rule at index 0",
+        ],
+    )
+    def test_is_the_one_that_the_job_names(self, message):
+        pods = (pod("early", 3), pod("victim", 3, second=5, deleting=True))
+        assert names(decisive(failed_job(BY_POLICY, message), of(), pods)) == "victim"
+        assert decisive(failed_job(BY_POLICY, message), of(), pods[:1]) is None, "no other stands in for it"
+
+    def test_a_job_that_names_none_failed_for_the_first_that_a_fail_job_rule_matches(self):
+        pods = (pod("early", 9), pod("second", 3, second=5), pod("third", 3, second=7))
+        assert names(decisive(failed_job(BY_POLICY, "in other words"), of(policy={"permanent": [3]}), pods)) == "second"
+
+    def test_of_a_job_that_ran_out_of_time_none_decided(self):
+        assert decisive(failed_job("DeadlineExceeded"), of(), self.PODS) is None
+
+    def test_a_pod_that_never_ran_has_its_turn_by_when_it_was_not_ready_any_more(self):
+        def seen(name: str, status: dict) -> FailedPod:
+            meta = {"name": name, "labels": {keys.JOB_UID: "u"}}
+            return summary(msgspec.convert({"metadata": meta, "status": {"phase": "Failed", **status}}, Pod))
+
+        def ran(second: int) -> dict:
+            return {
+                "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1, "finishedAt": at(second)}}}]
+            }
+
+        evicted = {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at(5)}]}
+        pods = (seen("a", ran(7)), seen("b", evicted), seen("c", ran(3)))
+        assert [names(decisive(failed_job(), of(backoffLimit=limit), pods)) for limit in range(3)] == ["c", "b", "a"]
+
+
+class TestMatching:
+    ENDS = (Ended("init", 2, at(4)), Ended("main", 3, at(2)), Ended("log", 143, at(9)))
+
+    @pytest.mark.parametrize(
+        ("on", "container"),
+        [
+            (("In", (3,), ""), "main"),
+            (("In", (2, 143), ""), "init"),
+            (("In", (143,), "main"), None),
+            (("In", (143,), "log"), "log"),
+            (("In", (9,), ""), None),
+            (("NotIn", (3,), ""), "init"),
+            (("NotIn", (2, 3, 143), ""), None),
+            (("NotIn", (3,), "main"), None),
+            (("NotIn", (9,), "main"), "main"),
+            (("NotIn", (9,), "absent"), None),
+        ],
+    )
+    def test_the_first_container_to_fail_of_those_that_are_meant(self, on, container):
+        operator, values, name = on
+        found = matching(OnExitCodes(operator=operator, values=values, container_name=name), self.ENDS)
+        assert (found and found.container) == container
+
+    def test_without_a_failed_container_nothing_matches(self):
+        assert matching(OnExitCodes(operator="NotIn", values=(3,)), ()) is None

@@ -1,0 +1,213 @@
+"""Ends of JobSets are counted once, when a real informer reports them."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from api.jobset import JobSet
+from controllers.jobset.endings import Endings
+from controllers.jobset.memory import Memories
+from controllers.resources import JOBSETS
+from kube.client import Client
+from kube.errors import TransportError
+from kube.informer import Informer
+from tests.support.faults import FaultyTransport, LostAnswer
+from tests.support.memory_api import MemoryApi
+from tests.support.tally import Tally
+
+RUNNING = {"status": {"restarts": 0}}
+FAILED = {"status": {"restarts": 0, "terminalState": "Failed"}}
+COMPLETED = {"status": {"restarts": 0, "terminalState": "Completed"}}
+ONE_FAILED = [("ns", "a", "Failed")]
+
+
+class Leader:
+    """A process whose watch runs; `lead` makes it the one that reconciles."""
+
+    def __init__(self, api: MemoryApi) -> None:
+        self.api = api
+        self.memories = Memories()
+        self.transport = FaultyTransport(api)
+        self.client = Client(self.transport)
+        self.informer = Informer(self.client, JOBSETS, JobSet)
+        self.tally = Tally()
+        self.endings = Endings(self.tally, self.memories)
+
+    def lead(self) -> None:
+        self.informer.on_event(self.endings.heard)
+
+    async def caught_up(self) -> None:
+        """Wait until the watch has delivered everything; a bookmark comes when there is nothing."""
+        while self.informer.store.seen < self.api.revision:  # noqa: ASYNC110 -- virtual time, the store has no event
+            await asyncio.sleep(1)
+
+    async def write(self, status: dict[str, Any], name: str = "a") -> None:
+        """Store a status as a reconcile does: the answer is laid over the store before the watch has seen it."""
+        stored = await self.client.patch(JOBSETS, name, status, namespace="ns", subresource="status", type=JobSet)
+        self.informer.store.overlay(stored)
+
+
+@contextlib.asynccontextmanager
+async def leader(api: MemoryApi) -> AsyncIterator[Leader]:
+    """A process whose caches are synced and that does not lead yet."""
+    process = Leader(api)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(process.informer.run())
+        await process.informer.wait_synced(60)
+        yield process
+        running.cancel()
+
+
+@pytest.mark.looptime
+class TestEndings:
+    @pytest.mark.parametrize("end", [FAILED, COMPLETED])
+    async def test_defect_10_an_end_is_counted_when_the_watch_shows_it_and_once(self, end):
+        api = MemoryApi()
+        async with leader(api) as process:
+            process.lead()
+            api.put("jobsets", "a", **RUNNING)
+            await process.caught_up()
+            await process.write(end)
+            assert process.informer.store.get("ns", "a").status.terminal_state, "readers see it at once"
+            assert process.tally.finished_ == [], "it is counted when it is known to be stored, not before"
+            await process.caught_up()
+            assert process.tally.finished_ == [("ns", "a", end["status"]["terminalState"])]
+            api.put("jobsets", "a", **end, metadata={"labels": {"touched": "1"}})
+            await process.caught_up()
+            assert len(process.tally.finished_) == 1, "a later change of a finished JobSet is no end"
+
+    async def test_defect_10_a_lost_answer_loses_no_count_and_the_retry_adds_none(self):
+        api = MemoryApi()
+        async with leader(api) as process:
+            process.lead()
+            api.put("jobsets", "a", **RUNNING)
+            await process.caught_up()
+            process.transport.inject(LostAnswer(), verb="patch")
+            with pytest.raises(TransportError):
+                await process.write(FAILED)
+            await process.write(FAILED)
+            await process.caught_up()
+        assert process.tally.finished_ == ONE_FAILED
+
+    async def test_an_overlay_of_the_same_version_as_the_event_hides_nothing(self):
+        api = MemoryApi()
+        async with leader(api) as process:
+            changes = []
+            process.informer.on_event(lambda *change: changes.append(change))
+            process.lead()
+            api.put("jobsets", "a", **RUNNING)
+            await process.caught_up()
+            await process.write(FAILED)
+            await process.caught_up()
+        _, old, new = changes[-1]
+        assert old.status == new.status, "what readers saw before was the end already"
+        assert process.tally.finished_ == ONE_FAILED
+
+    async def test_an_end_that_a_new_list_shows_is_counted_once(self):
+        api = MemoryApi()
+        async with leader(api) as process:
+            process.lead()
+            api.put("jobsets", "a", **RUNNING)
+            await process.caught_up()
+            api.put("jobsets", "a", **FAILED)
+            for _ in range(2):
+                api.touch()
+                api.compact()
+                api.cut_streams()
+                await process.caught_up()
+        lists = [call for call in api.requests if dict(call.query).get("sendInitialEvents")]
+        assert len(lists) == 3, "the first list, and one after each 410"
+        assert process.tally.finished_ == ONE_FAILED
+
+    async def test_a_list_that_is_older_than_our_write_and_the_event_after_it_count_once(self):
+        api = MemoryApi()
+        process = Leader(api)
+        store = process.informer.store
+
+        def at(version: int, state: str = "") -> JobSet:
+            meta = {"namespace": "ns", "name": "a", "uid": "1", "resourceVersion": str(version)}
+            return msgspec.convert({"metadata": meta, "status": {"terminalState": state}}, JobSet)
+
+        process.lead()
+        store.begin()
+        store.apply(at(1))
+        process.informer._tell(store.commit(2))
+        store.begin()
+        store.apply(at(3))
+        store.overlay(at(5, "Failed"))
+        process.informer._tell(store.commit(3))
+        process.informer._tell(store.apply(at(4)))
+        process.informer._tell(store.apply(at(5, "Failed")))
+        assert process.tally.finished_ == ONE_FAILED
+
+    async def test_a_new_jobset_of_the_same_name_is_counted_again(self):
+        api = MemoryApi()
+        async with leader(api) as process:
+            process.lead()
+            for end in (FAILED, COMPLETED):
+                api.put("jobsets", "a", **RUNNING)
+                await process.caught_up()
+                api.put("jobsets", "a", **end)
+                api.drop("jobsets", "a")
+                await process.caught_up()
+            assert process.tally.finished_ == [("ns", "a", "Failed"), ("ns", "a", "Completed")]
+            assert process.tally.forgotten == [("ns", "a")] * 2
+
+    async def test_a_finished_jobset_of_the_same_name_in_a_new_list_is_not_counted(self):
+        api = MemoryApi()
+        async with leader(api) as process:
+            process.lead()
+            api.put("jobsets", "a", **RUNNING)
+            await process.caught_up()
+            api.drop("jobsets", "a")
+            api.put("jobsets", "a", **FAILED)
+            api.compact()
+            api.cut_streams()
+            await process.caught_up()
+        assert process.tally.finished_ == []
+
+    async def test_only_what_ends_after_the_lease_was_won_counts(self):
+        api = MemoryApi()
+        for name in ("before", "standing-by", "leading"):
+            api.put("jobsets", name, **RUNNING)
+        api.put("jobsets", "before", **FAILED)
+        async with leader(api) as process:
+            api.put("jobsets", "standing-by", **FAILED)
+            await process.caught_up()
+            process.lead()
+            for name in ("before", "standing-by", "leading"):
+                api.put("jobsets", name, **FAILED, metadata={"labels": {"touched": "1"}})
+            await process.caught_up()
+        assert process.tally.finished_ == [("ns", "leading", "Failed")]
+
+    async def test_jobsets_of_other_controllers_do_not_count(self):
+        api = MemoryApi()
+        spec = {"managedBy": "kueue.x-k8s.io/multikueue"}
+        async with leader(api) as process:
+            process.lead()
+            api.put("jobsets", "a", spec=spec, **RUNNING)
+            await process.caught_up()
+            api.put("jobsets", "a", spec=spec, **COMPLETED)
+            await process.caught_up()
+        assert process.tally.finished_ == []
+
+    async def test_jobsets_that_ended_or_are_gone_are_forgotten(self):
+        api = MemoryApi()
+        async with leader(api) as process:
+            process.lead()
+            for number in range(50):
+                api.put("jobsets", f"run-{number}", **RUNNING)
+            await process.caught_up()
+            assert len(process.memories) == 50
+            for number in range(50):
+                if number % 2:
+                    api.put("jobsets", f"run-{number}", **COMPLETED)
+                else:
+                    api.drop("jobsets", f"run-{number}")
+            await process.caught_up()
+            assert len(process.memories) == 25, "one for each that is there"
+        assert len(process.tally.finished_) == 25

@@ -1,0 +1,146 @@
+"""How the failed pods of Jobs are read before a decision."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from api import keys
+from controllers.jobset.controller import JobSetReconciler
+from controllers.jobset.evidence import JOBS_AT_ONCE, MOST_PAGES, look_up
+from controllers.planning.actions import Question
+from controllers.planning.observed import Ended, FailedPod
+from kube.client import Client
+from kube.errors import KubeError
+from kube.transport import Request as Call
+from kube.transport import Response
+from tests.support.blind import Blind
+from tests.support.exit_codes import ENDED, STOP, at, rules
+from tests.support.memory_api import MemoryApi
+from tests.support.world import jobset, rjob
+
+
+class Pods(MemoryApi):
+    """Answers lists of pods by the selector's UIDs; `broken`: refuses them with that code."""
+
+    broken = 0
+
+    async def send(self, request: Call) -> Response:
+        if self.broken and request.path.endswith("/pods"):
+            self.requests.append(request)
+            return Response(self.broken, {}, msgspec.json.encode({"kind": "Status", "code": self.broken}))
+        return await super().send(request)
+
+    def asked(self) -> list[dict[str, str]]:
+        return [dict(call.query) for call in self.requests if call.path.endswith("/pods")]
+
+    def add(self, name: str, job_uid: str, code: int) -> None:
+        state = {"terminated": {"exitCode": code, "finishedAt": at(1)}}
+        self.put(
+            "pods",
+            name,
+            metadata={"labels": {keys.JOB_UID: job_uid}},
+            spec={"nodeName": "n1"},
+            status={"phase": "Failed", "containerStatuses": [{"name": "main", "state": state}]},
+        )
+
+
+class TestLookingUp:
+    def question(self, number: int, *, needed: bool = True) -> Question:
+        return Question(tuple((f"j{i}", f"u{i}") for i in range(number)), needed=needed)
+
+    async def test_one_attempt_costs_one_small_list(self):
+        api = Pods()
+        api.add("p", "u0", 3)
+        found = await look_up(Client(api), "ns", self.question(1, needed=False))
+        assert found == {"u0": (FailedPod("p", "n1", (Ended("main", 3, at(1)),), at(1)),)}
+        [query] = api.asked()
+        assert query == {"labelSelector": f"{keys.JOB_UID}=u0", "fieldSelector": "status.phase=Failed", "limit": "100"}
+
+    async def test_several_jobs_share_a_call_and_each_has_its_pods(self):
+        api = Pods()
+        api.add("p1", "u1", 1)
+        api.add("q1", "u1", 2)
+        api.add("p0", "u0", 3)
+        api.add("stranger", "u77", 4)
+        found = await look_up(Client(api), "ns", self.question(3))
+        assert {u: [p.name for p in pods] for u, pods in found.items()} == {"u0": ["p0"], "u1": ["p1", "q1"], "u2": []}
+        [query] = api.asked()
+        assert query["labelSelector"] == f"{keys.JOB_UID} in (u0,u1,u2)"
+
+    async def test_many_jobs_take_several_calls_but_one_is_enough_for_the_history(self):
+        for needed, calls in ((True, 3), (False, 1)):
+            api = Pods()
+            found = await look_up(Client(api), "ns", self.question(2 * JOBS_AT_ONCE + 1, needed=needed))
+            assert len(found) == 2 * JOBS_AT_ONCE + 1
+            assert len(api.asked()) == calls
+
+    async def test_pages_are_followed_and_bounded(self, monkeypatch):
+        monkeypatch.setattr("controllers.jobset.evidence.PAGE", 2)
+        api = Pods()
+        for number in range(5):
+            api.add(f"p{number}", "u0", 3)
+        found = await look_up(Client(api), "ns", self.question(1))
+        assert len(found["u0"]) == 5
+        assert len(api.asked()) == 3
+        for number in range(5, 3 * MOST_PAGES):
+            api.add(f"p{number}", "u0", 3)
+        found = await look_up(Client(api), "ns", self.question(1))
+        assert len(found["u0"]) == 2 * MOST_PAGES
+
+    async def test_an_error_is_raised_only_where_the_answer_is_needed(self):
+        api = Pods()
+        api.broken = 500
+        assert await look_up(Client(api), "ns", self.question(1, needed=False)) == {"u0": ()}
+        with pytest.raises(KubeError):
+            await look_up(Client(api), "ns", self.question(1))
+
+    async def test_a_pod_that_cannot_be_read_holds_up_what_needs_it_and_nothing_else(self):
+        api = Pods()
+        api.put(
+            "pods", "p", metadata={"labels": {keys.JOB_UID: "u0"}}, status={"phase": "Failed", "containerStatuses": 7}
+        )
+        assert await look_up(Client(api), "ns", self.question(1, needed=False)) == {"u0": ()}
+        with pytest.raises(msgspec.ValidationError):
+            await look_up(Client(api), "ns", self.question(1))
+
+
+class TestReconciling:
+    """The reconciler and its questions."""
+
+    async def test_an_outage_delays_the_decision_and_does_not_change_it(self):
+        api = Pods()
+        blind = Blind(api, jobset(rjob("workers", 2), failurePolicy=rules(STOP)))
+        await blind.reconcile()
+        blind.change_job("js-workers-1", status=ENDED)
+        api.add("p", blind.jobs.get("ns", "js-workers-1").metadata.uid, 3)
+        api.broken = 503
+        before = blind.writes()
+        for _ in range(2):
+            with pytest.raises(KubeError):
+                await blind.reconcile()
+        assert blind.writes() == before, "nothing is decided"
+        api.broken = 0
+        await blind.reconcile()
+        status = api.objects("jobsets")["ns", "js"]["status"]
+        assert status["terminalState"] == "Failed"
+        assert status["attemptHistory"][0]["pod"] == "p"
+
+    async def test_each_job_is_asked_about_once(self, monkeypatch):
+        rounds = []
+        answer = JobSetReconciler._answer
+
+        async def counting(self, observed, question):
+            rounds.append([name for name, _ in question.jobs])
+            return await answer(self, observed, question)
+
+        monkeypatch.setattr(JobSetReconciler, "_answer", counting)
+        only_b = {"action": "FailJobSet", "targetReplicatedJobs": ["b"]}
+        blind = Blind(
+            Pods(), jobset(rjob("a"), rjob("b"), failurePolicy=rules({**STOP, "targetReplicatedJobs": ["a"]}, only_b))
+        )
+        await blind.reconcile()
+        for name in ("js-a-0", "js-b-0"):
+            blind.change_job(name, status=ENDED)
+        await blind.reconcile()
+        assert rounds == [["js-a-0"], ["js-b-0"]]

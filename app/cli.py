@@ -128,7 +128,9 @@ def _settings(parsed: argparse.Namespace) -> tuple[Settings, FeatureGates]:
 
 
 def _manager(parsed: argparse.Namespace) -> int:
-    from app import manager  # noqa: PLC0415 (half a second of imports that other commands need not pay)
+    # Half a second of imports that other commands need not pay.
+    from app.manager.options import Options, StartError  # noqa: PLC0415
+    from app.manager.process import main as run_manager  # noqa: PLC0415
 
     try:
         settings, gates = _settings(parsed)
@@ -140,9 +142,8 @@ def _manager(parsed: argparse.Namespace) -> int:
             time_encoding=parsed.zap_time_encoding,
         )
         configure_logs(logs)
-        options = manager.Options(settings, gates, parsed.kubeconfig, parsed.controllers, parsed.webhooks)
-        manager.main(options)
-    except (SettingsError, FeatureGateError, LogSettingsError, manager.StartError) as error:
+        run_manager(Options(settings, gates, parsed.kubeconfig, parsed.controllers, parsed.webhooks))
+    except (SettingsError, FeatureGateError, LogSettingsError, StartError) as error:
         print(f"jobset manager: {error}", file=sys.stderr)
         return 1
     return 0

@@ -43,7 +43,8 @@ class Health:
         self._endpoints = {_clean(liveness_path): {}, _clean(readiness_path): self._readiness}
         self._timeout = timeout
 
-    def add_readiness(self, name: str, check: Check) -> None:
+    def set_readiness(self, name: str, check: Check) -> None:
+        """From now on readiness asks this check, instead of the one that had the name."""
         self._readiness[name] = check
 
     def server(self, address: Address) -> Server:
@@ -55,10 +56,10 @@ class Health:
         path = _clean(scope["path"])
         verbose = "verbose" in parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if path in self._endpoints:
-            await self._answer(send, path.strip("/"), self._endpoints[path] or {"ping": _ping}, verbose)
+            await self._answer(send, path.strip("/"), self._endpoints[path] or {"ping": passes}, verbose)
             return
         endpoint, _, name = path.rpartition("/")
-        checks = self._endpoints.get(endpoint, {}) or {"ping": _ping}
+        checks = self._endpoints.get(endpoint, {}) or {"ping": passes}
         if endpoint not in self._endpoints or name not in checks:
             await respond(send, 404, f"no such check; there are: {', '.join(self._endpoints)}\n")
             return
@@ -88,29 +89,31 @@ class Health:
         return " ".join(fault.split()) if fault else None
 
 
-def certificates_check(ready: Callable[[], bool]) -> Check:
-    """Fails until there are certificates to serve with."""
+async def passes() -> str | None:
+    """A check of what is fine."""
+    return None
+
+
+def fails(fault: str) -> Check:
+    """A check of what is known not to be fine."""
 
     async def check() -> str | None:
-        return None if ready() else CERTIFICATES_NOT_READY
+        return fault
 
     return check
 
 
-def webhook_check(address: Callable[[], Address | None], *, timeout: float = DIAL_TIMEOUT) -> Check:
-    """Dials our own webhook port by TLS. `address` gives None until that server runs; host "" is this machine.
+def webhook_check(address: Address, *, timeout: float = DIAL_TIMEOUT) -> Check:
+    """Dials our own webhook port by TLS; host "" is this machine.
 
     The certificate is not verified: the question is whether somebody answers, and no data is sent.
     """
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tls.check_hostname = False
     tls.verify_mode = ssl.CERT_NONE
+    host, port = address[0] or "localhost", address[1]
 
     async def check() -> str | None:
-        target = address()
-        if target is None:
-            return WEBHOOK_NOT_STARTED
-        host, port = target[0] or "localhost", target[1]
         try:
             async with asyncio.timeout(timeout):
                 _, writer = await asyncio.open_connection(host, port, ssl=tls)
@@ -124,10 +127,6 @@ def webhook_check(address: Callable[[], Address | None], *, timeout: float = DIA
         return None
 
     return check
-
-
-async def _ping() -> str | None:
-    return None
 
 
 def _clean(path: str) -> str:

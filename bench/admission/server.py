@@ -19,8 +19,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from api.features import FeatureGates
-from app import manager
+from app import heap
 from app.engine import engine
+from app.manager.process import loop_factory
 from app.metrics import Metrics
 from certs.pki import Fresh, Material, Renewal, renew
 from certs.tls import install, server_context
@@ -60,7 +61,7 @@ async def serve(material: Material) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(server.run())
         await server.started.wait()
-        manager.freeze_heap()
+        heap.freeze()
         print(server.port, flush=True)
         await asyncio.to_thread(sys.stdin.read)
         server.stop()
@@ -71,5 +72,5 @@ if __name__ == "__main__":
     os.sched_setaffinity(0, {int(sys.argv[1])})
     made = certificate()
     Path(sys.argv[2]).write_bytes(made.authorities)
-    with asyncio.Runner(loop_factory=manager._loop_factory()) as runner:  # noqa: SLF001 - the very loop that it runs on
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(serve(made))

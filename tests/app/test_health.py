@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-from app.health import Health, certificates_check, webhook_check
+from app.health import Health, fails, passes, webhook_check
 from certs.self_signed import self_signed
 from certs.tls import install, server_context
 from httpserver.address import BindError, bind
@@ -15,15 +15,10 @@ from httpserver.server import Server
 from tests.support.serving import LOCAL, fetch, serving
 
 
-async def fine() -> None:
-    return None
-
-
 async def test_ready_and_not_ready_and_ready_again() -> None:
-    ready = False
     health = Health()
-    health.add_readiness("certificates", certificates_check(lambda: ready))
-    health.add_readiness("other", fine)
+    health.set_readiness("certificates", fails("certificates are not ready"))
+    health.set_readiness("other", passes)
     async with serving(health.server(LOCAL)) as port:
         url = f"http://127.0.0.1:{port}"
         assert await fetch(f"{url}/healthz") == (200, "ok")
@@ -33,12 +28,12 @@ async def test_ready_and_not_ready_and_ready_again() -> None:
         )
         assert await fetch(f"{url}/readyz/other") == (200, "ok")
         assert (await fetch(f"{url}/readyz/certificates"))[0] == 500
-        ready = True
+        health.set_readiness("certificates", passes)
         assert await fetch(f"{url}/readyz") == (200, "ok")
         assert await fetch(f"{url}/readyz/") == (200, "ok")
         assert await fetch(f"{url}/readyz/certificates") == (200, "ok")
         assert await fetch(f"{url}/readyz?verbose") == (200, "[+]certificates ok\n[+]other ok\nreadyz check passed\n")
-        ready = False
+        health.set_readiness("certificates", fails("certificates are not ready"))
         assert (await fetch(f"{url}/readyz"))[0] == 500
         assert (await fetch(f"{url}/healthz"))[0] == 200
 
@@ -55,7 +50,7 @@ async def test_liveness_has_ping_until_checks_are_added() -> None:
 
 async def test_paths_come_from_the_settings() -> None:
     health = Health(liveness_path="live", readiness_path="/probes/ready")
-    health.add_readiness("x", fine)
+    health.set_readiness("x", passes)
     async with serving(health.server(LOCAL)) as port:
         url = f"http://127.0.0.1:{port}"
         assert [(await fetch(url + path))[0] for path in ("/live", "/probes/ready", "/probes/ready/x", "/healthz")] == [
@@ -71,8 +66,8 @@ async def test_a_check_that_breaks_or_hangs_fails_with_its_reason() -> None:
         await asyncio.Event().wait()
 
     health = Health(timeout=0.05)
-    health.add_readiness("breaks", breaks)
-    health.add_readiness("hangs", hangs)
+    health.set_readiness("breaks", breaks)
+    health.set_readiness("hangs", hangs)
     async with serving(health.server(LOCAL)) as port:
         assert await fetch(f"http://127.0.0.1:{port}/readyz") == (
             500,
@@ -81,29 +76,23 @@ async def test_a_check_that_breaks_or_hangs_fails_with_its_reason() -> None:
 
 
 async def test_webhook_check_wants_a_tls_handshake() -> None:
-    address: tuple[str, int] | None = None
-    check = webhook_check(lambda: address)
-    assert await check() == "webhook server has not been started yet"
-
     context = server_context()
     install(context, *self_signed())
-    server = Server(Health(), bind(LOCAL, "a test"), tls=context)
-    async with serving(server) as port:
-        address = ("127.0.0.1", port)
+    async with serving(Server(Health(), bind(LOCAL, "a test"), tls=context)) as port:
+        check = webhook_check(("127.0.0.1", port))
         assert await check() is None
+        assert await webhook_check(("", port))() is None, "every interface is this machine too"
     fault = await check()
     assert fault is not None
     assert fault.startswith("webhook server is not reachable: ")
 
     async with serving(Health().server(LOCAL)) as port:
-        address = ("127.0.0.1", port)
-        fault = await check()
+        fault = await webhook_check(("127.0.0.1", port))()
         assert fault is not None
         assert fault.startswith("webhook server is not reachable: "), "plain HTTP is no webhook server"
 
     with contextlib.closing(socket.create_server(LOCAL)) as silent:
-        address = silent.getsockname()
-        fault = await webhook_check(lambda: address, timeout=0.05)()
+        fault = await webhook_check(silent.getsockname(), timeout=0.05)()
         assert fault is not None
         assert "no TLS handshake" in fault
 

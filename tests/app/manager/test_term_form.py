@@ -5,7 +5,7 @@ import json
 import pytest
 
 from api.exclusive import TermForm
-from app.manager import term_form
+from app.manager.admission import term_form
 from app.settings import Settings, SettingsError, parse
 
 HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"

@@ -1,0 +1,75 @@
+"""The stage of admission: the webhook server, and the further processes that serve on its port."""
+
+import json
+import logging
+import re
+import socket
+import ssl
+from collections.abc import Sequence
+
+from api.exclusive import TermForm
+from app.engine import engine
+from app.health import Health, webhook_check
+from app.heap import freeze
+from app.manager.options import Deps, Shared
+from app.settings import Settings
+from app.workers import Worker
+from controllers.placement.domains import Domains
+from controllers.placement.watches import PlacementWatches
+from httpserver.address import bind
+from webhooks.jobset.cluster import ClusterChecks
+from webhooks.jobset.handlers import jobset_handlers
+from webhooks.pod.handlers import pod_handlers
+from webhooks.router import AdmissionApp, WebhookMetrics, create_app
+
+log = logging.getLogger(__name__)
+
+FOLLOWER_WAIT = 0.25
+"""Seconds that the admission of a follower waits for its leader to be scheduled."""
+
+LABEL_KEYS_SINCE = (1, 33)
+"""Kubernetes version in which matchLabelKeys and mismatchLabelKeys of pod affinity are GA."""
+
+
+def bind_webhooks(settings: Settings) -> socket.socket:
+    """The port of the webhooks. Raises `BindError`."""
+    return bind((settings.webhook.host, settings.webhook.port), "webhooks")
+
+
+def watch_workers(deps: Deps, workers: Sequence[Worker]) -> None:
+    """Count what the other processes answer. They stop with the manager, and one that ends before ends it."""
+    for worker in workers:
+        deps.supervisor.start(worker.watch(deps.metrics.webhooks), f"worker-{worker.pid}", stop=worker.stop)
+
+
+async def start_webhooks(
+    deps: Deps, health: Health, tls: ssl.SSLContext, placement: PlacementWatches, shared: Shared
+) -> None:
+    """Serve admission; returns once it answers."""
+    app = await _app(deps, placement, shared.records or deps.metrics.webhooks)
+    server = app.server(shared.listener, tls)
+    deps.supervisor.start(server.run(), "webhooks", stop=server.stop)
+    await server.started.wait()
+    health.set_readiness("webhook", webhook_check((deps.options.settings.webhook.host, server.port)))
+    freeze()
+    log.info("webhooks serve on port %d", server.port)
+
+
+async def _app(deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics) -> AdmissionApp:
+    settings = deps.options.settings
+    dry_run = settings.child_dry_run
+    cluster = ClusterChecks(deps.client, dry_run=dry_run.enable, budget=dry_run.budget)
+    form = term_form(settings.exclusive_placement.terms, await deps.client.raw("/version"))
+    # What followers get before the leaders are listed is the gate: no pod has to wait for the caches.
+    pods = pod_handlers(Domains(placement, FOLLOWER_WAIT), lambda: form)
+    return create_app({**jobset_handlers(engine(deps.options.gates), cluster), **pods}, metrics=metrics)
+
+
+def term_form(asked: str, version: bytes) -> TermForm:
+    """How leaders' terms are written: as asked for, or by the answer of the API server to /version."""
+    if asked != "Auto":
+        return TermForm(asked)
+    numbers = json.loads(version)
+    # Some providers write "33+".
+    known = tuple(int(re.sub(r"\D.*", "", str(numbers.get(part, ""))) or 0) for part in ("major", "minor"))
+    return TermForm.LABEL_KEYS if known >= LABEL_KEYS_SINCE else TermForm.EXPRESSIONS

@@ -1,0 +1,32 @@
+"""The stage of caches: every replica fills them, so that a new leader starts warm."""
+
+import logging
+
+from app.heap import freeze
+from app.manager.options import Deps
+from controllers.jobset.watches import Watches
+from controllers.placement.watches import PlacementWatches
+
+log = logging.getLogger(__name__)
+
+SYNC_TIMEOUT = 120.0
+"""Seconds until the caches have to be filled."""
+
+
+def start_placement_watches(deps: Deps) -> PlacementWatches:
+    """What admission of pods and the placement controller read; filled in the background."""
+    watches = PlacementWatches(deps.client)
+    deps.supervisor.start(watches.run(), "placement-watches")
+    return watches
+
+
+async def fill_caches(deps: Deps, placement: PlacementWatches) -> Watches:
+    """What the JobSet controller reads, once it is all there. Raises the name of what is not after `SYNC_TIMEOUT`."""
+    required = deps.options.settings.scheduling.when_unavailable == "Hold"
+    watches = Watches(deps.client, deps.options.gates, groups_required=required)
+    deps.supervisor.start(watches.run(), "watches")
+    await watches.wait_synced(SYNC_TIMEOUT)
+    await placement.wait_synced(SYNC_TIMEOUT)
+    freeze()
+    log.info("caches are synced: %d JobSets, %d Jobs", len(watches.jobsets.store), len(watches.jobs.store))
+    return watches

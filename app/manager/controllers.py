@@ -1,0 +1,74 @@
+"""The last stage: the two controllers, made of what they read, their queues and their reconcilers."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Hashable
+from typing import TypeVar
+
+from app.manager.options import Deps
+from controllers.jobset.controller import NAME, JobSetReconciler, Options
+from controllers.jobset.endings import Endings
+from controllers.jobset.watches import Watches
+from controllers.placement import controller as placement
+from controllers.placement.memory import JobRequest
+from controllers.placement.watches import PlacementWatches
+from kube.controller import Controller, Reconcile, Request
+from kube.events import EventRecorder
+from kube.workqueue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+WORKERS = 8
+"""JobSets reconciled side by side; a reconcile mostly waits for the API server."""
+
+K = TypeVar("K", bound=Hashable)
+
+
+async def run_controllers(deps: Deps, watches: Watches, leaders: PlacementWatches) -> None:
+    """Reconcile; returns after the queues were shut down, when running reconciles have ended."""
+    recorder = EventRecorder(
+        deps.client, reporting_controller=NAME, reporting_instance=f"{NAME}-{socket.gethostname()}"
+    )
+    deps.supervisor.start(recorder.run(), "events")
+    deps.supervisor.on_drained(recorder.flush)
+    jobsets = _jobsets(deps, watches, recorder)
+    followers = _placement(deps, watches, leaders, recorder)
+    log.info("reconciling with %d workers", WORKERS)
+    async with asyncio.TaskGroup() as running:
+        running.create_task(jobsets.run(), name=jobsets.name)
+        running.create_task(followers.run(), name=followers.name)
+
+
+def _jobsets(deps: Deps, watches: Watches, recorder: EventRecorder) -> Controller[Request]:
+    """Makes of each JobSet what it asks for."""
+    options = Options(create_suspended=deps.options.settings.suspend.create_jobs == "Always")
+    reconciler = JobSetReconciler(
+        deps.client, watches.caches(), deps.options.gates, recorder, deps.metrics.milestones, options
+    )
+    controller = _controller(deps, NAME, reconciler.reconcile, WORKERS)
+    watches.jobsets.on_event(Endings(deps.metrics.outcomes, reconciler.memories).heard)
+    reconciler.watch_departures(watches.jobs)
+    watches.feed(controller.queue)
+    reconciler.leftover_pods.feed(controller.queue)
+    deps.supervisor.start(reconciler.leftover_pods.run(), "old-pods")
+    return controller
+
+
+def _placement(
+    deps: Deps, watches: Watches, leaders: PlacementWatches, recorder: EventRecorder
+) -> Controller[JobRequest]:
+    """Keeps followers with their leaders."""
+    reconciler = placement.PlacementReconciler(deps.client, leaders, watches.jobs, recorder)
+    controller = _controller(deps, placement.NAME, reconciler.reconcile, placement.WORKERS)
+    reconciler.feed(controller.queue)
+    return controller
+
+
+def _controller(deps: Deps, name: str, reconcile: Reconcile[K], workers: int) -> Controller[K]:
+    """A controller that is measured. Its queue is shut down with the manager, which ends it, and so the stages."""
+    hooks = deps.metrics.queue(name)
+    queue: WorkQueue[K] = WorkQueue(metrics=hooks)
+    hooks.bind(queue)
+    deps.supervisor.on_stop(queue.shutdown, ends_stages=True)
+    return Controller(name, queue, reconcile, workers=workers, metrics=deps.metrics.controller(name, workers))

@@ -1,0 +1,32 @@
+"""The first stage: probes and metrics answer before anything else is there."""
+
+from app.health import CERTIFICATES_NOT_READY, WEBHOOK_NOT_STARTED, Health, fails, passes
+from app.manager.options import Deps
+from app.metrics_server import metrics_server
+from httpserver.address import parse_bind_address
+
+STOPPING = "the manager is stopping"
+
+
+def start_endpoints(deps: Deps) -> Health:
+    """Serve both as far as the settings ask for them. Later stages say in `Health` what is ready."""
+    settings, supervisor = deps.options.settings, deps.supervisor
+    health = Health(
+        liveness_path=settings.health.liveness_endpoint_name,
+        readiness_path=settings.health.readiness_endpoint_name,
+    )
+    health.set_readiness("shutdown", passes)
+    supervisor.on_stop(lambda: health.set_readiness("shutdown", fails(STOPPING)))
+    if deps.options.webhooks:
+        health.set_readiness("certificates", fails(CERTIFICATES_NOT_READY))
+        health.set_readiness("webhook", fails(WEBHOOK_NOT_STARTED))
+    address = parse_bind_address(settings.health.health_probe_bind_address)
+    if address is not None:
+        supervisor.start(health.server(address).run(), "health")
+    address = parse_bind_address(settings.metrics.bind_address)
+    if address is not None:
+        server = metrics_server(
+            deps.metrics, deps.client, address, cert_dir=settings.metrics.cert_dir, tls=settings.tls
+        )
+        supervisor.start(server.run(), "metrics")
+    return health

@@ -1,0 +1,55 @@
+"""What a manager is told, and what each of its stages is given."""
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from api.features import FeatureGates
+from app.manager.supervisor import Supervisor
+from app.metrics import Metrics
+from app.settings import Settings
+from app.workers import Records, Worker
+from kube.client import Client
+from kube.config import pod_namespace
+
+DEFAULT_NAMESPACE = "jobset-system"
+
+
+class StartError(Exception):
+    """The manager cannot start or go on; the text is one line for the person who started it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to run: settings after flags were applied, and which half of the program."""
+
+    settings: Settings
+    gates: FeatureGates
+    kubeconfig: str = ""
+    controllers: bool = True
+    webhooks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What this process has in common with others that serve admission on one port."""
+
+    listener: socket.socket
+    workers: Sequence[Worker] = ()
+    records: Records | None = None
+    """Where a worker counts what it answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """What every stage is given."""
+
+    options: Options
+    client: Client
+    metrics: Metrics
+    supervisor: Supervisor
+
+
+def own_namespace() -> str:
+    """The pod's namespace; outside a cluster the one that manifests install into."""
+    return pod_namespace() or DEFAULT_NAMESPACE

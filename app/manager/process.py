@@ -1,0 +1,75 @@
+"""The processes of a manager and their event loops: the manager itself, and workers that serve its webhooks only."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+from app.heap import keep_large_blocks_apart
+from app.manager.admission import bind_webhooks
+from app.manager.options import Options, Shared, StartError
+from app.manager.run import run
+from app.workers import Records, forked
+from httpserver.address import BindError
+
+
+def main(options: Options) -> None:
+    """Run until SIGTERM or SIGINT, on uvloop where it is installed. Raises `StartError`."""
+    keep_large_blocks_apart()
+    workers = options.settings.webhook.workers - 1 if options.webhooks else 0
+    if not workers:
+        _in_loop(_run_until_signal(options))
+        return
+    try:
+        listener = bind_webhooks(options.settings)
+    except BindError as error:
+        raise StartError(str(error)) from error
+    with forked(workers, lambda channel: _in_loop(_work(options, listener, channel))) as others:
+        _in_loop(_run_until_signal(options, Shared(listener, others)))
+
+
+def _in_loop(part: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(part)
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """An event loop of uvloop where that extra is installed, else the standard one."""
+    try:
+        import uvloop  # noqa: PLC0415 (may be absent)
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+async def _run_until_signal(options: Options, shared: Shared | None = None) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await run(options, stop, shared)
+
+
+async def _work(options: Options, listener: socket.socket, channel: socket.socket) -> None:
+    """A worker: webhooks and nothing else, until the manager closes its end of the channel."""
+    settings = options.settings.override("metrics", bind_address="0").override("health", health_probe_bind_address="0")
+    reader, writer = await asyncio.open_connection(sock=channel)
+    stop, records = asyncio.Event(), Records()
+
+    async def hear() -> None:
+        await reader.read()
+        stop.set()
+
+    async with asyncio.TaskGroup() as group:
+        beside = [group.create_task(hear()), group.create_task(records.send(writer))]
+        alone = replace(options, settings=settings, controllers=False)
+        await run(alone, stop, Shared(listener, records=records))
+        for task in beside:
+            task.cancel()
+    with contextlib.suppress(ConnectionError):
+        writer.write(records.report())
+        writer.close()
+        await writer.wait_closed()

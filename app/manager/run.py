@@ -1,0 +1,91 @@
+"""One life of the manager in one event loop.
+
+Start: probes -> certificates -> webhooks -> caches synced -> lease -> controllers. Stop: no new reconciles and no new
+admission requests, those that run end, events are written, the lease is given back (`Supervisor.stop`).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from app.manager.admission import bind_webhooks, start_webhooks, watch_workers
+from app.manager.caches import fill_caches, start_placement_watches
+from app.manager.certificates import start_certificates
+from app.manager.controllers import run_controllers
+from app.manager.endpoints import start_endpoints
+from app.manager.leadership import lead
+from app.manager.options import Deps, Options, Shared, StartError
+from app.manager.supervisor import supervise
+from app.metrics import Metrics
+from app.version import user_agent
+from app.workers import WorkerError
+from certs.tls import CertificateError
+from controllers.resources import JOBSETS
+from httpserver.address import BindError
+from kube.client import Client
+from kube.config import load
+from kube.errors import KubeError
+from kube.transport import HttpTransport
+
+
+async def run(options: Options, stop: asyncio.Event, shared: Shared | None = None) -> None:
+    """Run until `stop` is set (clean stop) or a part fails. Raises `StartError` with what went wrong."""
+    try:
+        async with _connected(options) as (client, metrics):
+            await supervise(lambda supervisor: stages(Deps(options, client, metrics, supervisor), shared), stop)
+    except (KubeError, BindError, CertificateError) as error:
+        raise StartError(str(error)) from error
+    except BaseExceptionGroup as group:
+        expected, unexpected = group.split((KubeError, BindError, CertificateError, WorkerError, StartError))
+        if unexpected or not expected:
+            raise
+        raise StartError("; ".join(str(error) for error in _leaves(expected))) from group
+
+
+async def stages(deps: Deps, shared: Shared | None = None) -> None:
+    """The start order; ends when the controllers have. `shared` None: this process binds the port of the webhooks."""
+    await _require_jobsets(deps.client)
+    health = start_endpoints(deps)
+    placement = start_placement_watches(deps)
+    if deps.options.webhooks:
+        shared = shared or Shared(deps.supervisor.keep(bind_webhooks(deps.options.settings)))
+        watch_workers(deps, shared.workers)
+        tls = await start_certificates(deps, health)
+        await start_webhooks(deps, health, tls, placement, shared)
+    if not deps.options.controllers:
+        await asyncio.Event().wait()
+    watches = await fill_caches(deps, placement)
+    await lead(deps, lambda: run_controllers(deps, watches, placement))
+
+
+async def _require_jobsets(client: Client) -> None:
+    """Say what to do when JobSet is not installed, instead of watching in vain."""
+    path = f"/apis/{JOBSETS.api_version}"
+    missing = f"the cluster does not serve {JOBSETS.plural} ({path}): apply manifests/install.yaml first"
+    if JOBSETS.plural not in await client.served(JOBSETS.api_version):
+        raise StartError(missing)
+
+
+@contextlib.asynccontextmanager
+async def _connected(options: Options) -> AsyncIterator[tuple[Client, Metrics]]:
+    """A client for the cluster of the kubeconfig."""
+    metrics = Metrics()
+    limits = options.settings.client_connection
+    transport = HttpTransport(
+        await load(options.kubeconfig or None),
+        user_agent=user_agent(),
+        qps=limits.qps,
+        burst=limits.burst,
+        metrics=metrics.requests,
+    )
+    try:
+        yield Client(transport), metrics
+    finally:
+        await transport.close()
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    out: list[BaseException] = []
+    for error in group.exceptions:
+        out.extend(_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
+    return out

@@ -1,0 +1,99 @@
+"""Runs the parts of a manager beside its stages, and stops all of it in order. Must not know what the parts do.
+
+A part that fails takes the process with it: a manager that runs by halves is worse than one that is started again.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Of the stop. With the release of the lease (3 s) all of it stays below the 10 s after which the pod is killed."""
+
+    drain: float = 5.0
+    """Seconds for reconciles and admission requests that run to end."""
+
+    flush: float = 1.0
+    """Seconds to write the events that still wait."""
+
+
+DEFAULT = Timeouts()
+
+
+class Supervisor:
+    """Where stages put the parts that they start, and say how those are stopped."""
+
+    def __init__(self, group: asyncio.TaskGroup, resources: contextlib.ExitStack) -> None:
+        self._group = group
+        self._resources = resources
+        self._parts: list[asyncio.Task[None]] = []
+        self._stops: list[Callable[[], None]] = []
+        self._draining: list[asyncio.Task[None]] = []
+        self._flushes: list[Callable[[float], Awaitable[None]]] = []
+        self._stages_drain = False
+
+    def start(self, part: Coroutine[Any, Any, None], name: str, *, stop: Callable[[], None] | None = None) -> None:
+        """Run a part for as long as the manager lives. One with `stop` ends by itself after that, and is waited for."""
+        task = self._group.create_task(part, name=name)
+        self._parts.append(task)
+        if stop is not None:
+            self._stops.append(stop)
+            self._draining.append(task)
+
+    def on_stop(self, call: Callable[[], None], *, ends_stages: bool = False) -> None:
+        """Call this at the stop. `ends_stages`: the stages end by themselves after it, and are waited for."""
+        self._stops.append(call)
+        self._stages_drain = self._stages_drain or ends_stages
+
+    def on_drained(self, flush: Callable[[float], Awaitable[None]]) -> None:
+        """Await this, with the seconds it may take, when nothing runs any more that could add to what it writes."""
+        self._flushes.append(flush)
+
+    def keep(self, resource: AbstractContextManager[R]) -> R:
+        """Hold a resource until every part has ended."""
+        return self._resources.enter_context(resource)
+
+    async def stop(self, stages: asyncio.Task[None], timeouts: Timeouts) -> None:
+        """The stop order: nothing new begins, what runs ends, events are written, and all that is left is cancelled.
+
+        The stages hold the lease, and give it back when they end.
+        """
+        log.info("stopping")
+        for call in self._stops:
+            call()
+        draining = [*self._draining, *([stages] if self._stages_drain else [])]
+        if draining:
+            await asyncio.wait(draining, timeout=timeouts.drain)
+        stages.cancel()
+        for flush in self._flushes:
+            await flush(timeouts.flush)
+        for part in self._parts:
+            part.cancel()
+
+
+async def supervise(
+    stages: Callable[[Supervisor], Coroutine[Any, Any, None]], stop: asyncio.Event, *, timeouts: Timeouts = DEFAULT
+) -> None:
+    """Run the stages, and what they start, until `stop` is set. Raises, in a group, the errors of parts that failed."""
+    with contextlib.ExitStack() as resources:
+        async with asyncio.TaskGroup() as group:
+            supervisor = Supervisor(group, resources)
+            running = group.create_task(stages(supervisor), name="stages")
+            stopping = group.create_task(_wait(stop), name="stop")
+            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            await supervisor.stop(running, timeouts)
+
+
+async def _wait(stop: asyncio.Event) -> None:
+    await stop.wait()

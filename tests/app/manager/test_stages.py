@@ -1,0 +1,209 @@
+"""The start order and the stop, with the real stages on a model of the API server; and what a stage says that fails."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from api.features import FeatureGates
+from app.local import free_port
+from app.manager.endpoints import start_endpoints
+from app.manager.options import Deps, Options, StartError
+from app.manager.run import stages
+from app.manager.supervisor import DEFAULT, Supervisor, supervise
+from app.metrics import Metrics
+from app.settings import parse
+from certs.self_signed import self_signed
+from kube.client import Client
+from kube.transport import Request, Response
+from tests.support.cluster import eventually
+from tests.support.jobsets import jobset, stored
+from tests.support.memory_api import MemoryApi
+from tests.support.serving import fetch
+from tests.support.tls import until
+
+NOT_READY = (
+    "[-]certificates failed: certificates are not ready\n[-]webhook failed: webhook server has not been started yet\n"
+)
+
+
+class Api(MemoryApi):
+    """With a version, and discovery of JobSets if they are `installed`. Jobs are created while `release` is set."""
+
+    installed = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.creating, self.release, self.cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.release.set()
+
+    async def send(self, request: Request) -> Response:
+        if request.path == "/version":
+            return Response(200, {}, b'{"major": "1", "minor": "37"}')
+        if request.path == "/apis/jobset.x-k8s.io/v1alpha2":
+            names = [{"name": "jobsets"}] if self.installed else []
+            return Response(200, {}, json.dumps({"resources": names}).encode())
+        if request.method == "POST" and request.path.endswith("/jobs"):
+            self.creating.set()
+            try:
+                await self.release.wait()
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
+        return await super().send(request)
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Path:
+    folder = tmp_path / "certs"
+    folder.mkdir()
+    return folder
+
+
+def mount(folder: Path) -> None:
+    for name, pem in zip(("tls.crt", "tls.key"), self_signed(), strict=True):
+        (folder / name).write_bytes(pem)
+
+
+def options(folder: Path, **more: Any) -> tuple[Options, int]:
+    """Of a manager on the loopback interface, and the port of its probes."""
+    port = free_port()
+    given = {
+        "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
+        "kind": "Configuration",
+        "webhook": {"host": "127.0.0.1", "port": free_port(), "certDir": str(folder)},
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{port}"},
+        "metrics": {"bindAddress": "0"},
+        "internalCertManagement": {"enable": False},
+    }
+    return Options(parse(json.dumps(given)), FeatureGates(), **more), port
+
+
+@contextlib.asynccontextmanager
+async def living(api: Api, options: Options) -> AsyncIterator[asyncio.Event]:
+    """A manager, from its first stage to its end; the event stops it, at the latest at the end of the block."""
+    stop = asyncio.Event()
+    client, metrics = Client(api), Metrics()
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(supervise(lambda supervisor: stages(Deps(options, client, metrics, supervisor)), stop))
+        try:
+            yield stop
+        finally:
+            stop.set()
+
+
+async def answer(port: int, status: int, path: str = "readyz") -> str:
+    """What a probe says, once it answers with this status."""
+
+    async def answered() -> str:
+        with contextlib.suppress(aiohttp.ClientConnectionError):
+            found, text = await fetch(f"http://127.0.0.1:{port}/{path}")
+            return text if found == status else ""
+        return ""
+
+    return await eventually(answered)
+
+
+def holder(api: Api) -> str:
+    """Who has the lease."""
+    leases = list(api.objects("leases").values())
+    return leases[0]["spec"]["holderIdentity"] if leases else ""
+
+
+async def test_from_the_first_probe_to_the_release_of_the_lease(
+    api: Api, certificates: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    chosen, port = options(certificates)
+    async with living(api, chosen) as stop:
+        await answer(port, 200, "healthz")
+        assert await answer(port, 500) == f"[+]shutdown ok\n{NOT_READY}readyz check failed\n"
+        assert holder(api) == "", "nobody leads who does not serve yet"
+        mount(certificates)
+        await answer(port, 200)
+        api.put("jobsets", "train", **stored(jobset()))
+        await until(lambda: bool(api.objects("jobs")))
+        assert holder(api) != ""
+        stop.set()
+    assert holder(api) == ""
+    order = ["webhooks serve on port", "caches are synced", "leads (lease", "reconciling with 8 workers", "stopping"]
+    told = [next(part for part in order if part in text) for text in caplog.messages if any(p in text for p in order)]
+    assert told == order
+
+
+async def test_a_reconcile_that_runs_at_the_stop_ends(api: Api, certificates: Path) -> None:
+    chosen, _ = options(certificates, webhooks=False)
+    api.put("jobsets", "train", **stored(jobset()))
+    api.release.clear()
+    async with living(api, chosen) as stop:
+        await api.creating.wait()
+        stop.set()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(api.cancelled.wait(), 0.1)
+        assert holder(api) != "", "it is held for as long as something runs"
+        api.release.set()
+    assert api.objects("jobs")
+    assert not api.cancelled.is_set()
+    assert holder(api) == ""
+
+
+async def test_a_stop_before_there_is_a_certificate_waits_for_nothing(api: Api, certificates: Path) -> None:
+    chosen, port = options(certificates)
+    async with living(api, chosen) as stop:
+        await answer(port, 200, "healthz")
+        begun = time.monotonic()
+        stop.set()
+    assert time.monotonic() - begun < DEFAULT.drain
+
+
+async def test_webhooks_only_fill_no_caches_and_want_no_lease(api: Api, certificates: Path) -> None:
+    mount(certificates)
+    chosen, port = options(certificates, controllers=False)
+    async with living(api, chosen):
+        await answer(port, 200)
+    assert api.objects("leases") == {}
+    assert not [request for request in api.requests if request.path.endswith("/jobs")]
+
+
+async def test_controllers_only_are_ready_without_webhooks(api: Api, certificates: Path) -> None:
+    chosen, port = options(certificates, webhooks=False)
+    async with living(api, chosen):
+        await until(lambda: holder(api) != "")
+        assert await answer(port, 200, "readyz?verbose") == "[+]shutdown ok\nreadyz check passed\n"
+
+
+async def test_probes_say_that_the_manager_stops() -> None:
+    chosen, port = options(Path("/nowhere"), webhooks=False)
+    stop, told = asyncio.Event(), asyncio.Event()
+
+    async def stage(supervisor: Supervisor) -> None:
+        start_endpoints(Deps(chosen, Client(Api()), Metrics(), supervisor))
+        supervisor.on_stop(lambda: None, ends_stages=True)
+        await told.wait()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(supervise(stage, stop))
+        await answer(port, 200)
+        stop.set()
+        assert await answer(port, 500) == "[-]shutdown failed: the manager is stopping\nreadyz check failed\n"
+        told.set()
+
+
+async def test_without_the_crd_it_says_what_to_apply(api: Api, certificates: Path) -> None:
+    api.installed = False
+    missing = pytest.RaisesExc(StartError, match=r"apply manifests/install\.yaml first")
+    with pytest.RaisesGroup(missing, flatten_subgroups=True):
+        async with living(api, options(certificates)[0]):
+            await asyncio.Event().wait()

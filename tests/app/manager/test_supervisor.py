@@ -1,0 +1,134 @@
+"""The stop order: who is told, who is waited for and for how long, what comes last, and what a part that fails does."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.manager.supervisor import DEFAULT, Supervisor, supervise
+
+pytestmark = pytest.mark.looptime
+
+
+class Life:
+    """Stages that go on until they are cancelled, and a record of what happened when (seconds of virtual time)."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, float]] = []
+        self.stop = asyncio.Event()
+
+    def note(self, what: str) -> None:
+        self.seen.append((what, asyncio.get_running_loop().time()))
+
+    async def part(self, name: str, ends: asyncio.Event | None = None, takes: float = 0.0) -> None:
+        """Ends so many seconds after `ends` is set."""
+        try:
+            await (ends or asyncio.Event()).wait()
+            await asyncio.sleep(takes)
+        except asyncio.CancelledError:
+            self.note(f"{name} is cancelled")
+            raise
+        self.note(f"{name} ends")
+
+    async def flush(self, seconds: float) -> None:
+        self.note(f"flush within {seconds:g} s")
+
+    async def run(self, start: Callable[[Supervisor], None], stages: Any = None, after: float = 1.0) -> None:
+        """Start the parts, and stop after so many seconds."""
+
+        async def begin(supervisor: Supervisor) -> None:
+            start(supervisor)
+            await self.part("stages", **(stages or {}))
+
+        asyncio.get_running_loop().call_later(after, self.stop.set)
+        await supervise(begin, self.stop)
+
+
+async def test_nothing_new_then_what_runs_ends_then_events_then_all_is_cancelled():
+    life, told = Life(), asyncio.Event()
+
+    def start(supervisor: Supervisor) -> None:
+        supervisor.start(life.part("probes"), "probes")
+        supervisor.start(life.part("server", told, takes=2), "server", stop=told.set)
+        supervisor.on_stop(lambda: life.note("not ready"))
+        supervisor.on_drained(life.flush)
+
+    await life.run(start)
+    assert life.seen == [
+        ("not ready", 1),
+        ("server ends", 3),
+        ("flush within 1 s", 3),
+        ("stages is cancelled", 3),
+        ("probes is cancelled", 3),
+    ]
+
+
+async def test_stages_that_end_by_themselves_are_waited_for():
+    life, told = Life(), asyncio.Event()
+    await life.run(
+        lambda supervisor: supervisor.on_stop(told.set, ends_stages=True), stages={"ends": told, "takes": 4.0}
+    )
+    assert life.seen == [("stages ends", 5)]
+
+
+async def test_stages_that_would_not_end_are_cancelled_at_once():
+    life = Life()
+    await life.run(lambda supervisor: supervisor.on_stop(lambda: life.note("told")))
+    assert life.seen == [("told", 1), ("stages is cancelled", 1)]
+
+
+async def test_what_does_not_end_in_time_is_cancelled():
+    life, told = Life(), asyncio.Event()
+
+    def start(supervisor: Supervisor) -> None:
+        supervisor.start(life.part("server", told, takes=3600), "server", stop=told.set)
+        supervisor.on_stop(told.set, ends_stages=True)
+        supervisor.on_drained(life.flush)
+
+    await life.run(start, stages={"ends": told, "takes": 3600})
+    late = 1 + DEFAULT.drain
+    assert sorted(life.seen) == [
+        ("flush within 1 s", late),
+        ("server is cancelled", late),
+        ("stages is cancelled", late),
+    ]
+
+
+async def test_a_stop_at_once_stops_what_is_there():
+    life = Life()
+    life.stop.set()
+    await life.run(lambda supervisor: supervisor.on_drained(life.flush), after=0)
+    assert [what for what, _ in life.seen] == ["flush within 1 s", "stages is cancelled"]
+
+
+@pytest.mark.parametrize("where", ["part", "stages"])
+async def test_a_part_that_fails_ends_everything(where: str):
+    life = Life()
+
+    async def broken() -> None:
+        await asyncio.sleep(2)
+        raise ValueError(where)
+
+    async def begin(supervisor: Supervisor) -> None:
+        supervisor.start(life.part("probes"), "probes")
+        if where == "stages":
+            await broken()
+        supervisor.start(broken(), "broken")
+        await life.part("stages")
+
+    with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match=where)):
+        await supervise(begin, life.stop)
+    assert ("probes is cancelled", 2) in life.seen
+    assert asyncio.get_running_loop().time() == 2
+
+
+async def test_a_failure_while_stopping_is_not_lost():
+    life, told = Life(), asyncio.Event()
+
+    async def server() -> None:
+        await told.wait()
+        raise ValueError("while it drained")
+
+    with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="while it drained")):
+        await life.run(lambda supervisor: supervisor.start(server(), "server", stop=told.set))

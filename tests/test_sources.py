@@ -1,0 +1,38 @@
+"""Limits that keep the sources readable: lines of a file, characters of a test's name."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+GENERATED = {"build", "dist"}
+"""Folders beside the hidden ones whose files nobody writes by hand."""
+
+MOST_LINES = 400
+LONGEST_NAME = 80
+TEST = re.compile(r"^ *(?:async )?def (test\w*)\(", re.MULTILINE)
+
+
+def sources(folder: Path = ROOT) -> Iterator[Path]:
+    """Every hand-written Python file and shell script."""
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.name in GENERATED:
+            continue
+        if path.is_dir():
+            yield from sources(path)
+        elif path.suffix in {".py", ".sh"}:
+            yield path
+
+
+def test_no_file_is_longer_than_400_lines():
+    lines = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8").count("\n") for path in sources()}
+    assert len(lines) > 100, "the sources are not found"
+    too_long = {file: number for file, number in lines.items() if number > MOST_LINES}
+    assert not too_long, f"move a subject of each into a file of its own, at most {MOST_LINES} lines: {too_long}"
+
+
+def test_no_test_has_a_name_of_more_than_80_characters():
+    names = [name for path in sources(ROOT / "tests") for name in TEST.findall(path.read_text(encoding="utf-8"))]
+    assert len(names) > 1000, "the tests are not found"
+    too_long = [name for name in names if len(name) > LONGEST_NAME]
+    assert not too_long, f"say what each of these shows in at most {LONGEST_NAME} characters: {too_long}"

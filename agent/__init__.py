@@ -1,4 +1,4 @@
-"""The in-place restart agent: a small program in every worker pod (behaviour section 5.16).
+"""The in-place restart agent: a small program in every worker pod (docs/reference/in-place-restart.md).
 
 It holds the pod's worker behind a barrier until all pods of the JobSet have reported the same attempt, and ends when
 that attempt is over, so that the kubelet starts the containers anew in the pod that is already there.

@@ -1,4 +1,6 @@
-"""What a JobSet means for the pod this agent runs in: a pure function (behaviour section 5.16, "Reconcile").
+"""What a JobSet means for the pod this agent runs in: a pure function.
+
+See docs/reference/in-place-restart.md#how-it-works.
 
 It reads the JobSet as JSON and knows no clock, no network and no process. Acting on an old JobSet does no harm: an
 attempt that is over stays over, and a barrier lifted for an attempt that has just ended is followed by that end.

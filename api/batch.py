@@ -92,7 +92,7 @@ class Job(Base, frozen=True, kw_only=True):
 
     @property
     def finished(self) -> str | None:
-        """`Complete` or `Failed`, the first in list order that is True; None while the Job is not done (5.4 step 3)."""
+        """`Complete` or `Failed`, the first in list order that is True; None while it is not done."""
         for condition in self.status.conditions:
             if condition.status == "True" and condition.type in {JOB_COMPLETE, JOB_FAILED}:
                 return condition.type

@@ -1,4 +1,6 @@
-"""The objects a JobSet creates, as JSON bodies ready to be sent (behaviour sections 1.5 to 1.9).
+"""The objects a JobSet creates, as JSON bodies ready to be sent.
+
+See docs/reference/names-and-labels.md.
 
 Pure: the same JobSet gives the same bytes, whether the controller, a dry run or an offline tool asks. Parts of the
 template that do not change are shared with the JobSet, not copied: bodies are to be serialised, never edited.
@@ -18,7 +20,7 @@ NO_UID = "00000000-0000-0000-0000-000000000000"
 
 
 def owner_reference(js: JobSet) -> JSON:
-    """The reference that makes garbage collection follow the JobSet (1.6)."""
+    """What makes garbage collection follow the JobSet (docs/reference/names-and-labels.md#owner-references)."""
     return {
         "apiVersion": keys.API_VERSION,
         "kind": keys.KIND,
@@ -32,7 +34,9 @@ def owner_reference(js: JobSet) -> JSON:
 def job_labels(
     js: JobSet, jobs: JobRange, position: JobPosition, *, global_replicas: int, job_restart_attempt: int | None
 ) -> dict[str, str]:
-    """The keys that go on the Job and its pods, as labels and as annotations alike (1.5).
+    """The keys that go on the Job and its pods, as labels and as annotations alike.
+
+    See docs/reference/names-and-labels.md#labels-and-annotations.
 
     `job_restart_attempt` is None while the feature gate RestartJob is off: then its key is absent.
     """
@@ -60,9 +64,10 @@ def job_labels(
 
 
 def placement_annotations(js: JobSet, rjob: ReplicatedJob) -> dict[str, str]:
-    """The exclusive-placement annotations in force for a ReplicatedJob: its own win over the JobSet's (1.5).
+    """The exclusive-placement annotations in force for a ReplicatedJob: its own win over the JobSet's.
 
-    The node-selector key counts only at a level that also has the exclusive key, so the two strategies never mix.
+    See docs/reference/names-and-labels.md#annotations-alone. The node-selector key counts only at a level that also
+    has the exclusive key, so the two strategies never mix.
     """
     out: dict[str, str] = {}
     for source in (js.metadata.annotations, rjob.annotations):
@@ -80,9 +85,10 @@ def build_job(
     job_restart_attempt: int | None = None,
     execution_attempt: int | None = None,
 ) -> JSON:
-    """Body of one child Job (1.7). `execution_attempt` is None while the gate ExecutionAttemptsTracking is off.
+    """Body of one child Job (docs/reference/names-and-labels.md#jobs).
 
-    A Job that belongs to a group is built by `in_group` from it.
+    `execution_attempt` is None while the gate ExecutionAttemptsTracking is off. A Job that belongs to a group
+    is built by `in_group` from it.
     """
     rjob = position.replicated_job
     labels = job_labels(js, jobs, position, global_replicas=global_replicas, job_restart_attempt=job_restart_attempt)
@@ -123,7 +129,7 @@ def in_group(job: JSON, template: str, name: str) -> JSON:
 
 
 def with_priority(job: JSON, priorities: Priorities) -> JSON:
-    """The Job, whose pods have the label of their priority from the template (4.1 step 3) and need no webhook for it.
+    """The Job, whose pods have the label of their priority from the template and need no webhook for it.
 
     Exclusive placement keeps pods of one priority apart by that label; the node-selector strategy does without.
     """
@@ -181,7 +187,7 @@ def _claim_volumes(js: JobSet, pod_spec: JSON) -> list[JSON]:
 
 
 def build_service(js: JobSet) -> JSON:
-    """Body of the headless Service that gives the pods their DNS names (1.8)."""
+    """Body of the Service that gives the pods their DNS names (docs/reference/names-and-labels.md#headless-service)."""
     network = js.spec.network
     publish = network is None or network.publish_not_ready_addresses is not False
     return {
@@ -201,7 +207,10 @@ def build_service(js: JobSet) -> JSON:
 
 
 def build_volume_claim(js: JobSet, policy: VolumeClaimPolicy, template: JSON) -> JSON:
-    """Body of one volume claim (1.9). A claim that is retained has no owner, so that it outlives the JobSet."""
+    """Body of one volume claim (docs/reference/names-and-labels.md#volume-claims).
+
+    A claim that is retained has no owner, so that it outlives the JobSet.
+    """
     source: JSON = template["metadata"]
     meta: JSON = {
         "name": volume_claim_name(source["name"], js.metadata.name),

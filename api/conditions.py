@@ -1,4 +1,4 @@
-"""The rule by which conditions change (behaviour section 5.14), as a pure function."""
+"""The rule by which conditions change (docs/reference/lifecycle.md#conditions), as a pure function."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Exclusive placement: each child Job alone on one topology domain (behaviour section 4). Pure.
+"""Exclusive placement: each child Job alone on one topology domain (docs/reference/pod-webhooks.md). Pure.
 
 The pod with completion index 0 leads: it looks for a domain that no other Job of its priority has. The others follow
 it by a node selector. All of this is about the affinity strategy; the node-selector strategy needs nothing of pods.

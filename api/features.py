@@ -1,4 +1,7 @@
-"""Feature gates (behaviour section 6.3): names, stages, defaults, and the reading of `A=true,B=false`."""
+"""Feature gates: names, stages, defaults, and the reading of `A=true,B=false`.
+
+See docs/reference/manager.md#feature-gates.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

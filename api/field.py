@@ -1,4 +1,6 @@
-"""Errors that point at a field, and the API server's way of writing them down (behaviour section 3.1).
+"""Errors that point at a field, and the API server's way of writing them down.
+
+See docs/reference/validation.md#how-faults-are-written.
 
 Clients match on these texts, so they are rendered exactly as the Kubernetes field-error library renders them. What is
 wrong with a field is decided elsewhere, by rules; this file only says it, and keeps what is said within bounds.
@@ -119,7 +121,7 @@ class Rule:
     """What must hold, in the words of an answer. `message` and `fix` are `str.format` templates.
 
     `id` is stable: machine-readable output and docs/errors.md go by it. `message` holds the sentence of the Go JobSet
-    where it has one; `fix` says how to mend it. `source` names the behaviour section, KEP or API it comes from.
+    where it has one; `fix` says how to mend it. `source` names the reference page, KEP or API it comes from.
     """
 
     id: str

@@ -1,4 +1,6 @@
-"""The JobSet API, `jobset.x-k8s.io/v1alpha2` (behaviour sections 1.2 and 1.3).
+"""The JobSet API, `jobset.x-k8s.io/v1alpha2`.
+
+See docs/reference/api.md.
 
 These records are the one source of the fields: the decoder reads JobSets into them and `make manifests` turns their
 descriptions and schema keywords into the CRD. Pod and volume-claim templates stay raw JSON and are passed through.
@@ -413,7 +415,7 @@ class JobSet(Base, frozen=True, kw_only=True):
 
     @property
     def is_ours(self) -> bool:
-        """Whether this controller manages it, and not another one that `spec.managedBy` names (5.3 step 1)."""
+        """Whether this controller manages it, and not another one that `spec.managedBy` names."""
         return self.spec.managed_by in {None, CONTROLLER_NAME}
 
     @property
@@ -423,5 +425,5 @@ class JobSet(Base, frozen=True, kw_only=True):
 
     @property
     def dns_enabled(self) -> bool:
-        """Whether there is a headless Service (5.10): network present and enableDNSHostnames true."""
+        """Whether there is a headless Service: network present and enableDNSHostnames true."""
         return self.spec.network is not None and bool(self.spec.network.enable_dns_hostnames)

@@ -1,7 +1,7 @@
 """Label and annotation keys, condition types, reasons and messages: the literal strings of the wire.
 
-Sources: behaviour sections 1.5 (keys), 5.8 and 5.14 (conditions, events). They are API: clients select, parse and
-match on them, so a change here is a break.
+They are API: clients select, parse and match on them, so a change here is a break. See
+docs/reference/names-and-labels.md for keys, docs/reference/lifecycle.md for conditions and events.
 """
 
 GROUP = "jobset.x-k8s.io"

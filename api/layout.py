@@ -1,4 +1,6 @@
-"""Where each Job stands in its set: indices across ReplicatedJobs and groups (behaviour section 1.5).
+"""Where each Job stands in its set: indices across ReplicatedJobs and groups.
+
+See docs/reference/names-and-labels.md#indices.
 
 One pass over the ReplicatedJobs gives every offset, so that the positions of N Jobs cost O(N).
 """

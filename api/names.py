@@ -1,4 +1,4 @@
-"""Names of everything a JobSet creates, and the hash that identifies a Job (behaviour section 1.4 and 1.5)."""
+"""Names of everything a JobSet creates, and the hash that identifies a Job (docs/reference/names-and-labels.md)."""
 
 import hashlib
 

@@ -1,8 +1,8 @@
 """The policies of a JobSet: in which order it starts, what an exit code means, when it has succeeded, when it fails.
 
-Records of `jobset.x-k8s.io/v1alpha2` (behaviour section 1.2), read and turned into the CRD like those of api/jobset.py.
-Fields that the Go JobSet has not are marked so; all of them are optional, and a JobSet without them behaves as it
-would there.
+Records of `jobset.x-k8s.io/v1alpha2` (docs/reference/api.md#spec-fields), read and turned into the CRD like those of
+api/jobset.py. Fields that the Go JobSet has not are marked so; all of them are optional, and a JobSet without them
+behaves as it would there.
 """
 
 from typing import Annotated, Final

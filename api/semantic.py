@@ -1,4 +1,6 @@
-"""Equality of templates as Kubernetes means it, on raw JSON (behaviour section 3.3).
+"""Equality of templates as Kubernetes means it, on raw JSON.
+
+See docs/reference/validation.md#when-two-templates-are-equal.
 
 Null, absent, an empty list and an empty map are the same; quantities are compared by amount; a zero is the same as
 absent unless the Go type of the field is a pointer, where "set to zero" is something else. Which fields those are is

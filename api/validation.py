@@ -1,4 +1,6 @@
-"""Forms that Kubernetes demands of names and label values, with its own complaints (behaviour section 3.1).
+"""Forms that Kubernetes demands of names and label values, with its own complaints.
+
+See docs/reference/validation.md#forms-of-names.
 
 Each function gives the list of complaints, empty when the text is good. Lengths are in UTF-8 bytes.
 """

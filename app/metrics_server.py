@@ -1,4 +1,4 @@
-"""The metrics endpoint: HTTPS, and only for those whom the API server lets read it (behaviour section 6.4).
+"""The metrics endpoint: HTTPS, and only for those whom the API server lets read it (docs/reference/manager.md#servers).
 
 Tokens are checked by TokenReview and rights by SubjectAccessReview, so that a scraper needs a ClusterRole and nothing
 else. Must not keep or log a token: caches hold its digest.

@@ -1,4 +1,6 @@
-"""Settings of the manager: the configuration file and the flags that override it (behaviour sections 6.1 and 6.2).
+"""Settings of the manager: the configuration file and the flags that override it.
+
+See docs/reference/manager.md#flags and docs/reference/manager.md#configuration.
 
 Reading is strict: an unknown field, a duplicate key or a wrong kind ends the start with every fault named, because a
 setting that is silently ignored is worse than a manager that does not start.

@@ -1,4 +1,4 @@
-"""Certificates of our own making, shared by all replicas through one Secret (behaviour section 6.5).
+"""Certificates of our own making, shared by all replicas through one Secret (docs/reference/manager.md#certificates).
 
 Every replica runs this. Who renews first wins by the Secret's resourceVersion; the others take the winner's. A new CA
 is told to the API server, beside the old one, before anything signed by it is served: no review is ever turned away.

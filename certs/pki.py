@@ -1,4 +1,6 @@
-"""A CA, a serving certificate signed by it, and the decision when to make new ones (behaviour section 6.5).
+"""A CA, a serving certificate signed by it, and the decision when to make new ones.
+
+See docs/reference/manager.md#certificates.
 
 Pure: times, serial numbers and private keys come in from outside. EC P-256, where the Go JobSet makes RSA: handshakes
 cost a tenth. Certificates made by the Go JobSet are read and kept for as long as they are good.

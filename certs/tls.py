@@ -1,4 +1,4 @@
-"""TLS of our servers: options (behaviour section 6.2) and a live context whose certificate can be changed."""
+"""TLS of our servers: options (docs/reference/manager.md#tls-options), and a context whose certificate can change."""
 
 import os
 import ssl

@@ -1,4 +1,4 @@
-"""RBAC of the manager, verb by verb (behaviour section 6.7).
+"""RBAC of the manager, verb by verb (manifests/README.md#the-managers-rights).
 
 No wildcards, no creation of pods, Secrets only in the manager's own namespace, and only its own two webhook
 configurations may be written. Each rule says what needs it in manifests/README.md; a test holds the table.

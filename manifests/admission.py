@@ -1,4 +1,4 @@
-"""The webhook configurations (heads of behaviour sections 2, 3 and 4).
+"""The webhook configurations (docs/reference/manager.md#webhook-registrations).
 
 Pods are judged here, by match conditions, before anybody is called: an ordinary pod, and a pod of a JobSet that has the
 right priority label already, reach no webhook. A condition must never fail: that would refuse the pod.

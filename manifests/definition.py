@@ -1,4 +1,6 @@
-"""The CustomResourceDefinition, derived from the records in api/jobset.py (behaviour sections 1.1 to 1.3).
+"""The CustomResourceDefinition, derived from the records in api/jobset.py.
+
+See docs/reference/api.md.
 
 A field's type, requiredness, description and keywords come from its record; nothing about a field is said twice. Two
 keywords are ours and never emitted: `x-required` (the schema demands what the decoder would default) and `x-openapi` /

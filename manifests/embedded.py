@@ -26,7 +26,7 @@ _STRINGS: Schema = {"type": "object", "additionalProperties": {"type": "string"}
 _FIXED: dict[str, Schema] = {
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _INT_OR_STRING,
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {**_INT_OR_STRING, "pattern": _QUANTITY},
-    # A template's metadata that can mean anything (behaviour 1.2); the rest is the server's to write.
+    # A template's metadata that can mean anything (docs/reference/api.md#templates); the rest is the server's.
     _META: {
         "type": "object",
         "properties": {
@@ -61,7 +61,7 @@ _SERVER_DEFAULTS = {
     ("AzureDiskVolumeSource", "kind"),
     ("PodFailurePolicyOnPodConditionsPattern", "status"),
 }
-"""Defaults that the API server sets on the Job anyway and that a JobSet does not store (behaviour 1.2)."""
+"""Defaults that the API server sets on the Job anyway and a JobSet does not store (docs/reference/api.md#templates)."""
 
 
 def _references(node: object) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Names and labels of the installed objects (behaviour section 6.6).
+"""Names and labels of the installed objects (docs/reference/manager.md#installed-objects).
 
 They are API: other projects' kustomize patches, scripts and test harnesses find the objects by these names.
 """

@@ -1,4 +1,6 @@
-"""The manager's own objects: namespace, Deployment, Services, configuration, Secret (behaviour section 6.6).
+"""The manager's own objects: namespace, Deployment, Services, configuration, Secret.
+
+See docs/reference/manager.md#installed-objects.
 
 The pod fits the `restricted` Pod Security Standard and the namespace enforces it. Fields that are written at run time
 (the Secret's data, the webhooks' caBundle) are never rendered, so that no installer fights the manager for them.

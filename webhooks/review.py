@@ -1,4 +1,6 @@
-"""AdmissionReview on the wire: reading requests and framing answers (behaviour section 2, "Response framing"). Pure.
+"""AdmissionReview on the wire: reading requests and framing answers. Pure.
+
+See docs/reference/validation.md#answers.
 
 Every input gets a well-formed answer. Nothing of a request's content may appear in an error text made here.
 """

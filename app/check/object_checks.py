@@ -22,7 +22,7 @@ API_VERSION_RULE = Rule(
     ErrorType.NOT_SUPPORTED,
     f'JobSets are served as "{API_VERSION}"',
     f"write `apiVersion: {API_VERSION}`",
-    "behaviour 1.1",
+    "docs/reference/api.md#resource",
     Layer.SCHEMA,
 )
 KIND_RULE = Rule(
@@ -30,7 +30,7 @@ KIND_RULE = Rule(
     ErrorType.NOT_SUPPORTED,
     f'the kind of such an object is "{KIND}"',
     f"write `kind: {KIND}`",
-    "behaviour 1.1",
+    "docs/reference/api.md#resource",
     Layer.SCHEMA,
 )
 NAME_REQUIRED = Rule(

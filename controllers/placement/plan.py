@@ -1,4 +1,6 @@
-"""Decides what to do about the pods of one exclusive Job: a pure function (behaviour section 5.17, defects 7.1 1, 2).
+"""Decides what to do about the pods of one exclusive Job: a pure function.
+
+See docs/concepts/exclusive-placement.md#what-is-a-valid-leader-and-what-is-repaired.
 
 Followers that wait go where their leader is. Followers that are elsewhere are marked and deleted; their Job makes them
 anew. Nothing is done about followers while the leader's domain is not known.

@@ -1,4 +1,4 @@
-"""What a JobSet means for one pod: the table of behaviour section 5.16."""
+"""What a JobSet means for one pod (docs/reference/in-place-restart.md#how-it-works)."""
 
 import pytest
 

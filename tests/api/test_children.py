@@ -1,4 +1,4 @@
-"""Bodies of Jobs, Service and claims as the API server gets them (behaviour sections 1.5 to 1.9)."""
+"""Bodies of Jobs, Service and claims as the API server gets them (docs/reference/names-and-labels.md)."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""How conditions change (behaviour section 5.14) and how feature gates are read (6.3)."""
+"""How conditions change (docs/reference/lifecycle.md#conditions) and how feature gates are read (docs/reference/manager.md#feature-gates)."""
 
 import pytest
 

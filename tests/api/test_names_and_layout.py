@@ -1,4 +1,4 @@
-"""Names, hashes and indices that clients recompute (behaviour sections 1.4 and 1.5)."""
+"""Names, hashes and indices that clients recompute (docs/reference/names-and-labels.md)."""
 
 import pytest
 from hypothesis import given

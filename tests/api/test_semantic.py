@@ -1,4 +1,4 @@
-"""What counts as the same template: the table of behaviour section 3.3, one case per rule."""
+"""What counts as the same template (docs/reference/validation.md#when-two-templates-are-equal), one case per rule."""
 
 from typing import Any
 

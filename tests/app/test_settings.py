@@ -1,4 +1,4 @@
-"""The configuration file: strict, with every fault named at once (behaviour section 6.2)."""
+"""The configuration file: strict, with every fault named at once (docs/reference/manager.md#configuration)."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What certificates look like, and when they are renewed (behaviour section 6.5)."""
+"""What certificates look like, and when they are renewed (docs/reference/manager.md#certificates)."""
 
 import ssl
 import subprocess

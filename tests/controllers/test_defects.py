@@ -1,4 +1,4 @@
-"""The defects of the Go JobSet (behaviour section 7.1) that a reconcile loop could have: each is shown not to be here.
+"""The defects of the Go JobSet that a reconcile loop could have: each is shown not to be here.
 
 docs/reference/defects.md lists all of them, with those that are tested elsewhere or cannot occur.
 """

@@ -1,4 +1,4 @@
-"""Sets that are resized while they run (gate ElasticJobSet; 5.12, KEP-463)."""
+"""Sets that are resized while they run (gate ElasticJobSet, KEP-463; docs/reference/lifecycle.md#elastic-sets)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the controller makes of the attempts that pods report (behaviour section 5.16)."""
+"""What the controller makes of the attempts that pods report (docs/reference/in-place-restart.md)."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What a plan asks for, step by step, on the model of tests/support/world.py (behaviour section 5)."""
+"""What a plan asks for, step by step, on the model of tests/support/world.py (docs/reference/lifecycle.md)."""
 
 from api import keys
 from controllers.planning.actions import CreateJob, CreateService, DeleteJob, DeleteJobSet, PatchJob

@@ -1,4 +1,4 @@
-"""Policies in combination: order, failures, and objects of others (behaviour section 5)."""
+"""Policies in combination: order, failures, and objects of others (docs/reference/lifecycle.md)."""
 
 from __future__ import annotations
 

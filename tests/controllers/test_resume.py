@@ -1,4 +1,7 @@
-"""Suspension and resume: nothing drifts, amounts follow, and servers before 1.36 are served, too (5.15, KEP-1150)."""
+"""Suspension and resume: nothing drifts, amounts follow, and servers before 1.36 are served, too.
+
+See docs/reference/lifecycle.md#suspend-and-resume, KEP-1150.
+"""
 
 from __future__ import annotations
 
@@ -174,7 +177,7 @@ class OldServer(MemoryApi):
 
 
 class TestOldServers:
-    """Resume with another template where Jobs had started (5.15)."""
+    """Resume with another template where Jobs had started."""
 
     HALTED = {"startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Suspended", "status": "True"}]}
 

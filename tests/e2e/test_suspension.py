@@ -1,4 +1,4 @@
-"""Suspend and resume as queueing controllers use them (clients.md section 2.1)."""
+"""Suspend and resume as queueing controllers use them (docs/concepts/queueing.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, wiring and hardening of what is installed (behaviour section 6.6, clients.md sections 2.4, 2.7 and 4)."""
+"""Names, wiring and hardening of what is installed (docs/reference/manager.md#installed-objects)."""
 
 import base64
 

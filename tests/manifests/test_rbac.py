@@ -1,4 +1,4 @@
-"""The manager's rights, verb by verb (behaviour section 6.7, 7.1 no. 1, clients.md section 4)."""
+"""The manager's rights, verb by verb (manifests/README.md#the-managers-rights)."""
 
 from collections import defaultdict
 

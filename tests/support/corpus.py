@@ -146,7 +146,7 @@ _DEFAULTS: dict[str, Any] = {
     "spec.volumeClaimPolicies[].retentionPolicy": {"whenDeleted": "Delete"},
     "spec.volumeClaimPolicies[].retentionPolicy.whenDeleted": "Delete",
 }
-"""Behaviour 1.2 and 2 and those of newer fields, by place; `{}` is the index of the item."""
+"""All defaults of docs/reference/defaulting.md, by place; `{}` is the index of the item."""
 _POD_DEFAULTS = (("ports[].protocol", "TCP"), ("grpc.service", ""), ("fileKeyRef.optional", False))
 """Those of the schema inside pod templates, by the end of the place."""
 

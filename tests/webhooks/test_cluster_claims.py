@@ -1,4 +1,4 @@
-"""Volume claims that exist: what of them a template has to equal (behaviour 3.2 row 9f)."""
+"""Volume claims that exist: what of them a template has to equal (docs/reference/validation.md#volume-claims)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every default of behaviour section 2, on create and on update, against an independent JSON-patch implementation."""
+"""Every default of docs/reference/defaulting.md, on create and on update, against an independent JSON-patch implementation."""
 
 import copy
 from typing import Any

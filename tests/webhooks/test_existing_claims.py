@@ -25,7 +25,7 @@ pytestmark = pytest.mark.looptime
 
 
 class TestClaims:
-    """Rows 9f to 9h of behaviour section 3.2."""
+    """Claims that exist already."""
 
     PREFIX = "spec.volumeClaimPolicies[0].template[0]"
 

@@ -1,4 +1,4 @@
-"""Every row of behaviour section 3.2 that needs no cluster: path, type, value and words."""
+"""Every rule of docs/reference/validation.md that refuses and needs no cluster: path, type, value, words."""
 
 from typing import Any
 
@@ -34,82 +34,82 @@ PATH = "spec.replicatedJobs[0]"
 RULE = "spec.failurePolicy.rules[0]"
 
 REFUSED: dict[str, tuple[JSON, list[str]]] = {
-    "1 in-place restart without its gate": (
+    "in-place restart without its gate": (
         jobset(failurePolicy={"restartStrategy": "InPlaceRestart"}),
         [
             "spec.failurePolicy.restartStrategy: Forbidden: InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled"
         ],
     ),
-    "2 dependsOn on the first, even empty": (
+    "dependsOn on the first, even empty": (
         jobset(rjob(dependsOn=[])),
         [f"{PATH}.dependsOn: Forbidden: DependsOn can't be set for the first ReplicatedJob"],
     ),
-    "3 subdomain is neither subdomain nor label": (
+    "subdomain is neither subdomain nor label": (
         jobset(network={"subdomain": "A_b"}),
         [
             f'spec.network.subdomain: Invalid value: "A_b": {v.DNS1123_SUBDOMAIN_FORMAT}',
             f'spec.network.subdomain: Invalid value: "A_b": {v.DNS1035_FORMAT}',
         ],
     ),
-    "3b subdomain with a dot": (
+    "subdomain with a dot": (
         jobset(network={"subdomain": "a.b"}),
         [f'spec.network.subdomain: Invalid value: "a.b": {v.DNS1035_FORMAT}'],
     ),
-    "3b subdomain too long": (
+    "subdomain too long": (
         jobset(network={"subdomain": LONG}),
         [
             f'spec.network.subdomain: Invalid value: "{LONG}": .spec.network.subdomain is too long, must be less than 63 characters'
         ],
     ),
-    "4a managedBy empty": (jobset(managedBy=""), ["spec.managedBy: Required value"]),
-    "4b managedBy without a path": (
+    "managedBy empty": (jobset(managedBy=""), ["spec.managedBy: Required value"]),
+    "managedBy without a path": (
         jobset(managedBy="acme.io"),
         ['spec.managedBy: Invalid value: "acme.io": must be a domain-prefixed path (such as "acme.io/foo")'],
     ),
-    "4b managedBy without a host": (
+    "managedBy without a host": (
         jobset(managedBy="/foo"),
         ['spec.managedBy: Invalid value: "/foo": must be a domain-prefixed path (such as "acme.io/foo")'],
     ),
-    "4c and 4d managedBy with a bad host and a bad path": (
+    "managedBy with a bad host and a bad path": (
         jobset(managedBy="Acme/a b"),
         [
             f'spec.managedBy: Invalid value: "Acme": {v.DNS1123_SUBDOMAIN_FORMAT}',
             f'spec.managedBy: Invalid value: "a b": {v.HTTP_PATH_FORMAT}',
         ],
     ),
-    "4e managedBy too long": (
+    "managedBy too long": (
         jobset(managedBy="acme.io/" + "f" * 56),
         ["spec.managedBy: Too long: may not be more than 63 bytes"],
     ),
-    "5a too many pods": (
+    "too many pods": (
         jobset(rjob(replicas=65536, parallelism=32768, completions=None)),
         [
             f"{PATH}.replicas: Invalid value: 65536: the product of replicas and parallelism must not exceed {MAX} for replicatedJob 'workers'"
         ],
     ),
-    "5b group name": (
+    "group name": (
         jobset(rjob(groupName="")),
         [f'{PATH}.groupName: Invalid value: "": {v.DNS1035_FORMAT}'],
     ),
-    "5b group name too long": (
+    "group name too long": (
         jobset(rjob(groupName=LONG)),
         [
             f'{PATH}.groupName: Invalid value: "{LONG}": .spec.replicatedJob[].groupName is too long, must be less than 63 characters'
         ],
     ),
-    "5c job name": (
+    "job name": (
         jobset(rjob("W", completions=None)),
         [f'{PATH}.name: Invalid value: "train-W-0": {v.DNS1035_FORMAT}'],
     ),
-    "5c job name too long": (
+    "job name too long": (
         jobset(rjob(replicas=101, completions=None), name="n" * 52),
         [f'{PATH}.name: Invalid value: "{"n" * 52}-workers-100": {JOB_TOO_LONG}'],
     ),
-    "5d pod name too long shows the job name": (
+    "pod name too long shows the job name": (
         jobset(rjob(completions=1), name="n" * 46),
         [f'{PATH}.name: Invalid value: "{"n" * 46}-workers-0": {POD_TOO_LONG}'],
     ),
-    "5e dependsOn forward, unknown and self": (
+    "dependsOn forward, unknown and self": (
         jobset(
             rjob("a"),
             rjob("b", dependsOn=[{"name": n, "status": "Ready"} for n in ("a", "b", "c", "nobody")]),
@@ -120,112 +120,112 @@ REFUSED: dict[str, tuple[JSON, list[str]]] = {
             for k, n in ((1, "b"), (2, "c"), (3, "nobody"))
         ],
     ),
-    "6 success policy target": (
+    "success policy target": (
         jobset(successPolicy={"operator": "All", "targetReplicatedJobs": ["workers", "x"]}),
         [
             "spec.successPolicy.targetReplicatedJobs[1]: Invalid value: \"x\": invalid replicatedJob name 'x' does not appear in .spec.ReplicatedJobs"
         ],
     ),
-    "7a RestartJob without its gate hides nothing": (
+    "RestartJob without its gate hides nothing": (
         jobset(failurePolicy=rules({"action": "RestartJob"}, {"targetReplicatedJobs": ["x"]})),
         [
             f"{RULE}.action: Forbidden: RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions are not allowed when RestartJob feature gate is disabled",
             "spec.failurePolicy.rules[1].targetReplicatedJobs[0]: Invalid value: \"x\": invalid replicatedJob name 'x' in failure policy does not appear in .spec.ReplicatedJobs",
         ],
     ),
-    "7c and 7d rule name empty": (
+    "rule name empty": (
         jobset(failurePolicy=rules({"name": ""})),
         [
             f'{RULE}.name: Invalid value: "": invalid failure policy rule name of length 0, the rule name must be at least 1 characters long and at most 128 characters long',
             f"{RULE}.name: Invalid value: \"\": invalid failure policy rule name '', a failure policy rule name must start with an alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'",
         ],
     ),
-    "7c rule name too long": (
+    "rule name too long": (
         jobset(failurePolicy=rules({"name": "r" * 129})),
         [
             f'{RULE}.name: Invalid value: "{"r" * 129}": invalid failure policy rule name of length 129, the rule name must be at least 1 characters long and at most 128 characters long'
         ],
     ),
-    "7d rule name ends in a colon": (
+    "rule name ends in a colon": (
         jobset(failurePolicy=rules({"name": "a:"})),
         [
             f"{RULE}.name: Invalid value: \"a:\": invalid failure policy rule name 'a:', a failure policy rule name must start with an alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'"
         ],
     ),
-    "7e rule target": (
+    "rule target": (
         jobset(failurePolicy=rules({"targetReplicatedJobs": ["x"]})),
         [
             f"{RULE}.targetReplicatedJobs[0]: Invalid value: \"x\": invalid replicatedJob name 'x' in failure policy does not appear in .spec.ReplicatedJobs"
         ],
     ),
-    "7f reason": (
+    "reason": (
         jobset(failurePolicy=rules({"onJobFailureReasons": ["PodFailurePolicy", "Boredom"]})),
         [
             f"{RULE}.onJobFailureReasons[1]: Invalid value: \"Boredom\": invalid job failure reason 'Boredom' in failure policy is not a recognized job failure reason"
         ],
     ),
-    "7g repeated rule names, in the order found": (
+    "repeated rule names, in the order found": (
         jobset(failurePolicy=rules({"name": "b"}, {"name": "a"}, {"name": "b"}, {"name": "a"}, {"name": "b"})),
         [
             "spec.failurePolicy.rules[2].name: Duplicate value: \"b\": rule names are not unique, rules with indices [0 2 4] all have the same name 'b'",
             "spec.failurePolicy.rules[3].name: Duplicate value: \"a\": rule names are not unique, rules with indices [1 3] all have the same name 'a'",
         ],
     ),
-    "8a coordinator of nobody": (
+    "coordinator of nobody": (
         jobset(coordinator={"replicatedJob": "x"}),
         ['spec.coordinator.replicatedJob: Invalid value: "x": coordinator replicatedJob x does not exist'],
     ),
-    "8b job index": (
+    "job index": (
         jobset(coordinator={"replicatedJob": "workers", "jobIndex": 1, "podIndex": 9}),
         ["spec.coordinator.jobIndex: Invalid value: 1: coordinator job index 1 is invalid for replicatedJob workers"],
     ),
-    "8b negative job index": (
+    "negative job index": (
         jobset(coordinator={"replicatedJob": "workers", "jobIndex": -1}),
         [
             "spec.coordinator.jobIndex: Invalid value: -1: coordinator job index -1 is invalid for replicatedJob workers",
         ],
     ),
-    "8c not indexed": (
+    "not indexed": (
         jobset(rjob(job={"completionMode": "NonIndexed"}), coordinator={"replicatedJob": "workers"}),
         [
             f'{PATH}.template.spec.completionMode: Invalid value: "NonIndexed": job for coordinator pod must be indexed completion mode, and completions number must be set'
         ],
     ),
-    "8c no completions": (
+    "no completions": (
         jobset(rjob(completions=None), coordinator={"replicatedJob": "workers"}),
         [
             f"{PATH}.template.spec.completions: Required value: job for coordinator pod must be indexed completion mode, and completions number must be set"
         ],
     ),
-    "8d pod index": (
+    "pod index": (
         jobset(rjob(completions=2, parallelism=2), coordinator={"replicatedJob": "workers", "podIndex": 2}),
         [
             "spec.coordinator.podIndex: Invalid value: 2: coordinator pod index 2 is invalid for replicatedJob workers job index 0"
         ],
     ),
-    "8e endpoint is no label value": (
+    "endpoint is no label value": (
         jobset(coordinator={"replicatedJob": "workers"}, network={"subdomain": "s" * 60}),
         [
             f'spec.coordinator: Invalid value: "train-workers-0-0.{"s" * 60}": spec will lead to invalid label value "train-workers-0-0.{"s" * 60}" for coordinator label "jobset.sigs.k8s.io/coordinator" (long JobSet / ReplicatedJob / SubDomain name?): must be no more than 63 bytes'
         ],
     ),
-    "9a repeated claim": (
+    "repeated claim": (
         jobset(mounting("data"), volumeClaimPolicies=claim("data", "data")),
         [
             'spec.volumeClaimPolicies[1].template[0].name: Invalid value: "data": names must be unique for VolumeClaimPolicies template'
         ],
     ),
-    "9b claim name": (
+    "claim name": (
         jobset(mounting("Data"), volumeClaimPolicies=claim("Data")),
         [f'spec.volumeClaimPolicies[0].template[0].name: Invalid value: "Data": {v.DNS1123_SUBDOMAIN_FORMAT}'],
     ),
-    "9c claim name too long with the JobSet's": (
+    "claim name too long with the JobSet's": (
         jobset(mounting("d" * 58), volumeClaimPolicies=claim("d" * 58)),
         [
             f'spec.volumeClaimPolicies[0].template[0].name: Invalid value: "{"d" * 58}": VolumeClaimPolicies template name is too long'
         ],
     ),
-    "9d claim and volume of one name": (
+    "claim and volume of one name": (
         jobset(mounting("data", volumes=[{"name": "other"}, {"name": "data"}]), volumeClaimPolicies=claim("data")),
         [
             f'{PATH}.template.spec.template.spec.volumes[1].name: Invalid value: "data": volume name conflicts with VolumeClaimPolicy template name: data'

@@ -1,4 +1,4 @@
-"""Every step of behaviour section 3.3, and what is stricter than in the Go JobSet."""
+"""What may change (docs/reference/validation.md#updates), and what is stricter than in the Go JobSet."""
 
 import copy
 from typing import Any
@@ -48,11 +48,11 @@ T = f"{R}.template.spec.template"
         ((*RJOB, "template", "metadata"), {"labels": {"a.io/b": "c"}}, f"{R}.template.metadata.labels[a.io/b]"),
     ],
 )
-def test_c_replicated_jobs_are_immutable_and_the_changed_place_is_named(keys: Any, value: Any, place: str):
+def test_replicated_jobs_are_immutable_and_the_changed_place_is_named(keys: Any, value: Any, place: str):
     assert errors(OLD, changed(OLD, *keys, to=value)) == [f"{place}: {IMMUTABLE}"]
 
 
-def test_c_the_way_out_says_what_may_change_while_suspended():
+def test_the_way_out_says_what_may_change_while_suspended():
     def fix(*keys: str | int, to: Any) -> str:
         [error] = engine(DEFAULT).update(OLD, changed(OLD, *keys, to=to)).errors
         return error.fix
@@ -90,7 +90,7 @@ def test_the_order_of_start_is_immutable_as_the_crd_has_it():
         lambda jobs: None,
     ],
 )
-def test_c_the_list_keeps_its_members_and_order(reshape: Any):
+def test_the_list_keeps_its_members_and_order(reshape: Any):
     assert (
         errors(OLD, changed(OLD, "replicatedJobs", to=reshape(OLD["spec"]["replicatedJobs"])))[0]
         == f"spec.replicatedJobs: {IMMUTABLE}"
@@ -122,7 +122,7 @@ def test_what_means_the_same_or_is_mutable_passes(keys: tuple[str | int, ...], v
 
 
 @pytest.mark.parametrize("value", ["acme.io/bar", None])
-def test_d_managed_by(value: str | None):
+def test_managed_by_is_immutable(value: str | None):
     assert errors(OLD, changed(OLD, "managedBy", to=value)) == [f"spec.managedBy: {IMMUTABLE}"]
     assert errors(stored(jobset()), stored(jobset(managedBy="acme.io/bar"))) == [f"spec.managedBy: {IMMUTABLE}"]
 
@@ -159,13 +159,13 @@ SCHEDULING = [
 
 @pytest.mark.parametrize(("keys", "value"), SCHEDULING)
 @pytest.mark.parametrize(("before", "after"), [(True, True), (True, False), (False, True), (None, True)])
-def test_b_scheduling_fields_may_change_when_old_or_new_is_suspended(keys: Any, value: Any, before: Any, after: Any):
+def test_scheduling_fields_may_change_when_old_or_new_is_suspended(keys: Any, value: Any, before: Any, after: Any):
     old = changed(OLD, "suspend", to=before)
     assert errors(old, changed(changed(old, *keys, to=value), "suspend", to=after)) == []
 
 
 @pytest.mark.parametrize(("keys", "value"), SCHEDULING)
-def test_b_and_not_while_it_runs(keys: Any, value: Any):
+def test_and_not_while_it_runs(keys: Any, value: Any):
     found = errors(OLD, changed(OLD, *keys, to=value))
     assert found
     assert all(text.startswith(f"{T}.") and text.endswith(IMMUTABLE) for text in found)
@@ -181,14 +181,14 @@ def test_b_and_not_while_it_runs(keys: Any, value: Any):
         ((*JOB, "parallelism"), 2),
     ],
 )
-def test_b_nothing_else_changes_while_suspended(keys: Any, value: Any):
+def test_nothing_else_changes_while_suspended(keys: Any, value: Any):
     old = changed(OLD, "suspend", to=True)
     [found] = errors(old, changed(old, *keys, to=value))
     assert found.startswith(f"{R}.template")
     assert found.endswith(IMMUTABLE)
 
 
-def test_b_what_may_change_is_not_named_beside_what_may_not():
+def test_what_may_change_is_not_named_beside_what_may_not():
     old = changed(OLD, "suspend", to=True)
     new = changed(changed(old, *POD, "nodeSelector", to={"a": "b"}), *RJOB, "replicas", to=9)
     [error] = engine(FeatureGates()).update(old, new).errors
@@ -219,11 +219,11 @@ SIZE = "spec.replicatedJobs[0].template.spec"
         ),
     ],
 )
-def test_a_elastic_sets_may_be_resized(parallelism: int, completions: int, expected: list[str]):
+def test_elastic_sets_may_be_resized(parallelism: int, completions: int, expected: list[str]):
     assert errors(OLD, resized(OLD, parallelism, completions), ELASTIC) == expected
 
 
-def test_a_not_without_the_gate_and_not_for_other_jobs():
+def test_sizes_do_not_change_without_the_gate_nor_of_other_jobs():
     both = [f"{SIZE}.completions: {IMMUTABLE}", f"{SIZE}.parallelism: {IMMUTABLE}"]
     assert errors(OLD, resized(OLD, 3, 3)) == both
     old = changed(changed(OLD, *JOB, "completionMode", to="NonIndexed"), "coordinator", to=None)
@@ -231,7 +231,7 @@ def test_a_not_without_the_gate_and_not_for_other_jobs():
 
 
 @pytest.mark.parametrize("kind", ["Completed", "Failed"])
-def test_a_not_after_the_end(kind: str):
+def test_sizes_do_not_change_after_the_end(kind: str):
     old = {**OLD, "status": {"conditions": [{"type": kind, "status": "True"}]}}
     assert errors(old, resized(OLD, 3, 3), ELASTIC) == [
         f"{SIZE}: Cannot mutate parallelism or completions when JobSet is in a terminal state (Completed or Failed)"

@@ -10,7 +10,7 @@ Jobs (pod security, deprecated fields) are passed on. So does what could not be 
 the API server is busy or away, the time is up, or there is too much to ask. A mutating webhook that breaks one of the
 fields we sent cannot be told from a fault of ours: the controller would meet the same answer.
 
-Claims that exist are read in any case (behaviour 3.2 rows 9f to 9h); not being able to is an error, as it always was.
+Claims that exist are read in any case (docs/reference/validation.md#volume-claims); not being able to is an error.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ JOB_EXISTS = Rule(
     type=ErrorType.INVALID,
     message="Job {name} exists and belongs to {owner}",
     fix="rename or delete it",
-    source="behaviour 5.13, 7.1 item 11",
+    source="docs/reference/validation.md#what-only-the-cluster-knows, defect 11",
     layer=Layer.CLUSTER,
     severity=Severity.WARNING,
 )
@@ -102,7 +102,7 @@ SERVICE_SHARED = Rule(
     type=ErrorType.INVALID,
     message="Service {name} is JobSet {owner}'s: it finds only its pods, and goes with it",
     fix="choose another name",
-    source="behaviour 7.1 item 23",
+    source="docs/reference/validation.md#what-only-the-cluster-knows, defect 23",
     layer=Layer.CLUSTER,
     severity=Severity.WARNING,
 )
@@ -111,7 +111,7 @@ SERVICE_FOREIGN = Rule(
     type=ErrorType.INVALID,
     message="Service {name} exists and is used as it is; it may not find these pods",
     fix="choose another name",
-    source="behaviour 5.10, 7.1 item 11",
+    source="docs/reference/validation.md#what-only-the-cluster-knows, defect 11",
     layer=Layer.CLUSTER,
     severity=Severity.WARNING,
 )

@@ -1,4 +1,6 @@
-"""Volume claims that exist already: whether a new JobSet may use them (behaviour 3.2 rows 9f to 9h). Pure.
+"""Volume claims that exist already: whether a new JobSet may use them. Pure.
+
+See docs/reference/validation.md#volume-claims.
 
 A claim that was retained has been defaulted and bound since, so only what the template sets is compared, quantities by
 amount. A claim that is on its way out stands in nobody's way: it is made anew once it is gone.
@@ -21,7 +23,7 @@ MISMATCH = Rule(
     type=ErrorType.INVALID,
     message="spec does not match existing PVC {claim} in namespace {namespace}",
     fix="{differences}: write the same, use another template name, or delete the claim if its data may go",
-    source="behaviour 3.2 row 9f, 7.1 item 4",
+    source="docs/reference/validation.md#volume-claims, defect 4",
     layer=Layer.CLUSTER,
 )
 NOT_RETAINED = Rule(
@@ -29,7 +31,7 @@ NOT_RETAINED = Rule(
     type=ErrorType.INVALID,
     message="retentionPolicy must be retain when PVC exists",
     fix='set it to Retain, or delete the claim "{claim}" if its data may go',
-    source="behaviour 3.2 row 9g",
+    source="docs/reference/validation.md#volume-claims",
     layer=Layer.CLUSTER,
 )
 UNCHECKED = Rule(
@@ -37,7 +39,7 @@ UNCHECKED = Rule(
     type=ErrorType.INTERNAL,
     message="failed to check for existing PVC {claim}: {why}",
     fix="apply the JobSet again once the API server answers",
-    source="behaviour 3.2 row 9h",
+    source="docs/reference/validation.md#volume-claims",
     layer=Layer.CLUSTER,
 )
 LEAVING = Rule(
@@ -45,7 +47,7 @@ LEAVING = Rule(
     type=ErrorType.INVALID,
     message="PVC {claim} is being deleted",
     fix="a new, empty one is made once it is gone",
-    source="behaviour 7.1 item 4",
+    source="docs/reference/validation.md#volume-claims, defect 4",
     layer=Layer.CLUSTER,
     severity=Severity.WARNING,
 )

@@ -1,4 +1,6 @@
-"""Defaults of a JobSet as JSON-patch operations (behaviour section 2). Pure; never raises; must not refuse anything.
+"""Defaults of a JobSet as JSON-patch operations. Pure; never raises; must not refuse anything.
+
+See docs/reference/defaulting.md.
 
 Works on the JSON as it came, so that what this program does not know survives. Null is the same as absent. Whatever
 has not the shape the schema wants is left alone, for the API server to refuse.

@@ -32,7 +32,7 @@ class _Admission:
     cluster: ClusterChecks | None
 
     def mutate(self, request: AdmissionRequest) -> HandlerAnswer:
-        """Set the defaults of behaviour section 2; refuse what the schema is about to refuse."""
+        """Set defaults; refuse what the schema is about to refuse (docs/reference/defaulting.md)."""
         if request.operation not in {"CREATE", "UPDATE"}:
             return AdmissionResponse()
         if missing := _missing(request):
@@ -46,7 +46,7 @@ class _Admission:
         return AdmissionResponse(patch=tuple(operations))
 
     def validate(self, request: AdmissionRequest) -> HandlerAnswer:
-        """Refuse what behaviour section 3 refuses, all faults in one answer."""
+        """Refuse what breaks a rule, all faults in one answer (docs/reference/validation.md)."""
         if request.operation not in {"CREATE", "UPDATE"}:
             return AdmissionResponse()
         if missing := _missing(request):

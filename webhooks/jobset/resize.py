@@ -1,4 +1,6 @@
-"""How the size of a stored JobSet may change, with gate ElasticJobSet (3.3 step A, and KEP-463).
+"""How the size of a stored JobSet may change, with gate ElasticJobSet (KEP-463).
+
+See docs/reference/validation.md#sizes.
 
 Pure. Two sizes: the pods of a running Indexed Job, and the number of Jobs of a ReplicatedJob, whatever its completion
 mode. Neither may go below what other parts of the JobSet count on. What else may change is said in `validate_update`.
@@ -25,21 +27,21 @@ FINISHED = Rule(
     type=ErrorType.FORBIDDEN,
     message="Cannot mutate parallelism or completions when JobSet is in a terminal state (Completed or Failed)",
     fix="create a new JobSet",
-    source="behaviour 3.3 step A",
+    source="docs/reference/validation.md#sizes",
 )
 AT_LEAST_ONE = Rule(
     id="resize-at-least-one",
     type=ErrorType.INVALID,
     message="{field} must be >= 1",
     fix="suspend the JobSet to run no pods",
-    source="behaviour 3.3 step A",
+    source="docs/reference/validation.md#sizes",
 )
 TOGETHER = Rule(
     id="resize-together",
     type=ErrorType.INVALID,
     message="completions must be equal to parallelism for Elastic Indexed Jobs",
     fix="set both to {parallelism}, or both to {completions}",
-    source="behaviour 3.3 step A",
+    source="docs/reference/validation.md#sizes",
 )
 REPLICAS_FINISHED = Rule(
     id="replicas-finished",
@@ -74,14 +76,14 @@ REPLICAS_TARGETED = Rule(
     type=ErrorType.INVALID,
     message="replicas must be >= 1: the success policy targets replicatedJob '{name}'",
     fix="keep at least one Job that can succeed",
-    source="KEP-463, behaviour 5.9",
+    source="KEP-463, docs/reference/lifecycle.md#success",
 )
 REPLICAS_LAST = Rule(
     id="replicas-last",
     type=ErrorType.INVALID,
     message="replicas must be >= 1: no Job would be left, and the JobSet would be Completed at once",
     fix="keep at least one Job, suspend the JobSet to run no pods, or delete it",
-    source="KEP-463, behaviour 5.9",
+    source="KEP-463, docs/reference/lifecycle.md#success",
 )
 
 

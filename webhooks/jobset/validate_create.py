@@ -1,4 +1,7 @@
-"""Every check of a new JobSet that needs nothing but the JobSet, in the order of behaviour section 3.2. Pure."""
+"""Every check of a new JobSet that needs nothing but the JobSet, in the order of the rules. Pure.
+
+See docs/reference/validation.md#new-jobsets.
+"""
 
 from collections.abc import Iterator
 

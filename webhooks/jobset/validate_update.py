@@ -1,4 +1,6 @@
-"""What may change in a stored JobSet (behaviour section 3.3). Pure.
+"""What may change in a stored JobSet. Pure.
+
+See docs/reference/validation.md#updates.
 
 Both objects are raw JSON; they are compared after defaulting, so that leaving out what equals the default is no change.
 Checks of creation are made again for what an update is allowed to change.
@@ -44,14 +46,14 @@ TEMPLATE = Rule(
     message=_IMMUTABLE,
     fix="create a new JobSet; while suspended, labels, annotations, nodeSelector, tolerations and schedulingGates of"
     " the pod template may change",
-    source="behaviour 3.3 step C",
+    source="docs/reference/validation.md#what-does-not-change",
 )
 WHILE_SUSPENDED = Rule(
     id="immutable-while-running",
     type=ErrorType.INVALID,
     message=_IMMUTABLE,
     fix="this may change while the JobSet is suspended: set spec.suspend to true before, or in the same update",
-    source="behaviour 3.3 step B",
+    source="docs/reference/validation.md#what-does-not-change",
 )
 SIZE = Rule(
     id="immutable-size",
@@ -59,7 +61,7 @@ SIZE = Rule(
     message=_IMMUTABLE,
     fix="Indexed Jobs may be resized where the manager runs with --feature-gates=ElasticJobSet=true; else create a new"
     " JobSet",
-    source="behaviour 3.3 step A",
+    source="docs/reference/validation.md#what-does-not-change",
 )
 REPLICAS = Rule(
     id="immutable-replicas",
@@ -67,7 +69,7 @@ REPLICAS = Rule(
     message=_IMMUTABLE,
     fix="the number of Jobs may change where the manager runs with --feature-gates=ElasticJobSet=true; else create a"
     " new JobSet",
-    source="behaviour 3.3 step C, KEP-463",
+    source="KEP-463, docs/reference/validation.md#what-does-not-change",
 )
 RESOURCES = Rule(
     id="immutable-resources",
@@ -75,7 +77,7 @@ RESOURCES = Rule(
     message=_IMMUTABLE,
     fix="requests and limits may change while the JobSet is suspended, where the manager runs with"
     " --feature-gates=MutablePodResourcesForSuspendedJobSets=true; else create a new JobSet",
-    source="behaviour 3.3 step C, KEP-1150",
+    source="KEP-1150, docs/reference/validation.md#what-does-not-change",
 )
 LIST = Rule(
     id="immutable-replicated-jobs",
@@ -83,7 +85,7 @@ LIST = Rule(
     message=_IMMUTABLE,
     fix="ReplicatedJobs can be neither added, removed, renamed nor reordered; they are {names_that_exist}: create a new"
     " JobSet",
-    source="behaviour 3.3 step C",
+    source="docs/reference/validation.md#what-does-not-change",
 )
 DEPENDS_ON = Rule(
     id="immutable-depends-on",
@@ -98,7 +100,7 @@ MANAGED_BY = Rule(
     type=ErrorType.INVALID,
     message=_IMMUTABLE,
     fix="the managing controller is chosen at creation: create a new JobSet",
-    source="behaviour 3.3 step D",
+    source="docs/reference/validation.md#what-does-not-change",
 )
 _POLICY_FIX = "{policy} can be neither changed, added nor removed, suspended or not: create a new JobSet"
 POLICY = Rule(
@@ -122,7 +124,7 @@ POLICY_PRESENCE = Rule(
     type=ErrorType.INVALID,
     message=_IMMUTABLE,
     fix=_POLICY_FIX,
-    source="behaviour 7.1 item 5",
+    source="docs/reference/validation.md#what-does-not-change, defect 5",
 )
 
 
@@ -161,7 +163,7 @@ def _is_finished(old: JSON) -> bool:
 
 
 def _replicated_jobs(old: JSON, new: JSON, changes: Sequence[Change], gates: FeatureGates) -> Iterator[FieldError]:
-    """Steps B and C: what is not carved out stays as it is; every changed place is named."""
+    """What is not carved out stays as it is; every changed place is named."""
     before, after = ([dig(r, "name") for r in items(js, "spec", "replicatedJobs")] for js in (old, new))
     if before != after:
         path, known = SPEC.at("replicatedJobs"), ", ".join(map(str, before[:MAX_PLACES]))

@@ -41,7 +41,7 @@ class _Admission:
     form: Callable[[], TermForm]
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Label, terms, node selector or gate of behaviour section 4.1; refuses what no waiting would mend."""
+        """Label, terms, node selector or gate; refuses what no waiting would mend."""
         pod = await _possible(request)
         if isinstance(pod, AdmissionResponse):
             return pod
@@ -52,7 +52,7 @@ class _Admission:
         return AdmissionResponse(patch=tuple(operations))
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Refuse a follower that would be scheduled anywhere (4.2)."""
+        """Refuse a follower that would be scheduled anywhere (docs/reference/pod-webhooks.md#what-is-refused)."""
         pod = await _possible(request)
         if isinstance(pod, AdmissionResponse):
             return pod

@@ -1,4 +1,6 @@
-"""What a pod of a JobSet gets, as JSON-patch operations (behaviour section 4.1). Pure; must not refuse anything.
+"""What a pod of a JobSet gets, as JSON-patch operations. Pure; must not refuse anything.
+
+See docs/reference/pod-webhooks.md#what-a-pod-gets.
 
 A follower is not refused while its leader has no domain, as the Go JobSet does, but gated: it is created once, and
 the controller lifts the gate when the domain is known.

@@ -1,4 +1,6 @@
-"""Why a pod of an exclusive Job cannot be created, in words (behaviour sections 4.2 and 4.3). Pure.
+"""Why a pod of an exclusive Job cannot be created, in words. Pure.
+
+See docs/reference/pod-webhooks.md#what-is-refused.
 
 Sentences that clients of the Go JobSet may look for stand first, each where the Go JobSet says it; what they leave open
 follows: which pod, which leader, why, and the way out.

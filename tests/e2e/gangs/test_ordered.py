@@ -13,7 +13,7 @@ from tests.support.jobs import manifest
 
 JSON = dict[str, Any]
 
-# example 3 of the brief
+# as in docs/concepts/gangs.md#stages
 STAGES = {
     "schedulingPolicy": {"basic": {}},
     "schedulingConstraints": topology(ZONE),

@@ -66,7 +66,7 @@ class TestThreeLevels:
     }
     HIGH: JSON = {"pod": {"priorityClassName": "high"}}
 
-    def test_as_the_native_objects_of_the_brief(self, yard: Yard) -> None:
+    def test_the_groups_that_are_made(self, yard: Yard) -> None:
         leader, workers = slices("leader", jobs=1, pods=1, tpus=0, **self.HIGH), slices("workers", **self.HIGH)
         yard.gang(leader, workers, scheduling=self.ZONAL)
         yard.wait_bound(5)

@@ -87,7 +87,7 @@ def test_a_scheduling_gate_of_the_users_own_stays(room: Room) -> None:
 
 
 def test_the_node_selector_strategy_needs_nothing_of_pods(room: Room) -> None:
-    """An administrator labels and taints nodes for the Jobs by hand (behaviour 4.4)."""
+    """An administrator labels and taints nodes for the Jobs by hand (docs/concepts/exclusive-placement.md#the-node-selector-strategy)."""
     racks = ["rack-3", "rack-1"]
     for job, rack in enumerate(racks):
         for node in room.nodes.of(rack):

@@ -1,4 +1,6 @@
-"""What a JobSet must satisfy, one subject per file (behaviour section 3.2). Pure.
+"""What a JobSet must satisfy, one subject per file. Pure.
+
+See docs/reference/validation.md#new-jobsets.
 
 A check takes a `Subject` (and an `Entry`, when it is about one ReplicatedJob) and yields what breaks a `Rule`. It
 assumes nothing about other checks having passed. How rules differ from the Go JobSet's is in `webhooks/README.md`.

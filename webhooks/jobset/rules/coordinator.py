@@ -1,4 +1,7 @@
-"""The coordinator has to be a pod that will exist, and its name a label value (3.2 row 8)."""
+"""The coordinator has to be a pod that will exist, and its name a label value.
+
+See docs/reference/validation.md#coordinator.
+"""
 
 from collections.abc import Iterator
 
@@ -17,35 +20,35 @@ UNKNOWN = Rule(
     type=ErrorType.INVALID,
     message="coordinator replicatedJob {name} does not exist",
     fix="{names_that_exist}",
-    source="behaviour 3.2 row 8a",
+    source="docs/reference/validation.md#coordinator",
 )
 JOB_INDEX = Rule(
     id="coordinator-job-index",
     type=ErrorType.INVALID,
     message="coordinator job index {index} is invalid for replicatedJob {name}",
     fix="it has {count} Jobs, numbered from 0: use a number below {count}",
-    source="behaviour 3.2 row 8b",
+    source="docs/reference/validation.md#coordinator",
 )
 COMPLETION_MODE = Rule(
     id="coordinator-completion-mode",
     type=ErrorType.INVALID,
     message="job for coordinator pod must be indexed completion mode, and completions number must be set",
     fix="set completionMode: Indexed and completions, so that the pod has a fixed name",
-    source="behaviour 3.2 row 8c",
+    source="docs/reference/validation.md#coordinator",
 )
 COMPLETIONS = Rule(
     id="coordinator-completions",
     type=ErrorType.REQUIRED,
     message="job for coordinator pod must be indexed completion mode, and completions number must be set",
     fix="set completions to the number of pods of one Job",
-    source="behaviour 3.2 row 8c",
+    source="docs/reference/validation.md#coordinator",
 )
 POD_INDEX = Rule(
     id="coordinator-pod-index",
     type=ErrorType.INVALID,
     message="coordinator pod index {index} is invalid for replicatedJob {name} job index {job_index}",
     fix="the Job has {count} completions, numbered from 0: use a number below {count}",
-    source="behaviour 3.2 row 8d",
+    source="docs/reference/validation.md#coordinator",
 )
 LABEL = Rule(
     id="coordinator-label",
@@ -55,12 +58,12 @@ LABEL = Rule(
         " (long JobSet / ReplicatedJob / SubDomain name?): {complaints}"
     ),
     fix="shorten one of those names: the name of the coordinator pod, a dot and the subdomain share 63 characters",
-    source="behaviour 3.2 row 8e",
+    source="docs/reference/validation.md#coordinator",
 )
 
 
 def coordinator(subject: Subject) -> Iterator[FieldError]:
-    """Row 8: the first that fails of a to d, then e."""
+    """Of a pod that cannot exist the first reason; then the label."""
     at = subject.js.spec.coordinator
     if at is None:
         return

@@ -1,4 +1,7 @@
-"""dependsOn may only look back in the list (3.2 rows 2 and 5e), and what it waits for has to come."""
+"""dependsOn may only look back in the list, and what it waits for has to come.
+
+See docs/reference/validation.md#dependson.
+"""
 
 from collections.abc import Iterator
 
@@ -16,7 +19,7 @@ FIRST = Rule(
     type=ErrorType.FORBIDDEN,
     message="DependsOn can't be set for the first ReplicatedJob",
     fix='remove it, or move "{name}" below what it waits for',
-    source="behaviour 3.2 row 2",
+    source="docs/reference/validation.md#dependson",
 )
 IN_ORDER = Rule(
     id="depends-on-in-order",
@@ -32,28 +35,28 @@ ITSELF = Rule(
     type=ErrorType.INVALID,
     message=_CANNOT,
     fix="it would never start: remove it",
-    source="behaviour 7.1 item 32",
+    source="docs/reference/validation.md#dependson, defect 32",
 )
 LATER = Rule(
     id="depends-on-later",
     type=ErrorType.INVALID,
     message=_CANNOT,
     fix='only one that stands earlier can be waited for: move "{wanted}" above "{name}"',
-    source="behaviour 3.2 row 5e",
+    source="docs/reference/validation.md#dependson",
 )
 UNKNOWN = Rule(
     id="depends-on-unknown",
     type=ErrorType.INVALID,
     message=_CANNOT,
     fix="there is none of that name; {names_that_exist}",
-    source="behaviour 3.2 row 5e",
+    source="docs/reference/validation.md#dependson",
 )
 NEVER_COMPLETES = Rule(
     id="depends-on-never-completes",
     type=ErrorType.INVALID,
     message='never reached: "{wanted}" has parallelism 0',
     fix="raise it, or wait for Ready",
-    source="behaviour 5.13",
+    source="docs/reference/lifecycle.md#order-of-start",
     severity=Severity.WARNING,
 )
 NEVER_STARTS = Rule(
@@ -61,7 +64,7 @@ NEVER_STARTS = Rule(
     type=ErrorType.INVALID,
     message='"{name}" never starts: by then the set is Completed',
     fix="see successPolicy",
-    source="behaviour 5.3 and 5.9",
+    source="docs/reference/lifecycle.md#success",
     severity=Severity.WARNING,
 )
 
@@ -76,14 +79,14 @@ def in_order(subject: Subject) -> Iterator[FieldError]:
 
 
 def not_on_the_first(subject: Subject) -> Iterator[FieldError]:
-    """Row 2: the first ReplicatedJob has nothing to wait for; even an empty list is refused."""
+    """The first ReplicatedJob has nothing to wait for; even an empty list is refused."""
     for entry in subject.entries[:1]:
         if entry.rjob.depends_on is not None:
             yield FIRST.at(entry.path.at("dependsOn"), name=entry.rjob.name)
 
 
 def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Row 5e: only names that stand earlier; its own would never be reached."""
+    """Only names that stand earlier; its own would never be reached."""
     name = entry.rjob.name
     for k, item in enumerate(entry.rjob.depends_on or ()):
         path = entry.path.at("dependsOn", k, "name")

@@ -12,7 +12,7 @@ NO_DNS = Rule(
     type=ErrorType.INVALID,
     message="false: {what} leads nowhere",
     fix="set it to true",
-    source="behaviour 1.7 and 1.8",
+    source="docs/reference/names-and-labels.md#headless-service",
     severity=Severity.WARNING,
 )
 

@@ -1,4 +1,7 @@
-"""Rules of the failure policy: their names, targets, reasons and limits (3.2 row 7)."""
+"""Rules of the failure policy: their names, targets, reasons and limits.
+
+See docs/reference/validation.md#failure-policy.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -35,7 +38,7 @@ RESTART_JOB_GATE = Rule(
         " gate is disabled"
     ),
     fix="use RestartJobSet, or run the manager with --feature-gates=RestartJob=true",
-    source="behaviour 3.2 row 7a",
+    source="docs/reference/validation.md#failure-policy",
 )
 RESTART_JOB_REPLICAS = Rule(
     id="restart-job-replicas",
@@ -45,7 +48,7 @@ RESTART_JOB_REPLICAS = Rule(
         f" replicated job with replicas > {MAX_REPLICAS_TO_RESTART}"
     ),
     fix="split it into several ReplicatedJobs, or use RestartJobSet",
-    source="behaviour 3.2 row 7b",
+    source="docs/reference/validation.md#failure-policy",
 )
 RESTART_REPLICATED_JOB_GATE = Rule(
     id="restart-replicated-job-gate",
@@ -72,7 +75,7 @@ NAME_LENGTH = Rule(
         f" most {_MAX_NAME} characters long"
     ),
     fix="leave the name out to get failurePolicyRule<index>",
-    source="behaviour 3.2 row 7c",
+    source="docs/reference/validation.md#failure-policy",
 )
 NAME_FORM = Rule(
     id="failure-rule-name-form",
@@ -83,28 +86,28 @@ NAME_FORM = Rule(
         " character or '_'"
     ),
     fix="write it like hostMaintenance",
-    source="behaviour 3.2 row 7d",
+    source="docs/reference/validation.md#failure-policy",
 )
 TARGET = Rule(
     id="failure-rule-target",
     type=ErrorType.INVALID,
     message="invalid replicatedJob name '{name}' in failure policy does not appear in .spec.ReplicatedJobs",
     fix="{names_that_exist}",
-    source="behaviour 3.2 row 7e",
+    source="docs/reference/validation.md#failure-policy",
 )
 REASON = Rule(
     id="failure-rule-reason",
     type=ErrorType.INVALID,
     message="invalid job failure reason '{reason}' in failure policy is not a recognized job failure reason",
     fix="{names_that_exist}",
-    source="behaviour 3.2 row 7f",
+    source="docs/reference/validation.md#failure-policy",
 )
 NAMES_UNIQUE = Rule(
     id="failure-rule-names-unique",
     type=ErrorType.DUPLICATE,
     message="rule names are not unique, rules with indices [{indices}] all have the same name '{name}'",
     fix="give each a name of its own",
-    source="behaviour 3.2 row 7g",
+    source="docs/reference/validation.md#failure-policy",
 )
 
 
@@ -118,7 +121,7 @@ NOTHING_TO_LIMIT = Rule(
 
 
 def failure_rules(subject: Subject) -> Iterator[FieldError]:
-    """Row 7. The Go JobSet leaves the rest out where 7a fails; all of it is said here."""
+    """All that is wrong with the rules. Where the gate is missing the Go JobSet says that alone."""
     rules = subject.failure_policy.rules
     yield from _restart_job_gate(subject)
     yield from restart_job_replicas(subject, subject.entries)
@@ -140,7 +143,7 @@ def _restart_job_gate(subject: Subject) -> Iterator[FieldError]:
 
 
 def restart_job_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
-    """Row 7b, for some of the ReplicatedJobs: restarts of single Jobs are counted for so many only."""
+    """For some of the ReplicatedJobs: restarts of single Jobs are counted for so many only."""
     actions = {rule.action for rule in subject.failure_policy.rules}
     if not subject.gates["RestartJob"] or actions.isdisjoint(PARTIAL_ACTIONS):
         return

@@ -22,7 +22,7 @@ MAX_RESTARTS = Rule(
     type=ErrorType.INVALID,
     message="below 0 means 0: no restart",
     fix="write 0 or more",
-    source="behaviour 5.8",
+    source="docs/reference/lifecycle.md#failure-policy",
     severity=Severity.WARNING,
 )
 PATTERN = Rule(
@@ -30,7 +30,7 @@ PATTERN = Rule(
     type=ErrorType.INVALID,
     message="never matches, not RE2: {why}",
     fix="mend it",
-    source="behaviour 7.1 item 15",
+    source="docs/reference/validation.md#failure-policy, defect 15",
     severity=Severity.WARNING,
 )
 SHADOWED = Rule(
@@ -38,7 +38,7 @@ SHADOWED = Rule(
     type=ErrorType.INVALID,
     message="never reached: rule {by} matches all it would",
     fix="move it up, or remove it",
-    source="behaviour 5.8 B",
+    source="docs/reference/lifecycle.md#failure-policy",
     severity=Severity.WARNING,
 )
 REASON_NEVER = Rule(

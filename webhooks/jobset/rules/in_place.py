@@ -1,4 +1,7 @@
-"""What restarting in place demands of the Jobs (3.2 rows 1, 5f to 5h)."""
+"""What restarting in place demands of the Jobs.
+
+See docs/reference/validation.md#in-place-restart.
+"""
 
 from collections.abc import Iterator
 
@@ -13,21 +16,21 @@ GATE = Rule(
     type=ErrorType.FORBIDDEN,
     message="InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled",
     fix="use Recreate or BlockingRecreate, or run the manager with --feature-gates=InPlaceRestart=true",
-    source="behaviour 3.2 row 1",
+    source="docs/reference/validation.md#in-place-restart",
 )
 BACKOFF_LIMIT = Rule(
     id="in-place-restart-backoff-limit",
     type=ErrorType.INVALID,
     message="replicatedJob {name}: must be set to 2147483647 (MaxInt32) when in-place restart is enabled",
     fix="set backoffLimit: 2147483647, so that the Job never gives its pods up",
-    source="behaviour 3.2 row 5f",
+    source="docs/reference/validation.md#in-place-restart",
 )
 POD_REPLACEMENT = Rule(
     id="in-place-restart-pod-replacement",
     type=ErrorType.INVALID,
     message="replicatedJob {name}: must be set to Failed when in-place restart is enabled",
     fix="set podReplacementPolicy: Failed",
-    source="behaviour 3.2 row 5g",
+    source="docs/reference/validation.md#in-place-restart",
 )
 COMPLETIONS = Rule(
     id="in-place-restart-completions",
@@ -37,18 +40,18 @@ COMPLETIONS = Rule(
         " is enabled"
     ),
     fix="set both to the number of pods of one Job",
-    source="behaviour 3.2 row 5h",
+    source="docs/reference/validation.md#in-place-restart",
 )
 
 
 def gate(subject: Subject) -> Iterator[FieldError]:
-    """Row 1: the strategy needs its feature gate."""
+    """The strategy needs its feature gate."""
     if subject.failure_policy.restart_strategy == IN_PLACE and not subject.gates["InPlaceRestart"]:
         yield GATE.at(SPEC.at("failurePolicy", "restartStrategy"))
 
 
 def job_template(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Rows 5f to 5h: pods are never given up, never replaced early, and all of them run."""
+    """Pods are never given up, never replaced early, and all of them run."""
     if subject.failure_policy.restart_strategy != IN_PLACE or not subject.gates["InPlaceRestart"]:
         return
     job, path, name = entry.job, entry.job_path, entry.rjob.name

@@ -1,4 +1,7 @@
-"""Name of the managing controller (3.2 row 4)."""
+"""Name of the managing controller.
+
+See docs/reference/validation.md#managedby.
+"""
 
 from collections.abc import Iterator
 
@@ -15,33 +18,33 @@ EMPTY = Rule(
     type=ErrorType.REQUIRED,
     message="",
     fix=_FIX,
-    source="behaviour 3.2 row 4a",
+    source="docs/reference/validation.md#managedby",
 )
 FORM = Rule(
     id="managed-by-form",
     type=ErrorType.INVALID,
     message='must be a domain-prefixed path (such as "acme.io/foo")',
     fix=_FIX,
-    source="behaviour 3.2 row 4b",
+    source="docs/reference/validation.md#managedby",
 )
 PART = Rule(
     id="managed-by-part",
     type=ErrorType.INVALID,
     message="{complaint}",
     fix=_FIX,
-    source="behaviour 3.2 rows 4c and 4d",
+    source="docs/reference/validation.md#managedby",
 )
 TOO_LONG = Rule(
     id="managed-by-length",
     type=ErrorType.TOO_LONG,
     message=f"may not be more than {MAX_BYTES} bytes",
     fix="shorten it by {excess} bytes",
-    source="behaviour 3.2 row 4e",
+    source="docs/reference/validation.md#managedby",
 )
 
 
 def domain_prefixed_path(subject: Subject) -> Iterator[FieldError]:
-    """Rows 4a to 4d (the first that fails of a and b ends them), then 4e."""
+    """Form and length; of one that is empty or lacks a part nothing more is said about the form."""
     value = subject.js.spec.managed_by
     if value is None:
         return

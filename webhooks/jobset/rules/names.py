@@ -1,4 +1,7 @@
-"""Names that the set leads to have to be names that Kubernetes takes (3.2 rows 3, 5a to 5d)."""
+"""Names that the set leads to have to be names that Kubernetes takes.
+
+See docs/reference/validation.md#names.
+"""
 
 from collections.abc import Iterator
 
@@ -17,49 +20,49 @@ SUBDOMAIN = Rule(
     type=ErrorType.INVALID,
     message="{complaint}",
     fix=_FORM_FIX,
-    source="behaviour 3.2 rows 3a and 3b",
+    source="docs/reference/validation.md#names",
 )
 SUBDOMAIN_LENGTH = Rule(
     id="subdomain-length",
     type=ErrorType.INVALID,
     message=".spec.network.subdomain is too long, must be less than 63 characters",
     fix="shorten it by {excess}",
-    source="behaviour 3.2 row 3b",
+    source="docs/reference/validation.md#names",
 )
 POD_COUNT = Rule(
     id="pod-count",
     type=ErrorType.INVALID,
     message=f"the product of replicas and parallelism must not exceed {MAX_INT32} for replicatedJob '{{name}}'",
     fix="with parallelism {parallelism} there may be at most {most} replicas",
-    source="behaviour 3.2 row 5a",
+    source="docs/reference/validation.md#names",
 )
 GROUP = Rule(
     id="group-name-form",
     type=ErrorType.INVALID,
     message="{complaint}",
     fix=_FORM_FIX,
-    source="behaviour 3.2 row 5b",
+    source="docs/reference/validation.md#names",
 )
 GROUP_LENGTH = Rule(
     id="group-name-length",
     type=ErrorType.INVALID,
     message=".spec.replicatedJob[].groupName is too long, must be less than 63 characters",
     fix="shorten it by {excess}",
-    source="behaviour 3.2 row 5b",
+    source="docs/reference/validation.md#names",
 )
 JOB = Rule(
     id="job-name-form",
     type=ErrorType.INVALID,
     message="{complaint}",
     fix="Jobs are named <JobSet>-<ReplicatedJob>-<index>: mend the name that breaks the form{example}",
-    source="behaviour 3.2 row 5c",
+    source="docs/reference/validation.md#names",
 )
 JOB_LENGTH = Rule(
     id="job-name-length",
     type=ErrorType.INVALID,
     message="JobSet name is too long, job names generated for this JobSet will exceed 63 characters",
     fix="shorten the JobSet's or the ReplicatedJob's name by {excess}",
-    source="behaviour 3.2 row 5c",
+    source="docs/reference/validation.md#names",
 )
 POD = Rule(
     id="pod-name-form",
@@ -67,19 +70,19 @@ POD = Rule(
     message="{complaint}",
     fix="pods are named <JobSet>-<ReplicatedJob>-<index>-<completion index>-<5 characters>: mend the name that breaks"
     " the form{example}",
-    source="behaviour 3.2 row 5d",
+    source="docs/reference/validation.md#names",
 )
 POD_LENGTH = Rule(
     id="pod-name-length",
     type=ErrorType.INVALID,
     message="JobSet name is too long, pod names generated for this JobSet will exceed 63 characters",
     fix="shorten the JobSet's or the ReplicatedJob's name by {excess}",
-    source="behaviour 3.2 row 5d",
+    source="docs/reference/validation.md#names",
 )
 
 
 def subdomain(subject: Subject) -> Iterator[FieldError]:
-    """Rows 3a, 3b: the name of the headless Service."""
+    """The name of the headless Service."""
     network = subject.js.spec.network
     if network is None or not network.subdomain:
         return
@@ -90,7 +93,7 @@ def subdomain(subject: Subject) -> Iterator[FieldError]:
 
 
 def pod_count(_: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Row 5a: pods are counted in 32 bits."""
+    """Pods are counted in 32 bits."""
     rjob = entry.rjob
     parallelism = 1 if entry.job.parallelism is None else entry.job.parallelism
     if parallelism * rjob.replicas > MAX_INT32:
@@ -99,19 +102,19 @@ def pod_count(_: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def group_name(_: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Row 5b: the group is a label value."""
+    """The group is a label value."""
     group = entry.rjob.group_name
     yield from _label((GROUP, GROUP_LENGTH), entry.path.at("groupName"), group, group)
 
 
 def job_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Row 5c: the longest Job name."""
+    """The longest Job name."""
     name = longest_job_name(subject, entry)
     yield from _label((JOB, JOB_LENGTH), entry.path.at("name"), name, name)
 
 
 def pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Row 5d: the longest pod name. The message shows the Job name, as it always has."""
+    """The longest pod name. The message shows the Job name, as it always has."""
     if entry.job.completion_mode != "Indexed" or entry.job.completions is None:
         return
     rjob = entry.rjob

@@ -1,4 +1,6 @@
-"""Exclusive placement is asked for by annotations, on levels that do not mix freely (1.5, 4, 7.1 items 7, 22, 31, 37).
+"""Exclusive placement is asked for by annotations, on levels that do not mix freely.
+
+See docs/reference/validation.md#exclusive-placement.
 
 The JobSet's and the Job template's annotations are put on the pods by the controller; those on the pod template are
 there anyway. The node-selector annotation counts for the controller only beside an exclusive-topology annotation on the
@@ -23,35 +25,35 @@ NON_INDEXED = Rule(
     type=ErrorType.INVALID,
     message="exclusive placement by {topology} needs Indexed Jobs: without an index no pod leads and none is created",
     fix="set completionMode: Indexed and completions, or remove the annotation {key}",
-    source="behaviour 7.1 item 7",
+    source="docs/reference/validation.md#exclusive-placement, defect 7",
 )
 TOPOLOGY_KEY = Rule(
     id="exclusive-topology-key",
     type=ErrorType.INVALID,
     message="must be the key of a node label: {complaint}",
     fix="name the label whose values are the domains, such as cloud.google.com/gke-nodepool or kubernetes.io/hostname",
-    source="behaviour 4.1",
+    source="docs/reference/validation.md#exclusive-placement",
 )
 POD_TEMPLATE = Rule(
     id="exclusive-pod-template-node-selector",
     type=ErrorType.INVALID,
     message="on the pod template the node-selector strategy does not work: nothing gives the pods their node selector",
     fix="move both annotations to the JobSet's or the Job template's metadata",
-    source="behaviour 7.1 item 37",
+    source="docs/reference/validation.md#exclusive-placement, defect 37",
 )
 SELECTOR_LENGTH = Rule(
     id="node-selector-value-length",
     type=ErrorType.INVALID,
     message="the node label value <namespace>_<job> of the node-selector strategy would exceed 63 bytes",
     fix='shorten the names in "{value}" by {excess}',
-    source="behaviour 7.1 item 22",
+    source="docs/reference/validation.md#exclusive-placement, defect 22",
 )
 LEVELS = Rule(
     id="node-selector-level",
     type=ErrorType.INVALID,
     message="no effect without exclusive-topology beside it",
     fix="put both on one level",
-    source="behaviour 1.5, 7.1 item 31",
+    source="docs/reference/validation.md#exclusive-placement, defect 31",
     severity=Severity.WARNING,
 )
 MIXED = Rule(
@@ -59,7 +61,7 @@ MIXED = Rule(
     type=ErrorType.INVALID,
     message="the strategies do not mix: another level asks for exclusive placement by {topology}, which is by affinity",
     fix="put both annotations on one level to have the node-selector strategy, or remove this one to go by affinity",
-    source="behaviour 1.5, 7.1 item 31",
+    source="docs/reference/validation.md#exclusive-placement, defect 31",
 )
 LEFT_TO_ITSELF = Rule(
     id="exclusive-namespace",
@@ -74,7 +76,7 @@ ON_PODS = Rule(
     type=ErrorType.INVALID,
     message="better on the Job template",
     fix="Jobs show it there",
-    source="behaviour 7.1 item 37",
+    source="docs/reference/validation.md#exclusive-placement, defect 37",
     severity=Severity.WARNING,
 )
 

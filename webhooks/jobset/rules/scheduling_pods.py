@@ -56,7 +56,7 @@ EXCLUSIVE = Rule(
     " group none before all can be: neither would ever run",
     fix="remove the annotation {key} and write topology {topology} in schedulingConstraints of `job`; to have the"
     " domains alone, too, use the node-selector strategy",
-    source="behaviour 4",
+    source="docs/concepts/exclusive-placement.md#how-it-works",
 )
 EVICTION = Rule(
     id="scheduling-eviction-responders",

@@ -1,4 +1,7 @@
-"""What success is measured by has to exist, and to be possible (3.2 row 6, and successPolicy.minSucceeded)."""
+"""What success is measured by has to exist, and to be possible.
+
+See docs/reference/validation.md#success-policy.
+"""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -22,14 +25,14 @@ TARGET = Rule(
     type=ErrorType.INVALID,
     message="invalid replicatedJob name '{name}' does not appear in .spec.ReplicatedJobs",
     fix="{names_that_exist}",
-    source="behaviour 3.2 row 6",
+    source="docs/reference/validation.md#success-policy",
 )
 NEVER = Rule(
     id="success-policy-never-met",
     type=ErrorType.INVALID,
     message="the set never completes: {why}",
     fix="{way_out}",
-    source="behaviour 5.9",
+    source="docs/reference/lifecycle.md#success",
     severity=Severity.WARNING,
 )
 NO_JOBS = Rule(
@@ -37,7 +40,7 @@ NO_JOBS = Rule(
     type=ErrorType.INVALID,
     message="no Job is asked for: the set completes at once",
     fix="raise replicas",
-    source="behaviour 7.1 item 8",
+    source="docs/reference/validation.md#success-policy, defect 8",
     severity=Severity.WARNING,
 )
 FORM = Rule(
@@ -80,7 +83,7 @@ UNIT_ALONE = Rule(
 
 
 def targets(subject: Subject) -> Iterator[FieldError]:
-    """Row 6: targets exist."""
+    """Targets exist."""
     policy = subject.js.spec.success_policy
     yield from unknown_targets(subject, TARGET, policy.target_replicated_jobs if policy else (), TARGETS)
 

@@ -1,4 +1,7 @@
-"""Volume claim templates (3.2 rows 9a to 9e; 9f to 9h ask the cluster, see cluster.py)."""
+"""Volume claim templates.
+
+See docs/reference/validation.md#volume-claims. What asks the cluster is in cluster.py.
+"""
 
 from collections.abc import Iterator
 
@@ -20,35 +23,35 @@ UNIQUE = Rule(
     type=ErrorType.INVALID,
     message="names must be unique for VolumeClaimPolicies template",
     fix="rename one of them, and its volumeMounts",
-    source="behaviour 3.2 row 9a",
+    source="docs/reference/validation.md#volume-claims",
 )
 FORM = Rule(
     id="claim-name-form",
     type=ErrorType.INVALID,
     message="{complaint}",
     fix="set metadata.name of the template to a name like training-data",
-    source="behaviour 3.2 row 9b",
+    source="docs/reference/validation.md#volume-claims",
 )
 LENGTH = Rule(
     id="claim-name-length",
     type=ErrorType.INVALID,
     message="VolumeClaimPolicies template name is too long",
     fix="the claim \"{claim}\" may have 63 bytes: shorten the template's or the JobSet's name by {excess}",
-    source="behaviour 3.2 row 9c",
+    source="docs/reference/validation.md#volume-claims",
 )
 VOLUME = Rule(
     id="claim-volume-conflict",
     type=ErrorType.INVALID,
     message="volume name conflicts with VolumeClaimPolicy template name: {name}",
     fix="remove the volume (the controller adds it for the claim), or rename one of the two",
-    source="behaviour 3.2 row 9d",
+    source="docs/reference/validation.md#volume-claims",
 )
 UNMOUNTED = Rule(
     id="claim-unmounted",
     type=ErrorType.INVALID,
     message="replicatedJob containers don't have a matching volumeMount: {name} from VolumeClaimPolicies",
     fix='add a volumeMount with name "{name}" to a container, or remove the template',
-    source="behaviour 3.2 row 9e",
+    source="docs/reference/validation.md#volume-claims",
 )
 
 

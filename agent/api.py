@@ -11,8 +11,8 @@ import json
 import random
 import socket
 import ssl
-from collections.abc import Iterator, Sequence
-from http.client import HTTPException, HTTPResponse, HTTPSConnection
+from collections.abc import Callable, Iterator, Sequence
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -52,12 +52,31 @@ class Trouble(Exception):  # noqa: N818 - not always an error: the API server ma
         self.pause = pause
 
 
-class Api:
-    """A client for one JobSet and one pod. Not for several threads."""
+def connect(settings: Settings) -> HTTPConnection:
+    """A TLS connection to the API server, checked by the account's CA. Keep-alive notices a dead network."""
+    tls = ssl.create_default_context(cafile=str(settings.account / "ca.crt"))
+    connection = HTTPSConnection(settings.host, settings.port, timeout=REQUEST_SECONDS, context=tls)
+    connection.connect()
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        for option, value in ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3)):
+            connection.sock.setsockopt(socket.IPPROTO_TCP, option, value)
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return connection
 
-    def __init__(self, settings: Settings) -> None:
+
+class Api:
+    """A client for one JobSet and one pod. Not for several threads. `longest_answer` is in bytes."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        connect: Callable[[Settings], HTTPConnection] = connect,
+        longest_answer: int = LONGEST_ANSWER,
+    ) -> None:
         self._settings = settings
-        self._connection: HTTPSConnection | None = None
+        self._connect = connect
+        self._longest_answer = longest_answer
+        self._connection: HTTPConnection | None = None
         self._answer: HTTPResponse | None = None
         self._version = ""
         self._path = _JOBSETS.format(quote(settings.namespace, safe=""))
@@ -75,7 +94,7 @@ class Api:
         """The JobSet as the API server has stored it, not as a cache remembers it; None if there is none."""
         with self._guarded(f"reading jobset {self._settings.jobset}"):
             answer = self._request("GET", f"{self._path}?{urlencode(self._select)}", REQUEST_SECONDS)
-            found = _decode(answer.read(LONGEST_ANSWER + 1))
+            found = self._decode(answer.read(self._longest_answer + 1))
             self._version = found["metadata"]["resourceVersion"]
             return next(iter(found["items"]), None)
 
@@ -87,8 +106,8 @@ class Api:
             url = f"{self._path}?{urlencode({**self._select, **query, 'resourceVersion': self._version})}"
             # The keep-alive tells of a dead network long before; this is for an API server that hangs.
             answer = self._request("GET", url, seconds + REQUEST_SECONDS)
-            while line := answer.readline(LONGEST_ANSWER + 1):
-                event = _decode(line)
+            while line := answer.readline(self._longest_answer + 1):
+                event = self._decode(line)
                 kind, item = event["type"], event["object"]
                 if kind == "ERROR":
                     raise Trouble(f"the watch ended: {item.get('message') or item}")
@@ -105,7 +124,7 @@ class Api:
         query = urlencode({"fieldManager": MANAGER, "force": "true"})
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}?{query}"
         with self._guarded(f"reporting attempt {attempt} on pod {pod}"):
-            self._request("PATCH", path, REQUEST_SECONDS, json.dumps(body)).read(LONGEST_ANSWER)
+            self._request("PATCH", path, REQUEST_SECONDS, json.dumps(body)).read(self._longest_answer)
 
     @contextlib.contextmanager
     def _guarded(self, doing: str) -> Iterator[None]:
@@ -124,7 +143,7 @@ class Api:
 
     def _request(self, method: str, path: str, timeout: float, body: str | None = None) -> HTTPResponse:
         if self._connection is None or self._connection.sock is None:
-            self._connection = self._connect()
+            self._connection = self._connect(self._settings)
         connection = self._connection
         token = (self._settings.account / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": MANAGER}
@@ -140,23 +159,12 @@ class Api:
             sock.settimeout(timeout)
         return answer
 
-    def _connect(self) -> HTTPSConnection:
-        tls = ssl.create_default_context(cafile=str(self._settings.account / "ca.crt"))
-        connection = HTTPSConnection(self._settings.host, self._settings.port, timeout=REQUEST_SECONDS, context=tls)
-        connection.connect()
-        if hasattr(socket, "TCP_KEEPIDLE"):
-            for option, value in ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3)):
-                connection.sock.setsockopt(socket.IPPROTO_TCP, option, value)
-        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return connection
-
-
-def _decode(data: bytes) -> JSON:
-    """What is read of an answer. The rest, nearly all of a large JobSet, is dropped while it is being parsed."""
-    if len(data) > LONGEST_ANSWER:
-        raise Trouble(f"an answer is longer than {LONGEST_ANSWER >> 20} MiB")
-    value: JSON = json.loads(data, object_pairs_hook=_kept)
-    return value
+    def _decode(self, data: bytes) -> JSON:
+        """What is read of an answer. The rest, nearly all of a large JobSet, is dropped while it is being parsed."""
+        if len(data) > self._longest_answer:
+            raise Trouble(f"an answer is longer than {self._longest_answer >> 20} MiB")
+        value: JSON = json.loads(data, object_pairs_hook=_kept)
+        return value
 
 
 def _kept(pairs: Sequence[tuple[str, Any]]) -> JSON:

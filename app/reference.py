@@ -92,15 +92,15 @@ def words(template: str) -> str:
     return with_placeholders(plain, lambda word: f"*&lt;{word.replace('_', ' ')}&gt;*")
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Entry point; 1 when `--check` finds the page out of date."""
+def main(argv: list[str] | None = None, file: Path = PAGE) -> int:
+    """Entry point; 1 when `--check` finds the page out of date. `file` is where it stands."""
     parser = argparse.ArgumentParser(prog="python -m app.reference", description="Generate docs/errors.md.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page is not current")
     options = parser.parse_args(argv)
     if not options.check:
-        PAGE.write_text(page(), encoding="utf-8")
+        file.write_text(page(), encoding="utf-8")
         return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page():
+    if file.exists() and file.read_text(encoding="utf-8") == page():
         return 0
     sys.stdout.write("docs/errors.md is out of date; run `make docs` and commit the result.\n")
     return 1

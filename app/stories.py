@@ -51,7 +51,7 @@ def fine_tuning(demo: Demo) -> None:
     demo.say("half of it does not release anything. Now the data are there, too")
     demo.end(demo.pods(**{RJOB: "initializer"}), 0)
     demo.watch_until(_reached("trainer", "ready", TRAINERS), "all trainers ready")
-    demo.say(f"the trainers run on 32 accelerators. {no_early_accelerators(demo, before)}")
+    demo.say(f"the trainers run on 32 accelerators. {no_early_accelerators(_history(demo, before))}")
     demo.end(demo.pods(**{RJOB: "trainer"}), 0)
     demo.watch_until(_reached("post-processor", "ready", 1), "the post-processor runs")
     demo.say("the trainers are done and their accelerators free again; the result is being exported")
@@ -113,9 +113,9 @@ def _make_volumes(demo: Demo) -> None:
     kubectl(demo.cluster, "apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": volumes}))
 
 
-def no_early_accelerators(demo: Demo, since: str) -> str:
-    """Holds the history of the pods to the promise. The watch is asked from before the JobSet on: no pod is missed."""
-    states = _history(demo, since)
+def no_early_accelerators(history: str) -> str:
+    """Holds the history of the pods, as a watch tells it from before the JobSet on, to the promise."""
+    states = _states(history)
     done: set[str] = set()
     for pod in states:
         if _wants_accelerators(pod) and len(done) < INITIALIZERS:
@@ -128,10 +128,14 @@ def no_early_accelerators(demo: Demo, since: str) -> str:
     return f"Checked in all {len(states)} changes of pods: none that wants accelerators was there before"
 
 
-def _history(demo: Demo, since: str) -> list[dict[str, Any]]:
-    """Every state that a pod was in since then, in order."""
-    answer = kubectl(demo.cluster, "get", "--raw", f"{PODS}?watch=1&resourceVersion={since}&timeoutSeconds=1").stdout
-    changes = [json.loads(line) for line in answer.splitlines()]
+def _history(demo: Demo, since: str) -> str:
+    """The changes of pods since then, one a line: no pod is missed."""
+    return kubectl(demo.cluster, "get", "--raw", f"{PODS}?watch=1&resourceVersion={since}&timeoutSeconds=1").stdout
+
+
+def _states(history: str) -> list[dict[str, Any]]:
+    """Every state that a pod was in, in order."""
+    changes = [json.loads(line) for line in history.splitlines()]
     if any(change["type"] == "ERROR" for change in changes):
         raise LocalError(f"the history of the pods cannot be read: {changes[-1]['object'].get('message')}")
     return [change["object"] for change in changes]

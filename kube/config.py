@@ -13,6 +13,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -59,6 +60,8 @@ class Loaded(NamedTuple):
 
 
 Load = Callable[[], Awaitable[Loaded]]
+Clock = Callable[[], float]
+"""Seconds that only go forward."""
 
 
 class Credentials:
@@ -67,8 +70,9 @@ class Credentials:
     `generation` counts renewals. `namespace` is the context's, or the pod's; empty where there is none.
     """
 
-    def __init__(self, load: Load, loaded: Loaded) -> None:
+    def __init__(self, load: Load, loaded: Loaded, clock: Clock) -> None:
         self._load = load
+        self._clock = clock
         self._lock = asyncio.Lock()
         self._fingerprint = b""
         self._tls: ssl.SSLContext | None = None
@@ -95,7 +99,7 @@ class Credentials:
 
     async def headers(self) -> dict[str, str]:
         """The Authorization header, from a token that is renewed first when it is due."""
-        if time.monotonic() >= self._due:
+        if self._clock() >= self._due:
             await self.renew(self.generation)
         token = self.configuration.api_key.get("BearerToken")
         return {"Authorization": token.strip()} if token else {}
@@ -109,7 +113,7 @@ class Credentials:
                 self._install(await self._load())
             except KubeconfigError as error:
                 log.warning("credentials not renewed: %s", error)
-                self._due = time.monotonic() + RETRY_PERIOD
+                self._due = self._clock() + RETRY_PERIOD
                 return False
             self.generation += 1
             return True
@@ -122,36 +126,39 @@ class Credentials:
                 self._tls, self._fingerprint = _tls(configuration, loaded.where), fingerprint
         self.configuration = configuration
         self._proxy = configuration.proxy or _environment_proxy(configuration.host)
-        self._due = time.monotonic() + loaded.valid_for
+        self._due = self._clock() + loaded.valid_for
 
 
-async def load(kubeconfig: str | None = None, context: str | None = None) -> Credentials:
+async def load(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    namespace_file: Path = NAMESPACE_FILE,
+    clock: Clock = time.monotonic,
+) -> Credentials:
     """Standard resolution: the given path, $KUBECONFIG, in-cluster, ~/.kube/config. Raises `KubeconfigError`."""
     env = os.environ.get("KUBECONFIG", "")
+    reload: Load
     if not kubeconfig and not env and os.environ.get(SERVICE_HOST_ENV_NAME):
-        reload = _load_in_cluster
+        reload = partial(_load_in_cluster, namespace_file)
     else:
-        path = kubeconfig or env or str(Path.home() / ".kube" / "config")
-
-        async def reload() -> Loaded:
-            return await _load_file(path, context)
-
-    return Credentials(reload, await reload())
+        reload = partial(_load_file, kubeconfig or env or str(Path.home() / ".kube" / "config"), context)
+    return Credentials(reload, await reload(), clock)
 
 
-async def _load_in_cluster() -> Loaded:
+async def _load_in_cluster(namespace_file: Path) -> Loaded:
     configuration = Configuration()
     try:
         load_incluster_config(client_configuration=configuration, try_refresh_token=False)
     except (ConfigException, OSError) as error:
         raise KubeconfigError(f"in-cluster credentials: {_line(error)}") from error
-    return Loaded(configuration, TOKEN_PERIOD, "in-cluster credentials", pod_namespace())
+    return Loaded(configuration, TOKEN_PERIOD, "in-cluster credentials", pod_namespace(namespace_file))
 
 
-def pod_namespace() -> str:
+def pod_namespace(file: Path = NAMESPACE_FILE) -> str:
     """The namespace of the pod that this process runs in; empty outside a cluster."""
     try:
-        return NAMESPACE_FILE.read_text(encoding="utf-8").strip()
+        return file.read_text(encoding="utf-8").strip()
     except OSError:
         return ""
 

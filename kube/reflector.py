@@ -39,6 +39,7 @@ class WatchOptions(TypedDict, total=False):
     streaming: bool
     idle: float
     lifetime: float
+    page: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Target:
     `transform` sees every decoded object before anyone else, to drop or copy what must not be kept; None drops the
     object itself. With `metadata_only` nothing but `metadata` is asked for. `idle` and
     `lifetime` are seconds: silence after which a connection counts as dead (bookmarks come about once a minute), and
-    how long one watch is asked to last.
+    how long one watch is asked to last. `page`: objects of one page of a list that is not streamed.
     """
 
     resource: Resource
@@ -62,6 +63,7 @@ class Target:
     streaming: bool = True
     idle: float = 150.0
     lifetime: float = 480.0
+    page: int = PAGE
 
     def selectors(self) -> tuple[tuple[str, str], ...]:
         pairs = (("labelSelector", self.label_selector), ("fieldSelector", self.field_selector))
@@ -138,7 +140,7 @@ async def _list(client: Client, target: Target, continue_token: str) -> Listed:
         label_selector=target.label_selector,
         field_selector=target.field_selector,
         continue_token=continue_token,
-        limit=PAGE,
+        limit=target.page,
         accept=METADATA_LIST if target.metadata_only else JSON_FORM,
     )
     objects = tuple(read_object(bytes(item), target) for item in page.items or ())

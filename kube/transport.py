@@ -101,7 +101,7 @@ class TokenBucket:
 
 
 class HttpTransport:
-    """The real transport. Create and close it inside one running event loop."""
+    """The real transport. Create and close it inside one running event loop. `max_line`: bytes of one watch event."""
 
     def __init__(
         self,
@@ -111,7 +111,9 @@ class HttpTransport:
         qps: float = 500.0,
         burst: int = 500,
         metrics: RequestMetrics | None = None,
+        max_line: int = MAX_LINE,
     ) -> None:
+        self._max_line = max_line
         self._credentials = credentials
         self._user_agent = user_agent
         self._bucket = TokenBucket(qps, burst)
@@ -152,7 +154,7 @@ class HttpTransport:
             generation = self._credentials.generation
             async with self._open(request, limits) as response:
                 if response.status == 200:
-                    async with contextlib.aclosing(_lines(response.content)) as lines:
+                    async with contextlib.aclosing(_lines(response.content, self._max_line)) as lines:
                         yield lines
                     return
                 body = await response.read()
@@ -218,7 +220,7 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
     return joined
 
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes]:
+async def _lines(content: aiohttp.StreamReader, max_line: int) -> AsyncGenerator[bytes]:
     """Split on newlines; a partial last line (a cut connection) is dropped, never half-decoded."""
     rest = bytearray()
     async for chunk in content.iter_any():
@@ -230,5 +232,5 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes]:
             if line:
                 yield line
         rest += memoryview(chunk)[begin:]
-        if len(rest) > MAX_LINE:
-            raise TransportError(f"a watch event is longer than {MAX_LINE} bytes")
+        if len(rest) > max_line:
+            raise TransportError(f"a watch event is longer than {max_line} bytes")

@@ -8,6 +8,7 @@ import argparse
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from manifests.embedded import DATA, trim
@@ -37,8 +38,8 @@ def _refresh(kubectl: list[str]) -> None:
     sys.stdout.write(f"{DATA.name}: types of Kubernetes {version}\n")
 
 
-def _check() -> int:
-    stale = differences()
+def _check(root: Path) -> int:
+    stale = differences(root)
     for path, diff in stale.items():
         sys.stdout.write(f"manifests/{path} differs from what is generated:\n{diff}\n")
     if stale:
@@ -46,8 +47,8 @@ def _check() -> int:
     return 1 if stale else 0
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Entry point. Returns the exit status: 1 when `--check` finds a difference."""
+def main(argv: list[str] | None = None, root: Path = ROOT) -> int:
+    """Entry point. Returns the exit status: 1 when `--check` finds a difference. `root` is where the files are."""
     parser = argparse.ArgumentParser(prog="python -m manifests", description="Generate the files in manifests/.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a committed file is not current")
     parser.add_argument("--refresh-openapi", action="store_true", help="first take the Kubernetes types from a server")
@@ -57,8 +58,8 @@ def main(argv: list[str] | None = None) -> int:
     if options.refresh_openapi:
         _refresh([options.kubectl, *([f"--kubeconfig={options.kubeconfig}"] if options.kubeconfig else [])])
     if options.check:
-        return _check()
-    changed = write()
+        return _check(root)
+    changed = write(root)
     sys.stdout.write("".join(f"{ROOT.name}/{path}\n" for path in changed) or "manifests/ is up to date\n")
     return 0
 

@@ -89,25 +89,25 @@ def generated() -> dict[str, str]:
     return dict(sorted((files | _in_api_server()).items()))
 
 
-def _committed() -> dict[str, str]:
-    return {str(p.relative_to(ROOT)): p.read_text() for p in sorted(ROOT.rglob("*.yaml"))}
+def _committed(root: Path) -> dict[str, str]:
+    return {str(p.relative_to(root)): p.read_text() for p in sorted(root.rglob("*.yaml"))}
 
 
-def write() -> list[str]:
+def write(root: Path = ROOT) -> list[str]:
     """Bring the files up to date, remove the ones no longer generated, and name what changed."""
-    before, after = _committed(), generated()
+    before, after = _committed(root), generated()
     for path in before.keys() - after.keys():
-        (ROOT / path).unlink()
+        (root / path).unlink()
     changed = [path for path, text in after.items() if before.get(path) != text]
     for path in changed:
-        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
-        (ROOT / path).write_text(after[path])
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(after[path])
     return sorted({*changed, *(before.keys() - after.keys())})
 
 
-def differences() -> dict[str, str]:
+def differences(root: Path = ROOT) -> dict[str, str]:
     """For each file that is not what would be generated: its path and the first lines of the diff."""
-    before, after = _committed(), generated()
+    before, after = _committed(root), generated()
     diffs: dict[str, str] = {}
     for path in sorted(before.keys() | after.keys()):
         old, new = before.get(path, ""), after.get(path, "")

@@ -123,7 +123,10 @@ def _scalar(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Report:
-    """All that was found, and how much was looked at. `problems` tell why a check could not be made."""
+    """All that was found, and how much was looked at. `problems` tell why a check could not be made.
+
+    At most `most_findings` are kept.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     errors: int = 0
@@ -133,6 +136,7 @@ class Report:
     files: int = 0
     others: int = 0
     problems: list[str] = field(default_factory=list)
+    most_findings: int = MAX_FINDINGS
 
     def add(self, found: Sequence[Finding]) -> None:
         """Take findings in the order of their lines."""
@@ -141,7 +145,7 @@ class Report:
         self.warnings += severities["warning"]
         self.notes += severities["note"]
         ordered = sorted(found, key=lambda finding: (finding.line, finding.column))
-        self.findings += ordered[: MAX_FINDINGS - len(self.findings)]
+        self.findings += ordered[: self.most_findings - len(self.findings)]
 
     @property
     def hidden(self) -> int:

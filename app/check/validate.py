@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from api.features import FeatureGates
 from app.check.checks import CheckError, Checks, placed
 from app.check.documents import Document
-from app.check.findings import Report, printable, write_json, write_text
+from app.check.findings import MAX_FINDINGS, Report, printable, write_json, write_text
 from app.check.manifest_files import Inputs
 from app.check.sarif import sarif
 
@@ -25,7 +25,10 @@ OUTPUTS = ("text", "json", "sarif")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to check and how to say it. `server` asks the cluster of `kubeconfig` and `context` as well."""
+    """What to check and how to say it. `server` asks the cluster of `kubeconfig` and `context` as well.
+
+    `most_findings`: those that are shown; the rest is counted.
+    """
 
     names: Sequence[str]
     gates: FeatureGates
@@ -36,6 +39,7 @@ class Options:
     server: bool = False
     kubeconfig: str = ""
     context: str = ""
+    most_findings: int = MAX_FINDINGS
 
 
 def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> int:
@@ -59,7 +63,7 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
 
 async def checked(options: Options) -> Report:
     """Everything that was found."""
-    report = Report()
+    report = Report(most_findings=options.most_findings)
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
     checks = Checks(options.gates, options.namespace)
     try:

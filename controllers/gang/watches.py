@@ -7,7 +7,7 @@ there. Must not decide anything about groups.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -32,14 +32,23 @@ log = logging.getLogger(__name__)
 BY_OWNER = "owner"
 """Index of groups by the UID of the JobSet that controls them."""
 
-SOON, LATER = 15.0, 300.0
-"""Seconds until the API is asked for again: while something is missing, and when all is there."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pauses:
+    """Seconds until the API is asked for again: while something is `missing`, and when it is `complete`."""
+
+    missing: float = 15.0
+    complete: float = 300.0
+
+
+PAUSES = Pauses()
 
 
 class GroupWatches:
     """What is known of groups. Without the feature gate nothing is asked and nothing watched."""
 
-    def __init__(self, client: Client, gates: FeatureGates, *, required: bool = True) -> None:
+    def __init__(self, client: Client, gates: FeatureGates, *, required: bool = True, pauses: Pauses = PAUSES) -> None:
+        self._pauses = pauses
         self._client = client
         self._required = required
         by_owner = {BY_OWNER: _owner_uid}
@@ -87,7 +96,7 @@ class GroupWatches:
                         started.add(informer.target.resource.plural)
                         group.create_task(informer.run(), name=f"watch-{informer.target.resource}")
                 complete = await self._settle(found) and found.groups and found.composites
-                await asyncio.sleep(LATER if complete else SOON)
+                await asyncio.sleep(self._pauses.complete if complete else self._pauses.missing)
 
     def _wanted(self, found: Served) -> list[Informer[Any]]:
         groups: list[Informer[Any]] = [self._workloads, self._pod_groups] if found.groups else []
@@ -97,7 +106,7 @@ class GroupWatches:
         """Make known what is served once the caches hold what is there; False if they do not yet."""
         try:
             for informer in self._wanted(found):
-                await informer.wait_synced(SOON)
+                await informer.wait_synced(self._pauses.missing)
         except KubeError as error:
             log.warning("groups cannot be listed yet: %s", error)
             return False

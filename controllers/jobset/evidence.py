@@ -35,14 +35,14 @@ MOST_PAGES = 20
 """Failed pods of a page, and pages of so many Jobs, that are read for an answer that is needed."""
 
 
-async def look_up(client: Client, namespace: str, question: Question) -> Evidence:
+async def look_up(client: Client, namespace: str, question: Question, *, page: int = PAGE) -> Evidence:
     """The answer to a plan's question: every Job that it names, with its failed pods as far as they are known.
 
-    Raises what the client raises, if the answer is needed.
+    If the answer is needed, it is read in pages of so many pods, and what the client raises is raised.
     """
     found: dict[str, list[FailedPod]] = {uid: [] for _, uid in question.jobs}
     try:
-        async for pod in _pods(client, namespace, question):
+        async for pod in _pods(client, namespace, question, page):
             found.get(pod.metadata.labels.job_uid, []).append(summary(pod))
     except (KubeError, TimeoutError, msgspec.DecodeError) as error:
         if question.needed:
@@ -51,7 +51,7 @@ async def look_up(client: Client, namespace: str, question: Question) -> Evidenc
     return {uid: tuple(pods) for uid, pods in found.items()}
 
 
-async def _pods(client: Client, namespace: str, question: Question) -> AsyncIterator[DetailedPod]:
+async def _pods(client: Client, namespace: str, question: Question, page: int) -> AsyncIterator[DetailedPod]:
     """What is listed for a question: one page if the answer is not needed, else all within reason."""
     for start in range(0, len(question.jobs), JOBS_AT_ONCE):
         options: ListOptions = {
@@ -65,13 +65,13 @@ async def _pods(client: Client, namespace: str, question: Question) -> AsyncIter
             for pod in (await client.list(PODS, type=DetailedPod, **options)).items or ():
                 yield pod
             return
-        options["limit"] = PAGE
+        options["limit"] = page
         for _ in range(MOST_PAGES):
-            page = await client.list(PODS, type=DetailedPod, **options)
-            for pod in page.items or ():
+            found = await client.list(PODS, type=DetailedPod, **options)
+            for pod in found.items or ():
                 yield pod
-            options["continue_token"] = page.metadata.continue_token
-            if not page.metadata.continue_token:
+            options["continue_token"] = found.metadata.continue_token
+            if not found.metadata.continue_token:
                 break
 
 

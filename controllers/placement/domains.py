@@ -81,9 +81,10 @@ class _Wait:
 
 
 class Domains:
-    """`Map` for webhooks, with patience in seconds."""
+    """`Map` for webhooks, with patience in seconds. `remembered`: Jobs that it knows it has waited for in vain."""
 
-    def __init__(self, watches: PlacementWatches, patience: float) -> None:
+    def __init__(self, watches: PlacementWatches, patience: float, *, remembered: int = REMEMBERED) -> None:
+        self._remembered = remembered
         self._map = Map(watches.leaders.store, watches.nodes.store)
         self._patience = patience
         self._waiting: dict[str, _Wait] = {}
@@ -122,7 +123,7 @@ class Domains:
 
     def _give_up(self, job_uid: str) -> None:
         self._given_up[job_uid] = None
-        if len(self._given_up) > REMEMBERED:
+        if len(self._given_up) > self._remembered:
             del self._given_up[next(iter(self._given_up))]
 
     def _leader_changed(self, _kind: ChangeKind, _old: Leader | None, new: Leader | None) -> None:

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent import api as api_module
 from agent.api import Api, Trouble
 from agent.decision import Action
 from agent.follow import FIRST_PAUSE, LONGEST_PAUSE, Follower
@@ -165,17 +164,21 @@ def server():
 
 
 @pytest.fixture
-def api(server, tmp_path, monkeypatch):
-    """Without TLS, which the tests with the real API server have."""
+def settings(server, tmp_path):
     (tmp_path / "token").write_text("secret\n")
+    return SimpleNamespace(namespace="ns", jobset="js", pod="pod", account=tmp_path, port=server.port)
 
-    def plain(self):
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
-        connection.connect()
-        return connection
 
-    monkeypatch.setattr(Api, "_connect", plain)
-    with contextlib.closing(Api(SimpleNamespace(namespace="ns", jobset="js", pod="pod", account=tmp_path))) as api:
+def plain(settings):
+    """Without TLS, which the tests with the real API server have."""
+    connection = http.client.HTTPConnection("127.0.0.1", settings.port, timeout=5)
+    connection.connect()
+    return connection
+
+
+@pytest.fixture
+def api(settings):
+    with contextlib.closing(Api(settings, plain)) as api:
         yield api
 
 
@@ -257,14 +260,14 @@ class TestRequests:
         with pytest.raises(Trouble, match="too old resource version"):
             list(api.watch())
 
-    def test_an_answer_without_end_is_given_up(self, server, api, monkeypatch):
-        monkeypatch.setattr(api_module, "LONGEST_ANSWER", 1 << 20)
+    def test_an_answer_without_end_is_given_up(self, server, settings):
         server.answers = [(200, {}, b"x" * (2 << 20)), listing(), (200, {}, b"x" * (2 << 20))]
-        with pytest.raises(Trouble, match="longer than 1 MiB"):
+        with contextlib.closing(Api(settings, plain, longest_answer=1 << 20)) as api:
+            with pytest.raises(Trouble, match="longer than 1 MiB"):
+                api.list()
             api.list()
-        api.list()
-        with pytest.raises(Trouble, match="longer than 1 MiB"):
-            list(api.watch())
+            with pytest.raises(Trouble, match="longer than 1 MiB"):
+                list(api.watch())
 
     def test_an_account_folder_that_vanishes_is_trouble(self, server, api, tmp_path):
         (tmp_path / "token").unlink()

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import deque
 from collections.abc import Callable
 
 import pytest
@@ -143,9 +144,8 @@ def test_a_watch_from_a_version_gets_the_events_since_then(server, turns):
     assert watch.events() == [("MODIFIED", "train-00-workers-0"), ("DELETED", "train-00-workers-0")]
 
 
-def test_a_watch_from_before_what_is_remembered_has_to_list_again(server, monkeypatch):
-    monkeypatch.setattr("simcluster.storage.REMEMBERED", 2)
-    server.storage["jobs"].history.__init__(maxlen=2)
+def test_a_watch_from_before_what_is_remembered_has_to_list_again(server):
+    server.storage["jobs"].history = deque(maxlen=2)
     for index in "01":
         server.world.fail((NAMESPACE, f"train-00-workers-{index}"))
         server.world.fail((NAMESPACE, f"train-01-workers-{index}"))

@@ -75,17 +75,16 @@ class TestLookingUp:
             assert len(found) == 2 * JOBS_AT_ONCE + 1
             assert len(api.asked()) == calls
 
-    async def test_pages_are_followed_and_bounded(self, monkeypatch):
-        monkeypatch.setattr("controllers.jobset.evidence.PAGE", 2)
+    async def test_pages_are_followed_and_bounded(self):
         api = Pods()
         for number in range(5):
             api.add(f"p{number}", "u0", 3)
-        found = await look_up(Client(api), "ns", self.question(1))
+        found = await look_up(Client(api), "ns", self.question(1), page=2)
         assert len(found["u0"]) == 5
         assert len(api.asked()) == 3
         for number in range(5, 3 * MOST_PAGES):
             api.add(f"p{number}", "u0", 3)
-        found = await look_up(Client(api), "ns", self.question(1))
+        found = await look_up(Client(api), "ns", self.question(1), page=2)
         assert len(found["u0"]) == 2 * MOST_PAGES
 
     async def test_an_error_is_raised_only_where_the_answer_is_needed(self):

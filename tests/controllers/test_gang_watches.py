@@ -7,12 +7,9 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 
-import pytest
-
 from api.features import FeatureGates
 from api.gang_api import Served
-from controllers.gang import watches
-from controllers.gang.watches import GroupWatches
+from controllers.gang.watches import GroupWatches, Pauses
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.faults import status_body
@@ -23,6 +20,7 @@ from tests.support.world import jobset, rjob
 ON = FeatureGates({"JobSetWorkloadAwareSchedulingAPI": True})
 BETA, ALPHA = ("/apis/scheduling.k8s.io/v1beta1", "/apis/scheduling.k8s.io/v1alpha3")
 GROUPS = ("workloads", "podgroups")
+HURRY = Pauses(missing=0.02, complete=3600.0)
 ALL = Served(groups=True, composites=True, topology=True)
 
 
@@ -53,15 +51,9 @@ class Cluster(MemoryApi):
         return await super().send(request)
 
 
-@pytest.fixture(autouse=True)
-def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watches, "SOON", 0.02)
-    monkeypatch.setattr(watches, "LATER", 3600.0)
-
-
 @contextlib.asynccontextmanager
 async def running(cluster: Cluster, gates: FeatureGates = ON) -> AsyncIterator[GroupWatches]:
-    of = GroupWatches(Client(cluster), gates)
+    of = GroupWatches(Client(cluster), gates, pauses=HURRY)
     task = asyncio.create_task(of.run())
     yield of
     task.cancel()

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.exclusive import Domain, NoDomain
-from controllers.placement import domains as module
 from controllers.placement.domains import AT_ONCE, Domains, Map
 from controllers.placement.watches import PlacementWatches
 from kube.client import Client
@@ -135,10 +134,10 @@ async def test_what_becomes_of_the_nodes_counts():
 Scene = Callable[[PlacementWatches, Domains], Awaitable[None]]
 
 
-def play(scene: Scene, patience: float = PATIENCE) -> None:
+def play(scene: Scene, patience: float = PATIENCE, **options: int) -> None:
     async def body() -> None:
         made = watches()
-        await scene(made, Domains(made, patience))
+        await scene(made, Domains(made, patience, **options))
 
     run(body)
 
@@ -298,16 +297,14 @@ class TestSettle:
 
         play(scene)
 
-    def test_jobs_that_were_waited_for_in_vain_are_remembered_within_bounds(self, monkeypatch):
-        monkeypatch.setattr(module, "REMEMBERED", 5)
-
+    def test_jobs_that_were_waited_for_in_vain_are_remembered_within_bounds(self):
         async def scene(_, domains):
             for number in range(20):
                 await timed(domains, f"j{number}")
             assert [(await timed(domains, f"j{number}"))[1] for number in range(15, 20)] == [0] * 5
             assert (await timed(domains, "j0"))[1] == about(PATIENCE), "forgotten, and so waited for again"
 
-        play(scene)
+        play(scene, remembered=5)
 
     def test_labels_that_had_to_be_listed_are_in_the_last_answer(self):
         """A node whose version did not change calls no handler when it is listed for one more label."""

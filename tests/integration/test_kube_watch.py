@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from kube import reflector
 from kube.client import Client
 from kube.errors import KubeError
 from kube.informer import Informer, SyncTimeoutError
@@ -46,13 +45,12 @@ async def test_the_server_offers_a_streaming_list_and_then_events(api_server, na
         assert not [call for call in transport.calls if call.verb == "list"]
 
 
-async def test_pages_where_streaming_is_not_wanted(api_server, namespace, monkeypatch):
-    monkeypatch.setattr(reflector, "PAGE", 10)
+async def test_pages_where_streaming_is_not_wanted(api_server, namespace):
     async with connected(api_server.kubeconfig) as (client, transport):
         async with asyncio.TaskGroup() as group:
             for number in range(25):
                 group.create_task(client.create(CONFIG_MAPS, config_map(f"m{number}"), namespace=namespace))
-        informer = Informer(client, CONFIG_MAPS, Thing, namespace=namespace, streaming=False)
+        informer = Informer(client, CONFIG_MAPS, Thing, namespace=namespace, streaming=False, page=10)
         async with synced(informer):
             assert names(informer) == {f"m{number}" for number in range(25)}
             await client.create(CONFIG_MAPS, config_map("one-more"), namespace=namespace)

@@ -10,7 +10,6 @@ import certifi
 import pytest
 import yaml
 
-import kube.config
 from kube.config import load
 from kube.errors import KubeconfigError
 
@@ -65,8 +64,7 @@ async def test_the_namespace_is_the_one_of_the_context_or_of_the_pod(monkeypatch
     in_cluster(monkeypatch, tmp_path)
     assert (await load()).namespace == ""
     (tmp_path / "namespace").write_text("pods\n")
-    monkeypatch.setattr(kube.config, "NAMESPACE_FILE", tmp_path / "namespace")
-    assert (await load()).namespace == "pods"
+    assert (await load(namespace_file=tmp_path / "namespace")).namespace == "pods"
 
 
 async def test_files_of_the_variable_are_merged(monkeypatch, tmp_path):
@@ -148,28 +146,20 @@ async def test_another_context_can_be_chosen_and_a_missing_one_lists_what_there_
         await load(str(write(tmp_path / "config")), context="prod")
 
 
-class Time:
-    """Stands in for the time module in kube.config."""
-
+class Clock:
     now = 1000.0
 
-    def monotonic(self) -> float:
+    def __call__(self) -> float:
         return self.now
 
 
-@pytest.fixture
-def clock(monkeypatch) -> Time:
-    fake = Time()
-    monkeypatch.setattr(kube.config, "time", fake)
-    return fake
-
-
-async def test_a_rotated_token_is_picked_up_in_a_pod_and_from_a_file(monkeypatch, tmp_path, clock):
+async def test_a_rotated_token_is_picked_up_in_a_pod_and_from_a_file(monkeypatch, tmp_path):
+    clock = Clock()
     pod = in_cluster(monkeypatch, tmp_path)
-    inside = await load()
+    inside = await load(clock=clock)
     file = tmp_path / "token-file"
     file.write_text("first\n")
-    outside = await load(str(write(tmp_path / "config", user={"tokenFile": str(file)})))
+    outside = await load(str(write(tmp_path / "config", user={"tokenFile": str(file)})), clock=clock)
     assert await inside.headers() == {"Authorization": "Bearer pod-token"}
     assert await outside.headers() == {"Authorization": "Bearer first"}, "no newline may get into a header"
     pod.write_text("new-pod-token")
@@ -180,10 +170,11 @@ async def test_a_rotated_token_is_picked_up_in_a_pod_and_from_a_file(monkeypatch
     assert await outside.headers() == {"Authorization": "Bearer second"}
 
 
-async def test_credentials_that_cannot_be_renewed_stay_and_are_tried_again(tmp_path, clock):
+async def test_credentials_that_cannot_be_renewed_stay_and_are_tried_again(tmp_path):
+    clock = Clock()
     file = tmp_path / "token-file"
     file.write_text("first")
-    credentials = await load(str(write(tmp_path / "config", user={"tokenFile": str(file)})))
+    credentials = await load(str(write(tmp_path / "config", user={"tokenFile": str(file)})), clock=clock)
     file.unlink()
     clock.now += 61
     assert await credentials.headers() == {"Authorization": "Bearer first"}
@@ -193,7 +184,8 @@ async def test_credentials_that_cannot_be_renewed_stay_and_are_tried_again(tmp_p
     assert await credentials.headers() == {"Authorization": "Bearer second"}
 
 
-async def test_an_exec_plugin_runs_once_until_its_token_nears_its_end_or_is_refused(tmp_path, clock):
+async def test_an_exec_plugin_runs_once_until_its_token_nears_its_end_or_is_refused(tmp_path):
+    clock = Clock()
     runs = tmp_path / "runs"
     expiry = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 1000))
     answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
@@ -208,7 +200,7 @@ async def test_an_exec_plugin_runs_once_until_its_token_nears_its_end_or_is_refu
         "print(json.dumps(answer))\n"
     )
     user = {"exec": {"apiVersion": answer["apiVersion"], "command": sys.executable, "args": [str(plugin)]}}
-    credentials = await load(str(write(tmp_path / "config", user=user)))
+    credentials = await load(str(write(tmp_path / "config", user=user)), clock=clock)
     for _ in range(3):
         assert await credentials.headers() == {"Authorization": "Bearer token-1"}
     clock.now += 700

@@ -13,11 +13,10 @@ from manifests.embedded import DATA, ROOTS, trim
 
 
 @pytest.fixture
-def copy(tmp_path, monkeypatch):
+def copy(tmp_path):
     """A copy of the committed directory that may be spoilt."""
     root = tmp_path / "manifests"
     shutil.copytree(files.ROOT, root, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(files, "ROOT", root)
     return root
 
 
@@ -40,7 +39,7 @@ def test_generation_needs_no_network(monkeypatch):
 def test_check_shows_a_changed_file_and_leaves_it(copy, capsys):
     path = copy / "rbac" / "rbac.yaml"
     path.write_text(path.read_text().replace("- tokenreviews", "- tokenreviewers"))
-    assert main(["--check"]) == 1
+    assert main(["--check"], copy) == 1
     shown = capsys.readouterr().out
     assert "manifests/rbac/rbac.yaml differs" in shown
     assert "-  - tokenreviewers" in shown
@@ -51,14 +50,14 @@ def test_check_shows_a_changed_file_and_leaves_it(copy, capsys):
 
 def test_check_keeps_the_diff_of_a_large_file_short(copy, capsys):
     (copy / "install.yaml").write_text("kind: Other\n")
-    assert main(["--check"]) == 1
+    assert main(["--check"], copy) == 1
     assert len(capsys.readouterr().out.splitlines()) < 30
 
 
 def test_check_notices_missing_and_left_over_files(copy, capsys):
     (copy / "crd" / "kustomization.yaml").unlink()
     (copy / "rbac" / "old.yaml").write_text("kind: Old\n")
-    assert main(["--check"]) == 1
+    assert main(["--check"], copy) == 1
     shown = capsys.readouterr().out
     assert "manifests/crd/kustomization.yaml" in shown
     assert "manifests/rbac/old.yaml" in shown
@@ -67,10 +66,10 @@ def test_check_notices_missing_and_left_over_files(copy, capsys):
 def test_writing_repairs_and_then_changes_nothing(copy, capsys):
     (copy / "install.yaml").unlink()
     (copy / "rbac" / "old.yaml").write_text("kind: Old\n")
-    assert main([]) == 0
+    assert main([], copy) == 0
     assert capsys.readouterr().out.split() == ["manifests/install.yaml", "manifests/rbac/old.yaml"]
-    assert main(["--check"]) == 0
-    assert main([]) == 0
+    assert main(["--check"], copy) == 0
+    assert main([], copy) == 0
     assert "up to date" in capsys.readouterr().out
 
 

@@ -8,7 +8,6 @@ never a struct that was read, since that may have dropped fields it does not kno
 import asyncio
 import dataclasses
 import enum
-import functools
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -17,6 +16,7 @@ from typing import Any, Generic, TypedDict, Unpack
 import msgspec
 from typing_extensions import TypeVar
 
+from kube.decode import decode
 from kube.errors import NotFound, TransportError, from_response
 from kube.resources import Resource
 from kube.transport import Request, Response, Transport
@@ -146,12 +146,6 @@ class _Deleted(msgspec.Struct, frozen=True):
         return self.kind == "Status" or meta.deletion_timestamp is None or not waiting
 
 
-@functools.cache
-def decoder(type: Any) -> msgspec.json.Decoder[Any]:
-    """One decoder per type: building one costs far more than using it."""
-    return msgspec.json.Decoder(type)
-
-
 class _Served(msgspec.Struct, frozen=True):
     name: str
 
@@ -180,7 +174,7 @@ class Client:
         query = _query(options, _READ_QUERY)
         timeout = options.get("timeout", TIMEOUT)
         response = await self._call(Request(method="GET", path=path, verb="get", query=query, timeout=timeout))
-        return decode(type, response)
+        return decode(type, response.body)
 
     async def list(self, resource: Resource, *, type: type[T] = JSON_OBJECT, **options: Unpack[ListOptions]) -> Page[T]:
         """One page of at most `limit` (default 500) objects."""
@@ -195,7 +189,7 @@ class Client:
         timeout = options.get("timeout", 2 * TIMEOUT)
         accept = options.get("accept", JSON_FORM)
         request = Request(method="GET", path=path, verb="list", query=query, timeout=timeout, accept=accept)
-        return decode(page, await self._call(request))
+        return decode(page, (await self._call(request)).body)
 
     async def pages(
         self, resource: Resource, *, type: type[T] = JSON_OBJECT, **options: Unpack[ListOptions]
@@ -243,9 +237,9 @@ class Client:
         """The object while finalizers or a grace period keep it, None when it is gone. 404 raises `NotFound`."""
         path = resource.path(options.get("namespace"), name)
         response = await self._call(_delete_request(path, options, ()))
-        if decode(_Deleted, response).gone:
+        if decode(_Deleted, response.body).gone:
             return None
-        return decode(type, response)
+        return decode(type, response.body)
 
     async def delete_collection(
         self,
@@ -286,7 +280,7 @@ class Client:
             answer = await self.raw(f"/apis/{group_version}")
         except NotFound:
             return frozenset()
-        return frozenset(of.name for of in decoder(_ResourceList).decode(answer).resources or ())
+        return frozenset(of.name for of in decode(_ResourceList, answer).resources or ())
 
     async def _write(  # noqa: PLR0913, PLR0917 -- the one funnel of four public verbs
         self,
@@ -311,7 +305,7 @@ class Client:
         response = await self._call(request)
         if (warnings := options.get("warnings")) is not None:
             warnings += warning_texts(response.headers)
-        return decode(type, response)
+        return decode(type, response.body)
 
     async def _call(self, request: Request) -> Response:
         """Send until there is an answer to give.
@@ -394,9 +388,3 @@ def _delete_request(path: str, options: DeleteOptions, selectors: tuple[tuple[st
 def warning_texts(headers: Mapping[str, str]) -> list[str]:
     """The texts of Warning headers as the API server sends them (RFC 7234 section 5.5: `299 - "text"`)."""
     return [re.sub(r"\\(.)", r"\1", text) for text in _WARNING.findall(headers.get("warning", ""))]
-
-
-def decode(type: type[T], response: Response) -> T:
-    hashable: Any = type
-    result: T = decoder(hashable).decode(response.body)
-    return result

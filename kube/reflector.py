@@ -14,7 +14,8 @@ from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 import msgspec
 
-from kube.client import JSON_FORM, METADATA, METADATA_LIST, PAGE, Client, ListMeta, decoder
+from kube.client import JSON_FORM, METADATA, METADATA_LIST, PAGE, Client, ListMeta
+from kube.decode import decode
 from kube.errors import KubeError, TransportError, from_status, parse_status
 from kube.resources import Resource
 from kube.store import Dropped, Unreadable, UnreadableMeta
@@ -187,14 +188,14 @@ def _read(line: bytes, target: Target) -> Input:
 
 def _read_by_parts(line: bytes, target: Target) -> Input:
     """A bookmark, an error, or an object that is not what it should be."""
-    event = decoder(_Line).decode(line)
+    event = decode(_Line, line)
     if event.type == "ERROR":
         status = parse_status(event.object)
         if status is None:
             return Failed(TransportError(f"{target.resource}: the stream reported an error without a Status"))
         return Failed(from_status(status))
     if event.type == "BOOKMARK":
-        meta = decoder(_Partial).decode(event.object).metadata
+        meta = decode(_Partial, bytes(event.object)).metadata
         return Bookmark(meta.resource_version, initial_end=meta.annotations.get(INITIAL_END) == "true")
     return Observed(read_object(bytes(event.object), target), deleted=event.type == "DELETED")
 
@@ -202,9 +203,9 @@ def _read_by_parts(line: bytes, target: Target) -> Input:
 def read_object(data: bytes, target: Target) -> Any:
     """Decode from the object's own bytes: `msgspec.Raw` fields keep those alive, and never a whole page or chunk."""
     try:
-        obj = decoder(target.type).decode(data)
+        obj = decode(target.type, data)
     except msgspec.ValidationError as error:
-        meta = decoder(_Partial).decode(data).metadata
+        meta = decode(_Partial, data).metadata
         known = UnreadableMeta(
             namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=meta.resource_version
         )

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import msgspec
-
 from api import gang_api
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
@@ -17,6 +15,7 @@ from api.meta import JSON, ObjectMeta
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
 from controllers.planning.groups import COMPOSITE, POD_GROUP, WORKLOAD, dropped
 from kube.client import Client
+from kube.decode import convert
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
 from kube.parallel import Failure, each
 from kube.resources import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
@@ -44,9 +43,9 @@ class Stores:
     def keep(self, kind: str, stored: JSON) -> None:
         """Take in an object as the API server gave it."""
         if kind == WORKLOAD:
-            self.workloads.overlay(msgspec.convert(stored, StoredWorkload))
+            self.workloads.overlay(convert(StoredWorkload, stored))
         else:
-            self._of(kind).overlay(msgspec.convert(stored, StoredGroup))
+            self._of(kind).overlay(convert(StoredGroup, stored))
 
     def forget(self, kind: str, namespace: str, name: str, uid: str) -> None:
         store = self.workloads if kind == WORKLOAD else self._of(kind)
@@ -85,7 +84,7 @@ class GroupWriter:
         except AlreadyExists:
             # Whether it is on its way out the next plan sees.
             stored = await self.client.get(resource, action.name, namespace=namespace)
-            meta = msgspec.convert(stored["metadata"], ObjectMeta)
+            meta = convert(ObjectMeta, stored["metadata"])
             owner = meta.controller()
             if owner is None or owner.uid != js.metadata.uid:
                 what = f"{action.kind} {action.name} exists already and belongs to {meta.owner}: delete it"

@@ -1,0 +1,35 @@
+"""Reads what the API server sends into typed records: null means absent, as it does to the API server itself."""
+
+import functools
+from typing import Any, TypeVar
+
+import msgspec
+
+from api.jsontree import without_nulls
+
+T = TypeVar("T")
+
+
+@functools.cache
+def decoder(type: Any) -> msgspec.json.Decoder[Any]:  # noqa: A002 -- what it is
+    """One decoder per type: building one costs far more than using it."""
+    return msgspec.json.Decoder(type)
+
+
+def decode(type: type[T], data: bytes) -> T:  # noqa: A002 -- what it is
+    """A record from JSON. Raises `msgspec.ValidationError` with the place and what is wrong there.
+
+    Writers of other languages leave `null` where they have nothing to say (`lastTransitionTime: null`). Most records
+    say what a missing field means, few that it may be null: what cannot be read is read once more without its nulls.
+    """
+    hashable: Any = type
+    try:
+        result: T = decoder(hashable).decode(data)
+    except msgspec.ValidationError:
+        result = msgspec.convert(without_nulls(msgspec.json.decode(data)), type)
+    return result
+
+
+def convert(type: type[T], value: Any) -> T:  # noqa: A002 -- what it is
+    """The same from JSON that was decoded before."""
+    return msgspec.convert(without_nulls(value), type)

@@ -28,6 +28,10 @@ class TerminalError(KubeError):
     """Raised by a reconcile to say that trying again cannot help until the object changes."""
 
 
+class UnreadableAnswerError(KubeError):
+    """What was asked was done, and the answer is not what this program can read."""
+
+
 class TransportError(KubeError):
     """No HTTP answer: refused, reset, timed out.
 

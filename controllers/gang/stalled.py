@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
-
 from api import keys
 from api.batch import Job
 from api.gang_status import INITIALLY_SCHEDULED
@@ -159,7 +157,7 @@ class StalledGangs:
             return []
         try:
             pods = await self._pods(js)
-        except (KubeError, TimeoutError, msgspec.DecodeError) as error:
+        except (KubeError, TimeoutError) as error:
             log.info("pods of JobSet %s/%s are not known: %s", js.metadata.namespace, js.metadata.name, error)
             return []
         notes = [note for tree in found.trees if (note := _note(tree, pods))]

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
-
 from api import keys
 from api.features import FeatureGates
 from api.gang_api import PROBE, PROBE_NAMESPACE, Served, keeps_topology
@@ -123,7 +121,7 @@ class GroupWatches:
             groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await self._client.served(POD_GROUPS.api_version)
             composites = COMPOSITE_POD_GROUPS.plural in await self._client.served(COMPOSITE_POD_GROUPS.api_version)
             topology = composites or (groups and await self._keeps_topology())
-        except (KubeError, TimeoutError, msgspec.DecodeError) as error:
+        except (KubeError, TimeoutError) as error:
             log.warning("what is served of %s is not known: %s", POD_GROUPS.group, error)
             return self.served
         return replace(self.served, groups=groups, composites=groups and composites, topology=topology)

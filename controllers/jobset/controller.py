@@ -193,6 +193,9 @@ class JobSetReconciler:
                 for job in (named if len(named) != len(jobs) else ())
                 if owner_uid(job) != [meta.uid]
             },
+            unreadable={
+                name: why for (space, name), why in self._caches.jobs.unreadable.items() if space == meta.namespace
+            },
             pods=self._pods(jobs),
             leftovers=self.leftover_pods.names(js),
             priorities=self._priorities(),

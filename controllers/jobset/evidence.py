@@ -7,8 +7,6 @@ up or fails a restart: without an answer in time the history says less. Must not
 import logging
 from collections.abc import AsyncIterator
 
-import msgspec
-
 from api import keys
 from api.pod import DetailedPod
 from api.selectors import one_of
@@ -44,7 +42,7 @@ async def look_up(client: Client, namespace: str, question: Question, *, page: i
     try:
         async for pod in _pods(client, namespace, question, page):
             found.get(pod.metadata.labels.job_uid, []).append(summary(pod))
-    except (KubeError, TimeoutError, msgspec.DecodeError) as error:
+    except (KubeError, TimeoutError) as error:
         if question.needed:
             raise
         log.info("pods of Job %s/%s are not known: %s", namespace, question.jobs[0][0], error)

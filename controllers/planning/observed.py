@@ -70,6 +70,7 @@ class Observed:
     - `jobs`: Jobs whose controlling owner has the JobSet's UID, those in deletion included.
     - `departed`: Jobs of that UID that were deleted finished, or bound to fail, and that the status may not record yet.
     - `foreign`: names of Jobs that others own, of those that carry this JobSet's name, with their owner.
+    - `unreadable`: names of Jobs of its namespace that exist and that this program cannot read, with what is wrong.
     - `service`: the Service of the wanted name, whoever owns it.
     - `claims`: names of volume claims that exist.
     - `pods`: pods of `jobs`; looked up for in-place restart only.
@@ -96,3 +97,4 @@ class Observed:
     priorities: Priorities | None = None
     groups: KnownGroups | None = None
     reported_group: str = ""
+    unreadable: Mapping[str, str] = field(default_factory=dict)

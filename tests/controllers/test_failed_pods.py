@@ -11,7 +11,7 @@ from controllers.jobset.evidence import JOBS_AT_ONCE, MOST_PAGES, look_up
 from controllers.planning.actions import Question
 from controllers.planning.observed import Ended, FailedPod
 from kube.client import Client
-from kube.errors import KubeError
+from kube.errors import KubeError, UnreadableAnswerError
 from kube.transport import Request as Call
 from kube.transport import Response
 from tests.support.blind import Blind
@@ -100,7 +100,7 @@ class TestLookingUp:
             "pods", "p", metadata={"labels": {keys.JOB_UID: "u0"}}, status={"phase": "Failed", "containerStatuses": 7}
         )
         assert await look_up(Client(api), "ns", self.question(1, needed=False)) == {"u0": ()}
-        with pytest.raises(msgspec.ValidationError):
+        with pytest.raises(UnreadableAnswerError):
             await look_up(Client(api), "ns", self.question(1))
 
 

@@ -207,3 +207,38 @@ async def test_in_a_namespace_that_ends_nothing_is_created_twice():
         )
         await blind.reconcile()
     assert len(api.requests) == sent
+
+
+class TestUnreadableJobs:
+    """A Job that another program has written so that this one cannot read it."""
+
+    async def test_it_is_not_created_again_and_one_warning_names_it(self):
+        blind = Blind(MemoryApi(), jobset(rjob("workers", 2)))
+        blind.jobs.unreadable["ns", "js-workers-0"] = "Expected `int`, got `str` - at `$.status.active`"
+        blind.jobs.unreadable["ns", "js-workers-2"] = "not one of the set"
+        for _ in range(3):
+            await blind.reconcile()
+        assert [name for _, name in blind.api.objects("jobs")] == ["js-workers-1"]
+        [(kind, _, note)] = [event for event in blind.reported.events if event[1] == "UnreadableJob"]
+        assert kind == "Warning"
+        assert note.startswith("job 'js-workers-0' exists and cannot be read: Expected `int`, got `str`")
+        assert "js-workers-2" not in note
+
+    async def test_it_is_created_when_it_is_gone(self):
+        blind = Blind(MemoryApi(), jobset(rjob("workers", 1)))
+        blind.jobs.unreadable["ns", "js-workers-0"] = "why"
+        await blind.reconcile()
+        del blind.jobs.unreadable["ns", "js-workers-0"]
+        await blind.reconcile()
+        assert ("ns", "js-workers-0") in blind.api.objects("jobs")
+
+    async def test_before_the_watch_shows_it_the_refusal_says_what_is_wrong(self):
+        api = MemoryApi()
+        blind = Blind(api, jobset(rjob("workers", 2)))
+        api.put("jobs", "js-workers-0", status={"active": "many"})
+        with pytest.raises(PartialFailure, match="1 of 3 writes failed"):
+            await blind.reconcile()
+        [note] = [note for _, reason, note in blind.reported.events if reason == keys.JOB_CREATION_FAILED]
+        assert "js-workers-0" in note
+        assert "the API server's answer cannot be read: Expected `int`, got `str` - at `$.status.active`" in note
+        assert ("ns", "js-workers-1") in api.objects("jobs"), "the others go on"

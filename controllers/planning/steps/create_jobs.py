@@ -11,6 +11,7 @@ from api.meta import Owner
 from api.names import job_name_prefix
 from api.stages import in_order
 from controllers.planning.actions import CreateJob
+from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.job_bodies import job_body
 from controllers.planning.partial import Partial, of_draft
@@ -28,6 +29,7 @@ def create_jobs(ctx: Context) -> Partial:
         free += found
         taken += names
         _warn_of_taken(ctx, draft, names)
+    _warn_of_unreadable(ctx, draft)
     if in_order(ctx.js.spec) and not ctx.js.suspended:
         _tell_order(draft, complete=ctx.stages.all_started)
     return of_draft(draft, *free, requeue_after=ctx.limits.foreign_retry if taken else None)
@@ -57,6 +59,8 @@ def _missing(ctx: Context, jobs: JobRange, room: int) -> tuple[list[CreateJob], 
         job = f"{prefix}{index}"
         if job in ctx.observed.foreign:
             taken.append(job)
+        elif job in ctx.observed.unreadable:
+            continue
         elif len(free) < room and job not in in_use and ctx.groups.may_run(job):
             free.append(CreateJob(job, partial(job_body, ctx, jobs, index)))
     return free, taken
@@ -72,6 +76,24 @@ def _warn_of_taken(ctx: Context, draft: StatusDraft, taken: list[str]) -> None:
     ]
     if others:
         draft.warn(keys.JOB_CREATION_FAILED, listed(others, "delete or rename it, or rename the JobSet", ctx.limits))
+
+
+def _warn_of_unreadable(ctx: Context, draft: StatusDraft) -> None:
+    """Of Jobs that exist and cannot be read: nothing is known of them, so nothing is done about them."""
+    found = sorted(ctx.observed.unreadable.items())
+    wrong = [f"job {name!r} exists and cannot be read: {why}" for name, why in found if _is_wanted(ctx, name)]
+    if wrong:
+        draft.warn("UnreadableJob", listed(wrong, "correct it or delete it, the manager goes on then", ctx.limits))
+
+
+def _is_wanted(ctx: Context, name: str) -> bool:
+    """Whether the set wants a Job of that name."""
+    for jobs in ctx.layout.ranges:
+        prefix = job_name_prefix(ctx.js.metadata.name, jobs.replicated_job.name)
+        index = integer(name.removeprefix(prefix)) if name.startswith(prefix) else None
+        if index is not None and 0 <= index < jobs.replicated_job.replicas:
+            return True
+    return False
 
 
 def _tell_order(draft: StatusDraft, *, complete: bool) -> None:

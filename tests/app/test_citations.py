@@ -1,4 +1,4 @@
-"""What code and docs cite is there: pages, their headings, defects by their numbers."""
+"""What code and docs cite is there: pages, their headings, files, defects by their numbers; and nothing that is not."""
 
 import os
 import re
@@ -18,6 +18,18 @@ LINKED = re.compile(r"\]\(((?:\.\./)*(?:[\w-]+/)*[\w-]+\.md)?(?:#([\w-]+))?\)")
 NAMED = re.compile(r"`((?:[a-z]+/)+\w+\.(?:py|yaml|sh))(?:::\w+)?`")
 DEFECT = re.compile(r"\bdefects? (\d+)(?: and (\d+))?")
 DEFECTS = ROOT / "docs/reference/defects.md"
+# Sections of a document that was never here: "behaviour section 5.8", "(5.8 D)", "3.2 row 8a", "7.1 #17", "clients.md 2.7".
+ABSENT = re.compile(
+    r"""
+    \bbehaviou?rs?,?\s+(?:of\s+)?(?:sections?\s+)?[1-7](?:\.\d+)?\b
+    | ^(?!.*(?:RFC|YAML)).*\bsections?\s+[1-7](?:\.\d+)?\b
+    | (?<!\w)[(;]\s*[1-7]\.1?\d(?:\s+[A-E])?[);]
+    | \b[1-7]\.1?\d,?\s+(?:(?:rows?|steps?|items?|no\.)\s|\#\d)
+    | \brows?\s+[1-9][a-h]\b
+    | (?<![\w/-])(?:behaviour|clients|scheduling|numbers)\.md
+    """,
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+)
 HERE = Path(__file__)
 
 
@@ -73,6 +85,43 @@ def test_every_defect_that_is_cited_has_its_row():
     cited = {number for path in texts() for pair in DEFECT.findall(path.read_text(encoding="utf-8")) for number in pair}
     assert cited - known - {""} == set()
     assert len(cited) > 10
+
+
+def test_nothing_cites_a_document_that_is_not_here():
+    found = {(str(path), cited) for path in texts() for cited in ABSENT.findall(path.read_text(encoding="utf-8"))}
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What a failed Job means (behaviour section 5.8).",
+        'source="behaviour 3.2 row 8a",',
+        "The set has failed for good (5.8 D).",
+        "Whether there is a Service (5.10).",
+        "every change leaves its event (section 5.14)",
+        "gates do not linger (defect 7.1 #3)",
+        "Row 5c: the longest name.",
+        "each rule by its number (clients.md 2.7)",
+    ],
+)
+def test_such_citations_would_be_found(text: str):
+    assert ABSENT.search(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RFC 7234 section 5.5",
+        "TLS (1.2 or later)",
+        "Kubernetes (1.37)",
+        "sleep(1.5)",
+        "(2.0-4.0)",
+        "docs/concepts/x.md",
+    ],
+)
+def test_other_numbers_are_none(text: str):
+    assert ABSENT.search(text) is None
 
 
 @pytest.mark.parametrize(

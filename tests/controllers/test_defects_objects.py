@@ -1,4 +1,4 @@
-"""The defects of the Go JobSet about caches, refused writes, events and objects of others: each is shown not to be here."""
+"""The defects of the Go JobSet about caches, refusals, events and objects of others: each is shown not to be here."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_nodes_carry_rack_labels_and_capacity(full_cluster):
     assert len({node["status"]["addresses"][0]["address"] for node in nodes}) == 20
 
 
-def test_pod_runs_ready_with_an_address_until_told(full_cluster, namespace):
+def test_pod_runs_ready_with_an_address_until_it_is_ended(full_cluster, namespace):
     create_pod(full_cluster, namespace)
     pod = in_phase(full_cluster, namespace, "Running")
     assert condition(pod, "Ready") == "True"

@@ -1,4 +1,4 @@
-"""Addresses to listen on: which texts are one, and what is said of the others."""
+"""Addresses to listen on: which texts are valid, and the errors about all others."""
 
 import pytest
 

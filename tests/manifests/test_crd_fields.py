@@ -1,4 +1,4 @@
-"""Each field of the CRD that is no part of a template has what docs/reference/api.md#resource to 1.3 say."""
+"""Each field of the CRD that is no part of a template is as docs/reference/api.md says."""
 
 import json
 

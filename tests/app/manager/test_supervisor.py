@@ -1,4 +1,4 @@
-"""The stop order: who is told, who is waited for and for how long, what comes last, and what a part that fails does."""
+"""The stop order: which parts are stopped, how long each is waited for, what comes last, and what a failing part does."""
 
 import asyncio
 from collections.abc import Callable

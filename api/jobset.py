@@ -65,7 +65,7 @@ class DependsOn(Base, frozen=True, kw_only=True):
     status: Annotated[
         str,
         doc(
-            "What to wait for. Ready: every Job is ready, succeeded or failed. Complete: every Job succeeded.",
+            "What to wait for. Ready: every Job is ready or has succeeded. Complete: every Job succeeded.",
             enum=["Ready", "Complete"],
         ),
     ]
@@ -299,7 +299,7 @@ class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
     started: Annotated[
         bool,
         doc(
-            "Whether every Job was ready, succeeded or failed at some time of this attempt; kept where a later"
+            "Whether every Job was ready or had succeeded at some time of this attempt; kept where a later"
             " ReplicatedJob waits for it. A restart or a suspension takes it back. Not in the Go JobSet."
         ),
     ] = False

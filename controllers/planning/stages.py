@@ -53,11 +53,11 @@ class Stages:
         self._released = {rjob.name for stage in self._stages[: self._last + 1] for rjob in stage}
 
     def started(self, name: str) -> bool:
-        """Whether every Job of it is ready or done, or was in this attempt."""
+        """Whether every Job of it is ready or has succeeded, or was in this attempt. A failed Job is neither."""
         of = self._counts.get(name)
         if of is None:
             return False
-        done = of.failed + of.ready + of.succeeded - self._halting[name]
+        done = of.ready + of.succeeded - self._halting[name]
         return of.started or done == self._replicas[name] or self._passed(name)
 
     def may_start(self, rjob: ReplicatedJob) -> bool:
@@ -104,7 +104,7 @@ class Stages:
 
     def _waits_for(self, name: str, state: str) -> Unmet:
         of = self._counts[name]
-        done = of.succeeded if state == "Complete" else of.ready + of.succeeded + of.failed
+        done = of.succeeded if state == "Complete" else of.ready + of.succeeded
         return Unmet(name, state, done, self._replicas[name])
 
     def reached(self, name: str) -> bool:
@@ -120,7 +120,7 @@ class Stages:
         if self._state not in {"Ready", "Active"}:
             return of.succeeded
         there = of.ready - self._halting[name] if self._state == "Ready" else self._there[name]
-        return of.succeeded + of.failed + (0 if self._suspended else there)
+        return of.succeeded + (0 if self._suspended else there)
 
     def remembered(self) -> tuple[ReplicatedJobStatus, ...]:
         """The counts, with what has started noted where somebody waits for it; nothing has while suspended."""

@@ -128,10 +128,8 @@ class Ledger:
             if (at.owner, at.replicated_job, at.attempt) == (place.owner, place.replicated_job, place.attempt):
                 done = at in self.completed
                 complete += done
-                failed = job.metadata.uid in self.failed
-                over = done or failed or job.finished is not None or job_ready(job)
-                ready += over
-                there += over or job.status.active > 0
+                ready += done or (job.finished is None and job_ready(job))
+                there += done or (job.finished is None and (job.status.active > 0 or job_ready(job)))
         least = self.smallest.get((place.owner, place.replicated_job), MANY)
         key = place.owner, place.replicated_job, place.attempt
         if ready >= least:

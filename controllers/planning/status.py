@@ -60,9 +60,9 @@ class StatusDraft:
         if any(condition.type == kind for condition in self.status.conditions):
             self.update(conditions=tuple(c for c in self.status.conditions if c.type != kind))
 
-    def event(self, event_type: str, reason: str, note: str, *, distinct: bool = False) -> None:
-        """An event that is recorded after the status is stored."""
-        self.events.append(Event(event_type, reason, note, distinct=distinct))
+    def event(self, event_type: str, reason: str, note: str) -> None:
+        """An event that is recorded after the status is stored; another decision of the same kind is another event."""
+        self.events.append(Event(event_type, reason, note, distinct=True))
 
     def warn(self, reason: str, note: str) -> None:
         """A Warning about a state, not about a decision: recorded whether or not the status is written."""

@@ -4,6 +4,22 @@ from api import keys
 from tests.support.world import World, jobset, rjob
 
 
+class TestEvents:
+    def test_each_restart_is_told_with_its_own_words(self):
+        """By reason alone the second restart would be a mere count on the event of the first."""
+        world = World(jobset(rjob("workers", 2), failurePolicy={"maxRestarts": 3}))
+        for culprit in ("js-workers-0", "js-workers-1"):
+            world.settle()
+            world.fail(culprit)
+            world.settle()
+            world.collect()
+        told = [event for event in world.events if event.reason == "RestartJobSetFailurePolicyAction"]
+        assert [event.note.endswith(f"(first failed job: js-workers-{n})") for n, event in enumerate(told)] == [
+            True
+        ] * 2
+        assert all(event.distinct for event in world.events), "with other words it is another event"
+
+
 class TestFailure:
     def test_without_a_policy_the_first_failed_job_fails_the_set(self):
         world = World(jobset(rjob("workers", 2)))

@@ -23,4 +23,4 @@ def _release(draft: StatusDraft, stage: Stage, number: int, total: int) -> None:
         draft.update_replicated_job(rjob.name, lambda of: msgspec.structs.replace(of, released=True))
     jobs = sum(rjob.replicas for rjob in stage)
     what = f"{stage_name(stage)} ({jobs} {'Job' if jobs == 1 else 'Jobs'})"
-    draft.event("Normal", "StageReleased", f"stage {number} of {total} is released: {what}", distinct=True)
+    draft.event("Normal", "StageReleased", f"stage {number} of {total} is released: {what}")

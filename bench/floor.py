@@ -29,10 +29,11 @@ from api.meta import Base
 from app import settings
 from controllers.resources import JOBSETS
 from httpserver.address import parse_bind_address
-from kube.client import Client, DeleteOptions
+from kube.client import Client
 from kube.config import load
 from kube.errors import KubeError
 from kube.informer import Informer
+from kube.options import DeleteOptions
 from kube.resources import JOBS, PODS, SERVICES
 from kube.store import ChangeKind
 from kube.transport import HttpTransport

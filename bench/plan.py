@@ -20,7 +20,8 @@ from rich.table import Table
 from api.batch import Job, Service
 from api.children import NO_UID, build_job, build_service
 from api.features import FeatureGates
-from api.jobset import JobSet, JobSetStatus
+from api.jobset import JobSet
+from api.jobset_status import JobSetStatus
 from api.layout import layout_of
 from controllers.planning.observed import Observed
 from controllers.planning.plan import plan

@@ -11,13 +11,27 @@ import enum
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, TypedDict, Unpack
+from typing import Any, Generic, Unpack
 
 import msgspec
 from typing_extensions import TypeVar
 
 from kube.decode import decode
 from kube.errors import NotFound, TransportError, UnreadableAnswerError, from_response
+from kube.options import (
+    JSON_FORM,
+    LIST_QUERY,
+    METADATA_LIST,
+    READ_QUERY,
+    TIMEOUT,
+    WRITE_QUERY,
+    DeleteOptions,
+    ListOptions,
+    ReadOptions,
+    WriteOptions,
+    delete_request,
+    query_of,
+)
 from kube.resources import Resource
 from kube.transport import Request, Response, Transport
 
@@ -37,9 +51,6 @@ ATTEMPTS = 4
 MAX_PAUSE = 10.0
 """Longest Retry-After, in seconds, that is waited for here; beyond it the caller's own back-off decides."""
 
-TIMEOUT = 30.0
-"""Default seconds for one exchange."""
-
 
 class PatchType(enum.Enum):
     """Content type of a patch."""
@@ -48,68 +59,6 @@ class PatchType(enum.Enum):
     JSON = "application/json-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
     APPLY = "application/apply-patch+yaml"
-
-
-class ReadOptions(TypedDict, total=False):
-    """`namespace` for namespaced resources; `timeout` in seconds."""
-
-    namespace: str | None
-    subresource: str
-    resource_version: str
-    timeout: float
-
-
-JSON_FORM = "application/json"
-"""Form of an answer: the whole object."""
-
-METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""Form of an object, or of an event of a watch, of which only the metadata is sent."""
-
-METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""The same for a list."""
-
-
-class ListOptions(TypedDict, total=False):
-    """`limit` 0 means no limit. `continue_token` comes from the previous page. `accept` is the form of the answer."""
-
-    namespace: str | None
-    label_selector: str
-    field_selector: str
-    resource_version: str
-    resource_version_match: str
-    limit: int
-    continue_token: str
-    accept: str
-    timeout: float
-
-
-class WriteOptions(TypedDict, total=False):
-    """`force` (apply only) takes over fields of other managers. `field_validation`: Strict, Warn or Ignore.
-
-    `accept` is the form of the answer. The texts of the API server's warnings are appended to `warnings`.
-    """
-
-    namespace: str | None
-    subresource: str
-    dry_run: bool
-    field_manager: str
-    force: bool
-    field_validation: str
-    warnings: list[str]
-    accept: str
-    timeout: float
-
-
-class DeleteOptions(TypedDict, total=False):
-    """`propagation_policy`: Foreground, Background or Orphan. `uid` and `resource_version` are preconditions."""
-
-    namespace: str | None
-    propagation_policy: str
-    grace_period_seconds: int
-    uid: str
-    resource_version: str
-    dry_run: bool
-    timeout: float
 
 
 class ListMeta(
@@ -171,7 +120,7 @@ class Client:
         self, resource: Resource, name: str, *, type: type[T] = JSON_OBJECT, **options: Unpack[ReadOptions]
     ) -> T:
         path = resource.path(options.get("namespace"), name, options.get("subresource"))
-        query = _query(options, _READ_QUERY)
+        query = query_of(options, READ_QUERY)
         timeout = options.get("timeout", TIMEOUT)
         response = await self._call(Request(method="GET", path=path, verb="get", query=query, timeout=timeout))
         return _read(type, response)
@@ -184,7 +133,7 @@ class Client:
     async def list_page(self, resource: Resource, page: type[T], **options: Unpack[ListOptions]) -> T:
         """`list` into a page type of the caller's own."""
         options.setdefault("limit", PAGE)
-        query = _query(options, _LIST_QUERY)
+        query = query_of(options, LIST_QUERY)
         path = resource.path(options.get("namespace"))
         timeout = options.get("timeout", 2 * TIMEOUT)
         accept = options.get("accept", JSON_FORM)
@@ -236,7 +185,7 @@ class Client:
     ) -> T | None:
         """The object while finalizers or a grace period keep it, None when it is gone. 404 raises `NotFound`."""
         path = resource.path(options.get("namespace"), name)
-        response = await self._call(_delete_request(path, options, ()))
+        response = await self._call(delete_request(path, options, ()))
         if decode(_Deleted, response.body).gone:
             return None
         return _read(type, response)
@@ -250,8 +199,8 @@ class Client:
         **options: Unpack[DeleteOptions],
     ) -> None:
         """Delete all that match; "" matches everything in the namespace. Those of one call go one after the other."""
-        selectors = _query({"label_selector": label_selector, "field_selector": field_selector}, _LIST_QUERY)
-        request = _delete_request(resource.path(options.get("namespace")), options, selectors)
+        selectors = query_of({"label_selector": label_selector, "field_selector": field_selector}, LIST_QUERY)
+        request = delete_request(resource.path(options.get("namespace")), options, selectors)
         # The answer holds every object that was deleted, and nobody reads it.
         await self._call(dataclasses.replace(request, verb="deletecollection", accept=METADATA_LIST))
 
@@ -296,7 +245,7 @@ class Client:
             method=method,
             path=path,
             verb=verb,
-            query=_query(options, _WRITE_QUERY),
+            query=query_of(options, WRITE_QUERY),
             body=body if isinstance(body, bytes) else msgspec.json.encode(body),
             content_type=content_type,
             timeout=options.get("timeout", TIMEOUT),
@@ -334,55 +283,6 @@ class Client:
 
 
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
-_READ_QUERY = {"resource_version": "resourceVersion"}
-_LIST_QUERY = {
-    "label_selector": "labelSelector",
-    "field_selector": "fieldSelector",
-    "resource_version": "resourceVersion",
-    "resource_version_match": "resourceVersionMatch",
-    "limit": "limit",
-    "continue_token": "continue",
-}
-_WRITE_QUERY = {
-    "dry_run": "dryRun",
-    "field_manager": "fieldManager",
-    "force": "force",
-    "field_validation": "fieldValidation",
-}
-
-
-def _query(options: Mapping[str, Any], names: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Query parameters of the options that are set; True is "All" for dryRun and "true" elsewhere."""
-    pairs = []
-    for option, name in names.items():
-        value = options.get(option)
-        if not value:
-            continue
-        if value is True:
-            value = "All" if option == "dry_run" else "true"
-        pairs.append((name, str(value)))
-    return tuple(pairs)
-
-
-def _delete_request(path: str, options: DeleteOptions, selectors: tuple[tuple[str, str], ...]) -> Request:
-    body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    if policy := options.get("propagation_policy"):
-        body["propagationPolicy"] = policy
-    if (grace := options.get("grace_period_seconds")) is not None:
-        body["gracePeriodSeconds"] = grace
-    preconditions = {"uid": options.get("uid"), "resourceVersion": options.get("resource_version")}
-    if held := {key: value for key, value in preconditions.items() if value}:
-        body["preconditions"] = held
-    if options.get("dry_run"):
-        body["dryRun"] = ["All"]
-    return Request(
-        method="DELETE",
-        path=path,
-        verb="delete",
-        query=selectors,
-        body=msgspec.json.encode(body),
-        timeout=options.get("timeout", TIMEOUT),
-    )
 
 
 def warning_texts(headers: Mapping[str, str]) -> list[str]:

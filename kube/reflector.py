@@ -14,9 +14,10 @@ from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 import msgspec
 
-from kube.client import JSON_FORM, METADATA, METADATA_LIST, PAGE, Client, ListMeta
+from kube.client import PAGE, Client, ListMeta
 from kube.decode import decode
 from kube.errors import KubeError, TransportError, from_status, parse_status
+from kube.options import JSON_FORM, METADATA, METADATA_LIST
 from kube.resources import Resource
 from kube.store import Dropped, Unreadable, UnreadableMeta
 from kube.watcher import Bookmark, Ended, Event, Failed, Input, Listed, Observed, Phase, State, delay, start, step

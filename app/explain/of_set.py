@@ -1,7 +1,7 @@
 """Causes that are about the JobSet as a whole. Pure."""
 
 from api import keys
-from api.jobset import FailedAttempt
+from api.jobset_status import FailedAttempt
 from api.meta import find
 from app.explain.case import Case
 from app.explain.finding import Finding, Found, Level, counted, listed

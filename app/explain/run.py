@@ -19,10 +19,11 @@ from app.explain.facts import TIMEOUT, gather
 from app.explain.reasons import Explanation, explain
 from app.version import user_agent
 from controllers.resources import JOBSETS
-from kube.client import METADATA_LIST, Client
+from kube.client import Client
 from kube.clock import now as wall_clock
 from kube.config import load
 from kube.errors import ApiError, KubeError, NotFound
+from kube.options import METADATA_LIST
 from kube.transport import HttpTransport
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")

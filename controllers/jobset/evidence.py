@@ -13,8 +13,9 @@ from api.selectors import one_of
 from controllers.planning.actions import Question
 from controllers.planning.child_jobs import integer
 from controllers.planning.observed import Ended, Evidence, FailedPod
-from kube.client import Client, ListOptions
+from kube.client import Client
 from kube.errors import KubeError
+from kube.options import ListOptions
 from kube.resources import PODS
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,8 @@ import msgspec
 
 from api import keys
 from api.batch import Claim, Job, Service
-from api.jobset import JobSet, JobSetStatus
+from api.jobset import JobSet
+from api.jobset_status import JobSetStatus
 from api.meta import JSON, Owner
 from api.pod import Pod
 from api.priority import PriorityClass

@@ -12,7 +12,8 @@ from typing import Protocol
 from api import keys
 from api.batch import Job
 from api.indexes import parse_indexes
-from api.jobset import JobSet, LastRestart
+from api.jobset import JobSet
+from api.jobset_status import LastRestart
 
 
 class Milestones(Protocol):

@@ -23,12 +23,13 @@ from controllers.placement.plan import NODE_PAUSE, Evict, Lift, evictions, lifts
 from controllers.placement.reading import PodReader
 from controllers.placement.reports import PendingReports
 from controllers.placement.watches import BY_JOB, PlacementWatches
-from kube.client import METADATA, Client, PatchType
+from kube.client import Client, PatchType
 from kube.clock import now, rfc3339
 from kube.controller import Result
 from kube.errors import NotFound
 from kube.events import Recorder
 from kube.informer import Informer
+from kube.options import METADATA
 from kube.parallel import Failure, each
 from kube.resources import PODS
 from kube.store import ChangeKind

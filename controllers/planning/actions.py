@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from api.jobset import JobSetStatus
+from api.jobset_status import JobSetStatus
 from api.meta import JSON
 
 

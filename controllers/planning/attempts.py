@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from api import keys
-from api.jobset import FailedAttempt, LastRestart, ReplicatedJob, ReplicatedJobStatus, RuleRestarts
+from api.jobset import ReplicatedJob
+from api.jobset_status import FailedAttempt, LastRestart, ReplicatedJobStatus, RuleRestarts
 from controllers.planning.status import StatusDraft
 
 HISTORY = 10

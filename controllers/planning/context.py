@@ -6,7 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 
 from api.features import FeatureGates
-from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
+from api.jobset import JobSet
+from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from api.layout import JobRange, Layout, layout_of
 from controllers.planning import batch_deletion, counters, groups
 from controllers.planning.actions import CreateJob

@@ -10,7 +10,8 @@ import msgspec
 from api.batch import Job, pods_at_once
 from api.features import FeatureGates
 from api.indexes import format_indexes
-from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
+from api.jobset import JobSet
+from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from controllers.planning.attempts import REACHED, RESTARTS_OF_JOBS, keep, without_counts
 from controllers.planning.child_jobs import ChildJobs
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from api.jobset import JobSetStatus
+from api.jobset_status import JobSetStatus
 from controllers.planning.actions import Action, Event, Question
 from controllers.planning.status import StatusDraft
 

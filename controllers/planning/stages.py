@@ -15,7 +15,8 @@ from typing import NamedTuple
 import msgspec
 
 from api.children import mounted_names
-from api.jobset import JobSet, ReplicatedJob, ReplicatedJobStatus
+from api.jobset import JobSet, ReplicatedJob
+from api.jobset_status import ReplicatedJobStatus
 from api.stages import Stage, in_order, stage_name, stages
 from controllers.planning.child_jobs import ChildJobs
 from controllers.planning.counters import job_ready

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from api.conditions import set_condition
-from api.jobset import JobSetStatus, ReplicatedJobStatus
+from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from api.meta import Condition
 from controllers.planning.actions import Event
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import fields
 
-from api import jobset, keys, policies
+from api import jobset, jobset_status, keys, policies
 from api.features import GATES
 from app import cli
 from app.catalogue import all_rules
@@ -37,8 +37,8 @@ def code(text: str) -> set[str]:
         jobset.Coordinator,
         jobset.VolumeClaimPolicy,
         jobset.VolumeClaimRetention,
-        jobset.JobSetStatus,
-        jobset.ReplicatedJobStatus,
+        jobset_status.JobSetStatus,
+        jobset_status.ReplicatedJobStatus,
         policies.SuccessPolicy,
         policies.FailurePolicy,
         policies.FailurePolicyRule,

@@ -15,8 +15,9 @@ from api.jobset import JobSet
 from controllers.jobset import leftover_pods
 from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories
-from kube.client import METADATA, METADATA_LIST, Client
+from kube.client import Client
 from kube.controller import Request
+from kube.options import METADATA, METADATA_LIST
 from kube.transport import Request as Call
 from kube.workqueue import WorkQueue
 from tests.support.faults import FaultyTransport, Refused

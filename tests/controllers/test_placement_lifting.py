@@ -9,9 +9,9 @@ import pytest
 from api import keys
 from controllers.placement.controller import RELABEL_PAUSE
 from controllers.placement.plan import NODE_PAUSE, REPORT_AFTER
-from kube.client import METADATA
 from kube.controller import Result, is_terminal
 from kube.errors import Conflict
+from kube.options import METADATA
 from kube.parallel import PARALLEL_WRITES
 from tests.support.faults import Answer
 from tests.support.placement import RACK, follower_of, hide, leader_of, node_of, show

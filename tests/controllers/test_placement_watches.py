@@ -14,8 +14,9 @@ from api.exclusive import Domain, NoDomain
 from controllers.placement.controller import JobRequest, PlacementReconciler
 from controllers.placement.domains import Map
 from controllers.placement.watches import COMMON_KEYS, MOST_KEYS, RELIST_PAUSE, PlacementWatches
-from kube.client import METADATA, Client
+from kube.client import Client
 from kube.informer import Informer
+from kube.options import METADATA
 from kube.resources import JOBS
 from tests.support.memory_api import MemoryApi
 from tests.support.placement import list_empty, pod_json

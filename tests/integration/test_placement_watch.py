@@ -17,9 +17,10 @@ from controllers.placement.controller import JobRequest, PlacementReconciler
 from controllers.placement.domains import Domains, Map
 from controllers.placement.watches import BY_JOB, PlacementWatches
 from devcluster.cluster import Cluster
-from kube.client import METADATA, METADATA_LIST, Client, PatchType
+from kube.client import Client, PatchType
 from kube.errors import NotFound
 from kube.informer import Informer
+from kube.options import METADATA, METADATA_LIST
 from kube.resources import JOBS, NODES, PODS
 from kube.transport import Request
 from tests.support.cluster import request as ask

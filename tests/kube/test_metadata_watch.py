@@ -9,8 +9,9 @@ import asyncio
 
 import pytest
 
-from kube.client import METADATA, METADATA_LIST, Client, PatchType
+from kube.client import Client, PatchType
 from kube.informer import Informer
+from kube.options import METADATA, METADATA_LIST
 from kube.transport import Request
 from tests.support.kube_objects import THINGS, Thing
 from tests.support.memory_api import MemoryApi

@@ -18,7 +18,8 @@ from api.features import FeatureGates
 from api.gang_status import StoredGroup, StoredWorkload
 from api.gangs import Group, forest
 from api.indexes import parse_indexes
-from api.jobset import JobSet, JobSetStatus, ReplicatedJobStatus
+from api.jobset import JobSet
+from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from api.policies import OnExitCodes
 from controllers.planning.child_jobs import integer
 from controllers.planning.counters import job_ready

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from api.jobset import ReplicatedJobStatus
+from api.jobset_status import ReplicatedJobStatus
 from controllers.planning.actions import Plan
 from tests.support.world import World, jobset
 

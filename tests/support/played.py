@@ -16,8 +16,9 @@ from typing import Any
 
 from api.names import job_key
 from controllers.resources import JOBSETS
-from kube.client import Client, ListOptions
+from kube.client import Client
 from kube.errors import NotFound
+from kube.options import ListOptions
 from kube.resources import (
     COMPOSITE_POD_GROUPS,
     JOBS,

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from api import keys
 from api.batch import Claim, Job, JobStatus, Owned, Service
 from api.gang_status import StoredGroup, StoredWorkload
-from api.jobset import JobSet, JobSetStatus
+from api.jobset import JobSet
+from api.jobset_status import JobSetStatus
 from api.meta import OwnerReference
 from api.pod import DetailedPod as Pod
 from controllers.jobset.old_pods import OldPod, old_pod

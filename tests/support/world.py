@@ -15,7 +15,8 @@ from api.batch import Job, Service
 from api.features import FeatureGates
 from api.gang_api import Served
 from api.gang_status import StoredGroup, StoredWorkload
-from api.jobset import JobSet, JobSetStatus
+from api.jobset import JobSet
+from api.jobset_status import JobSetStatus
 from api.meta import Owner
 from api.pod import Pod
 from controllers.planning.actions import (

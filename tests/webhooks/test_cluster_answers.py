@@ -18,7 +18,7 @@ from tests.support.scripted_server import (
     status,
     warnings,
 )
-from webhooks.jobset.cluster import DECODE_ROUNDS
+from webhooks.jobset.cluster_dry_run import DECODE_ROUNDS
 
 pytestmark = pytest.mark.looptime
 

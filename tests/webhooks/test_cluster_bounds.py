@@ -18,7 +18,8 @@ from tests.support.scripted_server import (
     status,
     warnings,
 )
-from webhooks.jobset.cluster import MAX_CHILDREN, MAX_IN_FLIGHT, PER_REQUEST, ClusterChecks
+from webhooks.jobset.cluster import MAX_CHILDREN, ClusterChecks
+from webhooks.jobset.cluster_questions import MAX_IN_FLIGHT, PER_REQUEST
 
 pytestmark = pytest.mark.looptime
 

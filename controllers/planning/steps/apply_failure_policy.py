@@ -12,7 +12,8 @@ from operator import itemgetter
 
 from api.failure_actions import RESTART_JOBSET, FailureAction, Scope, action_of
 from api.features import FeatureGates
-from api.jobset import FailedAttempt, JobSet, ReplicatedJob
+from api.jobset import JobSet, ReplicatedJob
+from api.jobset_status import FailedAttempt
 from api.patterns import compiled
 from api.policies import FailurePolicyRule
 from controllers.planning import attempts

@@ -6,7 +6,8 @@ See docs/reference/lifecycle.md#success.
 from collections import Counter
 
 from api import keys, share
-from api.jobset import JobSet, ReplicatedJobStatus
+from api.jobset import JobSet
+from api.jobset_status import ReplicatedJobStatus
 from api.policies import SuccessPolicy
 from controllers.planning.child_jobs import ChildJobs
 from controllers.planning.context import Context

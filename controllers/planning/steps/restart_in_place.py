@@ -22,7 +22,8 @@ Differences from the Go JobSet, all of them where that one gets stuck or counts 
 from collections.abc import Sequence
 
 from api import keys
-from api.jobset import JobSet, JobSetStatus
+from api.jobset import JobSet
+from api.jobset_status import JobSetStatus
 from api.pod import Pod
 from controllers.planning.attempts import fail_set, restart_set
 from controllers.planning.child_jobs import integer

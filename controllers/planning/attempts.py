@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from api import keys
+from api.failure_actions import FailureAction, Scope
 from api.jobset import ReplicatedJob
 from api.jobset_status import FailedAttempt, LastRestart, ReplicatedJobStatus, RuleRestarts
 from controllers.planning.status import StatusDraft
@@ -73,34 +74,23 @@ def fail_set(draft: StatusDraft, reason: str, message: str) -> None:
     draft.update(terminal_state="Failed")
 
 
-def restart_job(draft: StatusDraft, rjob: ReplicatedJob, job_index: int, *, counts: bool) -> None:
-    """One Job is to be recreated: its counters go up by one (gate RestartJob)."""
+def restart_part(draft: StatusDraft, action: FailureAction, rjob: ReplicatedJob, job_index: int) -> None:
+    """The failed Job of that index is to be recreated, or all Jobs of its ReplicatedJob (gate RestartJob).
+
+    All of them, those that completed, too, cost as much as the failed one alone. Indexes that the set had once and may
+    have again are counted with them: a Job that is left there is of an earlier one.
+    """
+    whole = action.scope is Scope.REPLICATED_JOB
 
     def entry(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
-        counted = (job_index,) if counts else ()
+        indexes = range(max(rjob.replicas, len(of.job_restarts))) if whole else (job_index,)
         towards_max = of.job_restarts_count_towards_max
         return msgspec.structs.replace(
-            of,
-            job_restarts=raised(of.job_restarts, rjob.replicas, (job_index,)),
-            job_restarts_count_towards_max=raised(towards_max, rjob.replicas, counted) if counts else towards_max,
-        )
-
-    draft.update_replicated_job(rjob.name, entry)
-
-
-def restart_replicated_job(draft: StatusDraft, rjob: ReplicatedJob, job_index: int) -> None:
-    """All its Jobs are to be recreated, those that completed, too; it costs as much as the failed one alone would.
-
-    Indexes that the set had once and may have again are counted, too: a Job that is left there is of an earlier one.
-    """
-
-    def entry(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
-        indexes = range(max(rjob.replicas, len(of.job_restarts)))
-        return msgspec.structs.replace(
-            _of_next_attempt(of),
-            **keep(REACHED, of),
+            msgspec.structs.replace(_of_next_attempt(of), **keep(REACHED, of)) if whole else of,
             job_restarts=raised(of.job_restarts, rjob.replicas, indexes),
-            job_restarts_count_towards_max=raised(of.job_restarts_count_towards_max, rjob.replicas, (job_index,)),
+            job_restarts_count_towards_max=raised(towards_max, rjob.replicas, (job_index,))
+            if action.counted
+            else towards_max,
         )
 
     draft.update_replicated_job(rjob.name, entry)

@@ -21,46 +21,15 @@ KEY = Request("team-a", "train")
 OUTCOMES = ("jobset_failed_total", "jobset_completed_total")
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
-TYPES = {
-    "jobset_failed_total": "counter",
-    "jobset_completed_total": "counter",
-    "jobset_jobs_created_seconds": "histogram",
-    "jobset_ready_seconds": "histogram",
-    "jobset_restart_seconds": "histogram",
-    "jobset_reconcile_api_calls": "histogram",
-    "controller_runtime_reconcile_total": "counter",
-    "controller_runtime_reconcile_errors_total": "counter",
-    "controller_runtime_reconcile_panics_total": "counter",
-    "controller_runtime_terminal_reconcile_errors_total": "counter",
-    "controller_runtime_reconcile_time_seconds": "histogram",
-    "controller_runtime_max_concurrent_reconciles": "gauge",
-    "controller_runtime_active_workers": "gauge",
-    "workqueue_depth": "gauge",
-    "workqueue_adds_total": "counter",
-    "workqueue_queue_duration_seconds": "histogram",
-    "workqueue_work_duration_seconds": "histogram",
-    "workqueue_unfinished_work_seconds": "gauge",
-    "workqueue_longest_running_processor_seconds": "gauge",
-    "workqueue_retries_total": "counter",
-    "controller_runtime_webhook_latency_seconds": "histogram",
-    "controller_runtime_webhook_requests_total": "counter",
-    "controller_runtime_webhook_requests_in_flight": "gauge",
-    "rest_client_requests_total": "counter",
-    "certwatcher_read_certificate_total": "counter",
-    "certwatcher_read_certificate_errors_total": "counter",
-    "leader_election_master_status": "gauge",
-    "jobset_certificate_expiry_seconds": "gauge",
-    "process_cpu_seconds_total": "counter",
-    "process_resident_memory_bytes": "gauge",
-    "process_start_time_seconds": "gauge",
-    "process_open_fds": "gauge",
-    "process_max_fds": "gauge",
-    "process_virtual_memory_bytes": "gauge",
-    "python_info": "gauge",
-    "python_gc_collections_total": "counter",
-    "python_gc_objects_collected_total": "counter",
-    "python_gc_objects_uncollectable_total": "counter",
-}
+
+def documented() -> dict[str, tuple[str, set[str]]]:
+    """The tables of the page: name -> (type, labels)."""
+    rows = re.findall(r"^\| `([a-z_]+)` \| (\w+) \|([^|]*)\|", PAGE.read_text(), re.MULTILINE)
+    assert len({name for name, _, _ in rows}) == len(rows), "a metric is described twice"
+    return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+
+
+TYPES = {name: kind for name, (kind, _) in documented().items()}
 
 
 def scrape(metrics: Metrics) -> dict[str, float]:
@@ -311,13 +280,6 @@ def test_webhooks_requests_leadership_and_certificates() -> None:
     assert found['jobset_certificate_expiry_seconds{name="webhook"}'] == 1_900_000_000
     assert found["certwatcher_read_certificate_total"] == 2
     assert found["certwatcher_read_certificate_errors_total"] == 1
-
-
-def documented() -> dict[str, tuple[str, set[str]]]:
-    """The tables of the page: name -> (type, labels)."""
-    rows = re.findall(r"^\| `([a-z_]+)` \| (\w+) \|([^|]*)\|", PAGE.read_text(), re.MULTILINE)
-    assert len({name for name, _, _ in rows}) == len(rows), "a metric is described twice"
-    return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
 
 
 async def test_the_page_describes_every_metric_with_its_type_and_labels_and_no_other() -> None:

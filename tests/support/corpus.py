@@ -29,6 +29,7 @@ from typing import Any
 import yaml
 
 from api.jsontree import set_in, without_nulls
+from tests.support.crd_fields import FIELDS
 
 JSON = dict[str, Any]
 MANIFESTS = Path(__file__).parents[1] / "manifests"
@@ -129,22 +130,17 @@ def _is(finding: Finding, item: tuple[str, str, str]) -> bool:
 
 
 _DEFAULTS: dict[str, Any] = {
+    **{path: node["default"] for path, node in FIELDS.items() if "default" in node},
     "spec.successPolicy": {"operator": "All"},
     "spec.startupPolicy": {"startupPolicyOrder": "AnyOrder"},
     "spec.network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
     "spec.network.enableDNSHostnames": True,
     "spec.network.publishNotReadyAddresses": True,
     "spec.successPolicy.operator": "All",
-    "spec.executionPolicy.executionPolicyOrder": "AnyOrder",
-    "spec.executionPolicy.replicatedJobsStatus": "Succeeded",
-    "spec.failurePolicy.restartStrategy": "Recreate",
     "spec.failurePolicy.rules[].name": "failurePolicyRule{}",
-    "spec.replicatedJobs[].replicas": 1,
-    "spec.replicatedJobs[].groupName": "default",
     "spec.replicatedJobs[].template.spec.completionMode": "Indexed",
     "spec.replicatedJobs[].template.spec.template.spec.restartPolicy": "OnFailure",
     "spec.volumeClaimPolicies[].retentionPolicy": {"whenDeleted": "Delete"},
-    "spec.volumeClaimPolicies[].retentionPolicy.whenDeleted": "Delete",
 }
 """All defaults of docs/reference/defaulting.md, by place; `{}` is the index of the item."""
 _POD_DEFAULTS = (("ports[].protocol", "TCP"), ("grpc.service", ""), ("fileKeyRef.optional", False))

@@ -10,27 +10,22 @@ import hashlib
 import json
 from typing import Any
 
+from api import failure_actions
 from manifests import crd
+from tests.support.crd_fields import added
 
 JSON = dict[str, Any]
 DIGEST = "5a376d5bbb6aa519731e7dafc5d4ce37d5c274b5c0eb29ee5cdfa0f298c183d7"
 """Of the committed definition without its descriptions."""
-FIELDS = (
-    "spec.executionPolicy",
-    "spec.replicatedJobs[].exitCodePolicy",
-    "spec.successPolicy.minSucceeded",
-    "spec.successPolicy.unit",
-    "spec.failurePolicy.failOn",
-    "spec.failurePolicy.rules[].onExitCodes",
-    "spec.failurePolicy.rules[].maxRestarts",
-    "status.replicatedJobsStatus[].released",
-    "status.replicatedJobsStatus[].remaining",
-    "status.currentStage",
-    "status.failurePolicyRestarts",
-    "status.attemptHistory[].container",
-    "spec.scheduling",
+ACTIONS = (
+    "FailJobSet",
+    "RestartJobSet",
+    "RestartJobSetAndIgnoreMaxRestarts",
+    "RestartJob",
+    "RestartJobAndIgnoreMaxRestarts",
 )
-ACTION = "RestartReplicatedJob"
+"""Failure actions that it knew."""
+NEW_ACTIONS = failure_actions.ACTIONS.keys() - set(ACTIONS)
 COLUMN = "Stage"
 
 
@@ -42,10 +37,11 @@ def crd_before() -> JSON:
     definition: JSON = copy.deepcopy(crd())
     [version] = definition["spec"]["versions"]
     schema = version["schema"]["openAPIV3Schema"]
-    for field in FIELDS:
+    for field in added():
         *parents, name = field.split(".")
         del _at(schema, parents)["properties"][name]
-    _at(schema, ["spec", "failurePolicy", "rules[]", "action"])["enum"].remove(ACTION)
+    action = _at(schema, ["spec", "failurePolicy", "rules[]", "action"])
+    action["enum"] = [name for name in action["enum"] if name not in NEW_ACTIONS]
     del schema["properties"]["spec"]["x-kubernetes-validations"][1:]
     del _at(schema, ["spec", "successPolicy"])["x-kubernetes-validations"][1:]
     assert version["additionalPrinterColumns"].pop()["name"] == COLUMN
@@ -53,12 +49,12 @@ def crd_before() -> JSON:
 
 
 def without_new_fields(obj: JSON) -> JSON:
-    """A JobSet without the new fields of its spec; the new action becomes one that was there."""
+    """A JobSet without the new fields of its spec; a new action becomes one that was there."""
     obj = copy.deepcopy(obj)
     for rule in _all(obj, ["spec", "failurePolicy", "rules[]"]):
-        if rule.get("action") == ACTION:
+        if rule.get("action") in NEW_ACTIONS:
             rule["action"] = "RestartJob"
-    for field in FIELDS:
+    for field in added():
         *parents, name = field.split(".")
         for node in _all(obj, parents):
             node.pop(name, None)

@@ -8,21 +8,14 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from api.failure_actions import ACTIONS
 from api.jobset import JobSet, ReplicatedJob
 from tests.support.world import jobset, rjob
 
 NAMES = ("a", "b", "c")
-ACTIONS = (
-    "FailJobSet",
-    "RestartJobSet",
-    "RestartJobSetAndIgnoreMaxRestarts",
-    "RestartJob",
-    "RestartJobAndIgnoreMaxRestarts",
-    "RestartReplicatedJob",
-)
 RULES = st.fixed_dictionaries(
     {
-        "action": st.sampled_from(ACTIONS),
+        "action": st.sampled_from([*ACTIONS]),
         "targetReplicatedJobs": st.sampled_from([[], [], ["a"], ["b"]]),
         "onJobFailureReasons": st.sampled_from([[], [], ["PodFailurePolicy"]]),
         "onJobFailureMessagePatterns": st.sampled_from([[], [], ["^boo"]]),

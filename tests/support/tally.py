@@ -1,8 +1,10 @@
 """Both protocols of milestones, as lists."""
 
+from collections.abc import Callable
+
 
 class Tally:
-    """Both protocols of milestones, as lists."""
+    """Both protocols of milestones, as lists; what takes seconds is noted in `times` by its name."""
 
     def __init__(self):
         self.finished_, self.forgotten, self.times = [], [], []
@@ -13,11 +15,5 @@ class Tally:
     def forget(self, namespace, name):
         self.forgotten.append((namespace, name))
 
-    def created(self, seconds):
-        self.times.append(("created", seconds))
-
-    def ready(self, seconds):
-        self.times.append(("ready", seconds))
-
-    def restarted(self, seconds):
-        self.times.append(("restarted", seconds))
+    def __getattr__(self, milestone: str) -> Callable[[float], None]:
+        return lambda seconds: self.times.append((milestone, seconds))

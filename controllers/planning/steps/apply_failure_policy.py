@@ -174,10 +174,8 @@ class _Judge:
         draft, reason = self._draft, ""
         if rule and rule.max_restarts is not None:
             attempts.count_rule(draft, rule.name)
-        if action.scope is Scope.REPLICATED_JOB:
-            attempts.restart_replicated_job(draft, self._of(child), child.job_index)
-        elif action.scope is Scope.JOB:
-            attempts.restart_job(draft, self._of(child), child.job_index, counts=action.counted)
+        if action.partial:
+            attempts.restart_part(draft, action, self._of(child), child.job_index)
         else:
             reason = f"FailurePolicy_{rule.name}" if rule else "DefaultFailurePolicy"
             attempts.restart_set(draft, reason, message, counts=action.counted)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from api.failure_actions import ACTIONS
 from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
 from api.policies import ANY_WITH_SHARE, NOT_FAILED, NOT_SUSPENDED
 from api.scheduling import ONE_MODE, ONE_POLICY, ONE_SOURCE
@@ -9,11 +10,8 @@ from tests.support.crd_calls import TOO_MANY, replicated, spec
 
 RULE = {"name": "r", "action": "FailJobSet"}
 CLAIM = {"metadata": {"name": "v"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+NAMES = ", ".join(f'"{name}"' for name in ACTIONS)
 IN_ORDER = {"executionPolicyOrder": "InOrder"}
-ACTIONS = (
-    '"FailJobSet", "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts", "RestartJob",'
-    ' "RestartJobAndIgnoreMaxRestarts", "RestartReplicatedJob"'
-)
 BELOW_1 = "Invalid value: 0: {} in body should be greater than or equal to 1"
 ENTRY = "spec.scheduling.replicatedJobs[0]"
 
@@ -32,7 +30,7 @@ REFUSED = {
     "rule-name": ({"failurePolicy": {"rules": [{"action": "FailJobSet"}]}}, "spec.failurePolicy.rules[0].name",
                   "Required value"),
     "rule-action": ({"failurePolicy": {"rules": [RULE | {"action": "Stop"}]}}, "spec.failurePolicy.rules[0].action",
-                    f'Unsupported value: "Stop": supported values: {ACTIONS}'),
+                    f'Unsupported value: "Stop": supported values: {NAMES}'),
     "order": ({"startupPolicy": {"startupPolicyOrder": "Any"}}, "spec.startupPolicy.startupPolicyOrder",
               'Unsupported value: "Any": supported values: "AnyOrder", "InOrder"'),
     "order-missing": ({"startupPolicy": {}}, "spec.startupPolicy.startupPolicyOrder", "Required value"),

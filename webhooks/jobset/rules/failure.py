@@ -24,7 +24,6 @@ JOB_FAILURE_REASONS = (
     "PodFailurePolicy",
 )
 RESTART_JOB_ACTIONS = frozenset(name for name, action in ACTIONS.items() if action.scope is Scope.JOB)
-PARTIAL_ACTIONS = frozenset(name for name, action in ACTIONS.items() if action.partial)
 MAX_REPLICAS_TO_RESTART = 1024
 """Restarts are counted per Job in a status list of this length."""
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
@@ -53,7 +52,7 @@ RESTART_JOB_REPLICAS = Rule(
 RESTART_REPLICATED_JOB_GATE = Rule(
     id="restart-replicated-job-gate",
     type=ErrorType.FORBIDDEN,
-    message="RestartReplicatedJob failure policy action is not allowed when RestartJob feature gate is disabled",
+    message="{action} failure policy action is not allowed when RestartJob feature gate is disabled",
     fix="use RestartJobSet, or run the manager with --feature-gates=RestartJob=true",
     source="failurePolicy.rules[].action",
 )
@@ -61,8 +60,8 @@ RESTART_REPLICATED_JOB_REPLICAS = Rule(
     id="restart-replicated-job-replicas",
     type=ErrorType.INVALID,
     message=(
-        "JobSet cannot have a failure policy rule with RestartReplicatedJob action and a replicated job with replicas >"
-        f" {MAX_REPLICAS_TO_RESTART}"
+        "JobSet cannot have a failure policy rule with {action} action and a replicated job with replicas > "
+        f"{MAX_REPLICAS_TO_RESTART}"
     ),
     fix="split it into several ReplicatedJobs, or use RestartJobSet",
     source="failurePolicy.rules[].action",
@@ -139,18 +138,18 @@ def _restart_job_gate(subject: Subject) -> Iterator[FieldError]:
         gate = action_of(rule.action).gate
         if gate and not subject.gates[gate]:
             refusal = RESTART_JOB_GATE if rule.action in RESTART_JOB_ACTIONS else RESTART_REPLICATED_JOB_GATE
-            yield refusal.at(RULES.at(i, "action"))
+            yield refusal.at(RULES.at(i, "action"), action=rule.action)
 
 
 def restart_job_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
     """For some of the ReplicatedJobs: restarts of single Jobs are counted for so many only."""
-    actions = {rule.action for rule in subject.failure_policy.rules}
-    if not subject.gates["RestartJob"] or actions.isdisjoint(PARTIAL_ACTIONS):
+    actions = dict.fromkeys(rule.action for rule in subject.failure_policy.rules if action_of(rule.action).partial)
+    if not subject.gates["RestartJob"] or not actions:
         return
-    rule = RESTART_REPLICATED_JOB_REPLICAS if actions.isdisjoint(RESTART_JOB_ACTIONS) else RESTART_JOB_REPLICAS
+    rule = RESTART_REPLICATED_JOB_REPLICAS if RESTART_JOB_ACTIONS.isdisjoint(actions) else RESTART_JOB_REPLICAS
     for entry in entries:
         if entry.rjob.replicas > MAX_REPLICAS_TO_RESTART:
-            yield rule.at(entry.path.at("replicas"), entry.rjob.replicas)
+            yield rule.at(entry.path.at("replicas"), entry.rjob.replicas, action=" or ".join(actions))
 
 
 def _rule_name(path: Path, name: str) -> Iterator[FieldError]:

@@ -35,6 +35,18 @@ def test_everything_is_defaulted_on_create():
     assert "subdomain" not in spec["network"]
 
 
+def test_metadata_of_templates_that_is_null_becomes_empty():
+    """The schema refuses null there; a server-side apply that drops all of a client's labels leaves it."""
+    rjobs = [rjob("a"), rjob("b")]
+    rjobs[0]["template"]["metadata"] = None
+    rjobs[1]["template"]["spec"]["template"]["metadata"] = None
+    for old in (None, stored(jobset(rjob("a"), rjob("b")))):
+        first, second = (r["template"] for r in applied(jobset(*rjobs), old)["spec"]["replicatedJobs"])
+        assert first["metadata"] == {}
+        assert second["spec"]["template"]["metadata"] == {}
+        assert "metadata" not in second, "where nothing is, nothing is set"
+
+
 def test_nulls_are_absent():
     nulls = dict.fromkeys(("successPolicy", "startupPolicy", "network", "failurePolicy", "volumeClaimPolicies"))
     spec = applied(jobset(**nulls))["spec"]

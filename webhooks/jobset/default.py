@@ -30,6 +30,7 @@ _TEMPLATE: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("template", "spec", "completionMode"), "Indexed"),
     (("template", "spec", "template", "spec", "restartPolicy"), "OnFailure"),
 )
+_METADATA = (("template", "metadata"), ("template", "spec", "template", "metadata"))
 _EMPTY_TEXT_IS_ABSENT = frozenset({"restartPolicy", "name"})
 
 
@@ -48,6 +49,7 @@ def _wanted(spec: Any, old: Any) -> Iterator[tuple[Path, Any]]:
     stored = None if old is None else by_name(dig(old, "replicatedJobs"))
     for i, rjob in _objects(dig(spec, "replicatedJobs")):
         if isinstance(rjob.get("template"), dict):
+            yield from _empty_for_null(SPEC.at("replicatedJobs", i), rjob)
             name = rjob.get("name")
             before = None if stored is None else stored.get(name if isinstance(name, str) else None)
             yield from _where_stored(SPEC.at("replicatedJobs", i), _TEMPLATE, before)
@@ -57,6 +59,17 @@ def _wanted(spec: Any, old: Any) -> Iterator[tuple[Path, Any]]:
         before = None if old is None else dig(old, "volumeClaimPolicies", i)
         retention = ((("retentionPolicy",), {"whenDeleted": "Delete"}),)
         yield from _where_stored(SPEC.at("volumeClaimPolicies", i), retention, before)
+
+
+def _empty_for_null(base: Path, rjob: JSON) -> Iterator[tuple[Path, Any]]:
+    """Metadata of templates that is null, which the schema refuses.
+
+    A server-side apply of a client that drops all the labels and annotations it has set leaves it so.
+    """
+    for keys in _METADATA:
+        parent = dig(rjob, *keys[:-1])
+        if isinstance(parent, dict) and parent.get("metadata", {}) is None:
+            yield base.at(*keys), {}
 
 
 def _where_stored(

@@ -1,7 +1,13 @@
-"""The Workload, CompositePodGroups and PodGroups of a JobSet as JSON bodies to be sent (Kubernetes 1.37). Pure."""
+"""The Workload, CompositePodGroups and PodGroups of a JobSet: what is sent, and whether that was stored. Pure.
+
+As Kubernetes 1.37 has them.
+"""
+
+from collections.abc import Mapping
 
 from api import keys
 from api.children import owner_reference
+from api.gang_status import StoredGroup
 from api.gangs import Forest, Group
 from api.jobset import JobSet
 from api.meta import JSON
@@ -42,6 +48,42 @@ def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int
             **claims,
         },
     }
+
+
+def same(found: StoredGroup, group: Group, parent: str) -> bool:
+    """Whether a stored group says what it was told, but for its count: an API server drops what it does not know."""
+    spec = found.spec
+    topology = spec.scheduling_constraints.topology if spec.scheduling_constraints else ()
+    mode = spec.disruption_mode
+    return (
+        (spec.parent_composite_pod_group_name or "") == parent
+        and spec.workload_ref is not None
+        and spec.workload_ref.template_name == group.template
+        and (spec.scheduling_policy.gang is None) == (group.gang is None)
+        and "".join(constraint.key for constraint in topology) == group.topology
+        and (not group.mode or mode is None or getattr(mode, group.mode) is not None)
+        and {claim.name for claim in spec.resource_claims or ()} == {claim.name for claim in group.claims}
+    )
+
+
+def dropped(body: JSON, stored: Mapping[str, object]) -> list[str]:
+    """Fields of a body that the API server did not store: it does so without a word where a feature gate is off."""
+    spec, kept = body["spec"], stored.get("spec")
+    names = (
+        "parentCompositePodGroupName",
+        "schedulingConstraints",
+        "resourceClaims",
+        "schedulingPolicy",
+        "podGroupTemplates",
+        "compositePodGroupTemplates",
+    )
+    kept = kept if isinstance(kept, Mapping) else {}
+    lost = [name for name in names if spec.get(name) and not kept.get(name)]
+    for name in names[-2:]:
+        by_name = {of["name"]: of for of in kept.get(name) or ()}
+        for template in spec.get(name, ()):
+            lost += dropped({"spec": template}, {"spec": by_name.get(template["name"])})
+    return [*dict.fromkeys(lost)]
 
 
 def _templates(groups: tuple[Group, ...], forest: Forest) -> JSON:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from api import gang_api
+from api.gang_objects import dropped
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.meta import JSON, ObjectMeta
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
-from controllers.planning.groups import COMPOSITE, POD_GROUP, WORKLOAD, dropped
+from controllers.planning.groups import COMPOSITE, POD_GROUP, WORKLOAD
 from kube.client import Client
 from kube.decode import convert
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound

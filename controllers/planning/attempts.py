@@ -80,13 +80,13 @@ def restart_part(draft: StatusDraft, action: FailureAction, rjob: ReplicatedJob,
     All of them, those that completed, too, cost as much as the failed one alone. Indexes that the set had once and may
     have again are counted with them: a Job that is left there is of an earlier one.
     """
-    whole = action.scope is Scope.REPLICATED_JOB
+    alone = action.scope is Scope.JOB
 
     def entry(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
-        indexes = range(max(rjob.replicas, len(of.job_restarts))) if whole else (job_index,)
+        indexes = (job_index,) if alone else range(max(rjob.replicas, len(of.job_restarts)))
         towards_max = of.job_restarts_count_towards_max
         return msgspec.structs.replace(
-            msgspec.structs.replace(_of_next_attempt(of), **keep(REACHED, of)) if whole else of,
+            of if alone else msgspec.structs.replace(_of_next_attempt(of), **keep(REACHED, of)),
             job_restarts=raised(of.job_restarts, rjob.replicas, indexes),
             job_restarts_count_towards_max=raised(towards_max, rjob.replicas, (job_index,))
             if action.counted

@@ -4,17 +4,17 @@ A Job starts only when every group of its tree stands as the spec wants it and n
 the tree: kube-scheduler counts pods that are ending as members, and would let new ones in piece by piece.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from api import keys
 from api.gang_api import lacking
-from api.gang_objects import build_group, build_workload
+from api.gang_objects import build_group, build_workload, same
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup, StoredWorkload
 from api.gangs import Forest, Group, forest
 from api.jobset import JobSet, ReplicatedJob
 from api.jsontree import without_nulls
-from api.meta import JSON, find, is_true
+from api.meta import find, is_true
 from api.names import job_name
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
 from controllers.planning.child_jobs import Child, ChildJobs
@@ -327,39 +327,3 @@ def misplaced(child: Child, gangs: GroupPlan) -> bool:
         return False
     wanted = gangs.group_of(child.name)
     return child.job.spec.template.spec.pod_group != ("" if wanted is None else wanted.name)
-
-
-def same(found: StoredGroup, group: Group, parent: str) -> bool:
-    """Whether a stored group says what it was told, but for its count: an API server drops what it does not know."""
-    spec = found.spec
-    topology = spec.scheduling_constraints.topology if spec.scheduling_constraints else ()
-    mode = spec.disruption_mode
-    return (
-        (spec.parent_composite_pod_group_name or "") == parent
-        and spec.workload_ref is not None
-        and spec.workload_ref.template_name == group.template
-        and (spec.scheduling_policy.gang is None) == (group.gang is None)
-        and "".join(constraint.key for constraint in topology) == group.topology
-        and (not group.mode or mode is None or getattr(mode, group.mode) is not None)
-        and {claim.name for claim in spec.resource_claims or ()} == {claim.name for claim in group.claims}
-    )
-
-
-def dropped(body: JSON, stored: Mapping[str, object]) -> list[str]:
-    """Fields of a body that the API server did not store: it does so without a word where a feature gate is off."""
-    spec, kept = body["spec"], stored.get("spec")
-    names = (
-        "parentCompositePodGroupName",
-        "schedulingConstraints",
-        "resourceClaims",
-        "schedulingPolicy",
-        "podGroupTemplates",
-        "compositePodGroupTemplates",
-    )
-    kept = kept if isinstance(kept, Mapping) else {}
-    lost = [name for name in names if spec.get(name) and not kept.get(name)]
-    for name in names[-2:]:
-        by_name = {of["name"]: of for of in kept.get(name) or ()}
-        for template in spec.get(name, ()):
-            lost += dropped({"spec": template}, {"spec": by_name.get(template["name"])})
-    return [*dict.fromkeys(lost)]

@@ -31,6 +31,19 @@ ABSENT = re.compile(
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
 HERE = Path(__file__)
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+# A file or folder, also inside of a command; not one that a newcomer makes, such as `app/<name>.py`.
+MENTIONED = re.compile(r"(?<![\w./-])((?:[a-z_]+/)*\w+\.(?:py|md|yaml)|(?:[a-z_]+/)+[a-z_]+)(?![\w<])(?![./-]\w)")
+TASK = re.compile(r"^### ([^\n]+): (\d+) files$(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+MOST_FILES = {
+    "A failure action": 5,
+    "An admission rule with a warning": 5,
+    "A metric": 5,
+    "A command": 5,
+    "A field of the spec, end to end": 8,
+    "A change of scheduling": 8,
+}
+"""Files that a newcomer may have to edit by hand, for each task."""
 
 
 def texts() -> list[Path]:
@@ -78,6 +91,20 @@ def test_every_file_that_a_page_names_is_there():
     gone = {(str(path), name) for path, name in named if not (ROOT / name).is_file() | (path.parent / name).is_file()}
     assert gone == set()
     assert len(named) > 100
+
+
+def test_every_path_that_contributing_mentions_is_there():
+    code = re.findall(r"`([^`]+)`", FENCE.sub("", CONTRIBUTING.read_text(encoding="utf-8")))
+    mentioned = {path for text in code for path in MENTIONED.findall(text)}
+    assert {path for path in mentioned if not (ROOT / path).exists()} == set()
+    assert len(mentioned) > 40
+
+
+def test_tasks_of_contributing_take_the_files_that_they_say_and_not_too_many():
+    tasks = TASK.findall(CONTRIBUTING.read_text(encoding="utf-8"))
+    files = {title: re.findall(r"^(\d+)\. `\S+`", text, re.MULTILINE) for title, _, text in tasks}
+    assert files == {title: [str(number) for number in range(1, int(most) + 1)] for title, most, _ in tasks}
+    assert {title: len(found) <= MOST_FILES[title] for title, found in files.items()} == dict.fromkeys(MOST_FILES, True)
 
 
 def test_every_defect_that_is_cited_has_its_row():

@@ -30,6 +30,7 @@ from kube.workqueue import WorkQueue
 from tests.support.cluster import eventually
 from tests.support.faults import Answer, Cut, Fault, FaultyTransport, LostAnswer, LostRequest, Refused
 from tests.support.jobs import group, manifest
+from tests.support.tally import Tally
 
 NOW = "2026-01-01T00:00:00Z"
 FAULTS: tuple[Fault, ...] = (
@@ -60,9 +61,6 @@ class Outcomes:
         pass
 
     def forget(self, *_: str) -> None: ...
-    def created(self, seconds: float) -> None: ...
-    def ready(self, seconds: float) -> None: ...
-    def restarted(self, seconds: float) -> None: ...
 
     def finished(self, _namespace: str, _name: str, state: str) -> None:
         self.outcomes.append(state)
@@ -73,7 +71,7 @@ async def controller(transport: FaultyTransport) -> AsyncIterator[Outcomes]:
     """A JobSet controller over that transport for the length of the block."""
     client, silent = Client(transport), Outcomes()
     watches, queue = Watches(client, FeatureGates()), WorkQueue[Request]()
-    reconciler = JobSetReconciler(client, watches.caches(), FeatureGates(), silent, silent)
+    reconciler = JobSetReconciler(client, watches.caches(), FeatureGates(), silent, Tally())
     loop = Controller("jobset", queue, reconciler.reconcile, workers=2)
     async with asyncio.TaskGroup() as tasks:
         watching = tasks.create_task(watches.run())

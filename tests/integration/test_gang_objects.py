@@ -12,13 +12,12 @@ from msgspec.structs import replace
 
 from api.features import FeatureGates
 from api.gang_api import Served, lacking
-from api.gang_objects import build_group, build_workload
+from api.gang_objects import build_group, build_workload, dropped
 from api.gangs import forest
 from api.jobset import JobSet
 from api.jsontree import without_nulls
 from controllers.gang.execute import RESOURCES
 from controllers.gang.watches import GroupWatches
-from controllers.planning.groups import dropped
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec

@@ -22,6 +22,7 @@ from kube.transport import Request as Call
 from kube.transport import Response
 from simcluster.patches import merge
 from tests.support.memory_api import MemoryApi
+from tests.support.tally import Tally
 
 
 class RecordedEvents:
@@ -32,11 +33,6 @@ class RecordedEvents:
 
     def record(self, _regarding: object, kind: str, reason: str, note: str, **_: object) -> None:
         self.events.append((kind, reason, note))
-
-    def created(self, seconds: float) -> None:
-        """Times are not looked at here."""
-
-    ready = restarted = created
 
 
 class Blind:
@@ -54,7 +50,7 @@ class Blind:
         self.jobsets = watches.jobsets.store
         self.jobsets.apply(msgspec.convert(stored, JobSet))
         self.reconciler = JobSetReconciler(
-            client, watches.caches(), chosen, self.reported, self.reported, options or Options()
+            client, watches.caches(), chosen, self.reported, Tally(), options or Options()
         )
 
     @property

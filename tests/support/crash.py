@@ -34,6 +34,7 @@ from kube.transport import Request as Call
 from kube.transport import Response, Transport
 from kube.workqueue import WorkQueue
 from tests.support.played import Ledger, Played, Snapshot, normalised, resource_of, steady_name
+from tests.support.tally import Tally
 
 REST_SECONDS = 40.0
 """How long the controller may take to come to rest: more than any delay in a path, on a busy machine."""
@@ -149,9 +150,6 @@ class Told:
 
     def record(self, *_: Any, **__: Any) -> None: ...
     def forget(self, *_: Any) -> None: ...
-    def created(self, _: float) -> None: ...
-    def ready(self, _: float) -> None: ...
-    def restarted(self, _: float) -> None: ...
 
 
 class Mortal:
@@ -299,7 +297,7 @@ class Instance:
         watches = Watches(client, gates)
         limits = Limits(batch_deletion_from=path.large)
         options = Options(limits=limits, create_suspended=path.create_suspended)
-        reconciler = JobSetReconciler(client, watches.caches(), gates, told, told, options)
+        reconciler = JobSetReconciler(client, watches.caches(), gates, told, Tally(), options)
         reconciler._stalled.look = _nothing
         reconciler.leftover_pods.feed(self._queue)
         self._memories = reconciler.memories

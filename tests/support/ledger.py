@@ -14,6 +14,7 @@ from typing import Any
 
 from api import keys
 from api.batch import Job
+from api.failure_actions import Scope, action_of
 from api.features import FeatureGates
 from api.gang_status import StoredGroup, StoredWorkload
 from api.gangs import Group, forest
@@ -481,10 +482,10 @@ def _rises(old: tuple[int, ...], new: tuple[int, ...]) -> list[int]:
 
 def _restarted_whole(js: JobSet, before: ReplicatedJobStatus | None, after: ReplicatedJobStatus) -> bool:
     """Whether all Jobs of a ReplicatedJob were restarted at once, and some rule may do so."""
-    rules = js.spec.failure_policy.rules if js.spec.failure_policy else ()
+    actions = [action_of(rule.action) for rule in js.spec.failure_policy.rules] if js.spec.failure_policy else ()
     rises = _rises(before.job_restarts if before else (), after.job_restarts)
     replicas = next(r.replicas for r in js.spec.replicated_jobs if r.name == after.name)
-    allowed = any(rule.action == "RestartReplicatedJob" for rule in rules)
+    allowed = any(action.partial and action.scope is not Scope.JOB for action in actions)
     return allowed and len(rises) >= replicas and all(rises)
 
 

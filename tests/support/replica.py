@@ -31,6 +31,7 @@ from kube.watcher import Apply, Delete, Init, InitDone, Progress
 from simcluster.selectors import matches
 from tests.support.ledger import View
 from tests.support.stale import GROUPS, Server
+from tests.support.tally import Tally
 
 REQUEST = Request("ns", "js")
 FIRST_BACK_OFF = 1.0
@@ -242,7 +243,7 @@ class Replica:
         self.queue = Requests()
         self.saw_complete: set[str] = set()
         options = Options(limits=limits, create_suspended=create_suspended, wall_clock=lambda: server.now)
-        self.reconciler = JobSetReconciler(self.client, self.watches.caches(), gates, self, self, options)
+        self.reconciler = JobSetReconciler(self.client, self.watches.caches(), gates, self, Tally(), options)
         self.reconciler._stalled.look = _nothing
         self.reconciler.watch_departures(self.watches.jobs)
         for kind in self.informers:
@@ -251,15 +252,9 @@ class Replica:
         self.old_pods = OldPods(self.reconciler, server, self.queue)
         self.client.before = self.old_pods.note
 
-    # Events and milestones are not looked at here.
+    # Events are not looked at here.
 
     def record(self, *_: Any, **__: Any) -> None: ...
-
-    def created(self, _seconds: float) -> None: ...
-
-    def ready(self, _seconds: float) -> None: ...
-
-    def restarted(self, _seconds: float) -> None: ...
 
     # Watches
 

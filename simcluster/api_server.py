@@ -51,7 +51,7 @@ class ApiServer:
         """A new one."""
         return f"uid-{next(self._numbers)}"
 
-    def now(self) -> str:
+    def timestamp(self) -> str:
         """The time as it is written into objects."""
         return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -109,7 +109,7 @@ class ApiServer:
             raise RefusedError(400, "BadRequest", f"namespace {meta['namespace']!r} is not that of the request")
         if self.storage.get(plural, (namespace, name)) is not None:
             raise RefusedError(409, "AlreadyExists", f'{plural} "{name}" already exists')
-        own = {"name": name, "uid": uid, "creationTimestamp": self.now(), "generation": 1}
+        own = {"name": name, "uid": uid, "creationTimestamp": self.timestamp(), "generation": 1}
         place = {"namespace": namespace} if namespace else {}
         new = self.defaulted(plural, {**body, "metadata": {**meta, **own, "resourceVersion": "0", **place}})
         self.check_new(plural, new)
@@ -159,7 +159,7 @@ class ApiServer:
         body = item.body()
         meta = {**body["metadata"], "finalizers": finalizers}
         if "deletionTimestamp" not in meta:
-            meta |= {"deletionTimestamp": self.now(), "generation": meta.get("generation", 0) + 1}
+            meta |= {"deletionTimestamp": self.timestamp(), "generation": meta.get("generation", 0) + 1}
         return self.put(plural, {**body, "metadata": meta})
 
     def _change(self, plural: str, item: Item, sent: JSON, wanted: JSON, sub: str) -> Item:

@@ -93,8 +93,8 @@ class Cluster(ApiServer):
             raise KeyError(f"no Job {key[1]} in namespace {key[0]}")
         self._collect(job.uid)
         why = "BackoffLimitExceeded", "Job has reached the specified backoff limit"
-        doomed = {**job.body(), "status": job_status.doomed(job.body(), self.now(), *why)}
-        self._tell(job, job_status.ended(doomed, self.now(), "Failed", *why))
+        doomed = {**job.body(), "status": job_status.doomed(job.body(), self.timestamp(), *why)}
+        self._tell(job, job_status.ended(doomed, self.timestamp(), "Failed", *why))
 
     def _collect(self, owner: str) -> None:
         for plural, key in self.storage.owned(owner):
@@ -112,7 +112,7 @@ class Cluster(ApiServer):
 
     def _end_pod(self, pod: Pod) -> None:
         """Its kubelet ends it at once. With the last one the domain is free."""
-        self.storage.put("pods", replace(pod, deleted=self.now()))
+        self.storage.put("pods", replace(pod, deleted=self.timestamp()))
         self.storage.drop("pods", pod.key)
         if not self.storage.owned(pod.job.uid) and (domain := self._domains.pop(pod.job.uid, None)) is not None:
             self._free.append(domain)
@@ -128,7 +128,7 @@ class Cluster(ApiServer):
         if job.content["spec"].get("suspend"):
             if has:
                 self._collect(job.uid)
-                self._tell(job, job_status.halted(job.content, self.now()))
+                self._tell(job, job_status.halted(job.content, self.timestamp()))
         elif not has and job_status.may_run(job.content):
             self._start(job)
 
@@ -141,14 +141,14 @@ class Cluster(ApiServer):
         if exclusive:
             self._domains[job.uid] = self._free.popleft()
         pods = [self._create_pod(job, index) for index in range(job_status.pods_wanted(job.content))]
-        self._tell(job, job_status.started(job.content, self.now(), ready=0))
+        self._tell(job, job_status.started(job.content, self.timestamp(), ready=0))
         self.later(lambda: self._bind(job, pods))
 
     def _create_pod(self, job: Plain, index: int) -> Pod:
         number = next(self._numbers)
         self.pods_started += 1
         name = f"{job.key[1]}-{index}-{number:05x}"
-        pod = Pod(job, index, name, f"{number:08x}-0000-4000-8000-000000000001", self.now())
+        pod = Pod(job, index, name, f"{number:08x}-0000-4000-8000-000000000001", self.timestamp())
         self.storage.put("pods", pod)
         return pod
 

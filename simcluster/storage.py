@@ -53,7 +53,8 @@ class Plain:
 
     @property
     def key(self) -> Key:
-        return self.meta.get("namespace", ""), self.meta["name"]
+        meta = self.content["metadata"]
+        return meta.get("namespace", ""), meta["name"]
 
     @property
     def uid(self) -> str:
@@ -88,8 +89,8 @@ class Scope:
 
     def holds(self, item: Item) -> bool:
         return (
-            self.namespace in {"", item.key[0]}
-            and self.labels.met(item.label)
+            (not self.namespace or self.namespace == item.key[0])
+            and (not self.labels.requirements or self.labels.met(item.label))
             and (not self.fields.requirements or self.fields.met(lambda path: _field(item.body(), path)))
         )
 

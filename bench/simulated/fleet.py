@@ -80,13 +80,13 @@ def fill(cluster: Cluster, fleet: Fleet) -> None:
 def _add_nodes(cluster: Cluster, land: Land) -> None:
     chance = random.Random(0)  # noqa: S311 -- texts, no secrets
     shared = {f"cloud.example.com/label-{n}": f"{chance.getrandbits(48):x}" for n in range(NODE_LABELS)}
-    common = managed("kubelet", cluster.now(), shared)
+    common = managed("kubelet", cluster.timestamp(), shared)
     for domain in range(land.domains):
         for number in range(land.nodes):
             name = land.node(domain, number)
             labels = {"kubernetes.io/hostname": name, TOPOLOGY: f"rack-{domain}", **shared}
             labels["topology.kubernetes.io/zone"] = f"zone-{domain % 3}"
-            meta = {"name": name, "uid": cluster.uid(), "creationTimestamp": cluster.now(), "labels": labels}
+            meta = {"name": name, "uid": cluster.uid(), "creationTimestamp": cluster.timestamp(), "labels": labels}
             meta["annotations"] = {"node.alpha.kubernetes.io/ttl": "0", "csi.example.com/nodeid": f"instance-{name}"}
             node = {"metadata": {**meta, "managedFields": common}, "spec": {}, "status": {}}
             cluster.storage.put(NODES.plural, Plain(node))

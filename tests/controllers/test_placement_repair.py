@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from api import keys
 from controllers.placement.controller import LAST_LOOK, RELABEL_PAUSE, JobRequest
 from kube.transport import Request, Response
+from simcluster.storage import Scope, Watcher
 from tests.support.faults import Answer
 from tests.support.placement import RACK, hide, leader_of, moment, node_of, show
 from tests.support.placement_bench import BOUND, JOB, NEXT, REQUEST, Bench, job_of
@@ -71,13 +71,8 @@ class TestRepair:
         bench.add_pod(3, spec={"nodeSelector": {RACK: "r2"}})
         bench.add_pod(4, spec={"nodeName": "n2"}, meta={"labels": {keys.JOB_UID: "another"}})
         conditions: list[dict] = []
-        put = bench.api.put
-
-        def remember(plural: str, name: str, **fields: Any) -> Any:
-            conditions.extend(fields.get("status", {}).get("conditions", []))
-            return put(plural, name, **fields)
-
-        bench.api.put = remember
+        told = Watcher(Scope(), lambda event: conditions.extend(event.item.body()["status"].get("conditions", ())))
+        bench.api.storage["pods"].watch(told)
         show(bench.watches.leaders, BOUND)
         bench.feed()
         await bench.until_idle()

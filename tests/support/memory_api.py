@@ -91,9 +91,10 @@ class MemoryApi:
     async def send(self, request: Request) -> Response:
         await asyncio.sleep(0)
         self.requests.append(request)
-        return self._answered(request)
+        return self.answered(request)
 
-    def _answered(self, request: Request) -> Response:
+    def answered(self, request: Request) -> Response:
+        """What the server says to a request that is no watch."""
         answer = self.rest.handle(_plain(request))
         assert isinstance(answer, rest.Answer), "a watch is a stream"
         return Response(answer.status, {}, answer.body)

@@ -11,6 +11,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,20 +21,22 @@ from api.gang_api import Served
 from api.jobset import JobSet
 from controllers.jobset.controller import JobSetReconciler, Options
 from controllers.jobset.execute import PartialFailure
-from controllers.jobset.old_pods import OldPod
 from controllers.jobset.watches import BY_OWNER, Watches
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from kube.client import ListMeta, Page, PatchType
 from kube.controller import Request, is_terminal
-from kube.errors import AlreadyExists, Call, KubeError, ServerError, Status, TransportError
+from kube.errors import AlreadyExists, Call, KubeError, ServerError, Status, TransportError, from_response
 from kube.informer import Informer
 from kube.watcher import Apply, Delete, Init, InitDone, Progress
-from simcluster.selectors import matches
+from simcluster.api_server import RefusedError, status
+from simcluster.patches import merge, strategic
+from simcluster.selectors import parse
+from simcluster.storage import Event, Scope
 from tests.support.ledger import View
-from tests.support.stale import GROUPS, Server
+from tests.support.stale import GROUPS, NS, Server, Stored
 from tests.support.tally import Tally
 
-REQUEST = Request("ns", "js")
+REQUEST = Request(NS, "js")
 FIRST_BACK_OFF = 1.0
 
 
@@ -90,7 +93,7 @@ class Client:
             raise Crash
         if kind == "refuse":
             raise ServerError(500, Status(kind="Status", message="no"), call=Call("create", "/model"))
-        done = act()
+        done = _answered(act)
         if kind == "crash after":
             self.dead = True
             raise Crash
@@ -100,32 +103,34 @@ class Client:
 
     async def create(self, resource: Any, body: Any, **_: Any) -> Any:
         try:
-            made = self.write(lambda: self.server.create(resource.plural, body))
+            made = self.write(lambda: self.server.create(resource.plural, NS, body))
         except AlreadyExists:
             name = body["metadata"]["name"]
-            uid = self.server.get(resource.plural, name).metadata.uid
+            uid = self.server.get(resource.plural, (NS, name)).uid
             assert uid not in self.made, f"{resource.plural} {name} is created again by the process that made it"
             raise
-        self.made.add(made.metadata.uid)
-        return _answer(resource, made)
+        self.made.add(made.uid)
+        return _read(resource, made)
 
     async def get(self, resource: Any, name: str, **_: Any) -> Any:
-        return _answer(resource, self.server.get(resource.plural, name))
+        return _read(resource, _answered(lambda: self.server.get(resource.plural, (NS, name))))
 
-    async def delete(self, resource: Any, name: str, *, uid: str = "", **_: Any) -> Any:
-        return _answer(resource, self.write(lambda: self.server.delete(resource.plural, name, uid)))
+    async def delete(
+        self, resource: Any, name: str, *, uid: str, propagation_policy: str = "Background", **_: Any
+    ) -> Any:
+        delete = partial(
+            self.server.delete, resource.plural, (NS, name), {"uid": uid}, foreground=propagation_policy == "Foreground"
+        )
+        return _read(resource, self.write(delete))
 
     async def delete_collection(self, resource: Any, *, label_selector: str, propagation_policy: str, **_: Any) -> None:
-        assert (resource.plural, propagation_policy) == ("jobs", "Background")
-        self.write(lambda: self.server.delete_jobs(label_selector))
+        assert propagation_policy == "Background"
+        self.write(lambda: self.server.delete_all(resource.plural, Scope(NS, parse(label_selector))))
 
     async def patch(self, resource: Any, name: str, patch: Any, *, subresource: str = "", **options: Any) -> Any:
-        if resource.plural in GROUPS:
-            return _answer(resource, self.write(lambda: self.server.patch_group(resource.plural, name, patch)))
-        if resource.plural == "jobsets":
-            return self.write(lambda: self.server.patch_status(name, patch))
-        by_keys = options.get("patch_type") is PatchType.STRATEGIC
-        return self.write(lambda: self.server.patch_job(name, patch, status=bool(subresource), by_keys=by_keys))
+        how = strategic if options.get("patch_type") is PatchType.STRATEGIC else merge
+        act = partial(self.server.patch, resource.plural, (NS, name), patch, subresource, how=how)
+        return _read(resource, self.write(act))
 
     async def list(self, _resource: Any, *, label_selector: str, **_: Any) -> Page[Any]:
         if self.fault.kind == "silence":
@@ -133,9 +138,20 @@ class Client:
         return Page(ListMeta(), [*self.server.failed_pods(set(re.findall(r"uid-\d+", label_selector)))])
 
 
-def _answer(resource: Any, obj: Any) -> Any:
-    """As the writer of groups asks for them: as JSON."""
-    return msgspec.to_builtins(obj) if resource.plural in GROUPS and obj is not None else obj
+def _answered(act: Callable[[], Any]) -> Any:
+    """What the server does, with its refusals as the client raises them."""
+    try:
+        return act()
+    except RefusedError as error:
+        body = msgspec.json.encode(status(error.code, error.reason, str(error)))
+        raise from_response(error.code, {}, body, Call("write", "/model")) from None
+
+
+def _read(resource: Any, item: Stored | None) -> Any:
+    """An answer as it is asked for: groups as JSON, all others as records."""
+    if item is None:
+        return None
+    return item.content if resource.plural in GROUPS else item.obj
 
 
 async def _nothing(*_: Any) -> None:
@@ -182,10 +198,10 @@ class OldPods:
             self._list()
             self._queue.add(REQUEST)
             return
-        for entry in self._log[self._place : self._place + most]:
+        for event in self._log[self._place : self._place + most]:
             self._place += 1
-            if self._selects(entry.obj):
-                self._of.pods._receive(Delete(entry.obj) if entry.deleted else Apply(entry.obj))
+            if self._selects(event.item):
+                self._of.pods._receive(_told(event))
 
     def relist(self) -> None:
         """What happened since is not told, only what it led to."""
@@ -198,13 +214,11 @@ class OldPods:
         receive(Init())
         for pod in self._server.tables["pods"].at(self._place).values():
             if self._selects(pod):
-                receive(Apply(pod))
-        receive(InitDone(self._log[self._place - 1].version if self._place else 0))
+                receive(Apply(pod.obj))
+        receive(InitDone(self._log[self._place - 1].item.version if self._place else 0))
 
-    def _selects(self, pod: OldPod) -> bool:
-        """The labels of a pod are not in the record that caches hold, and never change."""
-        raw = self._server.pod_labels[pod.metadata.uid]
-        return matches(self._of.pods.target.label_selector, raw)
+    def _selects(self, pod: Stored) -> bool:
+        return parse(self._of.pods.target.label_selector).met(pod.label)
 
 
 class Replica:
@@ -261,12 +275,11 @@ class Replica:
     def deliver(self, kind: str, most: int = 1_000_000, *, twice: bool = False) -> None:
         """The next events of one kind; `twice`: the last one comes again, as after a broken watch."""
         log, receive = self.server.tables[kind].log, self.informers[kind]._receive
-        for entry in log[self.places[kind] : self.places[kind] + most]:
-            event = Delete(entry.obj) if entry.deleted else Apply(entry.obj)
-            receive(event)
+        for event in log[self.places[kind] : self.places[kind] + most]:
+            receive(_told(event))
             if twice:
-                receive(event)
-            self._note(kind, entry.obj)
+                receive(_told(event))
+            self._note(kind, event.item.obj)
             self.places[kind] += 1
         if self.places[kind] == len(log):
             receive(Progress(self.server.version))
@@ -287,11 +300,11 @@ class Replica:
             self.saw_complete.clear()
             self.client.made.clear()
         receive(Init())
-        for obj in table.at(place).values():
-            receive(Apply(obj))
-            self._note(kind, obj)
+        for item in table.at(place).values():
+            receive(Apply(item.obj))
+            self._note(kind, item.obj)
         current = place == len(table.log)
-        receive(InitDone(self.server.version if current else table.log[place - 1].version if place else 0))
+        receive(InitDone(self.server.version if current else table.log[place - 1].item.version if place else 0))
         self.places[kind] = place
 
     def _note(self, kind: str, obj: Any) -> None:
@@ -337,6 +350,11 @@ class Replica:
                 if group.split(kind)[0] is not None:
                     raise _leaf(group.split(kind)[0]) from None
             raise
+
+
+def _told(event: Event) -> Apply | Delete:
+    """An event as an informer receives it."""
+    return Delete(event.item.obj) if event.kind == "DELETED" else Apply(event.item.obj)
 
 
 def _leaf(error: BaseException) -> BaseException:

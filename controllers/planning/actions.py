@@ -1,4 +1,4 @@
-"""What a plan asks for: writes, a status, events, and questions. No behaviour lives here."""
+"""What a plan asks for: writes, a status, events, and queries about pods. No behaviour lives here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -126,7 +126,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PodQuery:
     """Failed Jobs, as (name, UID), whose failed pods the plan would like to see.
 
     `needed`: nothing can be decided without the answer. Else it is for events and `status.attemptHistory` only.
@@ -142,7 +142,7 @@ class Plan:
 
     `status` is written after the actions, or before them with `status_first`; `events` are recorded after the status
     is stored. If an action fails, `counters` is written in place of `status`: what was counted holds, what was decided
-    does not. `warnings` are told whatever happens, once for as long as they stay the same. A plan with a `question` is
+    does not. `warnings` are recorded whatever happens, once for as long as they stay the same. A plan with a `pod_query` is
     provisional: answer it and plan again, never carry it out. `follow_pods`: from now on `Observed.leftovers` has to
     be known, and every change of it is a reason to plan again. `reported_group`: see `Observed`.
     """
@@ -154,6 +154,6 @@ class Plan:
     requeue_after: float | None = None
     status_first: bool = False
     warnings: tuple[Event, ...] = ()
-    question: Question | None = None
+    pod_query: PodQuery | None = None
     follow_pods: bool = False
     reported_group: str = ""

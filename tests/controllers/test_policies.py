@@ -299,6 +299,6 @@ class TestWithoutReplicas:
 def test_a_plan_is_made_of_its_observation_alone():
     world = started(rjob("workers", 3), failurePolicy={"maxRestarts": 1})
     world.fail("js-workers-1")
-    observed = dataclasses.replace(world.observe(), evidence={world.jobs["js-workers-1"]["metadata"]["uid"]: ()})
+    observed = dataclasses.replace(world.observe(), failed_pods={world.jobs["js-workers-1"]["metadata"]["uid"]: ()})
     one, other = (plan(observed, world.gates) for _ in range(2))
     assert (one.status, one.events, one.actions) == (other.status, other.events, other.actions)

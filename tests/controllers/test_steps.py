@@ -51,8 +51,8 @@ def test_the_soonest_look_wins(parts):
 
 
 def test_a_question_is_handed_on():
-    question = Question((("js-a-0", "uid"),))
-    assert combine([Partial(), Stop(question=question), Partial()]).question == question
+    pod_query = PodQuery((("js-a-0", "uid"),))
+    assert combine([Partial(), Stop(pod_query=pod_query), Partial()]).pod_query == pod_query
 
 
 def test_every_field_of_a_replicated_job_is_counted_reached_or_kept():

@@ -144,7 +144,7 @@ def test_without_blocking_only_the_old_job_is_waited_for():
 def test_a_job_waits_for_old_pods_that_have_outlived_their_job():
     js = a_set(rjob(replicas=3), failurePolicy={"maxRestarts": 3}, status={"restarts": 1})
     left = {"train-workers-1": ("train-workers-1-0-abcde", "train-workers-1-1-fghij")}
-    text, body = explanation_of(facts(js, [running(js, 0, attempt=1)], lease=lease(), lingering=left))
+    text, body = explanation_of(facts(js, [running(js, 0, attempt=1)], lease=lease(), leftover_pods=left))
     assert (body["state"], causes(body)) == ("restarts", ["old-pods", "missing"])
     assert "2 pods of an earlier attempt are still ending (train-workers-1-0-abcde, train-workers-1-1-fghij)" in text
     assert "1 Job cannot be created anew yet; each waits for its own" in text
@@ -155,7 +155,9 @@ def test_a_job_waits_for_old_pods_that_have_outlived_their_job():
 def test_with_blocking_all_jobs_wait_for_the_last_old_pod():
     policy = {"maxRestarts": 3, "restartStrategy": "BlockingRecreate"}
     js = a_set(rjob(replicas=3), failurePolicy=policy, status={"restarts": 1})
-    _, body = explanation_of(facts(js, [], lease=lease(), lingering={"train-workers-1": ("train-workers-1-0-abcde",)}))
+    _, body = explanation_of(
+        facts(js, [], lease=lease(), leftover_pods={"train-workers-1": ("train-workers-1-0-abcde",)})
+    )
     assert causes(body) == ["old-pods"]
     assert "none is created before all of those are gone" in body["because"][0]["what"]
 

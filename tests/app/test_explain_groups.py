@@ -11,7 +11,7 @@ from api.gang_api import NO_COMPOSITES, NO_GROUPS
 from api.gang_objects import build_group
 from api.gangs import Forest, forest
 from api.jobset import JobSet
-from app.explain.seen import SeenGroup, SeenGroups
+from app.explain.facts import SeenGroup, SeenGroups
 from tests.support.explained import MOMENT, at, causes, event, explanation_of, facts, job_of, lease, made, pod_of, walk
 from tests.support.jobsets import jobset, rjob, stored
 

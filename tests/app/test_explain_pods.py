@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api import keys
-from app.explain.seen import Holder
+from app.explain.facts import Holder
 from tests.support.explained import (
     MOMENT,
     RACK,

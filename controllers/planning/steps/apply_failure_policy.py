@@ -39,7 +39,7 @@ MESSAGE_LIMIT = 1024
 
 
 def apply_failure_policy(ctx: Context) -> Partial:
-    """Decide about every failed Job. If anything is decided, or pods have to be listed first, nothing else is done now."""
+    """Decide about every failed Job. If anything is decided, or pods have to be listed first, the plan ends here."""
     if not ctx.children.failed:
         return NOTHING
     draft, failed_pods = ctx.draft(), ctx.observed.failed_pods

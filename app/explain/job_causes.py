@@ -4,8 +4,8 @@ from api.batch import pods_at_once
 from api.keys import JOB_CREATION_FAILED, KIND
 from api.meta import Owner
 from app.explain.case import Case
-from app.explain.finding import Finding, Found, Level, Story, counted, grouped, listed
-from app.explain.seen import SeenEvent
+from app.explain.facts import SeenEvent
+from app.explain.finding import Finding, Found, JobFinding, Level, counted, grouped, listed
 from app.explain.survey import lacking
 from controllers.planning.child_jobs import Child
 
@@ -13,11 +13,11 @@ from controllers.planning.child_jobs import Child
 def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
     """ReplicatedJobs that wait for others (dependsOn, startupPolicy InOrder, executionPolicy)."""
     found: list[Found] = []
-    if case.of is None:
+    if case.survey is None:
         return found
-    for name, why in case.of.stages.items():
-        missing = [slot.name for slot in case.of.missing if slot.replicated_job.name == name]
-        halted = [child.name for child in case.of.halted if child.replicated_job == name]
+    for name, why in case.survey.stages.items():
+        missing = [position.name for position in case.survey.missing if position.replicated_job.name == name]
+        halted = [child.name for child in case.survey.halted if child.replicated_job == name]
         jobs = left & {*missing, *halted}
         if jobs:
             what = f"ReplicatedJob {name} ({counted(len(jobs), 'Job')}): waits for {why}"
@@ -28,10 +28,10 @@ def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
 
 def failed(case: Case, left: frozenset[str]) -> list[Found]:
     """Failed Jobs of a set that has not decided about them yet."""
-    return grouped(_failure(child) for child in case.of.failed if child.name in left) if case.of else []
+    return grouped(_failure(child) for child in case.survey.failed if child.name in left) if case.survey else []
 
 
-def _failure(child: Child) -> Story:
+def _failure(child: Child) -> JobFinding:
     failure = child.job.failure
     said = f"{failure.reason}: {failure.message}" if failure else "it says no reason"
     finding = Finding(
@@ -41,17 +41,17 @@ def _failure(child: Child) -> Story:
         way_out="the manager decides by spec.failurePolicy; if it does not, see the Warnings of the JobSet",
         since=failure.last_transition_time if failure else "",
     )
-    return Story(child.name, said, lambda: finding)
+    return JobFinding(child.name, said, lambda: finding)
 
 
 def behind(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs of a large set that come when the Job controller has come to those before them."""
-    if case.of is None:
+    if case.survey is None:
         return []
-    queued = [child.name for child in case.of.unready if child.job.queued and not child.deleting]
-    absent = {slot.name for slot in case.of.missing} - case.facts.foreign.keys()
-    waiting = left & (absent | {child.name for child in case.of.halted})
-    if case.of.room > 0 or not waiting:
+    queued = [child.name for child in case.survey.unready if child.job.queued and not child.deleting]
+    absent = {position.name for position in case.survey.missing} - case.facts.foreign.keys()
+    waiting = left & (absent | {child.name for child in case.survey.halted})
+    if case.survey.room > 0 or not waiting:
         return []
     finding = Finding(
         level=Level.WAITS,
@@ -65,7 +65,7 @@ def behind(case: Case, left: frozenset[str]) -> list[Found]:
 
 def missing(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that do not exist: their name is taken, they were refused, or they are about to be created."""
-    names = [slot.name for slot in case.of.missing if slot.name in left] if case.of else []
+    names = [position.name for position in case.survey.missing if position.name in left] if case.survey else []
     taken = [name for name in names if name in case.facts.foreign]
     found = [Found(_taken(case, name), frozenset({name})) for name in taken]
     return found + _absent(case, [name for name in names if name not in case.facts.foreign])
@@ -91,13 +91,13 @@ def _taken(case: Case, name: str) -> Finding:
 def _absent(case: Case, names: list[str]) -> list[Found]:
     if not names:
         return []
-    refused = next((event for event in case.news if event.reason == JOB_CREATION_FAILED), None)
+    refused = next((event for event in case.recent_warnings if event.reason == JOB_CREATION_FAILED), None)
     because: tuple[Finding, ...] = ()
     level, way_out = Level.WAITS, "look again in a moment"
     if refused is not None:
         level, way_out = Level.FAULT, "mend what the message names: the manager tries again by itself"
         because = (Finding(level=Level.FAULT, cause="refused", what=refused.note, since=refused.first),)
-    elif case.manager_silent:
+    elif case.manager_missing:
         way_out = "start a manager"
     what = f"{counted(len(names), 'Job')} {'does' if len(names) == 1 else 'do'} not exist (yet): {listed(names)}"
     return [Found(Finding(level=level, cause="missing", what=what, because=because, way_out=way_out), frozenset(names))]
@@ -105,10 +105,10 @@ def _absent(case: Case, names: list[str]) -> list[Found]:
 
 def halted(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that are still suspended although the set is not."""
-    return grouped(_halt(child) for child in case.of.halted if child.name in left) if case.of else []
+    return grouped(_halt(child) for child in case.survey.halted if child.name in left) if case.survey else []
 
 
-def _halt(child: Child) -> Story:
+def _halt(child: Child) -> JobFinding:
     ending = child.job.status.active
     why = f": {counted(ending, 'pod')} of the time before have to end first" if ending else ""
     finding = Finding(
@@ -117,12 +117,14 @@ def _halt(child: Child) -> Story:
         what=f"Job {child.name}: is still suspended{why}",
         way_out="the manager resumes it by itself; a Job that another controller suspends needs that one",
     )
-    return Story(child.name, bool(ending), lambda: finding)
+    return JobFinding(child.name, bool(ending), lambda: finding)
 
 
-def going(case: Case, left: frozenset[str]) -> list[Found]:
+def being_deleted(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that somebody deletes; the manager makes new ones when they are gone."""
-    names = [child.name for child in case.of.unready if child.name in left and child.deleting] if case.of else []
+    names = (
+        [child.name for child in case.survey.unready if child.name in left and child.deleting] if case.survey else []
+    )
     if not names:
         return []
     what = f"{counted(len(names), 'Job')} {'is' if len(names) == 1 else 'are'} being deleted: {listed(names)}"
@@ -130,18 +132,18 @@ def going(case: Case, left: frozenset[str]) -> list[Found]:
     return [Found(Finding(level=Level.WAITS, cause="job-deleted", what=what, way_out=way_out), frozenset(names))]
 
 
-def podless(case: Case, left: frozenset[str]) -> list[Found]:
+def without_pods(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that run and lack pods: admission has refused them, or nobody makes them."""
     said = {event.regarding.uid: event for event in reversed(case.facts.job_warnings) if event.reason == "FailedCreate"}
-    stories = []
-    for child in case.of.unready if case.of else ():
+    findings = []
+    for child in case.survey.unready if case.survey else ():
         event = said.get(child.job.metadata.uid)
         if child.name in left and lacking(child.job) and (event or not child.job.status.active):
-            stories.append(_podless(child, event))
-    return grouped(stories)
+            findings.append(_without_pods(child, event))
+    return grouped(findings)
 
 
-def _podless(child: Child, said: SeenEvent | None) -> Story:
+def _without_pods(child: Child, said: SeenEvent | None) -> JobFinding:
     job = child.job
     if said is None:
         finding = Finding(
@@ -151,7 +153,7 @@ def _podless(child: Child, said: SeenEvent | None) -> Story:
             way_out="look again in a moment; if it stays so, does kube-controller-manager run?",
             since=job.metadata.creation_timestamp or "",
         )
-        return Story(child.name, None, lambda: finding)
+        return JobFinding(child.name, None, lambda: finding)
     pods = counted(pods_at_once(job.spec), "pod")
     finding = Finding(
         level=Level.FAULT,
@@ -160,4 +162,4 @@ def _podless(child: Child, said: SeenEvent | None) -> Story:
         way_out="mend what the message names (quota, policy, webhook, service account): the Job controller tries again",
         since=said.first,
     )
-    return Story(child.name, said.note.replace(child.name, ""), lambda: finding)
+    return JobFinding(child.name, said.note.replace(child.name, ""), lambda: finding)

@@ -131,7 +131,7 @@ def suspended(case: Case, _left: frozenset[str]) -> list[Found]:
 
 def unlisted(case: Case, _left: frozenset[str]) -> list[Found]:
     """The Jobs may not be read: what the status says about them."""
-    if case.of is not None:
+    if case.survey is not None:
         return []
     status, replicas = case.facts.jobset.status, {r.name: r.replicas for r in case.facts.jobset.spec.replicated_jobs}
     of = {count.name: count for count in status.replicated_jobs_status}
@@ -150,7 +150,7 @@ def unlisted(case: Case, _left: frozenset[str]) -> list[Found]:
 
 def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
     """Nothing is created, restarted or placed while no manager runs."""
-    if not case.manager_silent or not left:
+    if not case.manager_missing or not left:
         return []
     lease = case.facts.lease
     renewed = (lease.spec.renew_time if lease else None) or ""
@@ -168,13 +168,13 @@ def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
 
 def restarting(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs of an earlier attempt have to go before those of this one come."""
-    if case.of is None or not case.of.previous:
+    if case.survey is None or not case.survey.previous:
         return []
-    js, old = case.facts.jobset, case.of.previous
+    js, old = case.facts.jobset, case.survey.previous
     policy, last = js.spec.failure_policy, js.status.last_restart
     blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
     names = [child.name for child in old]
-    blocked = {slot.name for slot in case.of.missing} if blocking else set(names)
+    blocked = {position.name for position in case.survey.missing} if blocking else set(names)
     limit = f" of at most {policy.max_restarts}" if policy is not None else ""
     counts = f"{js.status.restarts_count_towards_max}{limit}"
     wait = "none is created before all of those are gone (BlockingRecreate)" if blocking else "each has to go first"
@@ -192,13 +192,13 @@ def restarting(case: Case, left: frozenset[str]) -> list[Found]:
 
 def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
     """Pods of an earlier attempt have outlived their Jobs: each Job comes anew once its own are gone."""
-    old = case.facts.lingering
-    if case.of is None or not old:
+    old = case.facts.leftover_pods
+    if case.survey is None or not old:
         return []
     js = case.facts.jobset
     policy, last = js.spec.failure_policy, js.status.last_restart
     blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
-    blocked = {slot.name for slot in case.of.missing} if blocking else old.keys()
+    blocked = {position.name for position in case.survey.missing} if blocking else old.keys()
     names = sorted(name for pods in old.values() for name in pods)
     wait = "none is created before all of those are gone (BlockingRecreate)" if blocking else "each waits for its own"
     found = Finding(
@@ -214,10 +214,10 @@ def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
 
 def warned(case: Case, _left: frozenset[str]) -> list[Found]:
     """What the controller has warned of lately and no cause before has told from what is."""
-    blind = case.of is None or (bool(case.of.unready) and case.facts.pods is None)
+    blind = case.survey is None or (bool(case.survey.unready) and case.facts.pods is None)
     elsewhere = {keys.JOB_CREATION_FAILED} if blind else {keys.JOB_CREATION_FAILED, keys.PLACEMENT_PENDING}
     told: dict[str, Finding] = {}
-    for event in case.news:
+    for event in case.recent_warnings:
         if event.reason in elsewhere or _DECISION in event.reason:
             continue
         text = f"Warning {event.reason}, last at {event.last}: {event.note}"

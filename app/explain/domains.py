@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from api.exclusive import topology_of
 from app.explain.case import Case
+from app.explain.facts import Holder, SeenPod
 from app.explain.finding import Finding, Level, counted, listed
-from app.explain.seen import Holder, SeenPod
 
 GUIDE = "docs/concepts/exclusive-placement.md"
 _WORDS = {"kubernetes.io/hostname": "node"}

@@ -45,11 +45,11 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """A likely cause: its kind for programs, the words, the way out. `fault`: it does not pass by itself."""
+    """A likely cause: its kind for programs, the words, the fix. `fault`: it does not pass by itself."""
 
     cause: str
     what: str
-    way_out: str
+    fix: str
     fault: bool = False
 
 
@@ -118,8 +118,8 @@ def _priority(tree: Tree) -> Why | None:
     pods = _some([f"pod {member.name}" for member in others])
     have = f"{'has' if len(others) == 1 else 'have'} priority {others[0].priority}"
     what = f"{pods} {have}, the groups have {tree.priority}: the scheduler wants one for all"
-    way_out = "give all ReplicatedJobs the same priorityClassName in a new JobSet"
-    return Why("priority-differs", what, way_out, fault=True)
+    fix = "give all ReplicatedJobs the same priorityClassName in a new JobSet"
+    return Why("priority-differs", what, fix, fault=True)
 
 
 def _scheduler(tree: Tree) -> Why | None:
@@ -130,17 +130,17 @@ def _scheduler(tree: Tree) -> Why | None:
         what = f"its pods name different schedulers: {', '.join(names)}: each of them waits for the others' pods"
         return Why("scheduler-differs", what, "one schedulerName for all in a new JobSet", fault=True)
     what = f"its pods are for scheduler {names[0]}, which says nothing about them"
-    way_out = f"see whether it runs, and knows groups (--feature-gates={GATES}), or leave schedulerName out"
-    return Why("scheduler-differs", what, way_out)
+    fix = f"see whether it runs, and knows groups (--feature-gates={GATES}), or leave schedulerName out"
+    return Why("scheduler-differs", what, fix)
 
 
 def _unknown(_tree: Tree) -> Why:
     what = "groups and pods are all there and none is held back: kube-scheduler has not looked at them (yet)"
-    way_out = (
+    fix = (
         f"look again in a moment; if it stays so, does kube-scheduler run with --feature-gates={GATES}, and does the"
         " API server serve scheduling.k8s.io/v1beta1 and v1alpha3? It schedules nothing while one of them is missing"
     )
-    return Why("scheduler-silent", what, way_out)
+    return Why("scheduler-silent", what, fix)
 
 
 def needed(tree: Tree, group: Group) -> int:

@@ -28,7 +28,7 @@ _INTRODUCTION = f"""# Errors and warnings of admission
 An answer names every fault of a manifest at once, by path, each as
 
 ```
-<path>: <type>: <offending value>: <what must hold>; <the way out>
+<path>: <type>: <offending value>: <what must hold>; <fix>
 ```
 
 and as a cause in the `Status` (`details.causes[]`: `field`, `reason`, `message`), code 422, reason `Invalid`.
@@ -70,7 +70,7 @@ def page() -> str:
     parts = [_INTRODUCTION]
     for title, group in rules().items():
         parts.append(f"\n## {title.rstrip('.')}\n")
-        parts.append("| Rule | What it says | The way out | Type | Found from | Source |\n|---|---|---|---|---|---|")
+        parts.append("| Rule | What it says | Fix | Type | Found from | Source |\n|---|---|---|---|---|---|")
         parts.extend(_row(rule) for rule in group)
     return "\n".join(parts) + "\n"
 

@@ -184,7 +184,7 @@ _STRANDED = (
 
 
 def _checks(followers: Followers) -> list[Object]:
-    """The last resort: a pod that cannot be placed is refused, with the reason and the way out."""
+    """The last resort: a pod that cannot be placed is refused, with the reason and the fix."""
     checks = {
         f"'{keys.JOB_KEY}' in object.metadata.labels": f"pod missing label: {keys.JOB_KEY}: {_MADE_BY_HAND}",
         f"'{keys.COMPLETION_INDEX}' in object.metadata.annotations": _INDEXED,

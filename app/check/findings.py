@@ -54,7 +54,7 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """The whole text: path, what is wrong, the way out."""
+        """The whole text: path, what is wrong, the fix."""
         error = self.error
         text = f"{error.detail}; {error.fix}".removesuffix("; ") if error.is_warning else error.body
         return f"{error.path}: {text}" if error.path.parts else text

@@ -62,7 +62,7 @@ def _no_domains(topology: str, word: str, nodes: int) -> Finding:
         level=Level.FAULT,
         cause="no-domains",
         what=f"there is no {word}: none of {counted(nodes, 'node')} has the label {topology}",
-        way_out=f"kubectl label node NODE {topology}=VALUE, or correct the annotation exclusive-topology; see {GUIDE}",
+        fix=f"kubectl label node NODE {topology}=VALUE, or correct the annotation exclusive-topology; see {GUIDE}",
     )
 
 
@@ -78,7 +78,7 @@ def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Findin
             cause="too-few-domains",
             what=f"this JobSet has {wanted} exclusive Jobs, the cluster has {counted(domains, word)}: they never run"
             " all at once",
-            way_out=f"add nodes in new {word}s, or lower replicas in a new JobSet",
+            fix=f"add nodes in new {word}s, or lower replicas in a new JobSet",
         ),
     )
 
@@ -111,7 +111,7 @@ def _equal(found: _Class, of: str, mine: int, word: str) -> Finding | None:
         level=Level.WAITS,
         cause="equal-priority",
         what=f"{len(found.domains)} {of} {_hold(found)} Jobs of equal priority ({mine}): {found.named}",
-        way_out=f"wait until one ends, add a {word}, or give this JobSet a higher priority ({GUIDE})",
+        fix=f"wait until one ends, add a {word}, or give this JobSet a higher priority ({GUIDE})",
     )
 
 
@@ -123,7 +123,7 @@ def _higher(found: _Class, of: str) -> Finding | None:
         cause="higher-priority",
         what=f"{len(found.domains)} {of} {_hold(found)} Jobs of higher priority ({found.priorities}), which leave no"
         f" room and are not preempted: {found.named}",
-        way_out="wait until one ends",
+        fix="wait until one ends",
     )
 
 
@@ -132,18 +132,18 @@ def _lower(found: _Class, of: str, leader: SeenPod) -> Finding | None:
         return None
     what = f"{len(found.domains)} {of} {_hold(found)} Jobs of lower priority ({found.priorities}): {found.named}"
     if leader.spec.preemption_policy == "Never":
-        way_out = (
+        fix = (
             "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"
         )
-        return Finding(level=Level.WAITS, cause="lower-priority", what=what, way_out=way_out)
+        return Finding(level=Level.WAITS, cause="lower-priority", what=what, fix=fix)
     nominated = leader.status.nominated_node_name
     if nominated:
-        way_out = f"nothing to do: the scheduler makes room on node {nominated}, pods there are ending"
+        fix = f"nothing to do: the scheduler makes room on node {nominated}, pods there are ending"
     else:
-        way_out = (
+        fix = (
             "the scheduler preempts them if their nodes fit otherwise; its reason above says what else is in the way"
         )
-    return Finding(level=Level.WAITS, cause="lower-priority", what=what, way_out=way_out)
+    return Finding(level=Level.WAITS, cause="lower-priority", what=what, fix=fix)
 
 
 def _free(found: _Class, of: str) -> Finding | None:
@@ -154,7 +154,7 @@ def _free(found: _Class, of: str) -> Finding | None:
         cause="free",
         what=f"{len(found.domains)} {of} {_hold(found)} no other Job ({listed(found.domains)}): there it is something"
         " else, such as room, taints or cordons",
-        way_out="the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE",
+        fix="the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE",
     )
 
 

@@ -32,7 +32,7 @@ class Finding:
     cause: str
     what: str
     because: tuple["Finding", ...] = ()
-    way_out: str = ""
+    fix: str = ""
     since: str = ""
 
 

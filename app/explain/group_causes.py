@@ -44,7 +44,7 @@ def objects(case: Case, left: frozenset[str]) -> list[Found]:
         level=level,
         cause="groups-not-ready",
         what=f"the groups that spec.scheduling asks for are not there: {said.reason}: {said.message}",
-        way_out="" if ignored else _WAYS.get(said.reason, _WAY),
+        fix="" if ignored else _WAYS.get(said.reason, _WAY),
         since=said.last_transition_time,
     )
     held = frozenset() if ignored else left & _not_started(case)
@@ -76,7 +76,7 @@ def tree_restarts(case: Case, left: frozenset[str]) -> list[Found]:
                 f"{_titled(root)}: {wait} until all of an earlier attempt are gone ({listed(going)}): the"
                 " scheduler counts pods that are ending as members"
             )
-            finding = Finding(level=Level.WAITS, cause="tree-restarts", what=what, way_out=_ENDING)
+            finding = Finding(level=Level.WAITS, cause="tree-restarts", what=what, fix=_ENDING)
             found.append(Found(finding, frozenset(held)))
     return found
 
@@ -196,12 +196,12 @@ class _WaitingTree:
         if self._unreported and not because:
             why = why_unreported(self._tree)
             level = Level.FAULT if why.fault or self._case.manager_missing else Level.WAITS
-            because = (Finding(level=level, cause=why.cause, what=why.what, way_out=why.way_out),)
+            because = (Finding(level=level, cause=why.cause, what=why.what, fix=why.fix),)
             return self._finding(self._root, because, cause="gang-waits")
         because += tuple(self._below(self._root))
-        return self._finding(self._root, because, cause="gang-waits", way_out=self._way_out())
+        return self._finding(self._root, because, cause="gang-waits", fix=self._fix())
 
-    def _finding(self, group: Group, because: tuple[Finding, ...], *, cause: str, way_out: str = "") -> Finding:
+    def _finding(self, group: Group, because: tuple[Finding, ...], *, cause: str, fix: str = "") -> Finding:
         jobs = f", {_of_jobs(group)}" if group.jobs else ""
         what = f"{_titled(group)}{jobs}: {self._bound(group)} of {counted(group.pods, 'pod')} bound"
         rule = _rule(group, needed(self._tree, group))
@@ -211,7 +211,7 @@ class _WaitingTree:
             cause=cause,
             what=f"{what}; {rule}",
             because=because,
-            way_out=way_out,
+            fix=fix,
             since=min((moment for moment in moments if moment), default=""),
         )
 
@@ -231,15 +231,15 @@ class _WaitingTree:
         found = []
         said, pods = self._words(group)
         for text in filter(None, (said, *pods)):
-            level, way_out = Level.WAITS, ""
+            level, fix = Level.WAITS, ""
             key = next((above.topology for above in self._path[group.name][::-1] if above.topology), "")
             if text == _NO_DOMAIN and key:
-                way_out = (
+                fix = (
                     f"no node has the label {key}, or none in the domain above: kubectl label node NODE {key}=VALUE"
                 )
                 level = Level.FAULT
             what = f"the scheduler says: {text}{self._level(group, text)}"
-            found.append(Finding(level=level, cause="scheduler-said", what=what, way_out=way_out))
+            found.append(Finding(level=level, cause="scheduler-said", what=what, fix=fix))
         return found
 
     def _words(self, group: Group) -> tuple[str, tuple[str, ...]]:
@@ -272,10 +272,10 @@ class _WaitingTree:
         if not leaves or any(self._condition(group) for group in self._root.walk()):
             return []
         what = f"pods of PodGroup {leaves[0].name} have nodes, and the scheduler has never said a word about the group"
-        way_out = (
+        fix = (
             "start kube-scheduler with --feature-gates=GenericWorkload=true: without it, pods are scheduled one by one"
         )
-        return [Finding(level=Level.FAULT, cause="scheduler-ignores-groups", what=what, way_out=way_out)]
+        return [Finding(level=Level.FAULT, cause="scheduler-ignores-groups", what=what, fix=fix)]
 
     def _condition(self, group: Group) -> Condition | None:
         found = self._groups.there.get(group.name)
@@ -300,7 +300,7 @@ class _WaitingTree:
             priority=None if root is None else root.spec.priority,
         )
 
-    def _way_out(self) -> str:
+    def _fix(self) -> str:
         if any(_NO_DOMAIN in self._words(group)[0] for group in self._root.walk()):
             return ""
         key = self._root.topology

@@ -21,8 +21,8 @@ def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
         jobs = left & {*missing, *halted}
         if jobs:
             what = f"ReplicatedJob {name} ({counted(len(jobs), 'Job')}): waits for {why}"
-            way_out = "see below why those wait; executionPolicy, dependsOn or startupPolicy of the spec sets the order"
-            found.append(Found(Finding(level=Level.WAITS, cause="later-stage", what=what, way_out=way_out), jobs))
+            fix = "see below why those wait; executionPolicy, dependsOn or startupPolicy of the spec sets the order"
+            found.append(Found(Finding(level=Level.WAITS, cause="later-stage", what=what, fix=fix), jobs))
     return found
 
 
@@ -38,7 +38,7 @@ def _failure(child: Child) -> JobFinding:
         level=Level.FAULT,
         cause="job-failed",
         what=f"Job {child.name}: failed, and the failure policy has not acted on it yet: {said}",
-        way_out="the manager decides by spec.failurePolicy; if it does not, see the Warnings of the JobSet",
+        fix="the manager decides by spec.failurePolicy; if it does not, see the Warnings of the JobSet",
         since=failure.last_transition_time if failure else "",
     )
     return JobFinding(child.name, said, lambda: finding)
@@ -58,7 +58,7 @@ def behind(case: Case, left: frozenset[str]) -> list[Found]:
         cause="behind",
         what=f"{counted(len(waiting), 'Job')} {'comes' if len(waiting) == 1 else 'come'} after {len(queued)} that the"
         f" Job controller has not come to yet ({listed(queued)}): no set gives it more at a time",
-        way_out="wait; if it stays so, does kube-controller-manager run?",
+        fix="wait; if it stays so, does kube-controller-manager run?",
     )
     return [Found(finding, frozenset(waiting))]
 
@@ -78,13 +78,13 @@ def _taken(case: Case, name: str) -> Finding:
             level=Level.WAITS,
             cause="name-taken",
             what=f"Job {name}: cannot be created yet, the Job of an earlier JobSet of this name is still there",
-            way_out="wait: it goes with the JobSet that it belongs to",
+            fix="wait: it goes with the JobSet that it belongs to",
         )
     return Finding(
         level=Level.FAULT,
         cause="name-taken",
         what=f"Job {name}: cannot be created, a Job of that name belongs to {owner}",
-        way_out="delete or rename that one, or rename the JobSet",
+        fix="delete or rename that one, or rename the JobSet",
     )
 
 
@@ -93,14 +93,14 @@ def _absent(case: Case, names: list[str]) -> list[Found]:
         return []
     refused = next((event for event in case.recent_warnings if event.reason == JOB_CREATION_FAILED), None)
     because: tuple[Finding, ...] = ()
-    level, way_out = Level.WAITS, "look again in a moment"
+    level, fix = Level.WAITS, "look again in a moment"
     if refused is not None:
-        level, way_out = Level.FAULT, "mend what the message names: the manager tries again by itself"
+        level, fix = Level.FAULT, "mend what the message names: the manager tries again by itself"
         because = (Finding(level=Level.FAULT, cause="refused", what=refused.note, since=refused.first),)
     elif case.manager_missing:
-        way_out = "start a manager"
+        fix = "start a manager"
     what = f"{counted(len(names), 'Job')} {'does' if len(names) == 1 else 'do'} not exist (yet): {listed(names)}"
-    return [Found(Finding(level=level, cause="missing", what=what, because=because, way_out=way_out), frozenset(names))]
+    return [Found(Finding(level=level, cause="missing", what=what, because=because, fix=fix), frozenset(names))]
 
 
 def halted(case: Case, left: frozenset[str]) -> list[Found]:
@@ -115,7 +115,7 @@ def _halt(child: Child) -> JobFinding:
         level=Level.WAITS,
         cause="halted",
         what=f"Job {child.name}: is still suspended{why}",
-        way_out="the manager resumes it by itself; a Job that another controller suspends needs that one",
+        fix="the manager resumes it by itself; a Job that another controller suspends needs that one",
     )
     return JobFinding(child.name, bool(ending), lambda: finding)
 
@@ -128,8 +128,8 @@ def being_deleted(case: Case, left: frozenset[str]) -> list[Found]:
     if not names:
         return []
     what = f"{counted(len(names), 'Job')} {'is' if len(names) == 1 else 'are'} being deleted: {listed(names)}"
-    way_out = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
-    return [Found(Finding(level=Level.WAITS, cause="job-deleted", what=what, way_out=way_out), frozenset(names))]
+    fix = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
+    return [Found(Finding(level=Level.WAITS, cause="job-deleted", what=what, fix=fix), frozenset(names))]
 
 
 def without_pods(case: Case, left: frozenset[str]) -> list[Found]:
@@ -150,7 +150,7 @@ def _without_pods(child: Child, said: SeenEvent | None) -> JobFinding:
             level=Level.WAITS,
             cause="no-pods",
             what=f"Job {child.name}: has no pods (yet), and no Warning says why",
-            way_out="look again in a moment; if it stays so, does kube-controller-manager run?",
+            fix="look again in a moment; if it stays so, does kube-controller-manager run?",
             since=job.metadata.creation_timestamp or "",
         )
         return JobFinding(child.name, None, lambda: finding)
@@ -159,7 +159,7 @@ def _without_pods(child: Child, said: SeenEvent | None) -> JobFinding:
         level=Level.FAULT,
         cause="pods-refused",
         what=f"Job {child.name}: lacks {lacking(job)} of {pods}: {said.reason}: {said.note}",
-        way_out="mend what the message names (quota, policy, webhook, service account): the Job controller tries again",
+        fix="mend what the message names (quota, policy, webhook, service account): the Job controller tries again",
         since=said.first,
     )
     return JobFinding(child.name, said.note.replace(child.name, ""), lambda: finding)

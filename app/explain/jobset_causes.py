@@ -34,7 +34,7 @@ def finished(case: Case, _left: frozenset[str]) -> list[Found]:
         cause="failed",
         what=said,
         because=history,
-        way_out="mend what failed, delete the JobSet and create it anew; spec.failurePolicy.maxRestarts allows retries",
+        fix="mend what failed, delete the JobSet and create it anew; spec.failurePolicy.maxRestarts allows retries",
         since=since,
     )
     return [Found(fault, state="failed", ends=True)]
@@ -65,7 +65,7 @@ def deleted(case: Case, _left: frozenset[str]) -> list[Found]:
                 level=Level.WAITS,
                 cause="foreground-deletion",
                 what=f"{how_many}{names} and all pods of them have to go first",
-                way_out="wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force",
+                fix="wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force",
             )
         )
     because += [
@@ -73,7 +73,7 @@ def deleted(case: Case, _left: frozenset[str]) -> list[Found]:
             level=Level.WAITS,
             cause="finalizer",
             what=f"finalizer {name} holds it: whoever set it has to remove it",
-            way_out="look at the controller that the finalizer is named after",
+            fix="look at the controller that the finalizer is named after",
         )
         for name in others
     ]
@@ -93,7 +93,7 @@ def managed_elsewhere(case: Case, _left: frozenset[str]) -> list[Found]:
         level=Level.NOTE,
         cause="managed-by",
         what=f"spec.managedBy is {js.spec.managed_by}: that controller creates its Jobs, this one leaves it alone",
-        way_out="ask that controller; for kueue.x-k8s.io/multikueue the Jobs run in a worker cluster",
+        fix="ask that controller; for kueue.x-k8s.io/multikueue the Jobs run in a worker cluster",
     )
     return [Found(found, state="is managed by another controller", ends=True)]
 
@@ -123,7 +123,7 @@ def suspended(case: Case, _left: frozenset[str]) -> list[Found]:
         cause="suspended",
         what="spec.suspend is true: its Jobs run no pods" + (f"; it is in the Kueue queue {queue}" if queue else ""),
         because=because,
-        way_out=by_queue if queue else by_hand,
+        fix=by_queue if queue else by_hand,
         since=condition.last_transition_time if condition and condition.status == "True" else "",
     )
     return [Found(found, state="is suspended", ends=True)]
@@ -159,7 +159,7 @@ def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
         level=Level.FAULT,
         cause="no-manager",
         what=f"{what} in namespace jobset-system: Jobs are neither created nor restarted nor placed",
-        way_out="kubectl get pods -n jobset-system; one that runs without --leader-elect or in another namespace is not"
+        fix="kubectl get pods -n jobset-system; one that runs without --leader-elect or in another namespace is not"
         " seen here",
         since=renewed,
     )
@@ -184,7 +184,7 @@ def restarting(case: Case, left: frozenset[str]) -> list[Found]:
         cause="restarting",
         what=f"it restarts ({counts} restarts counted): {counted(len(old), 'Job')} of an earlier attempt still"
         f" {'exists' if len(old) == 1 else 'exist'}, {len(going)} in deletion ({listed(names)}); {wait}",
-        way_out=_STUCK if going else "the manager deletes them",
+        fix=_STUCK if going else "the manager deletes them",
         since=last.start_time if last else "",
     )
     return [Found(found, frozenset(blocked) & left, state="restarts")]
@@ -206,7 +206,7 @@ def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
         cause="old-pods",
         what=f"{counted(len(names), 'pod')} of an earlier attempt {'is' if len(names) == 1 else 'are'} still ending"
         f" ({listed(names)}), and {counted(len(old), 'Job')} cannot be created anew yet; {wait}",
-        way_out=_STUCK,
+        fix=_STUCK,
         since=last.start_time if last else "",
     )
     return [Found(found, left.intersection(blocked), state="restarts")]

@@ -74,7 +74,7 @@ def _leader_without_domain(child: Child, topology: str, what: str) -> Finding:
         level=Level.FAULT,
         cause="leader-without-domain",
         what=f"Job {child.name}: its followers do not know where to go: {what}",
-        way_out=f"kubectl label node NODE {topology}=VALUE, or delete the leader pod: its Job makes a new one",
+        fix=f"kubectl label node NODE {topology}=VALUE, or delete the leader pod: its Job makes a new one",
     )
 
 
@@ -100,9 +100,9 @@ def _leader_state(case: Case, child: Child) -> str:
 def _followers_wait(case: Case, child: Child) -> Finding:
     placed = _leader_state(case, child) == "the leader is placed"
     silent = case.manager_missing
-    way_out = "look again in a moment"
+    fix = "look again in a moment"
     if placed:
-        way_out = (
+        fix = (
             "start a manager: it lets them go" if silent else "the manager lets them go; if it does not, see its log"
         )
     number = _gated(case, child)
@@ -111,7 +111,7 @@ def _followers_wait(case: Case, child: Child) -> Finding:
         level=Level.FAULT if silent else Level.WAITS,
         cause="followers-gated",
         what=f"Job {child.name}: {gated}: {_leader_state(case, child)}",
-        way_out=way_out,
+        fix=fix,
     )
 
 
@@ -131,7 +131,7 @@ def _gated_by_others(child: Child, pods: list[SeenPod], gates: str) -> Finding:
         level=Level.WAITS,
         cause="gated",
         what=f"Job {child.name}: {_pods(pods)} held back by scheduling gate {gates}",
-        way_out="the controller that the gate is named after has to lift it",
+        fix="the controller that the gate is named after has to lift it",
     )
 
 
@@ -147,16 +147,16 @@ def unscheduled(case: Case, left: frozenset[str]) -> list[Found]:
 
 def _unscheduled(child: Child, pods: list[SeenPod]) -> Finding:
     said = pods[0].unscheduled
-    way_out = "the scheduler's reason counts the nodes by what is wrong with them"
+    fix = "the scheduler's reason counts the nodes by what is wrong with them"
     meta = child.job.metadata
     if keys.NODE_SELECTOR_STRATEGY in meta.annotations:
         label = f"{keys.NAMESPACED_JOB}={namespaced_job(meta.namespace, meta.name)}"
-        way_out = f"by the node-selector strategy its nodes need the label {label}: has the script labelled them?"
+        fix = f"by the node-selector strategy its nodes need the label {label}: has the script labelled them?"
     return Finding(
         level=Level.WAITS,
         cause="unscheduled",
         what=f"Job {child.name}: {_pods(pods)} not scheduled: {_said(said)}",
-        way_out=way_out,
+        fix=fix,
         since=said.since if said else "",
     )
 
@@ -182,7 +182,7 @@ def _failing_container(child: Child, pods: list[SeenPod]) -> Finding:
         level=Level.FAULT,
         cause="container",
         what=f"Job {child.name}: {_pods(pods)} not ready: {pods[0].trouble}",
-        way_out=f"kubectl logs -n {namespace} {name} --previous, kubectl describe pod -n {namespace} {name}",
+        fix=f"kubectl logs -n {namespace} {name} --previous, kubectl describe pod -n {namespace} {name}",
     )
 
 
@@ -195,7 +195,7 @@ def _unready_finding(case: Case, child: Child) -> JobFinding:
     pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
     starting = [pod for pod in pods if pod.status.phase == "Pending"]
     counts = f"{child.job.status.ready or 0} of {counted(pods_at_once(child.job.spec), 'pod')} ready"
-    what, way_out = f"Job {child.name}: {counts}", ""
+    what, fix = f"Job {child.name}: {counts}", ""
     if starting:
         node = (
             f" on node {starting[0].spec.node_name}"
@@ -204,10 +204,10 @@ def _unready_finding(case: Case, child: Child) -> JobFinding:
         )
         what = f"{what}; {_pods(starting)} starting{node}"
     elif pods:
-        what, way_out = f"{what}; {_pods(pods)} running, not ready", "see the readiness probes of its containers"
+        what, fix = f"{what}; {_pods(pods)} running, not ready", "see the readiness probes of its containers"
     elif case.facts.pods is None:
         what = f"{what}; its pods are not known"
-    finding = Finding(level=Level.WAITS, cause="not-ready", what=what, way_out=way_out)
+    finding = Finding(level=Level.WAITS, cause="not-ready", what=what, fix=fix)
     return JobFinding(child.name, (bool(starting), bool(pods)), lambda: finding)
 
 

@@ -32,8 +32,8 @@ def _below(finding: Finding, indent: str, shown: str, now: datetime) -> Iterator
         deeper = indent + ("  " if last else "│ ")
         yield f"{indent}{'└' if last else '├'} {_one_line(under.what)}{since}"
         yield from _below(under, deeper, under.since or shown, now)
-        if under.way_out:
-            yield f"{deeper}way out: {under.way_out}"
+        if under.fix:
+            yield f"{deeper}to fix: {under.fix}"
 
 
 def _one_line(words: str) -> str:
@@ -77,6 +77,6 @@ def _json(finding: Finding) -> dict[str, Any]:
         "cause": finding.cause,
         "what": finding.what,
         "since": finding.since,
-        "wayOut": finding.way_out,
+        "wayOut": finding.fix,
         "because": [_json(under) for under in finding.because],
     }

@@ -202,5 +202,5 @@ def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
     number = sum(tree.pods.values())
     return (
         f"{kind(tree.root)} {tree.root.name}: its {number} pods wait and the scheduler says nothing: {why.what}."
-        f" {why.way_out[0].upper()}{why.way_out[1:]}"
+        f" {why.fix[0].upper()}{why.fix[1:]}"
     )

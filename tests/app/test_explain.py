@@ -105,17 +105,17 @@ def test_a_set_that_another_controller_manages():
 
 
 @pytest.mark.parametrize(
-    ("labels", "way_out"),
+    ("labels", "fix"),
     [
         ({}, 'kubectl patch jobset train -n team-a --type=merge -p \'{"spec":{"suspend":false}}\''),
         ({"kueue.x-k8s.io/queue-name": "gpus"}, "Kueue resumes it when queue gpus admits it"),
     ],
 )
-def test_a_suspended_set_and_who_resumes_it(labels: JSON, way_out: str):
+def test_a_suspended_set_and_who_resumes_it(labels: JSON, fix: str):
     js = a_set(labels=labels, suspend=True, status={"conditions": [condition("Suspended", "SuspendedJobs", "")]})
     text, body = explanation_of(facts(js, [running(js, 0)]))
     assert (body["state"], causes(body)) == ("is suspended", ["suspended", "ending"])
-    assert way_out in text
+    assert fix in text
     assert "(since 14:05:03Z, 12 min)" in text
 
 
@@ -349,14 +349,14 @@ def test_jobs_of_others_and_done_ones():
     )
 
 
-def test_every_finding_has_all_members_and_a_way_out_stands_below_its_finding():
+def test_every_finding_has_all_members_and_a_fix_stands_below_its_finding():
     js = a_set(rjob(replicas=2))
     text, body = explanation_of(facts(js, [running(js, 0)], lease=lease(ago=600)))
     for finding in walk(body):
         assert {"level", "cause", "what", "since", "wayOut", "because"} <= finding.keys()
     lines = text.splitlines()
     at_finding = next(number for number, line in enumerate(lines) if "no manager holds" in line)
-    assert lines[at_finding + 1].startswith("│ way out: ")
+    assert lines[at_finding + 1].startswith("│ to fix: ")
 
 
 def test_a_note_of_several_lines_stays_on_one():

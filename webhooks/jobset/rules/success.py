@@ -31,7 +31,7 @@ NEVER = Rule(
     id="success-policy-never-met",
     type=ErrorType.INVALID,
     message="the set never completes: {why}",
-    fix="{way_out}",
+    fix="{fix}",
     source="docs/reference/lifecycle.md#success",
     severity=Severity.WARNING,
 )
@@ -152,13 +152,13 @@ def can_come(subject: Subject) -> Iterator[FieldError]:
         return
     counted = [entry for entry in subject.targets(names) if entry.rjob.replicas]
     if not counted:
-        yield NEVER.at(TARGETS, why="no target has replicas", way_out="raise them")
+        yield NEVER.at(TARGETS, why="no target has replicas", fix="raise them")
         return
     idle = [entry for entry in counted if entry.job.never_completes]
     busy = {entry.rjob.name for entry in counted if not entry.job.never_completes}
     if idle and not completion(subject)(busy):
         for entry in idle:
-            yield NEVER.at(entry.job_path.at("parallelism"), why="no pod may run", way_out="raise it")
+            yield NEVER.at(entry.job_path.at("parallelism"), why="no pod may run", fix="raise it")
 
 
 def completion(subject: Subject) -> Callable[[Collection[str]], bool]:

@@ -210,7 +210,7 @@ class DetailedPod(PodMetadata, frozen=True, kw_only=True):
 
     @property
     def live(self) -> bool:
-        """Neither ended nor on its way out."""
+        """Neither ended nor being deleted."""
         return self.metadata.deletion_timestamp is None and self.status.phase not in {"Succeeded", "Failed"}
 
     @property

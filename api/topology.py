@@ -87,7 +87,7 @@ def leader(pod: DetailedPod) -> Leader | None:
 
 
 def follower(pod: PodMetadata) -> Follower | None:
-    """What is kept of a pod that awaits its leader; None for one that is on its way out."""
+    """What is kept of a pod that awaits its leader; None for one that is being deleted."""
     meta, topology = pod.metadata, pod.metadata.topology
     if topology is None or meta.deletion_timestamp is not None:
         return None

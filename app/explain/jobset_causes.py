@@ -50,7 +50,7 @@ def _attempt(failed: FailedAttempt) -> Finding:
 
 
 def deleted(case: Case, _left: frozenset[str]) -> list[Found]:
-    """It is on its way out; what holds it."""
+    """It is being deleted: what keeps it."""
     meta = case.facts.jobset.metadata
     if meta.deletion_timestamp is None:
         return []

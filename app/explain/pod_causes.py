@@ -93,7 +93,7 @@ def _leader_state(case: Case, child: Child) -> str:
     if leader is None:
         return "there is no leader pod (yet)"
     if not leader.live:
-        return "the leader pod is on its way out or has ended, and there is no new one yet"
+        return "the leader pod is being deleted or has ended, and there is no new one yet"
     return "the leader is placed" if leader.spec.node_name else "the scheduler has not looked at the leader pod yet"
 
 

@@ -163,7 +163,7 @@ class _GroupPlanner:
         out.state = self._state(len(here))
 
     def _held(self, wanted: Forest) -> set[str]:
-        """Names of the roots below which pods of before may still end, or a Job is on its way out."""
+        """Names of the roots below which pods of before may still end, or a Job is being deleted."""
         left = self._leftovers
         if left is None or any(wanted.of_job(name) is None for name in left - self._names):
             return {root.name for root in wanted.roots}

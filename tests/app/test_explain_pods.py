@@ -227,7 +227,7 @@ def test_the_leader_that_counts_is_the_newest_that_lives():
     assert causes(body)[:2] == ["leader-waits", "leader-unscheduled"]
     gated = {job["metadata"]["uid"]: 2}
     text, _ = explanation_of(facts(js, [job], [gone], gated=gated, nodes=RACKS, lease=lease()))
-    assert "the leader pod is on its way out or has ended, and there is no new one yet" in text
+    assert "the leader pod is being deleted or has ended, and there is no new one yet" in text
 
 
 def test_gates_of_others():

@@ -133,7 +133,7 @@ image-agent: ## Build the image of the in-place restart agent (IMAGE=name:tag)
 	docker build -f docker/Dockerfile --target agent -t $(or $(IMAGE),jobset-in-place-restart-agent:dev) .
 
 .PHONY: lock
-lock: $(READY) ## Resolve the dependencies anew into requirements.lock
+lock: $(READY) ## Resolve the dependencies again into requirements.lock
 	$(BIN)/uv pip compile -q --universal --generate-hashes --upgrade --no-header --no-annotate --no-emit-index-url \
 		--group dev --all-extras pyproject.toml -o requirements.lock
 

@@ -1,6 +1,6 @@
 """The three requests the agent sends: list its JobSet, watch it, report on its pod.
 
-One connection at a time, used again for the next request. Token and authority are read anew whenever they may have
+One connection at a time, used again for the next request. Token and authority are read again whenever they may have
 been rotated. Everything that can go wrong comes out as `Trouble`; whether and when to try again is the caller's.
 """
 

@@ -72,7 +72,7 @@ def _missing(tree: Tree) -> Why | None:
     if not gone:
         return None
     what = f"{_some(gone)} {'is' if len(gone) == 1 else 'are'} missing: no pod of the whole tree is scheduled without"
-    return Why("group-missing", what, "the manager makes groups anew: does it run, and may it create them?")
+    return Why("group-missing", what, "the manager creates missing groups again: does it run, and may it create them?")
 
 
 def _gated(tree: Tree) -> Why | None:

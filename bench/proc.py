@@ -33,7 +33,7 @@ def memory_mib(pid: int, field: str = "VmRSS") -> float:
 
 
 def reset_peak(pid: int) -> None:
-    """Let VmHWM begin anew from what is resident now."""
+    """Let VmHWM begin again from what is resident now."""
     for one in family(pid):
         with contextlib.suppress(FileNotFoundError):
             (PROC / str(one) / "clear_refs").write_text(RESET_PEAK, encoding="ascii")

@@ -133,7 +133,7 @@ class CertManager:
         log.info("serving a certificate valid until %s", certificates(material.certificate)[0].not_valid_after_utc)
 
     async def _current(self) -> Material:
-        """What the Secret holds once it is good; made anew, and stored, if it was not."""
+        """What the Secret holds once it is good; renewed and stored if it was not."""
         while True:
             secret = await self._secret()
             material = _material(secret)

@@ -241,7 +241,7 @@ class EventRecorder:
         log.warning("event %s/%s (%s) dropped: %s", series.namespace, series.name, series.body["reason"], error)
 
     async def _send(self, series: _Series) -> None:
-        """Create the Event, or patch its series; an Event that has expired meanwhile is created anew."""
+        """Create the Event, or patch its series; an Event that has expired meanwhile is created again."""
         count = series.count
         if series.written == 0:
             try:

@@ -16,7 +16,7 @@ Key = tuple[str, str]
 """(namespace, name); namespace is "" for cluster-scoped objects."""
 
 REMEMBERED = 50_000
-"""Changes of one resource that a watch can be told of again; from an earlier version on it is told to list anew."""
+"""Changes of one resource that a watch can be told of again; from an earlier version on it is told to list again."""
 
 
 class Item(Hashable, Protocol):
@@ -271,7 +271,7 @@ class Storage:
             self._owned.setdefault(owner, {})[plural, item.key] = None
 
     def compact(self) -> None:
-        """Forget what has happened: whoever goes on from an earlier version has to list anew."""
+        """Forget what has happened: whoever goes on from an earlier version has to list again."""
         self.compacted = self.version
         for collection in self._collections.values():
             collection.history.clear()

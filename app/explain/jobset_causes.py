@@ -34,7 +34,7 @@ def finished(case: Case, _left: frozenset[str]) -> list[Found]:
         cause="failed",
         what=said,
         because=history,
-        fix="mend what failed, delete the JobSet and create it anew; spec.failurePolicy.maxRestarts allows retries",
+        fix="mend what failed, delete the JobSet and create it again; spec.failurePolicy.maxRestarts allows retries",
         since=since,
     )
     return [Found(fault, state="failed", ends=True)]
@@ -191,7 +191,7 @@ def restarting(case: Case, left: frozenset[str]) -> list[Found]:
 
 
 def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
-    """Pods of an earlier attempt have outlived their Jobs: each Job comes anew once its own are gone."""
+    """Pods of an earlier attempt have outlived their Jobs: each Job is created again once its own are gone."""
     old = case.facts.leftover_pods
     if case.survey is None or not old:
         return []
@@ -205,7 +205,7 @@ def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
         level=Level.WAITS,
         cause="old-pods",
         what=f"{counted(len(names), 'pod')} of an earlier attempt {'is' if len(names) == 1 else 'are'} still ending"
-        f" ({listed(names)}), and {counted(len(old), 'Job')} cannot be created anew yet; {wait}",
+        f" ({listed(names)}), and {counted(len(old), 'Job')} cannot be created again yet; {wait}",
         fix=_STUCK,
         since=last.start_time if last else "",
     )

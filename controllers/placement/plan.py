@@ -3,7 +3,7 @@
 See docs/concepts/exclusive-placement.md#what-is-a-valid-leader-and-what-is-repaired.
 
 Followers that wait go where their leader is. Followers that are elsewhere are marked and deleted; their Job makes them
-anew. Nothing is done about followers while the leader's domain is not known.
+again. Nothing is done about followers while the leader's domain is not known.
 """
 
 from collections.abc import Callable, Iterable

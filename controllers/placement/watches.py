@@ -23,7 +23,7 @@ COMMON_KEYS = (
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/nodegroup",
 )
-"""Keys that are kept from the start; for another one the nodes are listed anew when its first leader appears."""
+"""Keys that are kept from the start; for another one the nodes are listed again when its first leader appears."""
 
 MOST_KEYS = 16
 """Other keys that are kept at a time: anybody who may create JobSets can make them up."""

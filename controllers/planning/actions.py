@@ -86,7 +86,7 @@ class CreateGroup:
 
 @dataclass(frozen=True, slots=True)
 class PatchGroup:
-    """Merge patch of one of those. `replacement`: what to create anew in its place if the API server refuses it."""
+    """Merge patch of one of those. `replacement`: what to create again in its place if the API server refuses it."""
 
     kind: str
     name: str

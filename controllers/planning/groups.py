@@ -136,7 +136,7 @@ class _GroupPlanner:
 
     def _lacking(self, reason: str, message: str) -> None:
         if reason == "Discovering" and any(c.type == keys.GROUPS_READY for c in self._js.status.conditions):
-            # After a start of the manager: what was told of the set is told anew in a moment, or still holds.
+            # After a start of the manager: what was told of the set is told again in a moment, or still holds.
             self._out.open = frozenset()
         elif self._known.required or reason in {"Discovering", "NameConflict"}:
             self._out.open = frozenset()

@@ -147,7 +147,7 @@ def test_a_job_waits_for_old_pods_that_have_outlived_their_job():
     text, body = explanation_of(facts(js, [running(js, 0, attempt=1)], lease=lease(), leftover_pods=left))
     assert (body["state"], causes(body)) == ("restarts", ["old-pods", "missing"])
     assert "2 pods of an earlier attempt are still ending (train-workers-1-0-abcde, train-workers-1-1-fghij)" in text
-    assert "1 Job cannot be created anew yet; each waits for its own" in text
+    assert "1 Job cannot be created again yet; each waits for its own" in text
     assert "train-workers-2" in body["because"][1]["what"]
     assert "train-workers-1" not in body["because"][1]["what"]
 

@@ -120,7 +120,7 @@ def _without_consequences(faults: Sequence[FieldError], found: Iterable[FieldErr
 
 
 def _ratcheted(faults: Sequence[FieldError], old: JSON, new: JSON) -> list[FieldError]:
-    """Faults that were not stored already: the API server lets a value pass that it does not have to look at anew."""
+    """Faults that were not stored already: the API server lets a value pass that it does not have to look at again."""
     return [fault for fault in faults if _value_or_parent(new, fault.path) != _value_or_parent(old, fault.path)]
 
 

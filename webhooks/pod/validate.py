@@ -11,7 +11,7 @@ from api.exclusive import Domain, NoDomain
 from webhooks.pod.subject import Pod
 
 _INDEXED = (
-    "create the JobSet anew with completionMode: Indexed and completions for this ReplicatedJob, or without the"
+    "create the JobSet again with completionMode: Indexed and completions for this ReplicatedJob, or without the"
     f" annotation {keys.EXCLUSIVE_TOPOLOGY}"
 )
 _MADE_BY_HAND = (

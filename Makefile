@@ -83,7 +83,7 @@ typecheck: $(READY) ## Check types, strictly
 	$(BIN)/mypy
 
 .PHONY: fmt
-fmt: $(READY) ## Format the code and mend what can be mended by itself
+fmt: $(READY) ## Format the code and apply the fixes that ruff can make
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -121,7 +121,7 @@ class Rule:
     """What must hold, in the words of an answer. `message` and `fix` are `str.format` templates.
 
     `id` is stable: machine-readable output and docs/errors.md go by it. `message` holds the sentence of the Go JobSet
-    where it has one; `fix` says how to mend it. `source` names the reference page, KEP or API it comes from.
+    where it has one; `fix` says how to fix it. `source` names the reference page, KEP or API it comes from.
     """
 
     id: str

@@ -20,7 +20,7 @@ PATIENCE = 60.0
 
 
 class MissingFilesError(CertificateError):
-    """There is no usable pair in the folder; one line says which folder, what is missing and how to mend it."""
+    """There is no usable pair in the folder; one line says which folder, what is missing and how to fix it."""
 
 
 class FileCertificates:

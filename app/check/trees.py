@@ -114,7 +114,7 @@ class Builder:
         self._add(frame.built)
 
     def alias(self, name: str, span: Span) -> None:
-        """What an anchor named, once more. What is in it keeps its place: that is the text to mend."""
+        """What an anchor named, once more. What is in it keeps its place: that is the text to correct."""
         if name not in self._anchors:
             raise BuildError(span, f"the alias *{name} has no anchor &{name} before it", "define it, or quote the *")
         known = self._anchors[name]

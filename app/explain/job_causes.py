@@ -95,7 +95,7 @@ def _absent(case: Case, names: list[str]) -> list[Found]:
     because: tuple[Finding, ...] = ()
     level, fix = Level.WAITS, "look again in a moment"
     if refused is not None:
-        level, fix = Level.FAULT, "mend what the message names: the manager tries again by itself"
+        level, fix = Level.FAULT, "fix what the message names: the manager tries again by itself"
         because = (Finding(level=Level.FAULT, cause="refused", what=refused.note, since=refused.first),)
     elif case.manager_missing:
         fix = "start a manager"
@@ -159,7 +159,7 @@ def _without_pods(child: Child, said: SeenEvent | None) -> JobFinding:
         level=Level.FAULT,
         cause="pods-refused",
         what=f"Job {child.name}: lacks {lacking(job)} of {pods}: {said.reason}: {said.note}",
-        fix="mend what the message names (quota, policy, webhook, service account): the Job controller tries again",
+        fix="fix what the message names (quota, policy, webhook, service account): the Job controller tries again",
         since=said.first,
     )
     return JobFinding(child.name, said.note.replace(child.name, ""), lambda: finding)

@@ -34,7 +34,7 @@ def finished(case: Case, _left: frozenset[str]) -> list[Found]:
         cause="failed",
         what=said,
         because=history,
-        fix="mend what failed, delete the JobSet and create it again; spec.failurePolicy.maxRestarts allows retries",
+        fix="fix what failed, delete the JobSet and create it again; spec.failurePolicy.maxRestarts allows retries",
         since=since,
     )
     return [Found(fault, state="failed", ends=True)]

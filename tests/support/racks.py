@@ -117,7 +117,7 @@ class Nodes:
         status, answer = request(self._cluster, "DELETE", f"/api/v1/nodes/{node}")
         assert status == 200, answer
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Give every node back the labels and the specification that it had."""
         now = {node["metadata"]["name"]: node for node in self._list()}
         for name, first in self._first.items():

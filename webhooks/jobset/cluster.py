@@ -115,7 +115,7 @@ class ClusterChecks:
         found = await self._children(request, gates, changed, service=False)
         if dig(old, "spec", "scheduling") != dig(js, "spec", "scheduling"):
             found += await self._groups(request, gates)
-        return news(_each_once(found), known, request.js)
+        return new_findings(_each_once(found), known, request.js)
 
     def _request(self, raw: JSON, gates: FeatureGates, known: Sequence[FieldError]) -> Request | None:
         """None for what is no JobSet at all: that is refused elsewhere."""
@@ -123,7 +123,7 @@ class ClusterChecks:
             js = subject(raw, gates).js
         except Unreadable:
             return None
-        # A managedBy that is no good names nobody: whoever mends it may well mean us.
+        # A managedBy that is no good names nobody: whoever corrects it may well mean us.
         ours = js.is_ours or any(error.path == MANAGED_BY for error in known)
         return Request(raw, identified(js), asyncio.get_running_loop().time() + self._budget, ours)
 

@@ -41,7 +41,7 @@ class _Admission:
     form: Callable[[], TermForm]
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Label, terms, node selector or gate; refuses what no waiting would mend."""
+        """Label, terms, node selector or gate; refuses what waiting would not help."""
         pod = await _possible(request)
         if isinstance(pod, AdmissionResponse):
             return pod

@@ -58,7 +58,7 @@ def rooms(racks_cluster: Cluster, racks_manager: ManagerProcess, racks_nodes: No
     yield make
     for room in made:
         room.close()
-    racks_nodes.mend()
+    racks_nodes.repair()
 
 
 @pytest.fixture

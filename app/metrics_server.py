@@ -285,4 +285,4 @@ def metrics_server(
     if not Path(cert_dir).is_dir():
         return MetricsServer(server, None)
     live = Live(context, metrics.certificate("metrics"))
-    return MetricsServer(server, FileCertificates(Path(cert_dir), live, poll=poll, patience=None))
+    return MetricsServer(server, FileCertificates(Path(cert_dir), live, poll=poll, first_pair_timeout=None))

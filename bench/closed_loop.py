@@ -27,7 +27,7 @@ import uvloop
 from devcluster.errors import DevclusterError
 
 ROOT = Path(__file__).parents[1]
-PATIENCE = 20.0
+LAST_ANSWERS_TIMEOUT = 20.0
 """Seconds after the end in which the last answers have to come."""
 
 
@@ -62,7 +62,7 @@ def run(port: int, authorities: Path, path: str, bodies: Sequence[bytes], load: 
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=load.seconds + load.warm_up + 3 * PATIENCE,
+        timeout=load.seconds + load.warm_up + 3 * LAST_ANSWERS_TIMEOUT,
         check=False,
     )
     if done.returncode:
@@ -155,7 +155,7 @@ async def _generate(told: dict[str, Any]) -> dict[str, Any]:
         over = loop.create_future()
         first = i * len(requests) // told["connections"]
         # A socket of our own, for uvloop does not set the option on those that it makes.
-        made = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", told["port"]), PATIENCE)
+        made = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", told["port"]), LAST_ANSWERS_TIMEOUT)
         made.setblocking(False)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await loop.create_connection(
@@ -165,7 +165,7 @@ async def _generate(told: dict[str, Any]) -> dict[str, Any]:
             server_hostname="127.0.0.1",
         )
         overs.append(over)
-    async with asyncio.timeout_at(loop.time() + told["warm_up"] + told["seconds"] + PATIENCE):
+    async with asyncio.timeout_at(loop.time() + told["warm_up"] + told["seconds"] + LAST_ANSWERS_TIMEOUT):
         await asyncio.gather(*overs)
     return {
         **_report(tally, told["seconds"]),

@@ -49,7 +49,7 @@ from webhooks.jobset.subject import Unreadable, subject
 
 MAX_CHILDREN = 32
 """Children of one JobSet that are asked about: one for each different template, the Service; and as many claims."""
-PATIENCE = 0.5
+TURN_TIMEOUT = 0.5
 """Seconds that a dry run waits for its turn: if very many JobSets come at once they are stored unchecked, not late."""
 
 INCOMPLETE = Rule(

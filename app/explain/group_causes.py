@@ -10,7 +10,7 @@ from api.batch import Job
 from api.gang_status import INITIALLY_SCHEDULED
 from api.gangs import Group, forest
 from api.meta import Condition, find
-from api.silence import Member, Tree, kind, needed, why_silent
+from api.stalled_trees import Member, Tree, kind, needed, why_stalled
 from app.explain.case import Case
 from app.explain.domains import noun
 from app.explain.facts import SeenGroups, SeenPod

@@ -18,7 +18,7 @@ from api.gangs import Group, forest
 from api.jobset import JobSet
 from api.meta import find, is_true
 from api.pod import DetailedPod
-from api.silence import Member, Tree, kind, why_silent
+from api.stalled_trees import Member, Tree, kind, why_stalled
 from controllers.planning.actions import Event
 from controllers.planning.observed import Observed
 from kube.client import Client
@@ -198,7 +198,7 @@ def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
         )
         for pod in here
     ]
-    why = why_silent(Tree(tree.root, tree.there, tree.released, tree.pods, members))
+    why = why_stalled(Tree(tree.root, tree.there, tree.released, tree.pods, members))
     number = sum(tree.pods.values())
     return (
         f"{kind(tree.root)} {tree.root.name}: its {number} pods wait and the scheduler says nothing: {why.what}."

@@ -106,8 +106,8 @@ check-docs: $(READY) ## Fail if docs/errors.md differs from the generated one
 .PHONY: ci
 ci: lint typecheck check-manifests check-docs ## What .ci/run runs: every check, and all tests but the slow ones with their branch coverage
 	@$(MAKE) --no-print-directory test TEST_FLAGS="--cov --cov-report=html:build/coverage"
-	@for room in api controllers webhooks; do \
-		echo "branch coverage of $$room/: $$($(BIN)/coverage report --format=total --include="$$room/*") %"; done
+	@for package in api controllers webhooks; do \
+		echo "branch coverage of $$package/: $$($(BIN)/coverage report --format=total --include="$$package/*") %"; done
 	@echo "branch coverage of all: $$($(BIN)/coverage report --format=total) %, line by line in build/coverage/index.html"
 
 .PHONY: install

@@ -153,7 +153,7 @@ def _free(found: _Class, of: str) -> Finding | None:
         level=Level.WAITS,
         cause="free",
         what=f"{len(found.domains)} {of} {_hold(found)} no other Job ({listed(found.domains)}): there it is something"
-        " else, such as room, taints or cordons",
+        " else, such as job_budget, taints or cordons",
         fix="the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE",
     )
 

@@ -51,7 +51,7 @@ def behind(case: Case, left: frozenset[str]) -> list[Found]:
     queued = [child.name for child in case.survey.unready if child.job.queued and not child.deleting]
     absent = {position.name for position in case.survey.missing} - case.facts.foreign.keys()
     waiting = left & (absent | {child.name for child in case.survey.halted})
-    if case.survey.room > 0 or not waiting:
+    if case.survey.job_budget > 0 or not waiting:
         return []
     finding = Finding(
         level=Level.WAITS,

@@ -42,7 +42,7 @@ from kube.patches import merge_diff
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from kube.store import Store
 
-ROOM_FOR_COUNT = 24
+COUNT_BYTES = 24
 """Bytes of a note that are kept for "and N more"."""
 
 T = TypeVar("T")
@@ -307,9 +307,9 @@ def note_of(errors: Sequence[str]) -> str:
 
     The first is there in any case, cut short if it has to be.
     """
-    note = errors[0].encode()[: NOTE_LIMIT - ROOM_FOR_COUNT].decode(errors="ignore")
+    note = errors[0].encode()[: NOTE_LIMIT - COUNT_BYTES].decode(errors="ignore")
     for number, error in enumerate(errors[1:], 1):
-        if len(note.encode()) + len(error.encode()) > NOTE_LIMIT - ROOM_FOR_COUNT:
+        if len(note.encode()) + len(error.encode()) > NOTE_LIMIT - COUNT_BYTES:
             return f"{note}\nand {len(errors) - number} more"
         note = f"{note}\n{error}"
     return note

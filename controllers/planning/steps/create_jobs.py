@@ -1,4 +1,4 @@
-"""Step: create the Jobs that are missing, as far as the order of stages, groups and room let them start.
+"""Step: create the Jobs that are missing, as far as the order of stages, groups and the budget of Jobs let them start.
 
 See docs/reference/lifecycle.md#order-of-start.
 """
@@ -25,7 +25,7 @@ def create_jobs(ctx: Context) -> Partial:
     free: list[CreateJob] = []
     taken: list[str] = []
     for rjob in ctx.stages.in_turn() if _may_create(ctx) else ():
-        found, names = _missing(ctx, ctx.ranges[rjob.name], ctx.room - len(free))
+        found, names = _missing(ctx, ctx.ranges[rjob.name], ctx.job_budget - len(free))
         free += found
         taken += names
         _warn_of_taken(ctx, draft, names)
@@ -43,10 +43,10 @@ def _may_create(ctx: Context) -> bool:
     return ctx.creates and ctx.leftovers is not None and not blocked
 
 
-def _missing(ctx: Context, jobs: JobRange, room: int) -> tuple[list[CreateJob], list[str]]:
+def _missing(ctx: Context, jobs: JobRange, job_budget: int) -> tuple[list[CreateJob], list[str]]:
     """The Jobs of a ReplicatedJob that neither exist nor have completed: those to create, and names that others hold.
 
-    Those beyond `room` come when the Job controller has taken up others. Those of which pods of an earlier attempt are
+    Those beyond `job_budget` come when the Job controller has taken up others. Those of which pods of an earlier attempt are
     left have to wait until these are gone.
     """
     name = jobs.replicated_job.name

@@ -75,7 +75,7 @@ def leader(pod: DetailedPod) -> Leader | None:
     reason, since = _unscheduled(pod.status)
     attempt = meta.labels.attempt
     return Leader(
-        **_whose(meta, topology),
+        **_jobset_labels(meta, topology),
         attempt=int(attempt) if attempt.isascii() and attempt.isdigit() and len(attempt) < len("2147483647") else 0,
         created=_shared(meta.creation_timestamp or ""),
         node=pod.spec.node_name,
@@ -91,10 +91,10 @@ def follower(pod: PodMetadata) -> Follower | None:
     meta, topology = pod.metadata, pod.metadata.topology
     if topology is None or meta.deletion_timestamp is not None:
         return None
-    return Follower(**_whose(meta, topology), uid=meta.uid)
+    return Follower(**_jobset_labels(meta, topology), uid=meta.uid)
 
 
-def _whose(meta: PodMeta, topology: str) -> dict[str, str]:
+def _jobset_labels(meta: PodMeta, topology: str) -> dict[str, str]:
     owner = meta.controller()
     return {
         "namespace": _shared(meta.namespace),

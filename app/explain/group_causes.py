@@ -33,7 +33,7 @@ _NO_DOMAIN = "no feasible placements found"
 
 
 def objects(case: Case, left: frozenset[str]) -> list[Found]:
-    """The groups cannot be made, or those of before have to go first: no Job starts."""
+    """The groups cannot be made, or those of an earlier attempt have to be deleted first: no Job starts."""
     js = case.facts.jobset
     said = find(js.status.conditions, keys.GROUPS_READY)
     if case.survey is None or said is None or said.status != "False" or said.reason == "Suspended":

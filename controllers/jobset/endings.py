@@ -29,7 +29,7 @@ class Endings:
         self._outcomes = outcomes
         self._memories = memories
 
-    def heard(self, _kind: object, old: JobSet | None, new: JobSet | None) -> None:
+    def on_event(self, _kind: object, old: JobSet | None, new: JobSet | None) -> None:
         """A `kube.informer.Handler`. Register it when the lease is won and before the first reconcile."""
         if new is not None:
             self._saw(new)

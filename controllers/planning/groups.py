@@ -163,7 +163,7 @@ class _GroupPlanner:
         out.state = self._state(len(here))
 
     def _held(self, wanted: Forest) -> set[str]:
-        """Names of the roots below which pods of before may still end, or a Job is being deleted."""
+        """Names of the roots below which pods of an earlier attempt may still end, or a Job is being deleted."""
         left = self._leftovers
         if left is None or any(wanted.of_job(name) is None for name in left - self._names):
             return {root.name for root in wanted.roots}
@@ -196,7 +196,7 @@ class _GroupPlanner:
         """The condition; None while groups are being made, which takes no time worth telling of."""
         if self._ending:
             # Without names and numbers: each that goes would be a write of the status.
-            return False, "WaitingForOldGroups", "groups of before still go: PodGroups stay until their pods have ended"
+            return False, "WaitingForOldGroups", "groups of an earlier attempt are being deleted: PodGroups stay until their pods have ended"
         if self._out.actions:
             return None
         return True, "Created", f"the Workload and {groups} {'group' if groups == 1 else 'groups'} are there"

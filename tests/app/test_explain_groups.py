@@ -347,7 +347,7 @@ class TestObjects:
         assert (causes(body), body["level"]) == (["groups-not-ready"], "fault")
 
     def test_groups_of_an_earlier_attempt(self):
-        _, body = self.refused("WaitingForOldGroups", "PodGroup x of before still goes")
+        _, body = self.refused("WaitingForOldGroups", "PodGroup x of an earlier attempt is being deleted")
         assert (causes(body), body["level"]) == (["groups-not-ready"], "waits")
         assert "--force" in last(body)["wayOut"]
 

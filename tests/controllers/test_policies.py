@@ -156,8 +156,8 @@ class TestForeign:
         world.settle()
         assert {w.reason for w in world.warnings} == ({"HeadlessServiceCreationFailed"} if warned else set())
         if warned:
-            whose = " ".join(owner) if owner else "nobody"
-            assert f"Service js exists already and belongs to {whose}:" in world.warnings[0].note
+            owners = " ".join(owner) if owner else "nobody"
+            assert f"Service js exists already and belongs to {owners}:" in world.warnings[0].note
             assert "spec.network.subdomain" in world.warnings[0].note
         assert world.live() == ["js-workers-0"], "the Jobs run all the same"
 

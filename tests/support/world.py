@@ -404,7 +404,7 @@ class World:
         return stored
 
     def _tree_stands(self, job: JSON) -> None:
-        """A Job whose pods name a group may start only once that and all above it are there, and no pod of before."""
+        """A Job whose pods name a group may start only once that and all above it are there, and no pod of an earlier attempt."""
         name = "" if job["spec"]["suspend"] else group_rules.group_of(job)
         while name:
             of = next((of for (_, name_), of in self.groups.items() if name_ == name), None)

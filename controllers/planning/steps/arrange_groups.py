@@ -39,6 +39,6 @@ def _report_refusal(ctx: Context, draft: StatusDraft) -> str:
     if told is not None and told.status == "False" and any(name == reported for name, _ in refused):
         return reported
     name, words = refused[0]
-    message = f"PodGroup {name} has found no room yet; kube-scheduler says: {words[: ctx.limits.quoted_characters]}"
+    message = f"PodGroup {name} is not scheduled yet; kube-scheduler says: {words[: ctx.limits.quoted_characters]}"
     draft.condition(keys.GROUPS_SCHEDULED, true=False, reason="Unschedulable", message=message, always=True)
     return name

@@ -65,7 +65,7 @@ TOO_MANY_GROUPS = Rule(
 NOTHING_TO_COUNT = Rule(
     id="scheduling-nothing-to-count",
     type=ErrorType.INVALID,
-    message="nothing to count: all pods of {whose} are one group",
+    message="nothing to count: all pods of {owner} are one group",
     fix="{fix}, or remove minGroupCount: all pods have to fit together then",
     source="KEP-969",
 )
@@ -108,7 +108,7 @@ def targets(subject: Subject) -> Iterator[FieldError]:
         yield NOT_TARGETED.at(ENTRIES, names=names, first=missing[0])
 
 
-def enough(subject: Subject) -> Iterator[FieldError]:
+def counts_fit(subject: Subject) -> Iterator[FieldError]:
     """Numbers that can be reached."""
     spec = subject.js.spec.scheduling
     if spec is None:
@@ -117,19 +117,19 @@ def enough(subject: Subject) -> Iterator[FieldError]:
     if wanted is not None and not spec.replicated_jobs:
         name = subject.names[0] if subject.names else "NAME"
         fix = f"add `replicatedJobs: [{{targetReplicatedJobs: [{name}], job: {{}}}}]` to count Jobs"
-        yield NOTHING_TO_COUNT.at(SCHEDULING.at(*_COUNT), wanted, whose="the set", fix=fix)
+        yield NOTHING_TO_COUNT.at(SCHEDULING.at(*_COUNT), wanted, owner="the set", fix=fix)
     elif wanted is not None:
         yield from _groups(SCHEDULING, wanted, _below_root(subject))
     for k, entry in enumerate(spec.replicated_jobs):
-        yield from _enough_in(subject, entry, ENTRIES.at(k))
+        yield from _count_fits(subject, entry, ENTRIES.at(k))
 
 
-def _enough_in(subject: Subject, entry: EntryScheduling, path: Path) -> Iterator[FieldError]:
+def _count_fits(subject: Subject, entry: EntryScheduling, path: Path) -> Iterator[FieldError]:
     wanted = _count(entry.scheduling_policy)
     rjobs = [subject.by_name[name].rjob for name in entry.target_replicated_jobs if name in subject.by_name]
     if wanted is not None and entry.job is None:
         fix = "add `job: {}` to count Jobs"
-        yield NOTHING_TO_COUNT.at(path.at(*_COUNT), wanted, whose="the entry", fix=fix)
+        yield NOTHING_TO_COUNT.at(path.at(*_COUNT), wanted, owner="the entry", fix=fix)
     elif wanted is not None:
         yield from _groups(path, wanted, sum(rjob.replicas for rjob in rjobs if pods_at_once(rjob)))
     below = entry.job.scheduling_policy if entry.job is not None else None

@@ -104,7 +104,7 @@ class Api:
         query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
         with self._guarded(f"watching jobset {self._settings.jobset}"):
             url = f"{self._path}?{urlencode({**self._select, **query, 'resourceVersion': self._version})}"
-            # The keep-alive tells of a dead network long before; this is for an API server that hangs.
+            # The keep-alive notices a dead network long before; this is for an API server that hangs.
             answer = self._request("GET", url, seconds + REQUEST_SECONDS)
             while line := answer.readline(self._longest_answer + 1):
                 event = self._decode(line)

@@ -1,4 +1,4 @@
-"""What the environment tells the agent: read once, every problem told at once."""
+"""The agent's settings from the environment: read once, every problem reported at once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SettingsError(Exception):
 
 
 class Settings(NamedTuple):
-    """All that the agent is told. `worker` is shell and command in main container mode, None beside a worker."""
+    """All settings of the agent. `worker` is shell and command in main container mode, None beside a worker."""
 
     jobset: str
     pod: str

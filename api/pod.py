@@ -165,7 +165,7 @@ class ContainerState(Base, frozen=True, kw_only=True):
 
 
 class ContainerStatus(Base, frozen=True, kw_only=True):
-    """core/v1 ContainerStatus. `last_state` tells how the run before this one ended."""
+    """core/v1 ContainerStatus. `last_state` says how the run before this one ended."""
 
     name: str = ""
     restart_count: int = 0

@@ -72,7 +72,9 @@ def _missing(tree: Tree) -> StallCause | None:
     if not gone:
         return None
     what = f"{_some(gone)} {'is' if len(gone) == 1 else 'are'} missing: no pod of the whole tree is scheduled without"
-    return StallCause("group-missing", what, "the manager creates missing groups again: does it run, and may it create them?")
+    return StallCause(
+        "group-missing", what, "the manager creates missing groups again: does it run, and may it create them?"
+    )
 
 
 def _gated(tree: Tree) -> StallCause | None:
@@ -91,7 +93,7 @@ def _short(tree: Tree) -> StallCause | None:
     if _ready(tree, tree.root):
         return None
     short = [group for group in expected(tree) if not group.composite and not _ready(tree, group)]
-    told = [
+    short_groups = [
         f"PodGroup {group.name} needs {needed(tree, group)} pods, {_pods(tree, group)} exist" for group in short[:NAMED]
     ]
     more = f" and {len(short) - NAMED} more groups likewise" if len(short) > NAMED else ""
@@ -107,8 +109,10 @@ def _short(tree: Tree) -> StallCause | None:
     if root.composite:
         ready = sum(_ready(tree, child) for child in root.children)
         groups = f"{kind(root)} {root.name} needs {needed(tree, root)} groups with their pods, {ready} have them; "
-    what = f"pods that have to be there first do not exist: {groups}{', '.join(told)}{more}{of}"
-    return StallCause("quorum", what, "see what keeps those Jobs from having their pods; the scheduler tries when they exist")
+    what = f"pods that have to be there first do not exist: {groups}{', '.join(short_groups)}{more}{of}"
+    return StallCause(
+        "quorum", what, "see what keeps those Jobs from having their pods; the scheduler tries when they exist"
+    )
 
 
 def _priority(tree: Tree) -> StallCause | None:

@@ -114,7 +114,7 @@ class ApiReviewer:
         self._timeout = limits.review_timeout
 
     async def authenticate(self, token: str) -> User | None:
-        """A review that names an error (a bad signature, say) is a bad token too: the caller can correct it, we cannot."""
+        """A review that names an error (a bad signature, say) is a bad token too: the caller can correct it."""
         body = _review(TOKEN_REVIEWS, {"token": token})
         review = await self._client.create(TOKEN_REVIEWS, body, type=_TokenReview, timeout=self._timeout)
         return review.status.user if review.status.authenticated else None

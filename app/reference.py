@@ -1,6 +1,6 @@
 """`python -m app.reference`: write docs/errors.md, or check that it is current.
 
-The page is made from the rules themselves, so that what it says is what users are told.
+The page is made from the rules themselves, so that it says what answers say.
 """
 
 import argparse

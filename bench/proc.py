@@ -1,4 +1,4 @@
-"""What a process and all its descendants use: processor time and memory, as /proc tells it (Linux).
+"""What a process and all its descendants use: processor time and memory, as /proc says (Linux).
 
 Must not start, signal or wait for anything.
 """

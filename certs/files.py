@@ -26,7 +26,9 @@ class MissingFilesError(CertificateError):
 class FileCertificates:
     """A `certs.source.CertificateSource` that reads a folder."""
 
-    def __init__(self, folder: Path, live: Live, *, poll: float = POLL, first_pair_timeout: float | None = FIRST_PAIR_TIMEOUT) -> None:
+    def __init__(
+        self, folder: Path, live: Live, *, poll: float = POLL, first_pair_timeout: float | None = FIRST_PAIR_TIMEOUT
+    ) -> None:
         self.ready = asyncio.Event()
         self.problem = ""
         self._folder = folder
@@ -35,13 +37,13 @@ class FileCertificates:
         self._first_pair_timeout = first_pair_timeout
 
     async def run(self) -> None:
-        """Follow the files. Raises `MissingFilesError` without a usable pair after `first_pair_timeout` s (None: never)."""
+        """Follow the files. Raises `MissingFilesError` if no usable pair is there after `first_pair_timeout` s."""
         try:
             async with asyncio.timeout(self._first_pair_timeout) as deadline:
                 await self._follow(deadline)
         except TimeoutError:
             raise MissingFilesError(
-                f"no webhook certificate after {self._patience:g} s: {self.problem}. Put tls.crt and tls.key there, set"
+                f"no webhook certificate after {self._first_pair_timeout:g} s: {self.problem}. Put tls.crt and tls.key there, set"
                 " webhook.certDir to where they are, or set internalCertManagement.enable to true"
             ) from None
 

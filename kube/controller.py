@@ -47,7 +47,7 @@ class Result:
 class ControllerMetrics(Protocol):
     """Hooks for the controller_runtime_* metrics. `result` is success, error or requeue_after.
 
-    `called` tells how many requests one reconcile sent, repeated ones included.
+    `called` says how many requests one reconcile sent, repeated ones included.
     """
 
     def reconciled(self, result: str, seconds: float) -> None: ...

@@ -17,7 +17,11 @@ def defaulted(job: JSON) -> JSON:
     pods = template.get("metadata") or {}
     uid = {UID_LABEL: meta["uid"]}
     owner_labels = {**uid, NAME_LABEL: meta["name"], "controller-uid": meta["uid"], "job-name": meta["name"]}
-    pods = {**pods, "labels": {**(pods.get("labels") or {}), **owner_labels}, "annotations": pods.get("annotations") or {}}
+    pods = {
+        **pods,
+        "labels": {**(pods.get("labels") or {}), **owner_labels},
+        "annotations": pods.get("annotations") or {},
+    }
     sizes = {size: spec.get(size) or 1 for size in ("parallelism", "completions")}
     defaults = {"completionMode": "NonIndexed", "backoffLimit": 6, "suspend": False}
     whole = {**defaults, **spec, **sizes, "selector": {"matchLabels": uid}, "template": {**template, "metadata": pods}}

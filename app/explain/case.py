@@ -47,7 +47,7 @@ class Case:
 
 
 Cause = Callable[[Case, frozenset[str]], list[Found]]
-"""Gets the names of the Jobs that no cause before it has explained; gives what it finds about those or about the set."""
+"""Gets the names of the Jobs that no cause before it has explained; gives findings about those or the set."""
 
 
 def case(facts: Facts) -> Case:

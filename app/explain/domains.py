@@ -100,8 +100,8 @@ def _classes(leader: SeenPod, values: Mapping[str, str], holders: Iterable[Holde
         else:
             (lower if there else free).add(domain, there)
     of = f"of {len(held)} {word}s" if len(held) > 1 else f"of 1 {word}"
-    told = (_equal(equal, of, mine, word), _higher(higher, of), _lower(lower, of, leader), _free(free, of))
-    return tuple(finding for finding in told if finding is not None)
+    findings = (_equal(equal, of, mine, word), _higher(higher, of), _lower(lower, of, leader), _free(free, of))
+    return tuple(finding for finding in findings if finding is not None)
 
 
 def _equal(found: _Class, of: str, mine: int, word: str) -> Finding | None:
@@ -132,17 +132,13 @@ def _lower(found: _Class, of: str, leader: SeenPod) -> Finding | None:
         return None
     what = f"{len(found.domains)} {of} {_hold(found)} Jobs of lower priority ({found.priorities}): {found.named}"
     if leader.spec.preemption_policy == "Never":
-        fix = (
-            "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"
-        )
+        fix = "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"
         return Finding(level=Level.WAITS, cause="lower-priority", what=what, fix=fix)
     nominated = leader.status.nominated_node_name
     if nominated:
         fix = f"nothing to do: the scheduler makes room on node {nominated}, pods there are ending"
     else:
-        fix = (
-            "the scheduler preempts them if their nodes fit otherwise; its reason above says what else is in the way"
-        )
+        fix = "the scheduler preempts them if their nodes fit otherwise; its reason above says what else is in the way"
     return Finding(level=Level.WAITS, cause="lower-priority", what=what, fix=fix)
 
 
@@ -153,7 +149,7 @@ def _free(found: _Class, of: str) -> Finding | None:
         level=Level.WAITS,
         cause="free",
         what=f"{len(found.domains)} {of} {_hold(found)} no other Job ({listed(found.domains)}): there it is something"
-        " else, such as job_budget, taints or cordons",
+        " else, such as free resources, taints or cordons",
         fix="the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE",
     )
 

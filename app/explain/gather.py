@@ -184,9 +184,9 @@ class _Gatherer:
             leaders = self._all(PODS, SeenPod, label_selector=f"{self._of_set},{leads}")
             pods = [pod async for pod in leaders if pod.job_uid in uids]
             pods += [pod for pod in await self._page("Pending", pending) if pod.job_uid in uids]
-            told = {pod.job_uid for pod in pods if pod.unscheduled or pod.trouble or pod.gated}
-            silent = [uid for child in of.unready if (uid := child.job.metadata.uid) not in told]
-            for uid in silent[:LOOKED_AT]:
+            explained = {pod.job_uid for pod in pods if pod.unscheduled or pod.trouble or pod.gated}
+            unexplained = [uid for child in of.unready if (uid := child.job.metadata.uid) not in explained]
+            for uid in unexplained[:LOOKED_AT]:
                 running = await self._page("Running", f"{keys.JOB_UID}={uid}")
                 pods += [pod for pod in running if not pod.ready and not pod.metadata.leads]
         except Forbidden:
@@ -195,7 +195,7 @@ class _Gatherer:
         return tuple(pods)
 
     async def _page(self, phase: str, selector: str) -> list[SeenPod]:
-        """The first pods of a phase: enough to tell of, however many there are."""
+        """The first pods of a phase: enough to name, however many there are."""
         page = await self._client.list(
             PODS,
             type=SeenPod,

@@ -1,4 +1,4 @@
-"""Causes that are about groups (`spec.scheduling`): missing objects, trees that do not fit, and trees that kube-scheduler does not report on. Pure."""
+"""Causes that are about groups (`spec.scheduling`): missing objects, trees that do not fit, stalled trees. Pure."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -186,7 +186,7 @@ class _WaitingTree:
     def key(self, group: Group) -> object:
         """Equal for groups that there is the same to say of."""
         if group is self._root and self._unreported:
-            return group.template, self._bound(group), why_unreported(self._tree).cause
+            return group.template, self._bound(group), why_stalled(self._tree).cause
         below = tuple(self.key(child) for child in group.children)
         return group.template, self._bound(group), self._words(group), below
 
@@ -194,7 +194,7 @@ class _WaitingTree:
         """The tree from its root."""
         level, because = Level.WAITS, tuple(self._ignored())
         if self._unreported and not because:
-            why = why_unreported(self._tree)
+            why = why_stalled(self._tree)
             level = Level.FAULT if why.fault or self._case.manager_missing else Level.WAITS
             because = (Finding(level=level, cause=why.cause, what=why.what, fix=why.fix),)
             return self._finding(self._root, because, cause="gang-waits")
@@ -234,9 +234,7 @@ class _WaitingTree:
             level, fix = Level.WAITS, ""
             key = next((above.topology for above in self._path[group.name][::-1] if above.topology), "")
             if text == _NO_DOMAIN and key:
-                fix = (
-                    f"no node has the label {key}, or none in the domain above: kubectl label node NODE {key}=VALUE"
-                )
+                fix = f"no node has the label {key}, or none in the domain above: kubectl label node NODE {key}=VALUE"
                 level = Level.FAULT
             what = f"the scheduler says: {text}{self._level(group, text)}"
             found.append(Finding(level=level, cause="scheduler-said", what=what, fix=fix))

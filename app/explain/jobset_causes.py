@@ -10,7 +10,7 @@ QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label by which Kueue takes a JobSet into a queue."""
 
 _DECISION = "FailurePolicy"
-"""Part of the reasons of Warnings that tell of a restart."""
+"""Part of the reasons of Warnings about a restart."""
 _MOST_WARNINGS = 3
 FOREGROUND = "foregroundDeletion"
 _STUCK = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
@@ -213,13 +213,13 @@ def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
 
 
 def warned(case: Case, _left: frozenset[str]) -> list[Found]:
-    """What the controller has warned of lately and no cause before has told from what is."""
+    """Recent Warnings of the controller that no cause before explains."""
     blind = case.survey is None or (bool(case.survey.unready) and case.facts.pods is None)
     elsewhere = {keys.JOB_CREATION_FAILED} if blind else {keys.JOB_CREATION_FAILED, keys.PLACEMENT_PENDING}
-    told: dict[str, Finding] = {}
+    by_reason: dict[str, Finding] = {}
     for event in case.recent_warnings:
         if event.reason in elsewhere or _DECISION in event.reason:
             continue
         text = f"Warning {event.reason}, last at {event.last}: {event.note}"
-        told.setdefault(event.reason, Finding(level=Level.NOTE, cause="warning", what=text))
-    return [Found(finding) for finding in list(told.values())[:_MOST_WARNINGS]]
+        by_reason.setdefault(event.reason, Finding(level=Level.NOTE, cause="warning", what=text))
+    return [Found(finding) for finding in list(by_reason.values())[:_MOST_WARNINGS]]

@@ -102,9 +102,7 @@ def _followers_wait(case: Case, child: Child) -> Finding:
     silent = case.manager_missing
     fix = "look again in a moment"
     if placed:
-        fix = (
-            "start a manager: it lets them go" if silent else "the manager lets them go; if it does not, see its log"
-        )
+        fix = "start a manager: it lets them go" if silent else "the manager lets them go; if it does not, see its log"
     number = _gated(case, child)
     gated = f"{counted(number, 'follower')} {'is' if number == 1 else 'are'} gated"
     return Finding(

@@ -25,7 +25,7 @@ class Survey:
     - `total`: Jobs that the spec asks for. `settled`: of those, the ready and the completed ones.
     - `missing`: neither exist nor have completed. `halted`: suspended though the set is not. `unready`: run, not ready.
     - `failed`; `previous`: Jobs of an earlier attempt that still exist.
-    - `job_budget`: how many more Jobs the manager would create or resume now, before the Job controller takes up others.
+    - `job_budget`: how many more Jobs the manager would create or resume now, before the Job controller takes up more.
     - `stages`: why a ReplicatedJob may not start yet, by its name: `driver to be ready (0 of 1)`.
     """
 

@@ -54,7 +54,7 @@ class Stalled:
 
 
 def stalled(observed: Observed) -> Stalled:
-    """What the caches tell. Only a tree whose PodGroups have no condition yet, not even of an earlier time."""
+    """What the caches say. Only a tree whose PodGroups have no condition yet, not even of an earlier time."""
     js, known = observed.jobset, observed.groups
     wanted = forest(js)
     if wanted is None or known is None or not _waits(js):
@@ -66,9 +66,9 @@ def stalled(observed: Observed) -> Stalled:
         leaves = [group for group in root.walk() if not group.composite]
         own = {name: jobs[name] for leaf in leaves for name, _ in leaf.jobs if _in(leaf, jobs.get(name))}
         stored = [there[leaf.name] for leaf in leaves if leaf.name in there]
-        told = any(find(group.status.conditions or (), INITIALLY_SCHEDULED) for group in stored)
+        reported = any(find(group.status.conditions or (), INITIALLY_SCHEDULED) for group in stored)
         pods = {name: number for leaf in leaves for name, number in leaf.jobs}
-        if told or not own or any(job.status.active < pods[name] for name, job in own.items()):
+        if reported or not own or any(job.status.active < pods[name] for name, job in own.items()):
             continue
         age = _age(own.values(), observed.now)
         if age < QUIET:

@@ -47,8 +47,8 @@ class DeleteJobs:
 class PatchJob:
     """Patch a child Job. The UID guards a newer Job of the same name.
 
-    `template_changed` tells that the pod template changes: servers older than 1.36 accept that on a Job that has
-    started only after its start time is cleared. `resources` tells that containers are named in the patch, which is
+    `template_changed`: the pod template changes: servers older than 1.36 accept that on a Job that has
+    started only after its start time is cleared. `resources`: containers are named in the patch, which is
     then a strategic merge patch; else it is a merge patch.
     """
 
@@ -142,9 +142,10 @@ class Plan:
 
     `status` is written after the actions, or before them with `status_first`; `events` are recorded after the status
     is stored. If an action fails, `counters` is written in place of `status`: what was counted holds, what was decided
-    does not. `warnings` are recorded whatever happens, once for as long as they stay the same. A plan with a `pod_query`
-    is provisional: answer it and plan again, never carry it out. `follow_pods`: from now on `Observed.leftovers` has
-    to be known, and every change of it is a reason to plan again. `reported_group`: see `Observed`.
+    does not. `warnings` are recorded whatever happens, once for as long as they stay the same. A plan with a
+    `pod_query` is provisional: answer it and plan again, never carry it out. `follow_pods`: from now on
+    `Observed.leftovers` has to be known, and every change of it is a reason to plan again. `reported_group`: see
+    `Observed`.
     """
 
     actions: tuple[Action, ...] = ()

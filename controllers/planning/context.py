@@ -30,7 +30,8 @@ class Context:
       `may_leave_pods`: whether such pods have to be known of at all.
     - `creates`: whether Jobs, Service and claims may be created now.
     - `counted`: the stored status with what was counted, before anything was decided.
-    - `status`: as the steps so far have decided. `job_budget`: how many more Jobs may be created or resumed now, may be < 0.
+    - `status`: as the steps so far have decided.
+    - `job_budget`: how many more Jobs may be created or resumed now; may be < 0.
     """
 
     observed: Observed

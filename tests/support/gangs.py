@@ -206,13 +206,13 @@ class Yard(Sets):
         status, answer = request(self.cluster, "PATCH", path, {"metadata": {"annotations": annotations}}, MERGE)
         assert status == 200, answer
 
-    def linger(self, pods: list[JSON]) -> None:
+    def keep_ending(self, pods: list[JSON]) -> None:
         """Have pods stay for long once they are deleted."""
         for pod in pods:
             self.annotate(pod, **{GRACE: "60"})
 
     def let_go(self, pods: list[JSON]) -> None:
-        """Undo `linger`."""
+        """Undo `keep_ending`."""
         for pod in pods:
             self.annotate(pod, **{GRACE: None})
 

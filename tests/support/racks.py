@@ -141,7 +141,7 @@ class Nodes:
         )
 
 
-class Room(Sets):
+class RackNamespace(Sets):
     """A namespace with the JobSets of one test, and where their pods are."""
 
     def __init__(self, cluster: Cluster, manager: ManagerProcess, nodes: Nodes) -> None:

@@ -235,7 +235,7 @@ REPAIRED = {
 
 
 @pytest.mark.parametrize("case", REPAIRED)
-def test_wrong_values_are_mended(case):
+def test_wrong_values_are_repaired(case):
     obj, path, value = REPAIRED[case]
     found = JUDGE.repaired(obj, JUDGE.faults(obj))
     for key in path:
@@ -243,7 +243,7 @@ def test_wrong_values_are_mended(case):
     assert found == value
 
 
-def test_what_is_right_is_shared_with_the_mended_copy():
+def test_what_is_right_is_shared_with_the_repaired_copy():
     obj = jobset(rjob("a"), rjob("b", replicas="x"))
     repaired = JUDGE.repaired(obj, JUDGE.faults(obj))
     assert repaired["spec"]["replicatedJobs"][0] is obj["spec"]["replicatedJobs"][0]
@@ -275,7 +275,7 @@ def check_all(obj):
 
 
 @given(st.one_of(JSONS, mutated(), laced()))
-def test_any_object_is_judged_and_mended(obj):
+def test_any_object_is_judged_and_repaired(obj):
     check_all(obj)
 
 
@@ -300,7 +300,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("case", ODD)
-def test_unusual_values_are_judged_and_mended(case):
+def test_unusual_values_are_judged_and_repaired(case):
     check_all(ODD[case])
 
 

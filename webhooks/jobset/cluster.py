@@ -4,11 +4,11 @@ On create the API server is asked to create one Job of each different template a
 controller would; on update only for templates that change while the JobSet is suspended. Nothing is stored.
 
 What keeps a JobSet out is the API server's own verdict on an object: a 422 of its validation and a 400 of its decoder
-(`cluster_verdict` tells how these are known). Quotas, policies, webhooks of others, a missing namespace and an object
+(`cluster_verdict` says how these are known). Quotas, policies, webhooks of others, a missing namespace and an object
 of the same name depend on the moment or on other people: they make warnings, and the API server's own warnings about
 Jobs (pod security, deprecated fields) are passed on. So does what could not be asked, because
 the API server is busy or away, the time is up, or there is too much to ask. A mutating webhook that breaks one of the
-fields we sent cannot be told from a fault of ours: the controller would meet the same answer.
+fields we sent cannot be distinguished from a fault of ours: the controller would meet the same answer.
 
 Claims that exist are read in any case (docs/reference/validation.md#volume-claims); not being able to is an error.
 """

@@ -1,8 +1,8 @@
 """All there is to say about a JobSet from the object alone, in one pass: the CRD's schema, its CEL rules, ours. Pure.
 
 The layers of the API server hide each other: what the schema refuses, no validating webhook sees. Here nothing hides
-anything: what the schema does not accept is repaired in a copy, the checks go on with that, and what they then say about
-the repaired places is dropped as a consequence.
+anything: what the schema does not accept is repaired in a copy, the checks go on with that, and what they then say
+about the repaired places is dropped as a consequence.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -20,7 +20,7 @@ from controllers.planning.warnings import listed
 
 
 def create_jobs(ctx: Context) -> Partial:
-    """Create them in the order of the list, and tell how far an ordered start has come."""
+    """Create them in the order of the list, and set the conditions of an ordered start."""
     draft = ctx.draft()
     free: list[CreateJob] = []
     taken: list[str] = []
@@ -31,7 +31,7 @@ def create_jobs(ctx: Context) -> Partial:
         _warn_of_taken(ctx, draft, names)
     _warn_of_unreadable(ctx, draft)
     if in_order(ctx.js.spec) and not ctx.js.suspended:
-        _tell_order(draft, complete=ctx.stages.all_started)
+        _report_order(draft, complete=ctx.stages.all_started)
     return of_draft(draft, *free, requeue_after=ctx.limits.foreign_retry if taken else None)
 
 
@@ -46,8 +46,8 @@ def _may_create(ctx: Context) -> bool:
 def _missing(ctx: Context, jobs: JobRange, job_budget: int) -> tuple[list[CreateJob], list[str]]:
     """The Jobs of a ReplicatedJob that neither exist nor have completed: those to create, and names that others hold.
 
-    Those beyond `job_budget` come when the Job controller has taken up others. Those of which pods of an earlier attempt are
-    left have to wait until these are gone.
+    Those beyond `job_budget` come when the Job controller has taken up others. Those of which pods of an earlier attempt
+    are left have to wait until these are gone.
     """
     name = jobs.replicated_job.name
     done = ctx.children.existing[name] | ctx.children.completed[name]

@@ -162,7 +162,7 @@ def can_come(subject: Subject) -> Iterator[FieldError]:
 
 
 def completion(subject: Subject) -> Callable[[Collection[str]], bool]:
-    """Tells of some ReplicatedJobs, by name, whether the set is Completed once every Job of theirs has succeeded."""
+    """Gives a function from names of ReplicatedJobs to whether the set is Completed once every Job of theirs has succeeded."""
     policy = subject.js.spec.success_policy or SuccessPolicy()
     counted = {
         entry.rjob.name: entry for entry in subject.targets(policy.target_replicated_jobs) if entry.rjob.replicas

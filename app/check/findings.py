@@ -123,7 +123,7 @@ def _scalar(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Report:
-    """All that was found, and how much was looked at. `problems` tell why a check could not be made.
+    """All that was found, and how much was looked at. `problems`: why a check could not be made.
 
     At most `most_findings` are kept.
     """

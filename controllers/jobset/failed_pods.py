@@ -12,7 +12,7 @@ from api.pod import DetailedPod
 from api.selectors import one_of
 from controllers.planning.actions import PodQuery
 from controllers.planning.child_jobs import integer
-from controllers.planning.observed import Ended, Evidence, FailedPod
+from controllers.planning.observed import Ended, FailedPodsByJob, FailedPod
 from kube.client import Client
 from kube.errors import KubeError
 from kube.options import ListOptions
@@ -34,25 +34,25 @@ MOST_PAGES = 20
 """Failed pods of a page, and pages of so many Jobs, that are read for an answer that is needed."""
 
 
-async def look_up(client: Client, namespace: str, question: Question, *, page: int = PAGE) -> Evidence:
-    """The answer to a plan's question: every Job that it names, with its failed pods as far as they are known.
+async def list_failed_pods(client: Client, namespace: str, pod_query: PodQuery, *, page: int = PAGE) -> FailedPodsByJob:
+    """The answer to a plan's query: every Job that it names, with its failed pods as far as they are known.
 
     If the answer is needed, it is read in pages of so many pods, and what the client raises is raised.
     """
     found: dict[str, list[FailedPod]] = {uid: [] for _, uid in pod_query.jobs}
     try:
-        async for pod in _pods(client, namespace, question, page):
+        async for pod in _pods(client, namespace, pod_query, page):
             found.get(pod.metadata.labels.job_uid, []).append(summary(pod))
     except (KubeError, TimeoutError) as error:
-        if question.needed:
+        if pod_query.needed:
             raise
         log.info("pods of Job %s/%s are not known: %s", namespace, pod_query.jobs[0][0], error)
     return {uid: tuple(pods) for uid, pods in found.items()}
 
 
-async def _pods(client: Client, namespace: str, question: Question, page: int) -> AsyncIterator[DetailedPod]:
-    """What is listed for a question: one page if the answer is not needed, else all within reason."""
-    for start in range(0, len(question.jobs), JOBS_AT_ONCE):
+async def _pods(client: Client, namespace: str, pod_query: PodQuery, page: int) -> AsyncIterator[DetailedPod]:
+    """What is listed for a query: one page if the answer is not needed, else all within reason."""
+    for start in range(0, len(pod_query.jobs), JOBS_AT_ONCE):
         options: ListOptions = {
             "namespace": namespace,
             "label_selector": one_of(keys.JOB_UID, [uid for _, uid in pod_query.jobs[start : start + JOBS_AT_ONCE]]),

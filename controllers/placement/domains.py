@@ -81,9 +81,9 @@ class _Wait:
 
 
 class Domains:
-    """`Map` for webhooks, with patience in seconds. `remembered`: Jobs that it knows it has waited for in vain."""
+    """`Map` for webhooks, with `longest_wait` in seconds. `remembered`: Jobs that it knows it has waited for in vain."""
 
-    def __init__(self, watches: PlacementWatches, patience: float, *, remembered: int = REMEMBERED) -> None:
+    def __init__(self, watches: PlacementWatches, longest_wait: float, *, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
         self._map = Map(watches.leaders.store, watches.nodes.store)
         self._longest_wait = longest_wait

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from api.jobset_status import JobSetStatus
-from controllers.planning.actions import Action, Event, Question
+from controllers.planning.actions import Action, Event, PodQuery
 from controllers.planning.status import StatusDraft
 
 

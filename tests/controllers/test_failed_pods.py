@@ -79,12 +79,12 @@ class TestLookingUp:
         api = Pods()
         for number in range(5):
             api.add(f"p{number}", "u0", 3)
-        found = await look_up(Client(api), "ns", self.question(1), page=2)
+        found = await list_failed_pods(Client(api), "ns", self.pod_query(1), page=2)
         assert len(found["u0"]) == 5
         assert len(api.asked()) == 3
         for number in range(5, 3 * MOST_PAGES):
             api.add(f"p{number}", "u0", 3)
-        found = await look_up(Client(api), "ns", self.question(1), page=2)
+        found = await list_failed_pods(Client(api), "ns", self.pod_query(1), page=2)
         assert len(found["u0"]) == 2 * MOST_PAGES
 
     async def test_an_error_is_raised_only_where_the_answer_is_needed(self):
@@ -99,9 +99,9 @@ class TestLookingUp:
         api.put(
             "pods", "p", metadata={"labels": {keys.JOB_UID: "u0"}}, status={"phase": "Failed", "containerStatuses": 7}
         )
-        assert await look_up(Client(api), "ns", self.question(1, needed=False)) == {"u0": ()}
+        assert await list_failed_pods(Client(api), "ns", self.pod_query(1, needed=False)) == {"u0": ()}
         with pytest.raises(UnreadableAnswerError):
-            await look_up(Client(api), "ns", self.question(1))
+            await list_failed_pods(Client(api), "ns", self.pod_query(1))
 
 
 class TestReconciling:

@@ -134,10 +134,10 @@ async def test_what_becomes_of_the_nodes_counts():
 Scene = Callable[[PlacementWatches, Domains], Awaitable[None]]
 
 
-def play(scene: Scene, patience: float = PATIENCE, **options: int) -> None:
+def play(scene: Scene, wait: float = WAIT, **options: int) -> None:
     async def body() -> None:
         made = watches()
-        await scene(made, Domains(made, patience, **options))
+        await scene(made, Domains(made, wait, **options))
 
     run(body)
 

@@ -11,7 +11,7 @@ import controllers.planning.steps as package
 from api.failure_actions import ACTIONS, Scope
 from api.features import GATES
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
-from controllers.planning.actions import DeleteJob, Event, Question
+from controllers.planning.actions import DeleteJob, Event, PodQuery
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS
 from controllers.planning.partial import Partial, Stop, combine
 from controllers.planning.plan import STEPS

@@ -38,7 +38,7 @@ from webhooks.jobset.cluster_faults import (
     REFUSED,
 )
 from webhooks.jobset.cluster_gangs import SchedulingApi
-from webhooks.jobset.cluster_news import news
+from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_questions import Ask, Questions
 from webhooks.jobset.cluster_verdict import why
 from webhooks.jobset.default import by_name
@@ -95,7 +95,7 @@ class ClusterChecks:
         found += [*asking.result(), *looking.result()]
         if missing and self._asks_about(request):
             found += await self._answers(request, [partial(self._dry_runs.claim, request, claim) for claim in missing])
-        return news(_each_once(found), known, request.js)
+        return new_findings(_each_once(found), known, request.js)
 
     async def update(self, old: JSON, js: JSON, known: Sequence[FieldError], gates: FeatureGates) -> list[FieldError]:
         """The same for an update: templates that change while suspended are checked, nothing else.
@@ -153,7 +153,7 @@ class ClusterChecks:
 
     async def _answers(self, request: Request, asks: Sequence[Ask], of: Path = _CHILDREN) -> list[FieldError]:
         """Findings about children, and a warning about those that there was no answer about."""
-        answers = await self._questions.answers(asks[:MAX_CHILDREN], request.deadline, patience=PATIENCE)
+        answers = await self._questions.answers(asks[:MAX_CHILDREN], request.deadline, turn_timeout=TURN_TIMEOUT)
         found = [error for answer in answers if not isinstance(answer, Exception) for error in answer]
         failures = [why(answer, self._budget) for answer in answers if isinstance(answer, Exception)]
         if len(asks) > MAX_CHILDREN:

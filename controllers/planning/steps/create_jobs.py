@@ -61,7 +61,7 @@ def _missing(ctx: Context, jobs: JobRange, job_budget: int) -> tuple[list[Create
             taken.append(job)
         elif job in ctx.observed.unreadable:
             continue
-        elif len(free) < room and job not in in_use and ctx.groups.may_run(job):
+        elif len(free) < job_budget and job not in in_use and ctx.groups.may_run(job):
             free.append(CreateJob(job, partial(job_body, ctx, jobs, index)))
     return free, taken
 
@@ -96,7 +96,7 @@ def _is_wanted(ctx: Context, name: str) -> bool:
     return False
 
 
-def _tell_order(draft: StatusDraft, *, complete: bool) -> None:
+def _report_order(draft: StatusDraft, *, complete: bool) -> None:
     if complete:
         kind, reason, state = keys.STARTUP_COMPLETED, "InOrderStartupPolicyCompleted", "has completed"
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 SUFFIXES = {".py", ".md", ".toml", ".sh"}
 GENERATED = {"build", "dist", "__pycache__"}
 # The two pages that name the words in order to replace them.

@@ -7,18 +7,8 @@ from datetime import datetime
 from api.batch import Job
 from api.gang_status import GroupSpec, StoredGroup
 from api.jobset import JobSet
-from api.meta import Owner
-from api.selectors import of_other_attempts
-from api.topology import PartialNode
-from app.explain.seen import Facts, Holder, SeenEvent, SeenGroup, SeenGroups, SeenLease, SeenPod
-from app.explain.survey import Survey, lacking, survey
-from app.settings import LeaderElectionSettings
-from controllers.resources import JOBSETS
-from kube.client import Client
-from kube.errors import Forbidden, NotFound
-from kube.options import METADATA_LIST
-from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, LEASES, NODES, POD_GROUPS, PODS, Resource
-from manifests import NAMESPACE
+from api.meta import Base, Owner
+from api.pod import ContainerStatus, DetailedPod, PodCondition
 
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
 """Reasons of a waiting container that are no trouble."""

@@ -21,8 +21,9 @@ from app.explain.facts import Facts, Holder, SeenEvent, SeenGroup, SeenGroups, S
 from app.explain.survey import Survey, lacking, survey
 from app.settings import LeaderElectionSettings
 from controllers.resources import JOBSETS
-from kube.client import METADATA_LIST, Client
+from kube.client import Client
 from kube.errors import Forbidden, NotFound
+from kube.options import METADATA_LIST
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, LEASES, NODES, POD_GROUPS, PODS, Resource
 from manifests import NAMESPACE
 

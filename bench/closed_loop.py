@@ -155,7 +155,9 @@ async def _generate(load_options: dict[str, Any]) -> dict[str, Any]:
         over = loop.create_future()
         first = i * len(requests) // load_options["connections"]
         # A socket of our own, for uvloop does not set the option on those that it makes.
-        made = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", load_options["port"]), LAST_ANSWERS_TIMEOUT)
+        made = await asyncio.to_thread(
+            socket.create_connection, ("127.0.0.1", load_options["port"]), LAST_ANSWERS_TIMEOUT
+        )
         made.setblocking(False)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await loop.create_connection(
@@ -165,7 +167,9 @@ async def _generate(load_options: dict[str, Any]) -> dict[str, Any]:
             server_hostname="127.0.0.1",
         )
         overs.append(over)
-    async with asyncio.timeout_at(loop.time() + load_options["warm_up"] + load_options["seconds"] + LAST_ANSWERS_TIMEOUT):
+    async with asyncio.timeout_at(
+        loop.time() + load_options["warm_up"] + load_options["seconds"] + LAST_ANSWERS_TIMEOUT
+    ):
         await asyncio.gather(*overs)
     return {
         **_report(tally, load_options["seconds"]),

@@ -12,7 +12,7 @@ from api.pod import DetailedPod
 from api.selectors import one_of
 from controllers.planning.actions import PodQuery
 from controllers.planning.child_jobs import integer
-from controllers.planning.observed import Ended, FailedPodsByJob, FailedPod
+from controllers.planning.observed import Ended, FailedPod, FailedPodsByJob
 from kube.client import Client
 from kube.errors import KubeError
 from kube.options import ListOptions

@@ -46,7 +46,9 @@ def racks_cluster(shared_racks: Cluster, racks_manager: ManagerProcess) -> Itera
 
 
 @pytest.fixture
-def rack_namespaces(racks_cluster: Cluster, racks_manager: ManagerProcess, racks_nodes: Nodes) -> Iterator[Callable[[], RackNamespace]]:
+def rack_namespaces(
+    racks_cluster: Cluster, racks_manager: ManagerProcess, racks_nodes: Nodes
+) -> Iterator[Callable[[], RackNamespace]]:
     """Makes namespaces; when the test is over, their pods are gone and the nodes are as before."""
     racks_manager.start()
     made: list[RackNamespace] = []

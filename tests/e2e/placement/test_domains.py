@@ -27,7 +27,9 @@ def test_every_job_has_a_rack_to_itself_and_again_after_a_restart(rack_namespace
     rack_namespace.apply(exclusive(jobs=RACKS))
     for attempt in range(attempts):
         assert len(rack_namespace.runs(pods=EVERYWHERE, attempt=attempt)) == RACKS
-        assert all(pod["spec"]["nodeSelector"] == {"rack": rack_namespace.rack(pod)} for pod in rack_namespace.followers())
+        assert all(
+            pod["spec"]["nodeSelector"] == {"rack": rack_namespace.rack(pod)} for pod in rack_namespace.followers()
+        )
         if attempt + 1 < attempts:
             rack_namespace.fail(rack_namespace.pods()[-1])
     assert rack_namespace.refused_pods() == 0
@@ -39,7 +41,9 @@ def test_a_replicated_job_may_be_exclusive_alone(rack_namespace: RackNamespace) 
     marked["template"]["metadata"] = {"annotations": {keys.EXCLUSIVE_TOPOLOGY: "rack"}}
     js["spec"]["replicatedJobs"].append(marked)
     rack_namespace.apply(js)
-    rack_namespace.until(lambda: [p["status"].get("phase") for p in rack_namespace.pods()] == ["Running"] * 8, "8 pods run")
+    rack_namespace.until(
+        lambda: [p["status"].get("phase") for p in rack_namespace.pods()] == ["Running"] * 8, "8 pods run"
+    )
     racks = {job: {*found} for job, found in rack_namespace.racks().items() if job.startswith("js-x-")}
     assert [len(found) for found in racks.values()] == [1, 1]
     assert len(set.union(*racks.values())) == 2
@@ -47,15 +51,21 @@ def test_a_replicated_job_may_be_exclusive_alone(rack_namespace: RackNamespace) 
     assert all("nodeSelector" not in pod["spec"] and "affinity" not in pod["spec"] for pod in others)
 
 
-def test_followers_are_created_once_and_wait_for_a_leader_that_is_slow_to_schedule(rack_namespace: RackNamespace) -> None:
+def test_followers_are_created_once_and_wait_for_a_leader_that_is_slow_to_schedule(
+    rack_namespace: RackNamespace,
+) -> None:
     rack_namespace.apply(exclusive("held", jobs=RACKS))
     held = rack_namespace.runs("held", pods=EVERYWHERE)
     rack_namespace.apply(exclusive("late", topology="rack"))
     leader = rack_namespace.waits("late")
-    pods = rack_namespace.until(lambda: len(found := rack_namespace.pods("late")) == PER_RACK and found, "all pods of the late one")
+    pods = rack_namespace.until(
+        lambda: len(found := rack_namespace.pods("late")) == PER_RACK and found, "all pods of the late one"
+    )
     assert [gates(pod) for pod in pods] == [[], *[[keys.PLACEMENT_GATE]] * (PER_RACK - 1)]
 
-    event = rack_namespace.until(lambda: rack_namespace.jobset_events("late", "ExclusivePlacementPending"), "an event")[0]
+    event = rack_namespace.until(lambda: rack_namespace.jobset_events("late", "ExclusivePlacementPending"), "an event")[
+        0
+    ]
     assert leader["metadata"]["name"] in event["note"]
     assert pending_because(leader).removeprefix("Unschedulable: ") in event["note"]
 
@@ -76,7 +86,9 @@ def test_a_scheduling_gate_of_the_users_own_stays(rack_namespace: RackNamespace)
     assert gates(leader) == [MINE]
 
     rack_namespace.patch_pod(leader, {"spec": {"schedulingGates": None}})
-    rack_namespace.until(lambda: [gates(pod) for pod in rack_namespace.followers()] == [[MINE]] * 2, "our gate to be lifted")
+    rack_namespace.until(
+        lambda: [gates(pod) for pod in rack_namespace.followers()] == [[MINE]] * 2, "our gate to be lifted"
+    )
     rack = rack_namespace.rack(rack_namespace.leaders()[0])
     assert [pod["spec"]["nodeSelector"] for pod in rack_namespace.followers()] == [{"rack": rack}] * 2
 
@@ -116,7 +128,9 @@ def test_a_later_stage_takes_the_racks_that_an_earlier_one_has_left(rack_namespa
     assert len(first) == RACKS
     rack_namespace.finish()
     rack_namespace.until(lambda: rack_namespace.status().get("currentStage") == "x (2/2)", "the second stage")
-    rack_namespace.until(lambda: [p["status"].get("phase") for p in rack_namespace.pods()] == ["Running"] * EVERYWHERE, "all pods run")
+    rack_namespace.until(
+        lambda: [p["status"].get("phase") for p in rack_namespace.pods()] == ["Running"] * EVERYWHERE, "all pods run"
+    )
     racks = {job: {*found} for job, found in rack_namespace.racks().items()}
     assert {job.rsplit("-", 1)[0] for job in racks} == {"js-x"}
     assert [len(found) for found in racks.values()] == [1] * RACKS

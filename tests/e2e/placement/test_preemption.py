@@ -52,7 +52,9 @@ def test_a_training_of_higher_priority_takes_a_domain_and_gives_it_back(rack_nam
     waiting = rack_namespace.waits("low")
     followers = [pod for pod in rack_namespace.followers("low") if label(pod, "job-name") == label(waiting, "job-name")]
     assert [gates(pod) for pod in followers] == [[keys.PLACEMENT_GATE]] * (PER_RACK - 1)
-    event = rack_namespace.until(lambda: rack_namespace.jobset_events("low", "ExclusivePlacementPending"), "an event")[0]
+    event = rack_namespace.until(lambda: rack_namespace.jobset_events("low", "ExclusivePlacementPending"), "an event")[
+        0
+    ]
     assert event["type"] == "Warning"
     assert waiting["metadata"]["name"] in event["note"]
     assert {*rack_namespace.runs("high", pods=PER_RACK).values()} == {taken}
@@ -65,7 +67,9 @@ def test_a_training_of_higher_priority_takes_a_domain_and_gives_it_back(rack_nam
 
 
 @pytest.mark.parametrize("priority", ["high", None])
-def test_equal_priority_shares_no_domain_that_has_free_capacity(rack_namespace: RackNamespace, priority: str | None) -> None:
+def test_equal_priority_shares_no_domain_that_has_free_capacity(
+    rack_namespace: RackNamespace, priority: str | None
+) -> None:
     rack_namespace.apply(exclusive("first", jobs=RACKS, pods=1, cpu=LITTLE, priority=priority))
     held = rack_namespace.runs("first", pods=RACKS)
     assert {*held.values()} == ALL_RACKS
@@ -112,7 +116,9 @@ def test_two_that_race_never_take_half_a_domain_each(rack_namespace: RackNamespa
         rack_namespace.apply(exclusive(name, priority="high"))
 
     def winners() -> list[str]:
-        return [name for name in ("one", "two") if sum(c.total() for c in rack_namespace.racks(name).values()) == PER_RACK]
+        return [
+            name for name in ("one", "two") if sum(c.total() for c in rack_namespace.racks(name).values()) == PER_RACK
+        ]
 
     rack_namespace.until(lambda: len(winners()) == to_be_had, f"{to_be_had} of the two run")
     won = winners()
@@ -120,7 +126,8 @@ def test_two_that_race_never_take_half_a_domain_each(rack_namespace: RackNamespa
     for loser in {"one", "two"} - {*won}:
         rack_namespace.waits(loser)
         followers = rack_namespace.until(
-            lambda name=loser: rack_namespace.followers(name)[PER_RACK - 2 :] and rack_namespace.followers(name), "its followers"
+            lambda name=loser: rack_namespace.followers(name)[PER_RACK - 2 :] and rack_namespace.followers(name),
+            "its followers",
         )
         assert [gates(pod) for pod in followers] == [[keys.PLACEMENT_GATE]] * (PER_RACK - 1)
         assert rack_namespace.ever_scheduled(loser) == []
@@ -197,7 +204,9 @@ class TestBesideOtherPods:
         assert rack_namespace.runs("second", pods=1) == {"second-w-0": "rack-1"}
 
     @pytest.mark.parametrize("first_is_exclusive", [True, False])
-    def test_a_jobset_of_another_priority_may_share(self, rack_namespace: RackNamespace, first_is_exclusive: bool) -> None:
+    def test_a_jobset_of_another_priority_may_share(
+        self, rack_namespace: RackNamespace, first_is_exclusive: bool
+    ) -> None:
         topologies = ["rack", None] if first_is_exclusive else [None, "rack"]
         rack_namespace.apply(one_pod_on("rack-1", "first", topology=topologies[0], priority="low"))
         rack_namespace.runs("first", pods=1)
@@ -229,7 +238,9 @@ class TestBesideOtherPods:
 
     def test_pods_of_the_node_selector_strategy_may_share(self, rack_namespace: RackNamespace) -> None:
         """They have no priority label; the taint of their nodes is what keeps others out."""
-        rack_namespace.nodes.patch(rack_namespace.nodes.of("rack-2")[0], labels={keys.NAMESPACED_JOB: f"{rack_namespace.namespace}_fixed-w-0"})
+        rack_namespace.nodes.patch(
+            rack_namespace.nodes.of("rack-2")[0], labels={keys.NAMESPACED_JOB: f"{rack_namespace.namespace}_fixed-w-0"}
+        )
         fixed = exclusive("fixed", pods=1, cpu=LITTLE, priority="high")
         fixed["metadata"]["annotations"][keys.NODE_SELECTOR_STRATEGY] = "true"
         rack_namespace.apply(fixed)
@@ -240,7 +251,9 @@ class TestBesideOtherPods:
     def test_a_job_whose_leader_has_succeeded_excludes_exclusive_jobs_only(self, rack_namespace: RackNamespace) -> None:
         rack_namespace.apply(exclusive("first", pods=2, cpu=LITTLE, priority="high", nodeSelector={"rack": "rack-1"}))
         rack_namespace.runs("first", pods=2)
-        finish_pod(rack_namespace.cluster, rack_namespace.namespace, rack_namespace.leaders("first")[0]["metadata"]["name"])
+        finish_pod(
+            rack_namespace.cluster, rack_namespace.namespace, rack_namespace.leaders("first")[0]["metadata"]["name"]
+        )
         rack_namespace.runs("first", pods=1)
         rack_namespace.apply(one_pod_on("rack-1", "second"))
         assert ANTI_AFFINITY in pending_because(rack_namespace.waits("second"))

@@ -70,7 +70,9 @@ def test_only_followers_that_are_elsewhere_than_their_leader_are_moved(rack_name
     rack_namespace.apply(exclusive(jobs=2, pods=3, job=PATIENT))
     before = rack_namespace.runs(pods=6)
     rack_namespace.nodes.cordon(*crowded, on=False)
-    moved, kept = ([pod for pod in rack_namespace.pods() if label(pod, "job-name") == job] for job in ("js-w-0", "js-w-1"))
+    moved, kept = (
+        [pod for pod in rack_namespace.pods() if label(pod, "job-name") == job] for job in ("js-w-0", "js-w-1")
+    )
     watched = moved[1]
     rack_namespace.patch_pod(watched, {"metadata": {"finalizers": [*watched["metadata"]["finalizers"], KEPT]}})
     there = other(before.values())
@@ -78,7 +80,9 @@ def test_only_followers_that_are_elsewhere_than_their_leader_are_moved(rack_name
     rack_namespace.nodes.patch(kept[2]["spec"]["nodeName"], labels={"rack": there})
     rack_namespace.nodes.patch(fixed[0]["spec"]["nodeName"], labels={"rack": there})
 
-    rack_namespace.until(lambda: "deletionTimestamp" in now(rack_namespace, watched)["metadata"], "the follower to be deleted")
+    rack_namespace.until(
+        lambda: "deletionTimestamp" in now(rack_namespace, watched)["metadata"], "the follower to be deleted"
+    )
     mark = condition(now(rack_namespace, watched), "DisruptionTarget")
     assert (mark["status"], mark["reason"], mark["message"]) == (
         "True",
@@ -97,11 +101,15 @@ def test_only_followers_that_are_elsewhere_than_their_leader_are_moved(rack_name
 def place_by_hand(rack_namespace: RackNamespace) -> list[dict]:
     """The pods of a set of the node-selector strategy, on nodes of two racks; its leader is the first."""
     for rack in BY_HAND:
-        rack_namespace.nodes.patch(rack_namespace.nodes.of(rack)[0], labels={keys.NAMESPACED_JOB: f"{rack_namespace.namespace}_fixed-w-0"})
+        rack_namespace.nodes.patch(
+            rack_namespace.nodes.of(rack)[0], labels={keys.NAMESPACED_JOB: f"{rack_namespace.namespace}_fixed-w-0"}
+        )
     fixed = exclusive("fixed", pods=4, cpu="10", job=PATIENT)
     fixed["metadata"]["annotations"][keys.NODE_SELECTOR_STRATEGY] = "true"
     rack_namespace.apply(fixed)
-    rack_namespace.until(lambda: [p["status"].get("phase") for p in rack_namespace.pods("fixed")] == ["Running"] * 4, "4 running pods")
+    rack_namespace.until(
+        lambda: [p["status"].get("phase") for p in rack_namespace.pods("fixed")] == ["Running"] * 4, "4 running pods"
+    )
     pods = rack_namespace.pods("fixed")
     assert {rack_namespace.rack(pod) for pod in pods} == {*BY_HAND}
     return pods
@@ -157,14 +165,19 @@ def test_followers_go_after_the_leader_of_the_flavor_that_a_set_was_resumed_with
     stale = rack_namespace.leaders()[0]
     rack_namespace.patch_pod(stale, {"metadata": {"annotations": {"kwok.jobset.dev/grace-seconds": "4"}}})
     rack_namespace.patch({"suspend": True})
-    rack_namespace.until(lambda: "deletionTimestamp" in now(rack_namespace, stale)["metadata"], "the suspended set's leader to end")
+    rack_namespace.until(
+        lambda: "deletionTimestamp" in now(rack_namespace, stale)["metadata"], "the suspended set's leader to end"
+    )
 
     rack_namespace.flavor("flavor-1")
-    assert "deletionTimestamp" in now(rack_namespace, stale)["metadata"], "the old leader has to end still, or this shows nothing"
+    assert "deletionTimestamp" in now(rack_namespace, stale)["metadata"], (
+        "the old leader has to end still, or this shows nothing"
+    )
     rack_namespace.patch({"suspend": False})
     assert rack_namespace.runs(pods=3)["js-w-0"] in {"rack-2", "rack-3"}
     assert all(
-        pod["spec"]["nodeSelector"] == {"flavor": "flavor-1", "rack": rack_namespace.rack(pod)} for pod in rack_namespace.followers()
+        pod["spec"]["nodeSelector"] == {"flavor": "flavor-1", "rack": rack_namespace.rack(pod)}
+        for pod in rack_namespace.followers()
     )
     assert rack_namespace.refused_pods() == 0
 
@@ -174,7 +187,11 @@ def evictor(rack_namespace: RackNamespace) -> Callable[[dict], None]:
 
     def evict(pod: dict) -> None:
         name = pod["metadata"]["name"]
-        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": rack_namespace.namespace}}
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": rack_namespace.namespace},
+        }
         status, answer = request(rack_namespace.cluster, "POST", f"{rack_namespace.url('pods', name)}/eviction", body)
         assert status == 201, answer
 

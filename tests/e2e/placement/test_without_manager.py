@@ -48,7 +48,10 @@ def admitted(rack_namespace: RackNamespace, completion_index: str) -> dict:
     own = {keys.EXCLUSIVE_TOPOLOGY: "rack", keys.COMPLETION_INDEX: completion_index}
     meta = {"name": "probe", "labels": marks, "annotations": marks | own, "ownerReferences": [owner]}
     status, answer = request(
-        rack_namespace.cluster, "POST", f"{rack_namespace.url('pods')}?dryRun=All", {"metadata": meta, "spec": pod_spec()}
+        rack_namespace.cluster,
+        "POST",
+        f"{rack_namespace.url('pods')}?dryRun=All",
+        {"metadata": meta, "spec": pod_spec()},
     )
     return answer["spec"] if status == 201 else {}
 
@@ -65,7 +68,9 @@ def admit(rack_namespace: RackNamespace, tmp_path: Path) -> Iterator[Callable[[P
         local.install(rack_namespace.cluster, webhook_port=None, pods=pods)
         gated = pods == "policies"
         rack_namespace.until(lambda: "affinity" in admitted(rack_namespace, "0"), "the policy of leaders")
-        rack_namespace.until(lambda: ("schedulingGates" if gated else "affinity") in admitted(rack_namespace, "1"), "that of followers")
+        rack_namespace.until(
+            lambda: ("schedulingGates" if gated else "affinity") in admitted(rack_namespace, "1"), "that of followers"
+        )
         flags, sections = ("--webhooks=false",), {"leaderElection": LEASE}
         running.append(local.start(rack_namespace.cluster, tmp_path, webhook_port=1, flags=flags, sections=sections))
         return running[-1]
@@ -92,7 +97,10 @@ def test_what_is_not_placed_exclusively_needs_no_manager(rack_namespace: RackNam
     rack_namespace.apply(exclusive("free", topology=None, pods=2, cpu=LITTLE, priority="low", job={"backoffLimit": 20}))
     rack_namespace.apply(exclusive(pods=3, job={"backoffLimit": 20}))
     (rack,) = rack_namespace.runs(pods=3).values()
-    rack_namespace.until(lambda: [pod["status"].get("phase") for pod in rack_namespace.pods("free")] == ["Running"] * 2, "a set that runs")
+    rack_namespace.until(
+        lambda: [pod["status"].get("phase") for pod in rack_namespace.pods("free")] == ["Running"] * 2,
+        "a set that runs",
+    )
     (leader,), followers, lost = rack_namespace.leaders(), rack_namespace.followers(), rack_namespace.pods("free")[0]
     rack_namespace.manager.kill()
 
@@ -109,7 +117,9 @@ def test_what_is_not_placed_exclusively_needs_no_manager(rack_namespace: RackNam
     followers_run = [("js-w-0", "1"), ("js-w-0", "2")]
     expected = [("", ""), ("free-w-0", "0"), ("free-w-0", "1"), *followers_run, ("plain", "")]
     rack_namespace.until(lambda: running() == expected, "what needs no manager")
-    refused = rack_namespace.until(lambda: [event for event in events(rack_namespace) if event["reason"] == "FailedCreate"], "a refusal")
+    refused = rack_namespace.until(
+        lambda: [event for event in events(rack_namespace) if event["reason"] == "FailedCreate"], "a refusal"
+    )
     assert "mpod.kb.io" in refused[0]["note"]
 
     rack_namespace.manager.start()
@@ -118,7 +128,9 @@ def test_what_is_not_placed_exclusively_needs_no_manager(rack_namespace: RackNam
 
 
 def events(rack_namespace: RackNamespace) -> list[dict]:
-    return request(rack_namespace.cluster, "GET", rack_namespace.url("events", group="/apis/events.k8s.io/v1"))[1]["items"]
+    return request(rack_namespace.cluster, "GET", rack_namespace.url("events", group="/apis/events.k8s.io/v1"))[1][
+        "items"
+    ]
 
 
 def test_policies_that_gate_need_a_manager_but_no_webhooks(
@@ -129,7 +141,9 @@ def test_policies_that_gate_need_a_manager_but_no_webhooks(
     assert len(rack_namespace.runs(pods=RACKS * PER_RACK)) == RACKS
     rack_namespace.apply(exclusive("more", job=INDEXED))
     rack_namespace.waits("more")
-    followers = rack_namespace.until(lambda: len(found := rack_namespace.followers("more")) == PER_RACK - 1 and found, "its followers")
+    followers = rack_namespace.until(
+        lambda: len(found := rack_namespace.followers("more")) == PER_RACK - 1 and found, "its followers"
+    )
     assert [gates(pod) for pod in followers] == [[keys.PLACEMENT_GATE]] * len(followers)
     rack_namespace.finish()
     assert len(rack_namespace.runs("more", pods=PER_RACK)) == 1

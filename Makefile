@@ -83,7 +83,7 @@ typecheck: $(READY) ## Check types, strictly
 	$(BIN)/mypy
 
 .PHONY: fmt
-fmt: $(READY) ## Format the code and mend what can be mended by itself
+fmt: $(READY) ## Format the code and apply the fixes that ruff can make
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -106,8 +106,8 @@ check-docs: $(READY) ## Fail if docs/errors.md differs from the generated one
 .PHONY: ci
 ci: lint typecheck check-manifests check-docs ## What .ci/run runs: every check, and all tests but the slow ones with their branch coverage
 	@$(MAKE) --no-print-directory test TEST_FLAGS="--cov --cov-report=html:build/coverage"
-	@for room in api controllers webhooks; do \
-		echo "branch coverage of $$room/: $$($(BIN)/coverage report --format=total --include="$$room/*") %"; done
+	@for package in api controllers webhooks; do \
+		echo "branch coverage of $$package/: $$($(BIN)/coverage report --format=total --include="$$package/*") %"; done
 	@echo "branch coverage of all: $$($(BIN)/coverage report --format=total) %, line by line in build/coverage/index.html"
 
 .PHONY: install
@@ -133,7 +133,7 @@ image-agent: ## Build the image of the in-place restart agent (IMAGE=name:tag)
 	docker build -f docker/Dockerfile --target agent -t $(or $(IMAGE),jobset-in-place-restart-agent:dev) .
 
 .PHONY: lock
-lock: $(READY) ## Resolve the dependencies anew into requirements.lock
+lock: $(READY) ## Resolve the dependencies again into requirements.lock
 	$(BIN)/uv pip compile -q --universal --generate-hashes --upgrade --no-header --no-annotate --no-emit-index-url \
 		--group dev --all-extras pyproject.toml -o requirements.lock
 

@@ -1,6 +1,6 @@
 """The three requests the agent sends: list its JobSet, watch it, report on its pod.
 
-One connection at a time, used again for the next request. Token and authority are read anew whenever they may have
+One connection at a time, used again for the next request. Token and authority are read again whenever they may have
 been rotated. Everything that can go wrong comes out as `Trouble`; whether and when to try again is the caller's.
 """
 
@@ -104,7 +104,7 @@ class Api:
         query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
         with self._guarded(f"watching jobset {self._settings.jobset}"):
             url = f"{self._path}?{urlencode({**self._select, **query, 'resourceVersion': self._version})}"
-            # The keep-alive tells of a dead network long before; this is for an API server that hangs.
+            # The keep-alive notices a dead network long before; this is for an API server that hangs.
             answer = self._request("GET", url, seconds + REQUEST_SECONDS)
             while line := answer.readline(self._longest_answer + 1):
                 event = self._decode(line)

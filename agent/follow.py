@@ -20,7 +20,7 @@ LONGEST_PAUSE = 30.0
 
 
 class Follower:
-    """One agent's view of its JobSet. `act` is told LIFT and RESTART as they come due; nothing follows RESTART."""
+    """One agent's view of its JobSet. `act` gets LIFT and RESTART as they come due; nothing follows RESTART."""
 
     def __init__(self, api: Api, act: Callable[[Action], None], sleep: Callable[[float], None] = time.sleep) -> None:
         self.own = Own()
@@ -31,7 +31,7 @@ class Follower:
         self._over = False
 
     def run(self) -> None:
-        """Until this attempt is over. Trouble is told and tried again, with pauses that double up to a limit."""
+        """Until this attempt is over. Errors are logged and retried, with pauses that double up to a limit."""
         while not self._over:
             try:
                 self._round()

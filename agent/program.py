@@ -105,7 +105,7 @@ class Agent:
             return 128 + number
         say(f"{signal.Signals(number).name}: waiting for the worker to end")
         self._stopping = number
-        worker.tell(self._worker, number)
+        worker.send_signal(self._worker, number)
         return None
 
     def _lift(self) -> int | None:

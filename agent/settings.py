@@ -1,4 +1,4 @@
-"""What the environment tells the agent: read once, every problem told at once."""
+"""The agent's settings from the environment: read once, every problem reported at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELP = f"""\
 usage: agent            (it takes no arguments; everything comes from the environment)
 
 Holds this pod's worker back until all pods of its JobSet are ready for the same attempt, and ends when that attempt is
-over, so that the kubelet starts the worker anew without a new pod. For JobSets with
+over, so that the kubelet starts the worker again without a new pod. For JobSets with
 spec.failurePolicy.restartStrategy: InPlaceRestart; for others, and for those with the annotation
 jobset.sigs.k8s.io/disable-in-place-restart, it lets the worker start at once.
 
@@ -33,7 +33,7 @@ to run beside the worker (sidecar mode, without WORKER_COMMAND):
   STARTUP_PROBE_PATH           path that answers 200 once the barrier is lifted, default {DEFAULT_PATH}
 
 optional:
-  IN_PLACE_RESTART_EXIT_CODE   exit code that asks the kubelet to start anew, 1 to 255, default {DEFAULT_EXIT_CODE}
+  IN_PLACE_RESTART_EXIT_CODE   exit code that asks the kubelet to start again, 1 to 255, default {DEFAULT_EXIT_CODE}
   SERVICE_ACCOUNT_DIR          folder with token, ca.crt and namespace, default
                                {SERVICE_ACCOUNT}
 
@@ -48,7 +48,7 @@ class SettingsError(Exception):
 
 
 class Settings(NamedTuple):
-    """All that the agent is told. `worker` is shell and command in main container mode, None beside a worker."""
+    """All settings of the agent. `worker` is shell and command in main container mode, None beside a worker."""
 
     jobset: str
     pod: str

@@ -60,7 +60,7 @@ def reap(worker: int, ended: Callable[[int], None], all_gone: Callable[[], None]
             ended(code if code >= 0 else 128 - code)
 
 
-def tell(worker: int, number: int) -> None:
+def send_signal(worker: int, number: int) -> None:
     """Send a signal to the worker's process group."""
     with contextlib.suppress(ProcessLookupError):  # it has just ended
         os.killpg(worker, number)
@@ -72,7 +72,7 @@ def kill(worker: int) -> bool:
     Needs `reap` to run. Something that even SIGKILL cannot end (a driver that hangs) is given up after a while: the end
     of the container takes it along.
     """
-    tell(worker, signal.SIGKILL)
+    send_signal(worker, signal.SIGKILL)
     deadline = time.monotonic() + KILL_SECONDS
     while children := _children():
         if time.monotonic() > deadline:

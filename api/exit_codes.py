@@ -27,7 +27,7 @@ def meanings(policy: ExitCodePolicy) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def pod_failure_rules(job_spec: JSON, policy: ExitCodePolicy | None) -> list[JSON]:
     """The rules of a child Job's podFailurePolicy: those of its template as they are, then those of the policy.
 
-    At most two are added: FailJob for permanent codes, Ignore (the pod is made anew and not counted) for retryable
+    At most two are added: FailJob for permanent codes, Ignore (the pod is created again and not counted) for retryable
     ones. `job_spec` is the template's (batch/v1 JobSpec); the first rule that matches any container of a pod wins.
     Permanent codes come first: when the program ends with one, sidecars are ended with 143.
     """

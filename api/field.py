@@ -121,7 +121,7 @@ class Rule:
     """What must hold, in the words of an answer. `message` and `fix` are `str.format` templates.
 
     `id` is stable: machine-readable output and docs/errors.md go by it. `message` holds the sentence of the Go JobSet
-    where it has one; `fix` says how to mend it. `source` names the reference page, KEP or API it comes from.
+    where it has one; `fix` says how to fix it. `source` names the reference page, KEP or API it comes from.
     """
 
     id: str
@@ -146,7 +146,7 @@ def with_placeholders(template: str, mark: Callable[[str], str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One finding: where, of what kind, the offending JSON value, the rule in words, and the way out.
+    """One finding: where, of what kind, the offending JSON value, the rule in words, and the fix.
 
     `verbatim` stands for type, value and detail where another program has worded them already.
     """
@@ -170,7 +170,7 @@ class FieldError:
 
     @property
     def complaint(self) -> str:
-        """Text without the path and the way out."""
+        """Text without the path and the fix."""
         if self.verbatim:
             return self.verbatim
         text = self.type.text

@@ -53,7 +53,7 @@ class Lack:
 
     @property
     def message(self) -> str:
-        """What is missing, with the way out, as a sentence without a full stop."""
+        """What is missing, with the fix, as a sentence without a full stop."""
         if not self.gates:
             return self.what
         way = (

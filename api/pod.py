@@ -165,7 +165,7 @@ class ContainerState(Base, frozen=True, kw_only=True):
 
 
 class ContainerStatus(Base, frozen=True, kw_only=True):
-    """core/v1 ContainerStatus. `last_state` tells how the run before this one ended."""
+    """core/v1 ContainerStatus. `last_state` says how the run before this one ended."""
 
     name: str = ""
     restart_count: int = 0
@@ -210,7 +210,7 @@ class DetailedPod(PodMetadata, frozen=True, kw_only=True):
 
     @property
     def live(self) -> bool:
-        """Neither ended nor on its way out."""
+        """Neither ended nor being deleted."""
         return self.metadata.deletion_timestamp is None and self.status.phase not in {"Succeeded", "Failed"}
 
     @property

@@ -78,7 +78,7 @@ class ExitCodePolicy(Base, frozen=True, kw_only=True):
     ] = ()
     retryable: Annotated[
         tuple[ExitCode, ...],
-        doc("Exit codes after which the pod is created anew, not counted against backoffLimit.", maxItems=255, **SET),
+        doc("Exit codes after which the pod is created again, not counted against backoffLimit.", maxItems=255, **SET),
     ] = ()
     container_name: Annotated[
         str, doc("The container, or init container, whose exit codes count. Absent: all of the pod.")
@@ -186,8 +186,8 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
     restart_strategy: Annotated[
         str,
         doc(
-            "Recreate: each Job is created anew as soon as its old one is gone. BlockingRecreate: none is created"
-            " before all old ones are gone. InPlaceRestart (feature gate): pods stay, processes start anew."
+            "Recreate: each Job is created again as soon as its old one is gone. BlockingRecreate: none is created"
+            " before all old ones are gone. InPlaceRestart (feature gate): pods stay, processes start again."
             " Default Recreate (CRD).",
             default="Recreate",
             enum=["Recreate", "BlockingRecreate", "InPlaceRestart"],

@@ -75,7 +75,7 @@ def leader(pod: DetailedPod) -> Leader | None:
     reason, since = _unscheduled(pod.status)
     attempt = meta.labels.attempt
     return Leader(
-        **_whose(meta, topology),
+        **_jobset_labels(meta, topology),
         attempt=int(attempt) if attempt.isascii() and attempt.isdigit() and len(attempt) < len("2147483647") else 0,
         created=_shared(meta.creation_timestamp or ""),
         node=pod.spec.node_name,
@@ -87,14 +87,14 @@ def leader(pod: DetailedPod) -> Leader | None:
 
 
 def follower(pod: PodMetadata) -> Follower | None:
-    """What is kept of a pod that awaits its leader; None for one that is on its way out."""
+    """What is kept of a pod that awaits its leader; None for one that is being deleted."""
     meta, topology = pod.metadata, pod.metadata.topology
     if topology is None or meta.deletion_timestamp is not None:
         return None
-    return Follower(**_whose(meta, topology), uid=meta.uid)
+    return Follower(**_jobset_labels(meta, topology), uid=meta.uid)
 
 
-def _whose(meta: PodMeta, topology: str) -> dict[str, str]:
+def _jobset_labels(meta: PodMeta, topology: str) -> dict[str, str]:
     owner = meta.controller()
     return {
         "namespace": _shared(meta.namespace),

@@ -1,4 +1,4 @@
-"""Every rule that users may be told to have broken, by the file that holds it: for the reference page."""
+"""Every rule that an object may break, by the file that holds it: for the reference page."""
 
 import inspect
 import pkgutil

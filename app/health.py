@@ -1,7 +1,7 @@
 """Liveness and readiness over plain HTTP (docs/reference/manager.md#servers).
 
 A probe runs the named checks of its endpoint; all must pass. Must not decide what a check means for the process: the
-manager adds checks, this room runs them and tells.
+manager adds checks, this package runs them and reports.
 """
 
 import asyncio

@@ -23,7 +23,7 @@ LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.
 STACKTRACE_LEVELS: Final = {"info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
 ENCODERS: Final = ("json", "console")
 QUIET: Final = ("uvicorn", "asyncio", "kubernetes_asyncio", "aiohttp")
-"""Libraries that tell their own life at info; their warnings are wanted."""
+"""Libraries that log their own life at info; their warnings are wanted."""
 
 _OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 _COLORS: Final = {"debug": "34", "info": "32", "warn": "33"}

@@ -1,7 +1,7 @@
 """All metrics of the process, under the names that dashboards of the Go JobSet use (docs/reference/metrics.md).
 
-Holds its own registry, so that several managers fit into one process and tests do not see each other. The rooms below
-know only the small protocols that the hooks here fulfil. Must not serve anything: that is `app.metrics_server`.
+Holds its own registry, so that several managers fit into one process and tests do not see each other. The packages
+below know only the small protocols that the hooks here fulfil. Must not serve anything: that is `app.metrics_server`.
 """
 
 from collections.abc import Iterable

@@ -114,7 +114,7 @@ class ApiReviewer:
         self._timeout = limits.review_timeout
 
     async def authenticate(self, token: str) -> User | None:
-        """A review that names an error (a bad signature, say) is a bad token too: the caller can mend it, not we."""
+        """A review that names an error (a bad signature, say) is a bad token too: the caller can correct it."""
         body = _review(TOKEN_REVIEWS, {"token": token})
         review = await self._client.create(TOKEN_REVIEWS, body, type=_TokenReview, timeout=self._timeout)
         return review.status.user if review.status.authenticated else None
@@ -285,4 +285,4 @@ def metrics_server(
     if not Path(cert_dir).is_dir():
         return MetricsServer(server, None)
     live = Live(context, metrics.certificate("metrics"))
-    return MetricsServer(server, FileCertificates(Path(cert_dir), live, poll=poll, patience=None))
+    return MetricsServer(server, FileCertificates(Path(cert_dir), live, poll=poll, first_pair_timeout=None))

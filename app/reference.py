@@ -1,6 +1,6 @@
 """`python -m app.reference`: write docs/errors.md, or check that it is current.
 
-The page is made from the rules themselves, so that what it says is what users are told.
+The page is made from the rules themselves, so that it says what answers say.
 """
 
 import argparse
@@ -28,7 +28,7 @@ _INTRODUCTION = f"""# Errors and warnings of admission
 An answer names every fault of a manifest at once, by path, each as
 
 ```
-<path>: <type>: <offending value>: <what must hold>; <the way out>
+<path>: <type>: <offending value>: <what must hold>; <fix>
 ```
 
 and as a cause in the `Status` (`details.causes[]`: `field`, `reason`, `message`), code 422, reason `Invalid`.
@@ -70,7 +70,7 @@ def page() -> str:
     parts = [_INTRODUCTION]
     for title, group in rules().items():
         parts.append(f"\n## {title.rstrip('.')}\n")
-        parts.append("| Rule | What it says | The way out | Type | Found from | Source |\n|---|---|---|---|---|---|")
+        parts.append("| Rule | What it says | Fix | Type | Found from | Source |\n|---|---|---|---|---|---|")
         parts.extend(_row(rule) for rule in group)
     return "\n".join(parts) + "\n"
 

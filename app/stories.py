@@ -81,7 +81,7 @@ def add_demo(commands: Commands) -> None:
 def _tell_the_end(demo: Demo) -> None:
     demo.watch_until(lambda status: status.get("terminalState") == "Completed", "Completed")
     demo.console.print(kubectl(demo.cluster, "get", "jobset").stdout.rstrip(), highlight=False)
-    demo.say("Completed. What happened, as events tell it:")
+    demo.say("Completed. What happened, as its events say:")
     for event in events(demo.cluster):
         demo.console.print(f"         {event}", highlight=False)
 

@@ -2,7 +2,7 @@
 
 They are forked before the manager has an event loop or a thread, so that they share with it the memory of the program.
 A worker is a manager with webhooks only: it has its own client, caches and certificates. A socket pair joins each to
-the manager: the worker tells over it what it has answered, and the end of it tells either side that the other is gone.
+the manager: the worker reports over it what it has answered, and each side sees by its end that the other is gone.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ _decoder = msgspec.json.Decoder(dict[str, _Path])
 
 
 class Records:
-    """`webhooks.router.WebhookMetrics` of a worker: keeps what happened until it is told to the manager."""
+    """`webhooks.router.WebhookMetrics` of a worker: keeps what happened until it is reported to the manager."""
 
     def __init__(self) -> None:
         self._paths: dict[str, _Path] = defaultdict(_Path)
@@ -142,7 +142,7 @@ def _fork(work: Callable[[socket.socket], None], others: list[socket.socket]) ->
         return Worker(pid, ours)
     code = 1
     try:
-        # The manager hears signals, and tells us; its death would not be heard while we hold its ends ourselves.
+        # The manager handles signals, and stops us; we would not notice its death while we hold its ends ourselves.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         for channel in (ours, *others):

@@ -27,7 +27,7 @@ import uvloop
 from devcluster.errors import DevclusterError
 
 ROOT = Path(__file__).parents[1]
-PATIENCE = 20.0
+LAST_ANSWERS_TIMEOUT = 20.0
 """Seconds after the end in which the last answers have to come."""
 
 
@@ -47,7 +47,7 @@ def run(port: int, authorities: Path, path: str, bodies: Sequence[bytes], load: 
     object pass; `lost` are connections that ended early. Times in milliseconds; `generator_us` is the generator's own
     processor time for one request. Raises `DevclusterError` where there is no such server.
     """
-    told = {
+    load_options = {
         "port": port,
         "authorities": str(authorities),
         "path": path,
@@ -58,11 +58,11 @@ def run(port: int, authorities: Path, path: str, bodies: Sequence[bytes], load: 
     }
     done = subprocess.run(
         [sys.executable, "-m", "bench.closed_loop"],
-        input=json.dumps(told),
+        input=json.dumps(load_options),
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=load.seconds + load.warm_up + 3 * PATIENCE,
+        timeout=load.seconds + load.warm_up + 3 * LAST_ANSWERS_TIMEOUT,
         check=False,
     )
     if done.returncode:
@@ -143,19 +143,21 @@ def _length(answer: bytes) -> int:
     return head + 4 + int(answer[start : answer.index(b"\r\n", start)])
 
 
-async def _generate(told: dict[str, Any]) -> dict[str, Any]:
+async def _generate(load_options: dict[str, Any]) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
-    context = ssl.create_default_context(cafile=told["authorities"])
-    requests = [_request(told["path"], base64.b64decode(body)) for body in told["bodies"]]
+    context = ssl.create_default_context(cafile=load_options["authorities"])
+    requests = [_request(load_options["path"], base64.b64decode(body)) for body in load_options["bodies"]]
     used = time.process_time()
-    begin = time.perf_counter() + told["warm_up"]
-    tally = _Tally(begin, begin + told["seconds"])
+    begin = time.perf_counter() + load_options["warm_up"]
+    tally = _Tally(begin, begin + load_options["seconds"])
     overs = []
-    for i in range(told["connections"]):
+    for i in range(load_options["connections"]):
         over = loop.create_future()
-        first = i * len(requests) // told["connections"]
+        first = i * len(requests) // load_options["connections"]
         # A socket of our own, for uvloop does not set the option on those that it makes.
-        made = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", told["port"]), PATIENCE)
+        made = await asyncio.to_thread(
+            socket.create_connection, ("127.0.0.1", load_options["port"]), LAST_ANSWERS_TIMEOUT
+        )
         made.setblocking(False)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await loop.create_connection(
@@ -165,10 +167,12 @@ async def _generate(told: dict[str, Any]) -> dict[str, Any]:
             server_hostname="127.0.0.1",
         )
         overs.append(over)
-    async with asyncio.timeout_at(loop.time() + told["warm_up"] + told["seconds"] + PATIENCE):
+    async with asyncio.timeout_at(
+        loop.time() + load_options["warm_up"] + load_options["seconds"] + LAST_ANSWERS_TIMEOUT
+    ):
         await asyncio.gather(*overs)
     return {
-        **_report(tally, told["seconds"]),
+        **_report(tally, load_options["seconds"]),
         "generator_us": (time.process_time() - used) * 1e6 / max(tally.answers, 1),
     }
 

@@ -41,8 +41,8 @@ from kube.transport import HttpTransport
 RESTARTS = ("foreground", "parallel", "collection")
 """How Jobs of a failed attempt go: each in the foreground; each in the background; all in the background by one call.
 
-Those in the background have their pods deleted by one call, and a Job comes anew once the old one and its pods have
-gone.
+Those in the background have their pods deleted by one call, and a Job is created again once the old one and its pods
+have gone.
 """
 
 UNLIMITED = 100_000

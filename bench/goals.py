@@ -60,7 +60,7 @@ def _times(results: JSON, manager: str) -> Iterator[Goal]:
 
 
 def _counts(results: JSON, manager: str) -> Iterator[Goal]:
-    """One goal for each kind of call: what is told is the phase that is furthest from keeping it."""
+    """One goal for each kind of call: what is reported is the phase that is furthest from keeping it."""
     of = {name: list(rounds(results, manager, name).values()) for name in {*CREATING, *ONE_SET}}
     creating = {name: of[name] for name in CREATING if of[name]}
     of_one = {name: of[name] for name in ONE_SET if of[name]}

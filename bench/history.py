@@ -1,4 +1,4 @@
-"""Whether a restart kept its promise: no pod of the old attempt is left when its Job is created anew.
+"""Whether a restart kept its promise: no pod of the old attempt is left when its Job is created again.
 
 Told from resource versions, which put every change of the cluster in one order, not from clocks. Must not measure.
 """

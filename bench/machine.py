@@ -21,11 +21,11 @@ def machine() -> dict[str, Any]:
 
 def revision() -> str:
     """What git calls the tree, empty where it is none."""
-    told = subprocess.run(
+    output = subprocess.run(
         ["git", "describe", "--always", "--dirty"],  # noqa: S607 - its place differs between systems
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,
         check=False,
     )
-    return told.stdout.strip()
+    return output.stdout.strip()

@@ -25,7 +25,7 @@ from manifests import NAMESPACE, SERVICE_ACCOUNT
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A manager to be measured. `floor` tells one that does no admission and is what others are compared with."""
+    """A manager to be measured. `floor`: it does no admission, and others are compared with it."""
 
     name: str
     command: tuple[str, ...]

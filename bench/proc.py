@@ -1,4 +1,4 @@
-"""What a process and all its descendants use: processor time and memory, as /proc tells it (Linux).
+"""What a process and all its descendants use: processor time and memory, as /proc says (Linux).
 
 Must not start, signal or wait for anything.
 """
@@ -33,7 +33,7 @@ def memory_mib(pid: int, field: str = "VmRSS") -> float:
 
 
 def reset_peak(pid: int) -> None:
-    """Let VmHWM begin anew from what is resident now."""
+    """Let VmHWM begin again from what is resident now."""
     for one in family(pid):
         with contextlib.suppress(FileNotFoundError):
             (PROC / str(one) / "clear_refs").write_text(RESET_PEAK, encoding="ascii")

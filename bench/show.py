@@ -17,7 +17,7 @@ JSON = dict[str, Any]
 
 TITLES = {
     "P1": "a JobSet of 300 Jobs with a pod each is created",
-    "P2": "one of its pods fails: all 300 Jobs come anew",
+    "P2": "one of its pods fails: all 300 Jobs are created again",
     "P3 plain create": "a JobSet of 40 Jobs with 10 pods each is created, without exclusive placement",
     "P3 plain restart": "one of its pods fails",
     "P3 create": "the same 40 x 10 pods, each Job alone on one of 60 racks",

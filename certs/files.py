@@ -15,40 +15,42 @@ log = logging.getLogger(__name__)
 POLL = 2.0
 """Seconds between two looks at the folder."""
 
-PATIENCE = 60.0
+FIRST_PAIR_TIMEOUT = 60.0
 """Seconds that the files may take to appear."""
 
 
 class MissingFilesError(CertificateError):
-    """There is no usable pair in the folder; one line says which folder, what is missing and how to mend it."""
+    """There is no usable pair in the folder; one line says which folder, what is missing and how to fix it."""
 
 
 class FileCertificates:
     """A `certs.source.CertificateSource` that reads a folder."""
 
-    def __init__(self, folder: Path, live: Live, *, poll: float = POLL, patience: float | None = PATIENCE) -> None:
+    def __init__(
+        self, folder: Path, live: Live, *, poll: float = POLL, first_pair_timeout: float | None = FIRST_PAIR_TIMEOUT
+    ) -> None:
         self.ready = asyncio.Event()
         self.problem = ""
         self._folder = folder
         self._live = live
         self._poll = poll
-        self._patience = patience
+        self._first_pair_timeout = first_pair_timeout
 
     async def run(self) -> None:
-        """Follow the files. Raises `MissingFilesError` without a usable pair after `patience` s (None: never)."""
+        """Follow the files. Raises `MissingFilesError` if no usable pair is there after `first_pair_timeout` s."""
         try:
-            async with asyncio.timeout(self._patience) as patience:
-                await self._follow(patience)
+            async with asyncio.timeout(self._first_pair_timeout) as deadline:
+                await self._follow(deadline)
         except TimeoutError:
             raise MissingFilesError(
-                f"no webhook certificate after {self._patience:g} s: {self.problem}. Put tls.crt and tls.key there, set"
+                f"no webhook certificate after {self._first_pair_timeout:g} s: {self.problem}. Put tls.crt and tls.key there, set"
                 " webhook.certDir to where they are, or set internalCertManagement.enable to true"
             ) from None
 
-    async def _follow(self, patience: asyncio.Timeout) -> None:
+    async def _follow(self, deadline: asyncio.Timeout) -> None:
         while True:
             if self._look():
-                patience.reschedule(None)
+                deadline.reschedule(None)
             await asyncio.sleep(self._poll)
 
     def _look(self) -> bool:

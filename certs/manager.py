@@ -1,7 +1,7 @@
 """Certificates of our own making, shared by all replicas through one Secret (docs/reference/manager.md#certificates).
 
 Every replica runs this. Who renews first wins by the Secret's resourceVersion; the others take the winner's. A new CA
-is told to the API server, beside the old one, before anything signed by it is served: no review is ever turned away.
+is stored in the webhook configurations, beside the old one, before anything signed by it is served: no review is ever turned away.
 
 Secret and webhook configurations are written by PUT of the JSON that was just read: nothing of it can be lost, a write
 in between is noticed, and the rights that the Go JobSet is installed with (update, no patch) are enough.
@@ -120,7 +120,7 @@ class CertManager:
         self.problem = problem
 
     async def check(self) -> None:
-        """Renew what is due, tell the API server the CA, serve the pair. Safe to repeat; raises on API errors."""
+        """Renew what is due, store the CA in the webhook configurations, serve the pair. Safe to repeat; raises on API errors."""
         material = await self._current()
         bundle = base64.b64encode(material.authorities).decode()
         for resource, name in self._options.configurations:
@@ -133,7 +133,7 @@ class CertManager:
         log.info("serving a certificate valid until %s", certificates(material.certificate)[0].not_valid_after_utc)
 
     async def _current(self) -> Material:
-        """What the Secret holds once it is good; made anew, and stored, if it was not."""
+        """What the Secret holds once it is good; renewed and stored if it was not."""
         while True:
             secret = await self._secret()
             material = _material(secret)
@@ -175,7 +175,7 @@ class CertManager:
                 await self._client.replace(resource, name, {**config, "webhooks": changed})
             except (Conflict, NotFound):
                 continue
-            log.info("told the CA to %s", name)
+            log.info("stored the CA in %s", name)
             return
 
     def _informers(self) -> list[Informer[_Watched]]:

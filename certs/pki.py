@@ -50,7 +50,7 @@ class Material:
 
 
 class Renewal(Enum):
-    """What has to be made anew."""
+    """What has to be renewed."""
 
     NOTHING = "nothing"
     SERVING = "serving certificate"

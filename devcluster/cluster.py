@@ -97,7 +97,7 @@ def up(
     """Start the cluster and return once its API server answers, its controllers run and its nodes are ready.
 
     A cluster of that name that is already up is returned as it is. `owned` ties its life to this process.
-    Raises DevclusterError with the cause and the way out; nothing keeps running then.
+    Raises DevclusterError with the cause and the fix; nothing keeps running then.
     """
     layout = Layout.of(spec.name, state_root)
     root = layout.root.parent

@@ -1,4 +1,4 @@
-"""The one exception a user of `devcluster` sees: what went wrong, where, why, and how to mend it.
+"""The one exception a user of `devcluster` sees: what went wrong, where, why, and how to fix it.
 
 It must not know about processes or files; the places that fail fill it in.
 """

@@ -21,7 +21,7 @@ Report = Callable[[str], None]
 
 def say(line: str) -> None:
     """One line of news for the user."""
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 - this is the room's one place that prints
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - this is the package's one place that prints
 
 
 @contextmanager

@@ -78,7 +78,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 class _Deleted(msgspec.Struct, frozen=True):
-    """What tells an object that is still being deleted from one that is gone."""
+    """What distinguishes an object that is still being deleted from one that is gone."""
 
     class Meta(msgspec.Struct, frozen=True, rename="camel"):
         deletion_timestamp: str | None = None

@@ -47,7 +47,7 @@ class Result:
 class ControllerMetrics(Protocol):
     """Hooks for the controller_runtime_* metrics. `result` is success, error or requeue_after.
 
-    `called` tells how many requests one reconcile sent, repeated ones included.
+    `called` says how many requests one reconcile sent, repeated ones included.
     """
 
     def reconciled(self, result: str, seconds: float) -> None: ...
@@ -75,7 +75,7 @@ Reconcile = Callable[[K], Awaitable[Result | None]]
 def settle(queue: WorkQueue[K], request: K, outcome: Result | Exception) -> str:
     """The outcome table. Gives the `result` label.
 
-    - error that retrying may mend: back-off, at least as long as the server asked for
+    - error that a retry may resolve: back-off, at least as long as the server asked for
     - terminal error: forget; the next change of the object brings it back
     - requeue_after: forget, come back then
     - success: forget

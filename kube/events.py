@@ -1,4 +1,4 @@
-"""events.k8s.io/v1 recorder: tells people what happened, without ever slowing or failing a reconcile.
+"""events.k8s.io/v1 recorder: records what happened, without ever slowing or failing a reconcile.
 
 `record` is synchronous and only remembers; `run` writes. Repetitions become one Event with a series
 (docs/reference/lifecycle.md#events): the key leaves out the note and the resourceVersion of what it regards, so the
@@ -24,7 +24,7 @@ from kube.resources import EVENTS
 log = logging.getLogger(__name__)
 
 ACTION = "Reconciling"
-"""What was being done whenever something is told."""
+"""The `action` of every Event."""
 
 NOTE_LIMIT = 1024
 """Bytes of a note the API server accepts."""
@@ -119,7 +119,7 @@ class EventRecorder:
         self._queue: asyncio.Queue[_Series] = asyncio.Queue(QUEUE_LIMIT)
         self._flushing = False
         self.dropped = 0
-        """Occurrences that no Event tells of: the queue was full or the API server refused."""
+        """Occurrences without an Event: the queue was full or the API server refused."""
 
     def record(self, regarding: Reference, type: str, reason: str, note: str, *, distinct: bool = False) -> None:  # noqa: A002 -- the field's name
         """Remember one occurrence. `type` is Normal or Warning; the note is text, never a format string.
@@ -241,7 +241,7 @@ class EventRecorder:
         log.warning("event %s/%s (%s) dropped: %s", series.namespace, series.name, series.body["reason"], error)
 
     async def _send(self, series: _Series) -> None:
-        """Create the Event, or patch its series; an Event that has expired meanwhile is created anew."""
+        """Create the Event, or patch its series; an Event that has expired meanwhile is created again."""
         count = series.count
         if series.written == 0:
             try:

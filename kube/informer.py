@@ -81,7 +81,7 @@ class Informer(Generic[T]):
                 self._watching = group.create_task(watching, name=f"watch-{self.target.resource}")
 
     def relist(self) -> None:
-        """Ask for the whole collection anew, since the transform of the target has come to keep more."""
+        """Ask for the whole collection again, since the transform of the target has come to keep more."""
         if self._watching is not None:
             self._watching.cancel()
 
@@ -104,13 +104,13 @@ class Informer(Generic[T]):
             case Apply(obj):
                 if isinstance(obj, Unreadable):
                     self._unreadable(obj)
-                self._tell(self.store.apply(obj))
+                self._call_handlers(self.store.apply(obj))
             case Delete(obj):
-                self._tell(self.store.remove(obj))
+                self._call_handlers(self.store.remove(obj))
             case Progress(version):
-                self._tell(self.store.advance(version))
+                self._call_handlers(self.store.advance(version))
             case InitDone(version):
-                self._tell(self.store.commit(version))
+                self._call_handlers(self.store.commit(version))
                 self._synced.set()
 
     def _unreadable(self, obj: Unreadable) -> None:
@@ -118,7 +118,7 @@ class Informer(Generic[T]):
         where = f"{self.target.resource} {obj.metadata.namespace}/{obj.metadata.name}"
         log.error("%s cannot be read and is left out: %s", where, obj.reason)
 
-    def _tell(self, changes: Iterable[Change[T]]) -> None:
+    def _call_handlers(self, changes: Iterable[Change[T]]) -> None:
         for change in changes:
             for handler in self._handlers:
                 handler(*change)

@@ -155,7 +155,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class _Change(msgspec.Struct, Generic[T], frozen=True):
-    """A line that tells of an object, decoded in one go: most lines are of that kind."""
+    """A line that holds an object, decoded in one go: most lines are of that kind."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     object: T

@@ -98,7 +98,7 @@ Objects = list[T]
 class _Pin(Generic[T]):
     """A key whose visible value is ours until the watch reaches `version`.
 
-    `written` None means deleted by us: nothing with that uid is shown until the watch tells of its deletion.
+    `written` None means deleted by us: nothing with that uid is shown until the watch reports its deletion.
     """
 
     version: int
@@ -304,7 +304,7 @@ class Store(Generic[T]):
         return self._show(key, pin.watched, pin.watched)
 
     def commit(self, version: int) -> Changes[T]:
-        """The list is complete at `version`: swap generations and tell what differs."""
+        """The list is complete at `version`: swap generations and give what differs."""
         if self._next is None:
             raise RuntimeError("commit without begin")
         fresh, self._next = self._next, None
@@ -343,7 +343,7 @@ class Store(Generic[T]):
 
 
 def _restore(objects: dict[Key, T], key: Key, watched: T | None) -> None:
-    """Undo an overlay in a generation that is being replaced, so that handlers hear what the watch has to tell."""
+    """Undo an overlay in a generation that is being replaced, so that handlers get what the watch reports."""
     objects.pop(key, None)
     if watched is not None:
         objects[key] = watched

@@ -35,13 +35,13 @@ class Phase(enum.Enum):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the watch stands. `begun`: this generation's Init was sent. `heard`: this stream has said something."""
+    """Where the watch stands. `begun`: this generation's Init was sent. `delivered`: this stream has delivered something."""
 
     phase: Phase
     resource_version: str = ""
     continue_token: str = ""
     begun: bool = False
-    heard: bool = False
+    delivered: bool = False
     streaming: bool = True
     failures: int = 0
     pause: float = 0.0
@@ -56,7 +56,7 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """Input: one event of a watch stream; `deleted` tells DELETED from ADDED and MODIFIED."""
+    """Input: one event of a watch stream; `deleted`: DELETED, else ADDED or MODIFIED."""
 
     obj: Any
     deleted: bool = False
@@ -156,23 +156,23 @@ def _observed(state: State, item: Observed) -> Output:
     event = Delete(item.obj) if item.deleted else Apply(item.obj)
     if state.phase is Phase.INITIAL:
         events = (event,) if state.begun else (Init(), event)
-        return replace(state, begun=True, heard=True), events
+        return replace(state, begun=True, delivered=True), events
     version = item.obj.metadata.resource_version
     if int(version) <= int(state.resource_version):
-        return replace(state, heard=True), ()
-    return replace(state, resource_version=version, heard=True, failures=0, pause=0.0), (event,)
+        return replace(state, delivered=True), ()
+    return replace(state, resource_version=version, delivered=True, failures=0, pause=0.0), (event,)
 
 
 def _bookmark(state: State, item: Bookmark) -> Output:
     version = int(item.resource_version)
     if state.phase is Phase.INITIAL:
         if not item.initial_end:
-            return replace(state, heard=True), ()
+            return replace(state, delivered=True), ()
         events: tuple[Event, ...] = () if state.begun else (Init(),)
-        return replace(_watching(state, item.resource_version), heard=True), (*events, InitDone(version))
+        return replace(_watching(state, item.resource_version), delivered=True), (*events, InitDone(version))
     if version < int(state.resource_version):
-        return replace(state, heard=True), ()
-    state = replace(state, resource_version=item.resource_version, heard=True, failures=0, pause=0.0)
+        return replace(state, delivered=True), ()
+    state = replace(state, resource_version=item.resource_version, delivered=True, failures=0, pause=0.0)
     return state, (Progress(version),)
 
 
@@ -182,7 +182,7 @@ def _watching(state: State, resource_version: str) -> State:
 
 def _failed(state: State, error: KubeError) -> State:
     pause = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
-    state = replace(state, failures=state.failures + 1, pause=pause, heard=False)
+    state = replace(state, failures=state.failures + 1, pause=pause, delivered=False)
     refused = isinstance(error, Invalid | BadRequest)
     if state.phase is Phase.WATCH and not refused and not isinstance(error, Gone):
         return state
@@ -201,5 +201,5 @@ def _relist(state: State) -> State:
 def _ended(state: State) -> State:
     """A stream that ended without a word counts as a failure, or a broken proxy would be asked in a tight loop."""
     if state.phase is Phase.WATCH:
-        return replace(state, heard=False, pause=0.0, failures=0 if state.heard else state.failures + 1)
-    return _relist(replace(state, heard=False, failures=state.failures + 1))
+        return replace(state, delivered=False, pause=0.0, failures=0 if state.delivered else state.failures + 1)
+    return _relist(replace(state, delivered=False, failures=state.failures + 1))

@@ -169,7 +169,7 @@ def _following_followers() -> list[Object]:
 
 _INDEXED = (
     "the pod has no completion index: its Job is not Indexed, so that none of its pods leads and exclusive placement"
-    " has no domain to give; create the JobSet anew with completionMode: Indexed and completions for this"
+    " has no domain to give; create the JobSet again with completionMode: Indexed and completions for this"
     f" ReplicatedJob, or without the annotation {keys.EXCLUSIVE_TOPOLOGY}"
 )
 _MADE_BY_HAND = (
@@ -184,7 +184,7 @@ _STRANDED = (
 
 
 def _checks(followers: Followers) -> list[Object]:
-    """The last resort: a pod that cannot be placed is refused, with the reason and the way out."""
+    """The last resort: a pod that cannot be placed is refused, with the reason and the fix."""
     checks = {
         f"'{keys.JOB_KEY}' in object.metadata.labels": f"pod missing label: {keys.JOB_KEY}: {_MADE_BY_HAND}",
         f"'{keys.COMPLETION_INDEX}' in object.metadata.annotations": _INDEXED,

@@ -86,7 +86,7 @@ class ApiServer:
         """An object was created or changed."""
 
     def remove(self, plural: str, item: Item, *, foreground: bool) -> Item | None:
-        """Delete an object. Gives it while it is on its way out, None if it is gone at once."""
+        """Delete an object. Gives it while it is being deleted, None if it is gone at once."""
         held = [name for name in item.body()["metadata"].get("finalizers") or () if name != FOREGROUND]
         if held or foreground:
             return self.mark(plural, item, [*held, FOREGROUND] if foreground else held)

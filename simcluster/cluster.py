@@ -87,14 +87,14 @@ class Cluster(ApiServer):
         return None
 
     def fail(self, key: Key) -> None:
-        """Let a Job fail, as the Job controller tells of it."""
+        """Let a Job fail, as the Job controller does."""
         job = self.storage.get("jobs", key)
         if job is None:
             raise KeyError(f"no Job {key[1]} in namespace {key[0]}")
         self._collect(job.uid)
         why = "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         doomed = {**job.body(), "status": job_status.doomed(job.body(), self.timestamp(), *why)}
-        self._tell(job, job_status.ended(doomed, self.timestamp(), "Failed", *why))
+        self._set_status(job, job_status.ended(doomed, self.timestamp(), "Failed", *why))
 
     def _collect(self, owner: str) -> None:
         for plural, key in self.storage.owned(owner):
@@ -128,7 +128,7 @@ class Cluster(ApiServer):
         if job.content["spec"].get("suspend"):
             if has:
                 self._collect(job.uid)
-                self._tell(job, job_status.halted(job.content, self.timestamp()))
+                self._set_status(job, job_status.halted(job.content, self.timestamp()))
         elif not has and job_status.may_run(job.content):
             self._start(job)
 
@@ -141,7 +141,7 @@ class Cluster(ApiServer):
         if exclusive:
             self._domains[job.uid] = self._free.popleft()
         pods = [self._create_pod(job, index) for index in range(job_status.pods_wanted(job.content))]
-        self._tell(job, job_status.started(job.content, self.timestamp(), ready=0))
+        self._set_status(job, job_status.started(job.content, self.timestamp(), ready=0))
         self.later(lambda: self._bind(job, pods))
 
     def _create_pod(self, job: Plain, index: int) -> Pod:
@@ -171,9 +171,9 @@ class Cluster(ApiServer):
                 self.storage.put("pods", replace(pod, phase="Running"))
         current = self.storage.get("jobs", job.key)
         if current is not None and current.uid == job.uid and not job_status.finished(current.body()):
-            self._tell(job, {**current.body()["status"], "active": len(pods), "ready": len(pods)})
+            self._set_status(job, {**current.body()["status"], "active": len(pods), "ready": len(pods)})
 
-    def _tell(self, job: Item, status: JSON) -> None:
+    def _set_status(self, job: Item, status: JSON) -> None:
         """The Job controller writes the status."""
         current = self.storage.get("jobs", job.key)
         if current is not None and current.uid == job.uid:

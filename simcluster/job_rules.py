@@ -16,8 +16,12 @@ def defaulted(job: JSON) -> JSON:
     template = spec["template"]
     pods = template.get("metadata") or {}
     uid = {UID_LABEL: meta["uid"]}
-    whose = {**uid, NAME_LABEL: meta["name"], "controller-uid": meta["uid"], "job-name": meta["name"]}
-    pods = {**pods, "labels": {**(pods.get("labels") or {}), **whose}, "annotations": pods.get("annotations") or {}}
+    owner_labels = {**uid, NAME_LABEL: meta["name"], "controller-uid": meta["uid"], "job-name": meta["name"]}
+    pods = {
+        **pods,
+        "labels": {**(pods.get("labels") or {}), **owner_labels},
+        "annotations": pods.get("annotations") or {},
+    }
     sizes = {size: spec.get(size) or 1 for size in ("parallelism", "completions")}
     defaults = {"completionMode": "NonIndexed", "backoffLimit": 6, "suspend": False}
     whole = {**defaults, **spec, **sizes, "selector": {"matchLabels": uid}, "template": {**template, "metadata": pods}}

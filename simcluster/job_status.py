@@ -54,7 +54,7 @@ def following(job: JSON, now: str) -> JSON | None:
 
 
 def taken_up(job: JSON, now: str) -> JSON:
-    """The controller has come to it. A Job that is resumed starts anew."""
+    """The controller has come to it. A Job that is resumed starts again."""
     status = job.get("status") or {}
     if not suspended(job):
         return {**status, "startTime": status.get("startTime", now)}

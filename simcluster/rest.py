@@ -100,7 +100,7 @@ class Watch:
         return b'{"type":"%b","object":%b}\n' % (event.kind.encode(), body)
 
     def bookmark(self, version: int, annotations: JSON | None = None) -> bytes:
-        """All has been told up to that version."""
+        """All events up to that version have been sent."""
         meta = {"resourceVersion": str(version), "annotations": annotations or {}}
         shape = {"kind": self.kind.kind, "apiVersion": self.kind.api_version}
         return encode({"type": "BOOKMARK", "object": {**shape, "metadata": meta}}) + b"\n"
@@ -116,7 +116,7 @@ class Watch:
 
 @lru_cache(maxsize=256)
 def encoded(item: Item, kind: Resource, metadata_only: bool) -> bytes:
-    """An object as it is sent; several watches may be told of the same one."""
+    """An object as it is sent; several watches may send the same one."""
     body = item.body()
     if metadata_only:
         return encode({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": body["metadata"]})
@@ -155,9 +155,9 @@ class Rest:
             return verb, what, refused(RefusedError(400, "BadRequest", str(error)))
 
     def bookmark(self) -> None:
-        """Tell all who watch how far they are."""
-        for tell in self._bookmarks:
-            tell()
+        """Send a bookmark on every watch."""
+        for send in self._bookmarks:
+            send()
 
     def target(self, path: str) -> Target:
         """What a path is about. Raises `RefusedError` for what is not served."""

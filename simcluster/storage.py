@@ -16,7 +16,7 @@ Key = tuple[str, str]
 """(namespace, name); namespace is "" for cluster-scoped objects."""
 
 REMEMBERED = 50_000
-"""Changes of one resource that a watch can be told of again; from an earlier version on it is told to list anew."""
+"""Changes of one resource that are kept for watches; a watch from an earlier version has to list again."""
 
 
 class Item(Hashable, Protocol):
@@ -133,10 +133,10 @@ class TooOldError(Exception):
 
 @dataclass(eq=False, slots=True)
 class Watcher:
-    """Somebody who is told of the events in a scope."""
+    """A handler of the events in a scope."""
 
     scope: Scope
-    tell: Callable[[Event], None]
+    handle: Callable[[Event], None]
 
 
 @dataclass(slots=True)
@@ -180,7 +180,7 @@ class Collection:
         return found[::-1]
 
     def change(self, old: Item | None, new: Item | None, version: int) -> None:
-        """Put `new` in the place of `old`, and tell who watches."""
+        """Put `new` in the place of `old`, and call the watchers."""
         key = (new or old).key  # type: ignore[union-attr]  # one of them is there
         for label in self.indexed:
             if old is not None and (value := old.label(label)) is not None:
@@ -197,13 +197,13 @@ class Collection:
         self.history.append(change)
         for watcher in self._watching(change):
             if (event := change.seen_in(watcher.scope)) is not None:
-                watcher.tell(event)
+                watcher.handle(event)
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Tell somebody of what happens from now on. Gives what ends that."""
-        told = self.watchers.setdefault(self._place(watcher.scope), set())
-        told.add(watcher)
-        return lambda: told.discard(watcher)
+        """Call a watcher for what happens from now on. Gives what ends that."""
+        watchers = self.watchers.setdefault(self._place(watcher.scope), set())
+        watchers.add(watcher)
+        return lambda: watchers.discard(watcher)
 
     def _place(self, scope: Scope) -> tuple[str, str]:
         for label in self.indexed:
@@ -272,7 +272,7 @@ class Storage:
             self._owned.setdefault(owner, {})[plural, item.key] = None
 
     def compact(self) -> None:
-        """Forget what has happened: whoever goes on from an earlier version has to list anew."""
+        """Forget what has happened: whoever goes on from an earlier version has to list again."""
         self.compacted = self.version
         for collection in self._collections.values():
             collection.history.clear()

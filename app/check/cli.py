@@ -16,7 +16,7 @@ VALIDATE_EXAMPLES = """examples:
   %(prog)s -f jobset.yaml --server              and ask the cluster: updates, namespace, child objects; changes nothing
   %(prog)s -f jobset.yaml -o sarif > out.sarif  for code hosts; -o json for everything else
 
-Each finding stands as FILE:LINE:COLUMN: error: PATH: what is wrong; how to mend it, with the line and a mark under the
+Each finding stands as FILE:LINE:COLUMN: error: PATH: what is wrong; how to fix it, with the line and a mark under the
 place. These are the checks of the admission webhook and those that the API server makes before it.
 
 exit codes:

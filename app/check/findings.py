@@ -23,7 +23,7 @@ _LINE_WIDTH = 160
 _COLORS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "note": "\x1b[1;36m"}
 _BOLD, _RESET, _GREEN = "\x1b[1m", "\x1b[0m", "\x1b[1;32m"
 NOTES = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed", "jobset-not-tried"}
-"""Rules that tell of what was not checked: neither faults nor warnings."""
+"""Rules about what was not checked: neither faults nor warnings."""
 AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
 """Rules about a field that should not be there: the caret goes under its name."""
 
@@ -54,7 +54,7 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """The whole text: path, what is wrong, the way out."""
+        """The whole text: path, what is wrong, the fix."""
         error = self.error
         text = f"{error.detail}; {error.fix}".removesuffix("; ") if error.is_warning else error.body
         return f"{error.path}: {text}" if error.path.parts else text
@@ -123,7 +123,7 @@ def _scalar(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Report:
-    """All that was found, and how much was looked at. `problems` tell why a check could not be made.
+    """All that was found, and how much was looked at. `problems`: why a check could not be made.
 
     At most `most_findings` are kept.
     """

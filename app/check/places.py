@@ -21,7 +21,7 @@ class Span(NamedTuple):
 class Place:
     """Where a value stands, and the places of what it holds: a tree of the same shape as the value's.
 
-    `key` is the member's name before the value; items of lists have none. `block` tells that the value is a mapping or
+    `key` is the member's name before the value; items of lists have none. `block`: whether the value is a mapping or
     list written by indentation, which has no brackets to point at.
     """
 

@@ -115,16 +115,16 @@ def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
     claimed: set[str] = set()
     gangs = _Gangs(js)
     for number, stage in enumerate(in_stages or (js.spec.replicated_jobs,), 1):
-        told = f"{js.metadata.name}: stage {number} of {len(in_stages)}: {stage_name(stage)}" if in_stages else ""
+        heading = f"{js.metadata.name}: stage {number} of {len(in_stages)}: {stage_name(stage)}" if in_stages else ""
         if js.dns_enabled and number == 1:
-            yield told, build_service(js)
+            yield heading, build_service(js)
         mounted = set().union(*(mounted_names(rjob.pod_spec) for rjob in stage)) if in_stages else None
-        yield from ((told, claim) for claim in _claims(js, mounted, claimed))
+        yield from ((heading, claim) for claim in _claims(js, mounted, claimed))
         # What waits inside a stage gets its groups when it is released.
         for part in [(rjob,) for rjob in stage] if sequenced(js.spec) and not in_stages else [stage]:
-            yield from ((told, group) for group in gangs.of(part))
+            yield from ((heading, group) for group in gangs.of(part))
             of_these = [groups[rjob.name] for rjob in part]
-            yield from ((told, gangs.joined(job)) for job in _jobs(js, layout, of_these, gates))
+            yield from ((heading, gangs.joined(job)) for job in _jobs(js, layout, of_these, gates))
 
 
 class _Gangs:
@@ -206,11 +206,11 @@ def to_yaml(body: JSON) -> str:
 
 def _write_yaml(bodies: Iterator[tuple[str, JSON]], out: TextIO) -> None:
     """Documents, with a comment where a stage begins."""
-    told = ""
+    heading = ""
     for stage, body in bodies:
-        if stage and stage != told:
+        if stage and stage != heading:
             out.write(f"# {stage}\n")
-        told = stage
+        heading = stage
         out.write(to_yaml(body))
 
 

@@ -89,7 +89,7 @@ class Builder:
         self._cost = 0
 
     def scalar(self, value: Scalar, span: Span, *, anchor: str | None = None, merge: bool = False) -> None:
-        """A text, number, boolean or null; `merge` tells that it is an unquoted `<<`."""
+        """A text, number, boolean or null; `merge`: whether it is an unquoted `<<`."""
         cost = 1 + (len(value) // _TEXT_UNIT if isinstance(value, str) else 0)
         built = Built(value, Place(span), cost, plain_merge=merge)
         self._pay(cost, span)
@@ -114,7 +114,7 @@ class Builder:
         self._add(frame.built)
 
     def alias(self, name: str, span: Span) -> None:
-        """What an anchor named, once more. What is in it keeps its place: that is the text to mend."""
+        """What an anchor named, once more. What is in it keeps its place: that is the text to correct."""
         if name not in self._anchors:
             raise BuildError(span, f"the alias *{name} has no anchor &{name} before it", "define it, or quote the *")
         known = self._anchors[name]

@@ -104,7 +104,7 @@ def _binary(text: str) -> str:
 
 
 def _go_float(value: float) -> str:
-    """A float as Go writes one of 32 bits: the fewest digits that tell it from its neighbours."""
+    """A float as Go writes one of 32 bits: the fewest digits that distinguish it from its neighbours."""
     try:
         narrow = _narrow(value)
     except OverflowError:

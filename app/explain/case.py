@@ -3,30 +3,30 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from app.explain.facts import Facts, SeenEvent, SeenPod
 from app.explain.finding import Found, seconds_since
-from app.explain.seen import Facts, SeenEvent, SeenPod
 from app.explain.survey import Survey, survey
 from controllers.planning.child_jobs import Child
 
 STALE = 5.0
-"""Seconds, on top of its duration, after which a lease that was not renewed tells of a manager that does not run: the
-clocks of two machines differ."""
+"""Seconds, on top of its duration, after which a lease that was not renewed means that no manager runs: the clocks of
+two machines differ."""
 
 FRESH = 3600.0
-"""Seconds for which a Warning is news. A series that goes on is written every half hour."""
+"""Seconds for which a Warning counts as recent. A series that goes on is written every half hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`of` is None where the Jobs are not known. Pods are by the UID of their Job; `leaders` are with index 0."""
+    """`survey` is None where the Jobs are not known. Pods are by the UID of their Job; `leaders` are with index 0."""
 
     facts: Facts
-    of: Survey | None
+    survey: Survey | None
     leaders: dict[str, SeenPod] = field(default_factory=dict)
     others: dict[str, list[SeenPod]] = field(default_factory=dict)
 
     @property
-    def manager_silent(self) -> bool:
+    def manager_missing(self) -> bool:
         """Whether no manager holds the lease, as far as is known."""
         lease = self.facts.lease
         if lease is None:
@@ -35,8 +35,8 @@ class Case:
         return not lease.spec.holder_identity or age is None or age > (lease.spec.lease_duration_seconds or 0) + STALE
 
     @property
-    def news(self) -> list[SeenEvent]:
-        """Warnings about the JobSet that are not old, newest first."""
+    def recent_warnings(self) -> list[SeenEvent]:
+        """Warnings about the JobSet that are recent, newest first."""
         ages = ((event, seconds_since(event.last, self.facts.now)) for event in self.facts.warnings)
         return [event for event, age in ages if age is not None and age <= FRESH]
 
@@ -47,7 +47,7 @@ class Case:
 
 
 Cause = Callable[[Case, frozenset[str]], list[Found]]
-"""Says what it knows about the Jobs that no cause before it has explained (their names), or about the set."""
+"""Gets the names of the Jobs that no cause before it has explained; gives findings about those or the set."""
 
 
 def case(facts: Facts) -> Case:

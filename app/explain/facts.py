@@ -1,320 +1,172 @@
-"""Reads from a cluster what is needed to explain one JobSet: as who runs it, page by page, and no more than matters.
+"""What is read of a cluster in order to explain a JobSet: records of the fields that matter. Pure; writes nothing."""
 
-A set may have 10,000 Jobs and 100,000 pods: pods are asked for only while Jobs are not ready, and then the leaders,
-those that pend, and those of a few Jobs. What may not be read is noted and left out. Writes and decides nothing.
-"""
-
-from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from api import keys
-from api.batch import Job, Owned
-from api.exclusive import topology_of
-from api.gangs import forest
+from api.batch import Job
+from api.gang_status import GroupSpec, StoredGroup
 from api.jobset import JobSet
-from api.meta import Owner
-from api.selectors import of_other_attempts
-from api.topology import PartialNode
-from app.explain.seen import Facts, Holder, SeenEvent, SeenGroup, SeenGroups, SeenLease, SeenPod
-from app.explain.survey import Survey, lacking, survey
-from app.settings import LeaderElectionSettings
-from controllers.resources import JOBSETS
-from kube.client import Client
-from kube.errors import Forbidden, NotFound
-from kube.options import METADATA_LIST
-from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, LEASES, NODES, POD_GROUPS, PODS, Resource
-from manifests import NAMESPACE
+from api.meta import Base, Owner
+from api.pod import ContainerStatus, DetailedPod, PodCondition
 
-LEASE = LeaderElectionSettings().resource_name
-TIMEOUT = 15.0
-"""Seconds for one question."""
-LOOKED_AT = 3
-"""Jobs, of many that are in the same state, that are asked about one by one."""
-PAGE = 500
-MOST_PAGES = 20
-"""Pages of what belongs to others: leaders of other JobSets, events of other Jobs."""
-PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-"""Field selector of pods that are on a node and have not ended."""
-FEW_PAGES = 4
-"""Pages of what is asked for on suspicion."""
+_STARTING = {"", "ContainerCreating", "PodInitializing"}
+"""Reasons of a waiting container that are no trouble."""
 
 
-async def gather(client: Client, namespace: str, name: str, now: datetime) -> Facts:
-    """What there is to know. Raises what reading the JobSet itself raises, and whatever is not a lack of rights."""
-    js = await client.get(JOBSETS, name, namespace=namespace, type=JobSet, timeout=TIMEOUT)
-    if js.status.terminal_state or not js.is_ours:
-        return Facts(now=now, jobset=js)
-    return await _Look(client, js).facts(now)
+def _trouble(container: ContainerStatus) -> str:
+    """What keeps it from running, in words; empty while nothing does."""
+    waiting, ended = container.state.waiting, container.last_state.terminated
+    if waiting is None or waiting.reason in _STARTING:
+        return ""
+    last = "" if ended is None else f", it ended with exit code {ended.exit_code} ({ended.reason or 'no reason'})"
+    times = f", restarted {container.restart_count} times" if container.restart_count else ""
+    detail = f": {waiting.message}" if waiting.message else ""
+    return f"container {container.name}: {waiting.reason}{times}{last}{detail}"
 
 
-class _Look:
-    """One look at one JobSet."""
+class SeenPod(DetailedPod, frozen=True, kw_only=True):
+    """A pod of some JobSet: its owner, its node, and what keeps it from running."""
 
-    def __init__(self, client: Client, js: JobSet) -> None:
-        self._client = client
-        self._js = js
-        self._namespace = js.metadata.namespace
-        self._of_set = f"{keys.JOBSET_NAME}={js.metadata.name}"
-        self._unseen: list[str] = []
+    @property
+    def name(self) -> str:
+        return self.metadata.name
 
-    async def facts(self, now: datetime) -> Facts:
-        jobs = await self._jobs()
-        known: dict[str, Any] = {"now": now, "jobset": self._js, "jobs": jobs}
-        known["warnings"] = await self._events(f"regarding.kind={keys.KIND},regarding.name={self._js.metadata.name}")
-        if jobs is not None:
-            known |= await self._about(survey(self._js, jobs))
-        return Facts(**known, unseen=tuple(self._unseen))
+    @property
+    def job_uid(self) -> str:
+        owner = self.metadata.controller()
+        return "" if owner is None else owner.uid
 
-    async def _about(self, of: Survey) -> dict[str, Any]:
-        """What matters about Jobs that are not settled."""
-        known: dict[str, Any] = {}
-        if not of.waiting or self._js.suspended or self._js.metadata.deletion_timestamp is not None:
-            return known
-        known["lease"] = await self._lease()
-        known["foreign"] = await self._foreign(of)
-        if of.missing and self._js.status.restarts:
-            known["lingering"] = await self._lingering(of)
-        if any(lacking(child.job) for child in of.unready):
-            fields = "regarding.kind=Job"
-            known["job_warnings"] = await self._events(fields, {child.name for child in of.unready})
-        if not of.unready:
-            return known
-        topologies = {key for child in of.unready if (key := topology_of(child.job.metadata.annotations)) is not None}
-        pods = await self._pods(of)
-        gated = await self._gated() if topologies else {}
-        known |= {"pods": pods, "gated": gated}
-        leaders = [pod for pod in pods or () if pod.metadata.topology in topologies and pod.metadata.leads]
-        if any(pod.unscheduled or pod.job_uid in gated for pod in leaders):
-            known["nodes"] = await self._nodes(topologies)
-        waiting = [pod for pod in leaders if pod.unscheduled]
-        if waiting:
-            known["holders"] = await self._holders(waiting, known["nodes"])
-        if self._js.spec.scheduling is not None:
-            known["groups"] = await self._groups()
-        return known
+    @property
+    def gated(self) -> bool:
+        """Whether it is held back by any scheduling gate."""
+        return bool(self.spec.scheduling_gates) and not self.spec.node_name
 
-    async def _groups(self) -> SeenGroups | None:
-        """The groups that the set owns, and how many of its pods have a node."""
-        wanted = forest(self._js)
-        kinds = [POD_GROUPS, *([COMPOSITE_POD_GROUPS] if wanted is not None and wanted.needs_composites else [])]
-        there: dict[str, SeenGroup] = {}
-        bound: Counter[str] = Counter()
-        for resource in kinds:
-            try:
-                async for group in self._some(resource, SeenGroup, resource.plural, label_selector=self._of_set):
-                    owner = group.metadata.controller()
-                    if owner is not None and owner.uid == self._js.metadata.uid:
-                        there[group.metadata.name] = group
-            except NotFound:
-                continue  # not served: the condition says so
-            except Forbidden:
-                where = f"in namespace {self._namespace}"
-                self._skip(f"groups: you may not list {resource.plural}.{resource.group} {where}")
-                return None
-        try:
-            placed: dict[str, Any] = {"label_selector": self._of_set, "field_selector": PLACED}
-            async for pod in self._some(PODS, Owned, "pods with a node", accept=METADATA_LIST, **placed):
-                owner = pod.metadata.controller()
-                bound["" if owner is None else owner.uid] += 1
-        except Forbidden:
-            return None  # noted by whoever read the pods
-        return SeenGroups(there, bound)
-
-    async def _jobs(self) -> tuple[Job, ...] | None:
-        uid = self._js.metadata.uid
-        try:
-            jobs = self._all(JOBS, Job, label_selector=self._of_set)
-            return tuple([job async for job in jobs if (owner := job.metadata.controller()) and owner.uid == uid])
-        except Forbidden:
-            self._skip(f"Jobs and pods: you may not list jobs in namespace {self._namespace}")
+    @property
+    def unscheduled(self) -> PodCondition | None:
+        """What the scheduler said when it found no node; None for gated pods, too."""
+        if self.spec.node_name or self.gated:
             return None
+        scheduled = self.status.condition("PodScheduled")
+        return scheduled if scheduled is not None and scheduled.status == "False" else None
 
-    async def _foreign(self, of: Survey) -> Mapping[str, Owner]:
-        """Of the first missing Jobs, who has their names."""
-        foreign: dict[str, Owner] = {}
-        old = {child.name for child in of.previous}
-        free = [slot.name for slot in of.missing if slot.replicated_job.name not in of.stages and slot.name not in old]
-        try:
-            for name in free[:LOOKED_AT]:
-                try:
-                    job = await self._client.get(JOBS, name, namespace=self._namespace, type=Owned, timeout=TIMEOUT)
-                except NotFound:
-                    continue
-                owner = job.metadata.controller()
-                if owner is None or owner.uid != self._js.metadata.uid:
-                    foreign[name] = job.metadata.owner
-        except Forbidden:
-            self._skip(f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}")
-        return foreign
+    @property
+    def ready(self) -> bool:
+        ready = self.status.condition("Ready")
+        return ready is not None and ready.status == "True"
 
-    async def _lingering(self, of: Survey) -> Mapping[str, tuple[str, ...]]:
-        """Pods of earlier attempts that have outlived their Jobs, which large sets delete in the background."""
-        there = {child.name for child in of.previous}
-        found: dict[str, tuple[str, ...]] = {}
-        try:
-            async for pod in self._all(PODS, Owned, label_selector=of_other_attempts(self._js), accept=METADATA_LIST):
-                owner = pod.metadata.controller()
-                if owner is not None and owner.name not in there:
-                    found[owner.name] = (*found.get(owner.name, ()), pod.metadata.name)
-        except Forbidden:
-            self._skip(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}")
-        return found
-
-    async def _events(self, fields: str, names: set[str] | None = None) -> tuple[SeenEvent, ...]:
-        """Warnings, newest first; only those about `names`, if given."""
-        found: list[SeenEvent] = []
-        try:
-            async for event in self._some(EVENTS, SeenEvent, "events", field_selector=f"{fields},type=Warning"):
-                found += [event] if names is None or event.regarding.name in names else []
-        except Forbidden:
-            self._skip(f"events: you may not list events.events.k8s.io in namespace {self._namespace}")
-        return tuple(sorted(found, key=lambda event: event.last, reverse=True))
-
-    async def _pods(self, of: Survey) -> tuple[SeenPod, ...] | None:
-        """Leaders and pending pods of the unready Jobs; of a few of which those tell nothing, unready pods that run."""
-        uids = {child.job.metadata.uid for child in of.unready}
-        leads, awaits = f"{keys.COMPLETION_INDEX}=0", keys.AWAITS_LEADER
-        pending = f"{self._of_set},{keys.COMPLETION_INDEX}!=0,!{awaits}"
-        try:
-            leaders = self._all(PODS, SeenPod, label_selector=f"{self._of_set},{leads}")
-            pods = [pod async for pod in leaders if pod.job_uid in uids]
-            pods += [pod for pod in await self._page("Pending", pending) if pod.job_uid in uids]
-            told = {pod.job_uid for pod in pods if pod.unscheduled or pod.trouble or pod.gated}
-            silent = [uid for child in of.unready if (uid := child.job.metadata.uid) not in told]
-            for uid in silent[:LOOKED_AT]:
-                running = await self._page("Running", f"{keys.JOB_UID}={uid}")
-                pods += [pod for pod in running if not pod.ready and not pod.metadata.leads]
-        except Forbidden:
-            self._skip(f"pods: you may not list pods in namespace {self._namespace}")
-            return None
-        return tuple(pods)
-
-    async def _page(self, phase: str, selector: str) -> list[SeenPod]:
-        """The first pods of a phase: enough to tell of, however many there are."""
-        page = await self._client.list(
-            PODS,
-            type=SeenPod,
-            namespace=self._namespace,
-            label_selector=selector,
-            field_selector=f"status.phase={phase}",
-            limit=PAGE,
-            timeout=TIMEOUT,
-        )
-        if page.metadata.continue_token:
-            self._skip(f"{phase.lower()} pods beyond the first {PAGE}")
-        return page.items or []
-
-    async def _gated(self) -> Mapping[str, int]:
-        """How many pods of each Job await their leader."""
-        gated: Counter[str] = Counter()
-        selector = f"{self._of_set},{keys.AWAITS_LEADER}"
-        try:
-            async for pod in self._all(PODS, Owned, label_selector=selector, accept=METADATA_LIST):
-                owner = pod.metadata.controller()
-                gated["" if owner is None else owner.uid] += 1
-        except Forbidden:
-            pass  # noted by whoever read the leaders
-        return gated
-
-    async def _nodes(self, topologies: set[str]) -> Mapping[str, Mapping[str, str]] | None:
-        nodes: dict[str, Mapping[str, str]] = {}
-        pages = self._client.pages(NODES, type=PartialNode, accept=METADATA_LIST, limit=PAGE, timeout=TIMEOUT)
-        try:
-            async for node in pages:
-                meta = node.metadata
-                nodes[meta.name] = {key: meta.labels[key] for key in topologies if key in meta.labels}
-        except Forbidden:
-            what = ", ".join(sorted(topologies))
-            self._skip(f"nodes: you may not list nodes, so which values of {what} there are is not known")
-            return None
-        return nodes
-
-    async def _holders(
-        self, waiting: list[SeenPod], nodes: Mapping[str, Mapping[str, str]] | None
-    ) -> tuple[Holder, ...] | None:
-        """The Jobs of all JobSets whose pod with index 0 is on a node.
-
-        Where that leaves domains open, also those that have another pod there, of the priority of a leader that waits:
-        pods of Jobs that are not exclusive, or have lost their leader, keep it out just the same.
-        """
-        first = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0"
-        try:
-            holders = [_holder(pod) async for pod in self._placed(first, MOST_PAGES)]
-            wanted = {pod.spec.priority or 0 for pod in waiting}
-            spots = {spot for node in nodes or () for spot in _spots(node, nodes, wanted)}
-            spots -= {spot for holder in holders for spot in _spots(holder.node, nodes, {holder.priority})}
-            if spots:
-                others = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}!=0{_of_priority(waiting)}"
-                async for pod in self._placed(others, FEW_PAGES):
-                    holder = _holder(pod)
-                    here = spots & _spots(holder.node, nodes, {holder.priority})
-                    holders += [holder] if here else []
-                    spots -= here
-                    if not spots:
-                        break
-        except Forbidden:
-            self._skip("pods of other namespaces: you may not list them, so whose Jobs are in the way is not known")
-            return None
-        return tuple(holders)
-
-    def _placed(self, selector: str, pages: int) -> AsyncIterator[SeenPod]:
-        """Pods on nodes, in all namespaces."""
-        what = "pods of other JobSets"
-        return self._some(
-            PODS, SeenPod, what, pages=pages, namespace=None, label_selector=selector, field_selector=PLACED
-        )
-
-    async def _lease(self) -> SeenLease | None:
-        try:
-            return await self._client.get(LEASES, LEASE, namespace=NAMESPACE, type=SeenLease, timeout=TIMEOUT)
-        except NotFound:
-            return SeenLease()
-        except Forbidden:
-            self._skip(f"the manager: you may not get leases in namespace {NAMESPACE}")
-            return None
-
-    def _all(self, resource: Resource, kind: Any, **options: Any) -> AsyncIterator[Any]:
-        options = {"namespace": self._namespace, "limit": PAGE, "timeout": TIMEOUT, **options}
-        return self._client.pages(resource, type=kind, **options)
-
-    async def _some(
-        self, resource: Resource, kind: Any, what: str, *, pages: int = MOST_PAGES, **options: Any
-    ) -> AsyncIterator[Any]:
-        """The first pages of what may be any number."""
-        number = 0
-        async for item in self._all(resource, kind, **options):
-            if number == PAGE * pages:
-                self._skip(f"{what} beyond the first {number}")
-                return
-            number += 1
-            yield item
-
-    def _skip(self, text: str) -> None:
-        if text not in self._unseen:
-            self._unseen.append(text)
+    @property
+    def trouble(self) -> str:
+        """What keeps the first of its containers that is kept, init containers first; empty while nothing does."""
+        containers = (*self.status.init_container_statuses, *self.status.container_statuses)
+        return next((trouble for container in containers if (trouble := _trouble(container))), "")
 
 
-def _holder(pod: SeenPod) -> Holder:
-    owner = pod.metadata.controller()
-    return Holder(
-        namespace=pod.metadata.namespace,
-        job=pod.name if owner is None else owner.name,
-        job_uid=pod.job_uid,
-        priority=pod.spec.priority or 0,
-        node=pod.spec.node_name,
-        exclusive=pod.metadata.topology is not None,
-        ending=pod.metadata.deletion_timestamp is not None,
-    )
+class _GroupSpec(GroupSpec, frozen=True, kw_only=True):
+    priority: int | None = None
 
 
-def _of_priority(waiting: list[SeenPod]) -> str:
-    """The part of a selector that chooses pods of their priorities; a leader without the label keeps from all."""
-    labels = {pod.metadata.labels.priority for pod in waiting}
-    return "" if "" in labels else f",{keys.PRIORITY} in ({','.join(sorted(labels))})"
+class SeenGroup(StoredGroup, frozen=True, kw_only=True):
+    """A PodGroup or CompositePodGroup with the priority that admission gave it."""
+
+    spec: _GroupSpec = _GroupSpec()
 
 
-def _spots(node: str, nodes: Mapping[str, Mapping[str, str]] | None, priorities: set[int]) -> set[tuple[str, str, int]]:
-    """The domains that a node is in, each with these priorities."""
-    return {(key, value, priority) for key, value in (nodes or {}).get(node, {}).items() for priority in priorities}
+class _Regarding(Base, frozen=True, kw_only=True):
+    name: str = ""
+    uid: str = ""
+
+
+class _Series(Base, frozen=True, kw_only=True):
+    last_observed_time: str = ""
+
+
+class SeenEvent(Base, frozen=True, kw_only=True):
+    """events.k8s.io/v1 Event. Older components fill in the deprecated time only."""
+
+    reason: str = ""
+    note: str = ""
+    regarding: _Regarding = _Regarding()
+    event_time: str | None = None
+    series: _Series | None = None
+    deprecated_first_timestamp: str | None = None
+    deprecated_last_timestamp: str | None = None
+
+    @property
+    def first(self) -> str:
+        """When it happened first, as RFC 3339; empty if nobody said."""
+        return self.event_time or self.deprecated_first_timestamp or ""
+
+    @property
+    def last(self) -> str:
+        """When it happened last, as RFC 3339; empty if nobody said."""
+        seen = self.series.last_observed_time if self.series else ""
+        return seen or self.event_time or self.deprecated_last_timestamp or ""
+
+
+class _LeaseSpec(Base, frozen=True, kw_only=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: str | None = None
+
+
+class SeenLease(Base, frozen=True, kw_only=True):
+    """The lease of the manager; one without a holder has been given back, or never taken."""
+
+    spec: _LeaseSpec = _LeaseSpec()
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A Job that is on some node with a pod. `exclusive`: it looked for a domain of its own."""
+
+    namespace: str
+    job: str
+    job_uid: str
+    priority: int
+    node: str
+    exclusive: bool
+    ending: bool
+
+    @property
+    def named(self) -> str:
+        marks = [mark for mark, holds in (("ending", self.ending), ("not exclusive", not self.exclusive)) if holds]
+        return f"{self.namespace}/{self.job}" + (f" ({', '.join(marks)})" if marks else "")
+
+
+@dataclass(frozen=True, slots=True)
+class SeenGroups:
+    """The groups of a set: `there` by name, and how many pods have a node (`bound`), by the UID of their Job."""
+
+    there: Mapping[str, SeenGroup]
+    bound: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All that was read. None: not known; what that is for, and why, stands in `unseen`.
+
+    - `jobs`: those that the JobSet owns. `foreign`: names that its missing Jobs should have, and who owns those.
+    - `leftover_pods`: pods of earlier attempts by the name of their Job, which is gone.
+    - `warnings`: about the JobSet. `job_warnings`: about its Jobs. Newest first.
+    - `pods`: of Jobs that are not ready: those with completion index 0, and others that pend or are not ready.
+    - `gated`: pods that await their leader, by the UID of their Job.
+    - `nodes`: the topology labels of every node, by its name. `holders`: Jobs of all JobSets that are on nodes.
+    - `lease`: the manager's; without holder where there is none.
+    - `groups`: of a set with `spec.scheduling` that has Jobs that are not ready.
+    """
+
+    now: datetime
+    jobset: JobSet
+    jobs: tuple[Job, ...] | None = None
+    foreign: Mapping[str, Owner] = field(default_factory=dict)
+    leftover_pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    warnings: tuple[SeenEvent, ...] = ()
+    job_warnings: tuple[SeenEvent, ...] = ()
+    pods: tuple[SeenPod, ...] | None = None
+    gated: Mapping[str, int] = field(default_factory=dict)
+    nodes: Mapping[str, Mapping[str, str]] | None = None
+    holders: tuple[Holder, ...] | None = None
+    lease: SeenLease | None = None
+    groups: SeenGroups | None = None
+    unseen: tuple[str, ...] = ()

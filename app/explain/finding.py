@@ -1,4 +1,4 @@
-"""What there is to say, as a tree: a thing, what holds it up because of what, and the way out. Pure."""
+"""A finding: what is held up, because of which other findings, and how to fix it. Pure."""
 
 import enum
 from collections.abc import Callable, Iterable, Sequence
@@ -9,7 +9,7 @@ NAMED = 5
 """Objects that one sentence names; the rest is counted."""
 
 MOST_GROUPS = 8
-"""Different stories about Jobs that are told by one cause; the Jobs of the others are counted."""
+"""Different findings about Jobs that one cause gives; the Jobs of further ones are counted."""
 
 
 class Level(enum.Enum):
@@ -26,13 +26,13 @@ class Level(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing. `cause` names its kind for programs; `since` is RFC 3339 or empty; `way_out` has no full stop."""
+    """One statement. `cause` names its kind for programs; `since` is RFC 3339 or empty; `fix` has no full stop."""
 
     level: Level
     cause: str
     what: str
     because: tuple["Finding", ...] = ()
-    way_out: str = ""
+    fix: str = ""
     since: str = ""
 
 
@@ -50,12 +50,12 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """What a cause says about one Job. Jobs with the same `key` have the same story: it is told once."""
+class JobFinding:
+    """What a cause says about one Job. Jobs with the same `key` share one finding."""
 
     job: str
     key: object
-    tell: Callable[[], Finding]
+    describe: Callable[[], Finding]
 
 
 def listed(names: Sequence[str], most: int = NAMED) -> str:
@@ -69,18 +69,18 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def grouped(stories: Iterable[Story]) -> list[Found]:
-    """One finding for each different story, told of its first Job; the others "wait likewise"."""
-    groups: dict[object, list[Story]] = {}
-    for story in stories:
-        groups.setdefault(story.key, []).append(story)
+def grouped(findings: Iterable[JobFinding]) -> list[Found]:
+    """One finding for each key, about its first Job; the other Jobs are listed as "likewise"."""
+    groups: dict[object, list[JobFinding]] = {}
+    for one in findings:
+        groups.setdefault(one.key, []).append(one)
     found = []
     for same in list(groups.values())[:MOST_GROUPS]:
-        first, others = same[0].tell(), [story.job for story in same[1:]]
+        first, others = same[0].describe(), [one.job for one in same[1:]]
         found.append(Found(first, frozenset({same[0].job})))
         if others:
             found.append(Found(_likewise(first, others), frozenset(others)))
-    rest = [story.job for same in list(groups.values())[MOST_GROUPS:] for story in same]
+    rest = [one.job for same in list(groups.values())[MOST_GROUPS:] for one in same]
     if rest:
         what = f"{counted(len(rest), 'more Job')} ({listed(rest, 2)}): waiting for reasons of this kind, too"
         found.append(Found(Finding(level=Level.WAITS, cause="more", what=what), frozenset(rest)))

@@ -1,44 +1,44 @@
-"""From facts to an explanation: which causes there are, and in which order they speak. Pure.
+"""From facts to an explanation: which causes there are, and in which order they are asked. Pure.
 
-To add a cause, write a function of the type `Cause` and put it into `CAUSES`. Each hears which Jobs nobody before it
-has explained; what it finds is laid into the tree in this order.
+To add a cause, write a function of the type `Cause` and put it into `CAUSES`. Each gets the Jobs that no cause before
+it has explained; findings are listed in this order.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.explain import of_groups, of_jobs, of_pods, of_set
+from app.explain import group_causes, job_causes, jobset_causes, pod_causes
 from app.explain.case import Case, Cause, case
+from app.explain.facts import Facts
 from app.explain.finding import Finding, Found, Level, counted
-from app.explain.seen import Facts
 
 CAUSES: tuple[Cause, ...] = (
-    of_set.finished,
-    of_set.deleted,
-    of_set.managed_elsewhere,
-    of_set.suspended,
-    of_set.unlisted,
-    of_set.no_manager,
-    of_set.restarting,
-    of_set.old_pods,
-    of_groups.objects,
-    of_groups.tree_restarts,
-    of_jobs.failed,
-    of_jobs.later_stage,
-    of_jobs.behind,
-    of_jobs.missing,
-    of_jobs.halted,
-    of_jobs.going,
-    of_pods.leader_waits,
-    of_pods.leader_nowhere,
-    of_groups.waits,
-    of_jobs.podless,
-    of_pods.held,
-    of_pods.followers_wait,
-    of_pods.unscheduled,
-    of_pods.broken,
-    of_pods.unready,
-    of_set.warned,
+    jobset_causes.finished,
+    jobset_causes.deleted,
+    jobset_causes.managed_elsewhere,
+    jobset_causes.suspended,
+    jobset_causes.unlisted,
+    jobset_causes.no_manager,
+    jobset_causes.restarting,
+    jobset_causes.old_pods,
+    group_causes.objects,
+    group_causes.tree_restarts,
+    job_causes.failed,
+    job_causes.later_stage,
+    job_causes.behind,
+    job_causes.missing,
+    job_causes.halted,
+    job_causes.being_deleted,
+    pod_causes.leader_waits,
+    pod_causes.leader_without_domain,
+    group_causes.waits,
+    job_causes.without_pods,
+    pod_causes.gated,
+    pod_causes.followers_wait,
+    pod_causes.unscheduled,
+    pod_causes.failing_containers,
+    pod_causes.unready,
+    jobset_causes.warned,
 )
 
 
@@ -65,7 +65,7 @@ def explain(facts: Facts) -> Explanation:
     level = max((below.level for below in tree), key=list(Level).index, default=Level.FINE)
     state = next((one.state for one in found if one.state), "runs" if level in {Level.FINE, Level.NOTE} else "waits")
     ended = any(one.ends for one in found)
-    counts = "" if ended or looked_at.of is None else f", {_counts(looked_at)}"
+    counts = "" if ended or looked_at.survey is None else f", {_counts(looked_at)}"
     root = Finding(
         level=level,
         cause=state.replace(" ", "-"),
@@ -78,7 +78,7 @@ def explain(facts: Facts) -> Explanation:
 
 def _found(looked_at: Case) -> list[Found]:
     found: list[Found] = []
-    left = frozenset(looked_at.of.waiting) if looked_at.of else frozenset()
+    left = frozenset(looked_at.survey.waiting) if looked_at.survey else frozenset()
     for cause in CAUSES:
         for one in cause(looked_at, left):
             found.append(one)
@@ -89,7 +89,7 @@ def _found(looked_at: Case) -> list[Found]:
 
 
 def _counts(looked_at: Case) -> str:
-    of = looked_at.of
+    of = looked_at.survey
     return f"{of.settled} of {counted(of.total, 'Job')} ready or done" if of else ""
 
 

@@ -15,7 +15,7 @@ from api.batch import Owned
 from api.suggest import MAX_CANDIDATES, did_you_mean
 from app.check.findings import printable
 from app.explain import show
-from app.explain.facts import TIMEOUT, gather
+from app.explain.gather import TIMEOUT, gather
 from app.explain.reasons import Explanation, explain
 from app.version import user_agent
 from controllers.resources import JOBSETS

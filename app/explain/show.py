@@ -24,16 +24,16 @@ def text(explanation: Explanation, now: datetime) -> Iterator[str]:
         yield f"not looked at: {what}"
 
 
-def _below(finding: Finding, indent: str, told: str, now: datetime) -> Iterator[str]:
-    """What stands under a finding; a moment that was told above is not repeated."""
+def _below(finding: Finding, indent: str, shown: str, now: datetime) -> Iterator[str]:
+    """What stands under a finding; a moment that is shown above is not repeated."""
     for number, under in enumerate(finding.because):
         last = number == len(finding.because) - 1
-        since = "" if under.since == told else _since(under.since, now)
+        since = "" if under.since == shown else _since(under.since, now)
         deeper = indent + ("  " if last else "│ ")
         yield f"{indent}{'└' if last else '├'} {_one_line(under.what)}{since}"
-        yield from _below(under, deeper, under.since or told, now)
-        if under.way_out:
-            yield f"{deeper}way out: {under.way_out}"
+        yield from _below(under, deeper, under.since or shown, now)
+        if under.fix:
+            yield f"{deeper}to fix: {under.fix}"
 
 
 def _one_line(words: str) -> str:
@@ -77,6 +77,6 @@ def _json(finding: Finding) -> dict[str, Any]:
         "cause": finding.cause,
         "what": finding.what,
         "since": finding.since,
-        "wayOut": finding.way_out,
+        "wayOut": finding.fix,
         "because": [_json(under) for under in finding.because],
     }

@@ -25,7 +25,7 @@ class Survey:
     - `total`: Jobs that the spec asks for. `settled`: of those, the ready and the completed ones.
     - `missing`: neither exist nor have completed. `halted`: suspended though the set is not. `unready`: run, not ready.
     - `failed`; `previous`: Jobs of an earlier attempt that still exist.
-    - `room`: how many more Jobs the manager would create or resume now, before the Job controller takes up others.
+    - `job_budget`: how many more Jobs the manager would create or resume now, before the Job controller takes up more.
     - `stages`: why a ReplicatedJob may not start yet, by its name: `driver to be ready (0 of 1)`.
     """
 
@@ -36,7 +36,7 @@ class Survey:
     unready: tuple[Child, ...]
     failed: tuple[Child, ...]
     previous: tuple[Child, ...]
-    room: int
+    job_budget: int
     stages: Mapping[str, str]
 
     @property
@@ -67,7 +67,7 @@ def survey(js: JobSet, jobs: Iterable[Job]) -> Survey:
         unready=tuple(child for child in active if not child.job.spec.suspend),
         failed=ctx.children.failed,
         previous=ctx.children.previous,
-        room=ctx.room,
+        job_budget=ctx.job_budget,
         stages={
             rjob.name: " and ".join(map(_in_words, unmet))
             for rjob in js.spec.replicated_jobs

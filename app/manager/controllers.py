@@ -47,7 +47,7 @@ def _jobsets(deps: Deps, watches: Watches, recorder: EventRecorder) -> Controlle
         deps.client, watches.caches(), deps.options.gates, recorder, deps.metrics.milestones, options
     )
     controller = _controller(deps, NAME, reconciler.reconcile, WORKERS)
-    watches.jobsets.on_event(Endings(deps.metrics.outcomes, reconciler.memories).heard)
+    watches.jobsets.on_event(Endings(deps.metrics.outcomes, reconciler.memories).on_event)
     reconciler.watch_departures(watches.jobs)
     watches.feed(controller.queue)
     reconciler.leftover_pods.feed(controller.queue)

@@ -1,4 +1,4 @@
-"""What a manager is told, and what each of its stages is given."""
+"""The options of a manager, and what each of its stages gets."""
 
 import socket
 from collections.abc import Sequence

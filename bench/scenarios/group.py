@@ -23,7 +23,7 @@ class Size:
 
 
 Run = Callable[[Scene, Size, frozenset[str]], Iterator[Result]]
-"""Runs in an empty namespace; is told which scenarios are wanted, for those that can be left out."""
+"""Runs in an empty namespace; gets the scenarios that are wanted, for those that can be left out."""
 
 
 @dataclass(frozen=True, slots=True)

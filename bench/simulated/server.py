@@ -55,7 +55,7 @@ class Server:
         return self.api.handle(request)
 
     def state(self) -> JSON:
-        """What has happened so far, and each JobSet as its status tells it. Cheap: it is asked many times a second."""
+        """What has happened so far, and each JobSet as its status says. Cheap: it is asked many times a second."""
         return {
             "calls": [[*what, count] for what, count in sorted(self.api.calls.items())],
             "first_write": self.api.first_write,
@@ -66,7 +66,7 @@ class Server:
         }
 
     def running(self) -> JSON:
-        """Jobs of the current attempt whose pods all run, by JobSet: what is true, whatever the status tells."""
+        """Jobs of the current attempt whose pods all run, by JobSet: what is true, whatever the status says."""
         return {
             item.key[1]: sum(_runs(job.body(), item.body()) for job in self._jobs_of(item))
             for item in self.storage[JOBSETS.plural].objects.values()

@@ -83,7 +83,7 @@ class GroupWriter:
         try:
             stored = await self.client.create(resource, action.body, namespace=namespace)
         except AlreadyExists:
-            # Whether it is on its way out the next plan sees.
+            # The next plan sees whether it is being deleted.
             stored = await self.client.get(resource, action.name, namespace=namespace)
             meta = convert(ObjectMeta, stored["metadata"])
             owner = meta.controller()

@@ -18,7 +18,7 @@ from api.gangs import Group, forest
 from api.jobset import JobSet
 from api.meta import find, is_true
 from api.pod import DetailedPod
-from api.silence import Member, Tree, kind, why_silent
+from api.stalled_trees import Member, Tree, kind, why_stalled
 from controllers.planning.actions import Event
 from controllers.planning.observed import Observed
 from kube.client import Client
@@ -54,7 +54,7 @@ class Stalled:
 
 
 def stalled(observed: Observed) -> Stalled:
-    """What the caches tell. Only a tree whose PodGroups have no condition yet, not even of an earlier time."""
+    """What the caches say. Only a tree whose PodGroups have no condition yet, not even of an earlier time."""
     js, known = observed.jobset, observed.groups
     wanted = forest(js)
     if wanted is None or known is None or not _waits(js):
@@ -66,9 +66,9 @@ def stalled(observed: Observed) -> Stalled:
         leaves = [group for group in root.walk() if not group.composite]
         own = {name: jobs[name] for leaf in leaves for name, _ in leaf.jobs if _in(leaf, jobs.get(name))}
         stored = [there[leaf.name] for leaf in leaves if leaf.name in there]
-        told = any(find(group.status.conditions or (), INITIALLY_SCHEDULED) for group in stored)
+        reported = any(find(group.status.conditions or (), INITIALLY_SCHEDULED) for group in stored)
         pods = {name: number for leaf in leaves for name, number in leaf.jobs}
-        if told or not own or any(job.status.active < pods[name] for name, job in own.items()):
+        if reported or not own or any(job.status.active < pods[name] for name, job in own.items()):
             continue
         age = _age(own.values(), observed.now)
         if age < QUIET:
@@ -198,9 +198,9 @@ def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
         )
         for pod in here
     ]
-    why = why_silent(Tree(tree.root, tree.there, tree.released, tree.pods, members))
+    why = why_stalled(Tree(tree.root, tree.there, tree.released, tree.pods, members))
     number = sum(tree.pods.values())
     return (
         f"{kind(tree.root)} {tree.root.name}: its {number} pods wait and the scheduler says nothing: {why.what}."
-        f" {why.way_out[0].upper()}{why.way_out[1:]}"
+        f" {why.fix[0].upper()}{why.fix[1:]}"
     )

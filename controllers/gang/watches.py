@@ -54,7 +54,7 @@ class GroupWatches:
         self._workloads = Informer(client, WORKLOADS, StoredWorkload, indexes=by_owner, label_selector=ours)
         self._composites = Informer(client, COMPOSITE_POD_GROUPS, StoredGroup, indexes=by_owner, label_selector=ours)
         self._pod_groups = Informer(client, POD_GROUPS, StoredGroup, indexes=by_owner, label_selector=ours)
-        self._told: list[Callable[[], None]] = []
+        self._handlers: list[Callable[[], None]] = []
         self.served = Served(enabled=gates["JobSetWorkloadAwareSchedulingAPI"])
 
     def stores(self) -> Stores:
@@ -77,9 +77,9 @@ class GroupWatches:
         for informer in informers:
             informer.enqueue(queue, lambda of: owners(of.metadata))
 
-    def on_change(self, tell: Callable[[], None]) -> None:
+    def on_change(self, handler: Callable[[], None]) -> None:
         """Call when the API server has come to serve something else."""
-        self._told.append(tell)
+        self._handlers.append(handler)
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -111,8 +111,8 @@ class GroupWatches:
         if found != self.served:
             log.info("groups: %s", found)
             self.served = found
-            for tell in self._told:
-                tell()
+            for handler in self._handlers:
+                handler()
         return True
 
     async def _look(self) -> Served:

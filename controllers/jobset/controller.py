@@ -14,13 +14,13 @@ from api.pod import Pod
 from api.priority import Priorities
 from controllers.gang.execute import GroupTroubleError
 from controllers.gang.stalled import StalledGangs
-from controllers.jobset.evidence import look_up
 from controllers.jobset.execute import Caches, Executor, ForeignObjectError, PartialFailure
+from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories, Memory
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.watches import BY_OWNER, BY_SET, owner_requests, owner_uid
-from controllers.planning.actions import DeleteJobs, Plan, Question
+from controllers.planning.actions import DeleteJobs, Plan, PodQuery
 from controllers.planning.child_jobs import not_recorded
 from controllers.planning.finished import finished
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
@@ -109,8 +109,8 @@ class JobSetReconciler:
         memory.life = self._stopwatch.saw(memory.life, js, observed.jobs, self._options.wall_clock().timestamp())
         decided = self._plan(observed)
         memory.rest_until = clock() + REST * (clock() - began)
-        while decided.question is not None:
-            observed = await self._answer(observed, decided.question)
+        while decided.pod_query is not None:
+            observed = await self._answer(observed, decided.pod_query)
             decided = self._plan(observed)
         self._warn(js, decided, memory)
         try:
@@ -157,10 +157,10 @@ class JobSetReconciler:
             memory.trouble = troubled[0].reason, str(troubled[0])
             memory.trouble_until = now_ + TROUBLE_RETRY
 
-    async def _answer(self, observed: Observed, question: Question) -> Observed:
-        """The same with the answer to a question, which is never asked twice; raises if it is needed and not had."""
-        answer = await look_up(self._client, observed.jobset.metadata.namespace, question)
-        return dataclasses.replace(observed, evidence={**observed.evidence, **answer})
+    async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
+        """The same with the answer to a query, which is never asked twice; raises if it is needed and there is none."""
+        answer = await list_failed_pods(self._client, observed.jobset.metadata.namespace, pod_query)
+        return dataclasses.replace(observed, failed_pods={**observed.failed_pods, **answer})
 
     def _warn(self, js: JobSet, decided: Plan, memory: Memory) -> None:
         """Record warnings that were not there the last time."""

@@ -21,7 +21,7 @@ class Endings:
 
     A JobSet counts when the watch shows it finished after it had shown the same UID unfinished. That holds whether the
     answer to the write arrived or not, however often the write was tried, and whatever was laid over the store in
-    between: an overlay is not told to handlers. One that is finished when first seen ended under somebody else. One
+    between: handlers do not get overlays. One that is finished when first seen ended under somebody else. One
     that ended and was deleted while the watch had lost both events is not counted.
     """
 
@@ -29,7 +29,7 @@ class Endings:
         self._outcomes = outcomes
         self._memories = memories
 
-    def heard(self, _kind: object, old: JobSet | None, new: JobSet | None) -> None:
+    def on_event(self, _kind: object, old: JobSet | None, new: JobSet | None) -> None:
         """A `kube.informer.Handler`. Register it when the lease is won and before the first reconcile."""
         if new is not None:
             self._saw(new)

@@ -42,7 +42,7 @@ from kube.patches import merge_diff
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from kube.store import Store
 
-ROOM_FOR_COUNT = 24
+COUNT_BYTES = 24
 """Bytes of a note that are kept for "and N more"."""
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class Executor:
             await self._delete_jobset(js)
 
     async def _publish(self, js: JobSet, status: JobSetStatus | None, events: Sequence[Event]) -> JobSet:
-        """Store a status, if there is one, then tell of it. Gives the JobSet as it is stored then."""
+        """Store a status, if there is one, then record its events. Gives the JobSet as it is stored then."""
         if status is not None:
             js = await self._write_status(js, status) or js
         for event in events:
@@ -143,13 +143,13 @@ class Executor:
         self._report(js, "PVCCreationFailed", unclaimed)
         groups = self.caches.groups
         ungrouped = [] if groups is None else await GroupWriter(self.client, groups.stores()).write(js, plan.actions)
-        # What is wrong with single groups the next plan tells.
+        # The next plan reports what is wrong with single groups.
         refused = [failure for failure in ungrouped if not isinstance(failure.error, GroupTroubleError)]
         self._report(js, "SchedulingObjectsFailed", refused)
         return [*errors, *failed, *unclaimed, *ungrouped]
 
     async def _create_jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
-        """Names that others hold are not reported here: the next plan knows of them and tells."""
+        """Names that others hold are not reported here: the next plan knows of them and reports them."""
         creations = [action for action in plan.actions if isinstance(action, CreateJob)]
         failed = await self._each(js, creations, lambda action: self._create_job(js, action), name_of_job)
         refused = [failure for failure in failed if not isinstance(failure.error, ForeignObjectError)]
@@ -298,7 +298,7 @@ def status_json(status: JobSetStatus) -> JSON:
 
 
 def name_of_job(action: CreateJob) -> str:
-    """How the events of the Go JobSet begin to tell of a Job that was refused (docs/reference/lifecycle.md#events)."""
+    """How the Go JobSet's events about a refused Job begin (docs/reference/lifecycle.md#events)."""
     return f'job "{action.name}" creation failed with error: '
 
 
@@ -307,9 +307,9 @@ def note_of(errors: Sequence[str]) -> str:
 
     The first is there in any case, cut short if it has to be.
     """
-    note = errors[0].encode()[: NOTE_LIMIT - ROOM_FOR_COUNT].decode(errors="ignore")
+    note = errors[0].encode()[: NOTE_LIMIT - COUNT_BYTES].decode(errors="ignore")
     for number, error in enumerate(errors[1:], 1):
-        if len(note.encode()) + len(error.encode()) > NOTE_LIMIT - ROOM_FOR_COUNT:
+        if len(note.encode()) + len(error.encode()) > NOTE_LIMIT - COUNT_BYTES:
             return f"{note}\nand {len(errors) - number} more"
         note = f"{note}\n{error}"
     return note

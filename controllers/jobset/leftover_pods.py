@@ -32,12 +32,12 @@ class LeftoverPods:
     def __init__(self, client: Client, memories: Memories) -> None:
         self._client = client
         self._memories = memories
-        self._tell: Callable[[Request], None] = lambda _: None
+        self._enqueue: Callable[[Request], None] = lambda _: None
         self._new: asyncio.Queue[tuple[Request, Followed]] = asyncio.Queue()
 
     def feed(self, queue: WorkQueue[Request]) -> None:
         """From now on, put a JobSet into the queue whenever something has become known of it."""
-        self._tell = queue.add
+        self._enqueue = queue.add
 
     def names(self, js: JobSet) -> frozenset[str] | None:
         """The Jobs of which pods of earlier attempts are left; None while that is not known."""
@@ -72,7 +72,7 @@ class LeftoverPods:
             metadata_only=True,
         )
         # A pod that begins or changes lets nobody do more than before.
-        pods.on_event(lambda kind, *_: self._tell(request) if kind is ChangeKind.DELETED else None)
+        pods.on_event(lambda kind, *_: self._enqueue(request) if kind is ChangeKind.DELETED else None)
         memory.followed = Followed(attempt, pods)
         self._new.put_nowait((request, memory.followed))
 
@@ -98,7 +98,7 @@ class LeftoverPods:
                     await of.pods.wait_synced(FIRST_LIST_TIMEOUT)
                 except SyncTimeoutError as error:
                     log.warning("%s/%s cannot go on with its restart: %s", request.namespace, request.name, error)
-            self._tell(request)
+            self._enqueue(request)
 
     def _current(self, js: JobSet) -> Followed | None:
         of = self._memories.of(_request(js), js.metadata.uid).followed

@@ -1,4 +1,4 @@
-"""Tells metrics, once each, how long JobSets took: until all Jobs were created, all ready, ready again after a restart.
+"""Reports to metrics, once each, how long JobSets took: until all Jobs were created, all ready, ready again after a restart.
 
 Everything is judged by what was stored and seen again, never by what was sent: an answer may get lost. What this
 process has not seen begin it does not measure. Must not do IO or read a clock: time is given in.
@@ -67,12 +67,12 @@ class Stopwatch:
     """Measures attempts from what reconciles see.
 
     An attempt is measured if this process saw it begin: a JobSet without any status yet, or one that was suspended and
-    is not any more. A restart ends the measurement, as that attempt is told of as a restart. A milestone is told once
+    is not any more. A restart ends the measurement, as that attempt is reported as a restart. A milestone is reported once
     it was seen unreached and then reached, so what became true before anyone looked is not.
     """
 
-    def __init__(self, told: Milestones) -> None:
-        self._told = told
+    def __init__(self, milestones: Milestones) -> None:
+        self._milestones = milestones
 
     def saw(self, life: Life | None, js: JobSet, jobs: Iterable[Job], now: float) -> Life | None:
         """A reconcile begins with this JobSet as stored and its Jobs; `now` is Unix time in seconds.
@@ -85,27 +85,27 @@ class Stopwatch:
             life = _first_sight(js, now)
         else:
             _continue(life, js, now)
-        self._tell_restart(life, js.status.last_restart)
+        self._report_restart(life, js.status.last_restart)
         if life.start is not None:
-            self._tell_start(life.start, js, jobs, now)
+            self._report_start(life.start, js, jobs, now)
         return None if js.status.terminal_state else life
 
-    def _tell_restart(self, life: Life, last: LastRestart | None) -> None:
+    def _report_restart(self, life: Life, last: LastRestart | None) -> None:
         if last is None:
             return
         if last.duration_seconds is None:
             life.restarting = last.start_time
         elif life.restarting:
             if life.restarting == last.start_time:
-                self._told.restarted(last.duration_seconds)
+                self._milestones.restarted(last.duration_seconds)
             life.restarting = ""
 
-    def _tell_start(self, start: _Start, js: JobSet, jobs: Iterable[Job], now: float) -> None:
+    def _report_start(self, start: _Start, js: JobSet, jobs: Iterable[Job], now: float) -> None:
         seconds = max(now - start.begun, 0.0)
         if not start.created.over and start.created.reached(not _lacks_jobs(js, jobs)):
-            self._told.created(seconds)
+            self._milestones.created(seconds)
         if not (start.ready.over or js.suspended) and start.ready.reached(_all_ready(js)):
-            self._told.ready(seconds)
+            self._milestones.ready(seconds)
 
 
 def _first_sight(js: JobSet, now: float) -> Life:

@@ -1,4 +1,4 @@
-"""Keeps followers with their leaders: lifts their gates, repairs, and tells why a leader waits. IO of `plan`.
+"""Keeps followers with their leaders: lifts their gates, repairs, and reports why a leader waits. IO of `plan`.
 
 A Job is looked at when its leader, one of its waiting followers or its leader's node changes. The pods of a Job are
 read only where a follower may be misplaced: at the start of this process, when a Job has lost a leader that had led,

@@ -70,23 +70,23 @@ class _Wait:
     sharers: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def tell(self) -> None:
+    def wake(self) -> None:
         """Something has changed."""
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def news(self) -> None:
-        """Wait for the next `tell`."""
+    async def changed(self) -> None:
+        """Wait for the next `wake`."""
         await self._changed.wait()
 
 
 class Domains:
-    """`Map` for webhooks, with patience in seconds. `remembered`: Jobs that it knows it has waited for in vain."""
+    """`Map` for webhooks, with `longest_wait` in seconds. `remembered`: Jobs that it knows it has waited for in vain."""
 
-    def __init__(self, watches: PlacementWatches, patience: float, *, remembered: int = REMEMBERED) -> None:
+    def __init__(self, watches: PlacementWatches, longest_wait: float, *, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
         self._map = Map(watches.leaders.store, watches.nodes.store)
-        self._patience = patience
+        self._longest_wait = longest_wait
         self._waiting: dict[str, _Wait] = {}
         self._given_up: dict[str, None] = {}
         watches.leaders.on_event(self._leader_changed)
@@ -99,18 +99,18 @@ class Domains:
     async def settle(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
         """What is known now or, if there is room to wait, soon. The followers of a Job share one wait."""
         answer = self.find(namespace, job_uid, topology)
-        if isinstance(answer, Domain) or not job_uid or job_uid in self._given_up or self._patience <= 0:
+        if isinstance(answer, Domain) or not job_uid or job_uid in self._given_up or self._longest_wait <= 0:
             return answer
         wait = self._waiting.get(job_uid)
         if wait is None:
             if len(self._waiting) >= AT_ONCE:
                 return answer
-            wait = self._waiting[job_uid] = _Wait(asyncio.get_running_loop().time() + self._patience)
+            wait = self._waiting[job_uid] = _Wait(asyncio.get_running_loop().time() + self._longest_wait)
         wait.sharers += 1
         try:
             async with asyncio.timeout_at(wait.deadline):
                 while isinstance(answer := self.find(namespace, job_uid, topology), NoDomain):
-                    await wait.news()
+                    await wait.changed()
         except TimeoutError:
             answer = self.find(namespace, job_uid, topology)
             if isinstance(answer, NoDomain):
@@ -129,8 +129,8 @@ class Domains:
     def _leader_changed(self, _kind: ChangeKind, _old: Leader | None, new: Leader | None) -> None:
         wait = None if new is None else self._waiting.get(new.job_uid)
         if wait is not None:
-            wait.tell()
+            wait.wake()
 
     def _node_changed(self, _kind: ChangeKind, _old: Node | None, _new: Node | None) -> None:
         for wait in self._waiting.values():
-            wait.tell()
+            wait.wake()

@@ -3,7 +3,7 @@
 See docs/concepts/exclusive-placement.md#what-is-a-valid-leader-and-what-is-repaired.
 
 Followers that wait go where their leader is. Followers that are elsewhere are marked and deleted; their Job makes them
-anew. Nothing is done about followers while the leader's domain is not known.
+again. Nothing is done about followers while the leader's domain is not known.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from api.pod import DetailedPod
 from api.topology import Follower, Leader
 
 REPORT_AFTER = 5.0
-"""Seconds that a Job may wait for its domain before people are told."""
+"""Seconds that a Job may wait for its domain before that is reported."""
 
 NODE_PAUSE = 0.5
 """Seconds until another look for a node or its label, which another watch is about to show."""
@@ -66,7 +66,7 @@ def _misplaced(pod: DetailedPod, domain: Domain, topology: str, label: NodeLabel
 
 
 def pending_note(leaders: list[Leader]) -> str:
-    """What to tell about a JobSet with leaders that wait: the one that has waited longest, in the scheduler's words."""
+    """What to report about a JobSet with leaders that wait: the one that has waited longest, in the scheduler's words."""
     first = min(leaders, key=lambda leader: (leader.since or leader.created, leader.name))
     others = len(leaders) - 1
     more = f" ({others} more of its Jobs {'waits' if others == 1 else 'wait'} likewise)" if others else ""

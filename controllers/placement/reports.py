@@ -40,7 +40,7 @@ class PendingReports:
         """A leader whose node carries no topology label, or is gone."""
         if self._grace(leader) > 0:
             return NODE_PAUSE
-        # The node may still come, and nothing would tell.
+        # The node may still come, and no event would say so.
         wait = self._wait(leader) or self._report(leader, f"Job {leader.job} has no domain: {lack.why}")
         return min(REPORT_AFTER, wait)
 

@@ -23,7 +23,7 @@ COMMON_KEYS = (
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/nodegroup",
 )
-"""Keys that are kept from the start; for another one the nodes are listed anew when its first leader appears."""
+"""Keys that are kept from the start; for another one the nodes are listed again when its first leader appears."""
 
 MOST_KEYS = 16
 """Other keys that are kept at a time: anybody who may create JobSets can make them up."""
@@ -37,7 +37,7 @@ class PlacementWatches:
 
     def __init__(self, client: Client) -> None:
         self._asked: tuple[str, ...] = COMMON_KEYS
-        self._news = asyncio.Event()
+        self._new_key = asyncio.Event()
         self.leaders: Informer[Leader] = Informer(
             client,
             PODS,
@@ -74,8 +74,8 @@ class PlacementWatches:
     async def _relist(self) -> None:
         """List the nodes for new keys, with pauses in which a list can be completed."""
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._new_key.wait()
+            self._new_key.clear()
             self.nodes.relist()
             await asyncio.sleep(RELIST_PAUSE)
 
@@ -93,7 +93,7 @@ class PlacementWatches:
             used = {leader.topology for leader in self.leaders.store.list()}
             others.remove(next((key for key in others if key not in used), others[0]))
         self._asked = (*COMMON_KEYS, *others, topology)
-        self._news.set()
+        self._new_key.set()
 
     def _leader_changed(self, _kind: ChangeKind, _old: Leader | None, new: Leader | None) -> None:
         if new is not None:

@@ -1,4 +1,4 @@
-"""What a plan asks for: writes, a status, events, and questions. No behaviour lives here."""
+"""What a plan asks for: writes, a status, events, and queries about pods. No behaviour lives here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,8 +47,8 @@ class DeleteJobs:
 class PatchJob:
     """Patch a child Job. The UID guards a newer Job of the same name.
 
-    `template_changed` tells that the pod template changes: servers older than 1.36 accept that on a Job that has
-    started only after its start time is cleared. `resources` tells that containers are named in the patch, which is
+    `template_changed`: the pod template changes: servers older than 1.36 accept that on a Job that has
+    started only after its start time is cleared. `resources`: containers are named in the patch, which is
     then a strategic merge patch; else it is a merge patch.
     """
 
@@ -86,7 +86,7 @@ class CreateGroup:
 
 @dataclass(frozen=True, slots=True)
 class PatchGroup:
-    """Merge patch of one of those. `replacement`: what to create anew in its place if the API server refuses it."""
+    """Merge patch of one of those. `replacement`: what to create again in its place if the API server refuses it."""
 
     kind: str
     name: str
@@ -126,7 +126,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PodQuery:
     """Failed Jobs, as (name, UID), whose failed pods the plan would like to see.
 
     `needed`: nothing can be decided without the answer. Else it is for events and `status.attemptHistory` only.
@@ -142,9 +142,10 @@ class Plan:
 
     `status` is written after the actions, or before them with `status_first`; `events` are recorded after the status
     is stored. If an action fails, `counters` is written in place of `status`: what was counted holds, what was decided
-    does not. `warnings` are told whatever happens, once for as long as they stay the same. A plan with a `question` is
-    provisional: answer it and plan again, never carry it out. `follow_pods`: from now on `Observed.leftovers` has to
-    be known, and every change of it is a reason to plan again. `reported_group`: see `Observed`.
+    does not. `warnings` are recorded whatever happens, once for as long as they stay the same. A plan with a
+    `pod_query` is provisional: answer it and plan again, never carry it out. `follow_pods`: from now on
+    `Observed.leftovers` has to be known, and every change of it is a reason to plan again. `reported_group`: see
+    `Observed`.
     """
 
     actions: tuple[Action, ...] = ()
@@ -154,6 +155,6 @@ class Plan:
     requeue_after: float | None = None
     status_first: bool = False
     warnings: tuple[Event, ...] = ()
-    question: Question | None = None
+    pod_query: PodQuery | None = None
     follow_pods: bool = False
     reported_group: str = ""

@@ -22,7 +22,7 @@ from controllers.planning.status import StatusDraft
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One JobSet as it was observed. Two fields alone differ from step to step: `status` and `room`.
+    """One JobSet as it was observed. Two fields alone differ from step to step: `status` and `job_budget`.
 
     - `js`: the JobSet as stored. `children`: its Jobs by state. `counts`: its Jobs by number, for each ReplicatedJob.
     - `stages`: which ReplicatedJobs may start. `groups`: what becomes of scheduling groups, and which Jobs those hold.
@@ -30,7 +30,8 @@ class Context:
       `may_leave_pods`: whether such pods have to be known of at all.
     - `creates`: whether Jobs, Service and claims may be created now.
     - `counted`: the stored status with what was counted, before anything was decided.
-    - `status`: as the steps so far have decided. `room`: how many more Jobs may be created or resumed now, may be < 0.
+    - `status`: as the steps so far have decided.
+    - `job_budget`: how many more Jobs may be created or resumed now; may be < 0.
     """
 
     observed: Observed
@@ -48,7 +49,7 @@ class Context:
     creates: bool
     counted: JobSetStatus
     status: JobSetStatus
-    room: int
+    job_budget: int
 
     @property
     def now(self) -> str:
@@ -63,7 +64,7 @@ class Context:
         """The same for the next step."""
         created = sum(isinstance(action, CreateJob) for action in partial.actions)
         status = self.status if partial.status is None else partial.status
-        return dataclasses.replace(self, status=status, room=self.room - created)
+        return dataclasses.replace(self, status=status, job_budget=self.job_budget - created)
 
 
 def context(observed: Observed, gates: FeatureGates, limits: Limits, *, create_suspended: bool = True) -> Context:
@@ -94,6 +95,6 @@ def context(observed: Observed, gates: FeatureGates, limits: Limits, *, create_s
         creates=create_suspended or not js.suspended,
         counted=draft.status,
         status=draft.status,
-        # Suspended Jobs take no room: they cost nobody anything.
-        room=layout.global_replicas if js.suspended else limits.queued_jobs - queued,
+        # Suspended Jobs do not count: the Job controller has no work with them.
+        job_budget=layout.global_replicas if js.suspended else limits.queued_jobs - queued,
     )

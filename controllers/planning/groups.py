@@ -136,7 +136,7 @@ class _GroupPlanner:
 
     def _lacking(self, reason: str, message: str) -> None:
         if reason == "Discovering" and any(c.type == keys.GROUPS_READY for c in self._js.status.conditions):
-            # After a start of the manager: what was told of the set is told anew in a moment, or still holds.
+            # After a start of the manager: the condition is set again in a moment, or still holds.
             self._out.open = frozenset()
         elif self._known.required or reason in {"Discovering", "NameConflict"}:
             self._out.open = frozenset()
@@ -163,7 +163,7 @@ class _GroupPlanner:
         out.state = self._state(len(here))
 
     def _held(self, wanted: Forest) -> set[str]:
-        """Names of the roots below which pods of before may still end, or a Job is on its way out."""
+        """Names of the roots below which pods of an earlier attempt may still end, or a Job is being deleted."""
         left = self._leftovers
         if left is None or any(wanted.of_job(name) is None for name in left - self._names):
             return {root.name for root in wanted.roots}
@@ -193,10 +193,14 @@ class _GroupPlanner:
         )
 
     def _state(self, groups: int) -> tuple[bool, str, str] | None:
-        """The condition; None while groups are being made, which takes no time worth telling of."""
+        """The condition; None while groups are being made, which is too short to report."""
         if self._ending:
             # Without names and numbers: each that goes would be a write of the status.
-            return False, "WaitingForOldGroups", "groups of before still go: PodGroups stay until their pods have ended"
+            return (
+                False,
+                "WaitingForOldGroups",
+                "groups of an earlier attempt are being deleted: PodGroups stay until their pods have ended",
+            )
         if self._out.actions:
             return None
         return True, "Created", f"the Workload and {groups} {'group' if groups == 1 else 'groups'} are there"

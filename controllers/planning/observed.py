@@ -43,7 +43,7 @@ class FailedPod:
     index_failures: int = 0
 
 
-Evidence = Mapping[str, tuple[FailedPod, ...]]
+FailedPodsByJob = Mapping[str, tuple[FailedPod, ...]]
 """Failed pods by the UID of their Job. A Job that was asked about and has none is there, with none."""
 
 
@@ -78,7 +78,7 @@ class Observed:
     - `priorities`: the cluster's priority classes; None: pods are not labelled with their priority.
     - `groups`: what is known of scheduling groups; None: the set asks for none and has none.
     - `reported_group`: the PodGroup that the last plan of this process reported as unschedulable; empty: not known.
-    - `evidence`: the answers to `Plan.question` so far.
+    - `failed_pods`: the answers to `Plan.pod_query` so far.
     - `now`: RFC 3339 in UTC, seconds. `since_status_write`: seconds since the last status write, None if there was
       none in this process.
     """
@@ -92,7 +92,7 @@ class Observed:
     departed: tuple[Job, ...] = ()
     foreign: Mapping[str, Owner] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
-    evidence: Evidence = field(default_factory=dict)
+    failed_pods: FailedPodsByJob = field(default_factory=dict)
     leftovers: frozenset[str] | None = frozenset()
     priorities: Priorities | None = None
     groups: KnownGroups | None = None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from api.jobset_status import JobSetStatus
-from controllers.planning.actions import Action, Event, Question
+from controllers.planning.actions import Action, Event, PodQuery
 from controllers.planning.status import StatusDraft
 
 
@@ -22,7 +22,7 @@ class Partial:
     warnings: tuple[Event, ...] = ()
     status_first: bool = False
     requeue_after: float | None = None
-    question: Question | None = None
+    pod_query: PodQuery | None = None
     follow_pods: bool = False
     reported_group: str = ""
 
@@ -57,7 +57,7 @@ def combine(partials: Iterable[Partial]) -> Partial:
         warnings=tuple(event for part in parts for event in part.warnings),
         status_first=any(part.status_first for part in parts),
         requeue_after=min(waits, default=None),
-        question=next((part.question for part in parts if part.question is not None), None),
+        pod_query=next((part.pod_query for part in parts if part.pod_query is not None), None),
         follow_pods=any(part.follow_pods for part in parts),
         reported_group=next((part.reported_group for part in parts if part.reported_group), ""),
     )

@@ -94,7 +94,7 @@ def _close(ctx: Context, decided: Partial) -> Plan:
         requeue_after=requeue_after,
         status_first=decided.status_first,
         warnings=decided.warnings,
-        question=decided.question,
+        pod_query=decided.pod_query,
         follow_pods=decided.follow_pods,
         reported_group=decided.reported_group,
     )

@@ -4,7 +4,7 @@ See docs/reference/lifecycle.md#order-of-start.
 
 What has been reached stays reached for the attempt: `status.replicatedJobsStatus[].started` and `.released` remember
 it, so that a pod that loses readiness later neither takes conditions back nor blocks the recreation of other Jobs
-(defect 18 in docs/reference/defects.md). A restart and a suspension forget it, and the order is enforced anew.
+(defect 18 in docs/reference/defects.md). A restart and a suspension forget it, and the order is enforced again.
 """
 
 import itertools

@@ -165,7 +165,7 @@ class Line:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
-    def mend(self):
+    def repair(self):
         self._up = True
 
     def close(self):

@@ -297,7 +297,7 @@ class TestTheApiServer:
         stage.jobset()
         agent = stage.agent(ENDLESS, port=line.port)
         agent.wait_log("trying again")
-        line.mend()
+        line.repair()
         wait_for(lambda: stage.reported() == "0")
 
     def test_away_while_watching(self, stage, line):
@@ -308,13 +308,13 @@ class TestTheApiServer:
         agent.wait_log("watching jobset js")
         stage.attempts(current=0)
         assert not (stage.folder / "pid").exists()
-        line.mend()
+        line.repair()
         pid = worker_pid(stage)
         line.cut()
         stage.attempts(current=0, previous=0)
         time.sleep(1)
         assert agents.alive(pid), "what cannot be seen changes nothing"
-        line.mend()
+        line.repair()
         assert agent.ended() == 1
 
     def test_a_token_that_was_rotated_is_read_again(self, stage, line):

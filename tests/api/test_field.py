@@ -45,11 +45,11 @@ def required(path: Path, detail: str = "") -> FieldError:
             'spec.x: Unsupported value: "v": supported',
         ),
         (
-            FieldError(SPEC.at("x"), ErrorType.INVALID, "v", "bad", "mend it"),
-            'spec.x: Invalid value: "v": bad; mend it',
+            FieldError(SPEC.at("x"), ErrorType.INVALID, "v", "bad", "correct it"),
+            'spec.x: Invalid value: "v": bad; correct it',
         ),
         (FieldError(SPEC.at("x"), ErrorType.REQUIRED, None, "", "name it"), "spec.x: Required value: name it"),
-        (FieldError(SPEC.at("x"), ErrorType.INVALID, "v", verbatim="as is", fix="mend"), "spec.x: as is; mend"),
+        (FieldError(SPEC.at("x"), ErrorType.INVALID, "v", verbatim="as is", fix="fix"), "spec.x: as is; fix"),
         (
             invalid(Path(("metadata", "annotations", "a.io/b")), "v", "no"),
             'metadata.annotations[a.io/b]: Invalid value: "v": no',

@@ -105,17 +105,17 @@ def test_a_set_that_another_controller_manages():
 
 
 @pytest.mark.parametrize(
-    ("labels", "way_out"),
+    ("labels", "fix"),
     [
         ({}, 'kubectl patch jobset train -n team-a --type=merge -p \'{"spec":{"suspend":false}}\''),
         ({"kueue.x-k8s.io/queue-name": "gpus"}, "Kueue resumes it when queue gpus admits it"),
     ],
 )
-def test_a_suspended_set_and_who_resumes_it(labels: JSON, way_out: str):
+def test_a_suspended_set_and_who_resumes_it(labels: JSON, fix: str):
     js = a_set(labels=labels, suspend=True, status={"conditions": [condition("Suspended", "SuspendedJobs", "")]})
     text, body = explanation_of(facts(js, [running(js, 0)]))
     assert (body["state"], causes(body)) == ("is suspended", ["suspended", "ending"])
-    assert way_out in text
+    assert fix in text
     assert "(since 14:05:03Z, 12 min)" in text
 
 
@@ -144,10 +144,10 @@ def test_without_blocking_only_the_old_job_is_waited_for():
 def test_a_job_waits_for_old_pods_that_have_outlived_their_job():
     js = a_set(rjob(replicas=3), failurePolicy={"maxRestarts": 3}, status={"restarts": 1})
     left = {"train-workers-1": ("train-workers-1-0-abcde", "train-workers-1-1-fghij")}
-    text, body = explanation_of(facts(js, [running(js, 0, attempt=1)], lease=lease(), lingering=left))
+    text, body = explanation_of(facts(js, [running(js, 0, attempt=1)], lease=lease(), leftover_pods=left))
     assert (body["state"], causes(body)) == ("restarts", ["old-pods", "missing"])
     assert "2 pods of an earlier attempt are still ending (train-workers-1-0-abcde, train-workers-1-1-fghij)" in text
-    assert "1 Job cannot be created anew yet; each waits for its own" in text
+    assert "1 Job cannot be created again yet; each waits for its own" in text
     assert "train-workers-2" in body["because"][1]["what"]
     assert "train-workers-1" not in body["because"][1]["what"]
 
@@ -155,7 +155,9 @@ def test_a_job_waits_for_old_pods_that_have_outlived_their_job():
 def test_with_blocking_all_jobs_wait_for_the_last_old_pod():
     policy = {"maxRestarts": 3, "restartStrategy": "BlockingRecreate"}
     js = a_set(rjob(replicas=3), failurePolicy=policy, status={"restarts": 1})
-    _, body = explanation_of(facts(js, [], lease=lease(), lingering={"train-workers-1": ("train-workers-1-0-abcde",)}))
+    _, body = explanation_of(
+        facts(js, [], lease=lease(), leftover_pods={"train-workers-1": ("train-workers-1-0-abcde",)})
+    )
     assert causes(body) == ["old-pods"]
     assert "none is created before all of those are gone" in body["because"][0]["what"]
 
@@ -347,14 +349,14 @@ def test_jobs_of_others_and_done_ones():
     )
 
 
-def test_every_finding_has_all_members_and_a_way_out_stands_below_its_finding():
+def test_every_finding_has_all_members_and_a_fix_stands_below_its_finding():
     js = a_set(rjob(replicas=2))
     text, body = explanation_of(facts(js, [running(js, 0)], lease=lease(ago=600)))
     for finding in walk(body):
         assert {"level", "cause", "what", "since", "wayOut", "because"} <= finding.keys()
     lines = text.splitlines()
     at_finding = next(number for number, line in enumerate(lines) if "no manager holds" in line)
-    assert lines[at_finding + 1].startswith("│ way out: ")
+    assert lines[at_finding + 1].startswith("│ to fix: ")
 
 
 def test_a_note_of_several_lines_stays_on_one():

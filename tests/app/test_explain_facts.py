@@ -9,9 +9,9 @@ import pytest
 
 from api import keys
 from api.meta import NOBODY
-from app.explain.facts import LOOKED_AT, MOST_PAGES, PAGE, gather
+from app.explain.facts import Facts
+from app.explain.gather import LOOKED_AT, MOST_PAGES, PAGE, gather
 from app.explain.reasons import explain
-from app.explain.seen import Facts
 from kube.client import Client
 from kube.errors import NotFound
 from kube.transport import Request, Response

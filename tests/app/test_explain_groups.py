@@ -11,7 +11,7 @@ from api.gang_api import NO_COMPOSITES, NO_GROUPS
 from api.gang_objects import build_group
 from api.gangs import Forest, forest
 from api.jobset import JobSet
-from app.explain.seen import SeenGroup, SeenGroups
+from app.explain.facts import SeenGroup, SeenGroups
 from tests.support.explained import MOMENT, at, causes, event, explanation_of, facts, job_of, lease, made, pod_of, walk
 from tests.support.jobsets import jobset, rjob, stored
 
@@ -112,7 +112,7 @@ def test_which_level_waits_for_how_many_and_where():
     text, body = played.explain()
     root, groups = played.name("jobset"), [played.of_job(f"train-workers-{index}") for index in range(3)]
     needs = "needs 3 groups at once, and there is room for 2 in the first of 4 superslices"
-    way_out = "add nodes or end what is there"
+    fix = "add nodes or end what is there"
     of_each = "0 of 2 pods bound; all 2 pods have to fit at once, in one cube"
     assert text.splitlines() == [
         "JobSet team-a/train: waits, 0 of 3 Jobs ready or done (since 14:05:03Z, 12 min)",
@@ -123,7 +123,7 @@ def test_which_level_waits_for_how_many_and_where():
         f"  └ PodGroup {groups[2]}, Job train-workers-2: {of_each}",
         "    ├ the scheduler says: 0/2 placements are available",
         "    └ the scheduler says: 0/2 nodes are available: 2 Insufficient example.com/tpu",
-        f"  way out: it goes on by itself when there is room for all that has to fit in one superslice: {way_out}",
+        f"  to fix: it goes on by itself when there is room for all that has to fit in one superslice: {fix}",
     ]
     assert causes(body) == [
         "gang-waits", "group-waits", "scheduler-said", "group-waits", "group-waits", "scheduler-said", "scheduler-said",
@@ -347,7 +347,7 @@ class TestObjects:
         assert (causes(body), body["level"]) == (["groups-not-ready"], "fault")
 
     def test_groups_of_an_earlier_attempt(self):
-        _, body = self.refused("WaitingForOldGroups", "PodGroup x of before still goes")
+        _, body = self.refused("WaitingForOldGroups", "PodGroup x of an earlier attempt is being deleted")
         assert (causes(body), body["level"]) == (["groups-not-ready"], "waits")
         assert "--force" in last(body)["wayOut"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api import keys
-from app.explain.seen import Holder
+from app.explain.facts import Holder
 from tests.support.explained import (
     MOMENT,
     RACK,
@@ -59,14 +59,14 @@ def by_cause(body: JSON, cause: str) -> JSON:
 
 def test_a_leader_that_waits_behind_jobs_of_equal_priority():
     text, body = waiting(holder("other-workers-0", "node-0"), holder("other-workers-1", "node-3"))
-    way_out = "wait until one ends, add a rack, or give this JobSet a higher priority"
-    way_out += " (docs/concepts/exclusive-placement.md)"
+    fix = "wait until one ends, add a rack, or give this JobSet a higher priority"
+    fix += " (docs/concepts/exclusive-placement.md)"
     assert text.splitlines() == [
         "JobSet team-a/train: waits, 0 of 1 Job ready or done (since 14:05:03Z, 12 min)",
         "└ Job train-workers-0: waits for a rack of its own",
         f"  └ leader pod train-workers-0-0: not scheduled: {FULL}; 2 followers wait for it",
         "    └ 2 of 2 racks hold Jobs of equal priority (0): default/other-workers-0, default/other-workers-1",
-        f"      way out: {way_out}",
+        f"      to fix: {fix}",
     ]
     assert causes(body) == ["leader-waits", "leader-unscheduled", "equal-priority"]
     assert body["level"] == "waits"
@@ -195,17 +195,17 @@ def test_a_leader_whose_node_has_no_domain(nodes: Any, says: str):
 
 
 @pytest.mark.parametrize(
-    ("silent", "level", "way_out"),
+    ("silent", "level", "fix"),
     [(False, "waits", "the manager lets them go"), (True, "fault", "start a manager: it lets them go")],
 )
-def test_followers_of_a_leader_that_is_placed(silent: bool, level: str, way_out: str):
+def test_followers_of_a_leader_that_is_placed(silent: bool, level: str, fix: str):
     js = a_set()
     job = started(js, ready=1)
     known: JSON = {"gated": {job["metadata"]["uid"]: 2}, "nodes": RACKS, "lease": lease(ago=600 if silent else 1)}
     _, body = explanation_of(facts(js, [job], [made(leader_of(job, node="node-0"))], **known))
     finding = by_cause(body, "followers-gated")
     assert finding["what"] == "Job train-workers-0: 2 followers are gated: the leader is placed"
-    assert (finding["level"], way_out in finding["wayOut"]) == (level, True)
+    assert (finding["level"], fix in finding["wayOut"]) == (level, True)
     assert ("no-manager" in causes(body)) is silent
 
 
@@ -227,7 +227,7 @@ def test_the_leader_that_counts_is_the_newest_that_lives():
     assert causes(body)[:2] == ["leader-waits", "leader-unscheduled"]
     gated = {job["metadata"]["uid"]: 2}
     text, _ = explanation_of(facts(js, [job], [gone], gated=gated, nodes=RACKS, lease=lease()))
-    assert "the leader pod is on its way out or has ended, and there is no new one yet" in text
+    assert "the leader pod is being deleted or has ended, and there is no new one yet" in text
 
 
 def test_gates_of_others():

@@ -25,7 +25,7 @@ def write(folder: Path, pair: Material) -> None:
 @contextlib.asynccontextmanager
 async def following(folder: Path) -> AsyncIterator[tuple[FileCertificates, int]]:
     context = server_context()
-    source = FileCertificates(folder, Live(context), poll=0.01, patience=10)
+    source = FileCertificates(folder, Live(context), poll=0.01, first_pair_timeout=10)
     async with serving(app, context) as server, asyncio.TaskGroup() as group:
         task = group.create_task(source.run())
         yield source, server.port
@@ -57,7 +57,7 @@ async def test_a_half_written_pair_is_left_alone_until_it_is_whole(tmp_path: Pat
 
 
 async def test_files_that_never_come_are_an_error_that_says_how_to_fix_it(tmp_path: Path):
-    source = FileCertificates(tmp_path / "nowhere", Live(server_context()), poll=0.01, patience=0.05)
+    source = FileCertificates(tmp_path / "nowhere", Live(server_context()), poll=0.01, first_pair_timeout=0.05)
     with pytest.raises(MissingFilesError) as missing:
         await source.run()
     text = str(missing.value)
@@ -89,7 +89,7 @@ class Notices(Unobserved):
 
 async def test_expiry_and_failures_are_reported_once_each(tmp_path: Path):
     heard = Notices()
-    source = FileCertificates(tmp_path, Live(server_context(), heard), poll=0.01, patience=10)
+    source = FileCertificates(tmp_path, Live(server_context(), heard), poll=0.01, first_pair_timeout=10)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(source.run())
         await until(lambda: heard.events == ["failed"])

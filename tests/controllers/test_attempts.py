@@ -7,9 +7,9 @@ import pytest
 
 from api import keys
 from api.pod import DetailedPod as Pod
-from controllers.jobset.evidence import summary
-from controllers.planning.actions import CreateJob, DeleteJob, PatchJob, Question
-from controllers.planning.culprit import Culprit, first_failed
+from controllers.jobset.failed_pods import summary
+from controllers.planning.actions import CreateJob, DeleteJob, PatchJob, PodQuery
+from controllers.planning.decisive_pod import FailedContainer, first_failed
 from controllers.planning.observed import Ended, FailedPod
 from controllers.planning.plan import plan
 from tests.support.lives import ONE_BY_ONE, counts_of, of_type, restart, resume, started, suspend
@@ -255,15 +255,15 @@ class TestHistory:
         world.fail("js-workers-2")
         world.fail("js-workers-1")
         observed = world.observe()
-        assert plan(observed, world.gates).question is None, "single restarts leave no trace in the history"
+        assert plan(observed, world.gates).pod_query is None, "single restarts leave no trace in the history"
         world.step()
         world.collect()
         world.settle()
         world.collect()
         world.settle()
         world.fail("js-workers-0")
-        question = plan(world.observe(), world.gates).question
-        assert question == Question((("js-workers-0", world.jobs["js-workers-0"]["metadata"]["uid"]),))
+        pod_query = plan(world.observe(), world.gates).pod_query
+        assert pod_query == PodQuery((("js-workers-0", world.jobs["js-workers-0"]["metadata"]["uid"]),))
 
     def test_the_pod_that_failed_first_is_the_one_that_is_remembered(self):
         def pod(name: str, *ends: tuple[int, str], kind: str = "containerStatuses") -> FailedPod:
@@ -278,6 +278,6 @@ class TestHistory:
             pod("b", (0, early), (7, late)),
             pod("c", (3, early), kind="initContainerStatuses"),
         )
-        assert first_failed(pods) == Culprit("c", "n-c", "c", 3)
-        assert first_failed(pods[:2]) == Culprit("a", "n-a", "c", 1), "equal times go to the lower name"
-        assert first_failed((pod("d", (0, early)),)) == Culprit()
+        assert first_failed(pods) == FailedContainer("c", "n-c", "c", 3)
+        assert first_failed(pods[:2]) == FailedContainer("a", "n-a", "c", 1), "equal times go to the lower name"
+        assert first_failed((pod("d", (0, early)),)) == FailedContainer()

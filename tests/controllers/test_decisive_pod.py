@@ -10,8 +10,8 @@ from api.batch import Job
 from api.jobset import ReplicatedJob
 from api.pod import DetailedPod as Pod
 from api.policies import OnExitCodes
-from controllers.jobset.evidence import summary
-from controllers.planning.culprit import decisive, matching
+from controllers.jobset.failed_pods import summary
+from controllers.planning.decisive_pod import decisive_pod, matching
 from controllers.planning.observed import Ended, FailedPod
 from tests.support.exit_codes import BY_POLICY, at, pod
 
@@ -49,7 +49,7 @@ class TestDecisivePod:
         ],
     )
     def test_is_the_one_beyond_the_backoff_limit_in_the_order_of_their_ends(self, spec, name):
-        assert names(decisive(failed_job(), of(**spec), self.PODS)) == name
+        assert names(decisive_pod(failed_job(), of(**spec), self.PODS)) == name
 
     @pytest.mark.parametrize(
         ("reason", "spec", "name"),
@@ -72,7 +72,7 @@ class TestDecisivePod:
             pod("d-for-good", 9, second=8),
         )
         spec = spec | {"podFailurePolicy": {"rules": [fail_index]}}
-        assert names(decisive(failed_job(reason), of(**spec), pods)) == name
+        assert names(decisive_pod(failed_job(reason), of(**spec), pods)) == name
 
     def test_conditions_without_a_time_are_read_as_the_api_server_stores_them(self):
         """A gate that somebody patches may lack it; the set must not wait for ever for such a pod to be read."""
@@ -90,17 +90,17 @@ class TestDecisivePod:
 
     def test_absent_a_backoff_limit_is_six(self):
         pods = [pod(f"p{i}", 1, second=i) for i in range(9)]
-        assert names(decisive(failed_job(), of(), pods)) == "p6"
+        assert names(decisive_pod(failed_job(), of(), pods)) == "p6"
 
     def test_is_none_that_the_failed_job_is_deleting(self):
         pods = (pod("victim", 143, deleting=True), pod("cause", 3, second=5))
-        assert names(decisive(failed_job(), of(backoffLimit=0), pods)) == "cause"
-        assert decisive(failed_job(), of(backoffLimit=0), pods[:1]) is None
+        assert names(decisive_pod(failed_job(), of(backoffLimit=0), pods)) == "cause"
+        assert decisive_pod(failed_job(), of(backoffLimit=0), pods[:1]) is None
 
     def test_is_none_that_an_ignore_rule_matches(self):
         pods = (pod("spared", 137), pod("cause", 5, second=5))
-        assert names(decisive(failed_job(), of(backoffLimit=0, policy={}), pods)) == "cause"
-        assert names(decisive(failed_job(), of(backoffLimit=0), pods)) == "spared"
+        assert names(decisive_pod(failed_job(), of(backoffLimit=0, policy={}), pods)) == "cause"
+        assert names(decisive_pod(failed_job(), of(backoffLimit=0), pods)) == "spared"
 
     def test_the_first_rule_that_matches_a_pod_says_whether_it_counts(self):
         count = {"action": "Count", "onExitCodes": {"operator": "In", "values": [137]}}
@@ -111,7 +111,7 @@ class TestDecisivePod:
             pod("counted", 137, second=5),
         )
         spec = of(backoffLimit=0, podFailurePolicy={"rules": [disrupted, count]}, policy={"retryable": [137, 143]})
-        assert names(decisive(failed_job(), spec, pods)) == "counted"
+        assert names(decisive_pod(failed_job(), spec, pods)) == "counted"
 
     @pytest.mark.parametrize("container", ["main", "", "other"])
     def test_an_ignore_rule_for_a_container_ignores_only_that(self, container):
@@ -119,7 +119,7 @@ class TestDecisivePod:
         if container:
             ignore["onExitCodes"]["containerName"] = container
         pods = (FailedPod("p", ends=(Ended("main", 9), Ended("log", 1))),)
-        found = decisive(failed_job(), of(podFailurePolicy={"rules": [ignore]}), pods)
+        found = decisive_pod(failed_job(), of(podFailurePolicy={"rules": [ignore]}), pods)
         assert names(found) == ("p" if container == "other" else None)
 
     @pytest.mark.parametrize(
@@ -131,15 +131,18 @@ class TestDecisivePod:
     )
     def test_is_the_one_that_the_job_names(self, message):
         pods = (pod("early", 3), pod("victim", 3, second=5, deleting=True))
-        assert names(decisive(failed_job(BY_POLICY, message), of(), pods)) == "victim"
-        assert decisive(failed_job(BY_POLICY, message), of(), pods[:1]) is None, "no other stands in for it"
+        assert names(decisive_pod(failed_job(BY_POLICY, message), of(), pods)) == "victim"
+        assert decisive_pod(failed_job(BY_POLICY, message), of(), pods[:1]) is None, "no other stands in for it"
 
     def test_a_job_that_names_none_failed_for_the_first_that_a_fail_job_rule_matches(self):
         pods = (pod("early", 9), pod("second", 3, second=5), pod("third", 3, second=7))
-        assert names(decisive(failed_job(BY_POLICY, "in other words"), of(policy={"permanent": [3]}), pods)) == "second"
+        assert (
+            names(decisive_pod(failed_job(BY_POLICY, "in other words"), of(policy={"permanent": [3]}), pods))
+            == "second"
+        )
 
     def test_of_a_job_that_ran_out_of_time_none_decided(self):
-        assert decisive(failed_job("DeadlineExceeded"), of(), self.PODS) is None
+        assert decisive_pod(failed_job("DeadlineExceeded"), of(), self.PODS) is None
 
     def test_a_pod_that_never_ran_has_its_turn_by_when_it_was_not_ready_any_more(self):
         def seen(name: str, status: dict) -> FailedPod:
@@ -153,7 +156,11 @@ class TestDecisivePod:
 
         evicted = {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at(5)}]}
         pods = (seen("a", ran(7)), seen("b", evicted), seen("c", ran(3)))
-        assert [names(decisive(failed_job(), of(backoffLimit=limit), pods)) for limit in range(3)] == ["c", "b", "a"]
+        assert [names(decisive_pod(failed_job(), of(backoffLimit=limit), pods)) for limit in range(3)] == [
+            "c",
+            "b",
+            "a",
+        ]
 
 
 class TestMatching:

@@ -38,7 +38,7 @@ class Leader:
         self.endings = Endings(self.tally, self.memories)
 
     def lead(self) -> None:
-        self.informer.on_event(self.endings.heard)
+        self.informer.on_event(self.endings.on_event)
 
     async def caught_up(self) -> None:
         """Wait until the watch has delivered everything; a bookmark comes when there is nothing."""

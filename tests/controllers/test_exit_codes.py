@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from api.pod import DetailedPod as Pod
-from controllers.jobset.evidence import summary
-from controllers.planning.actions import Question
+from controllers.jobset.failed_pods import summary
+from controllers.planning.actions import PodQuery
 from controllers.planning.observed import FailedPod
 from controllers.planning.plan import plan
 from tests.support.exit_codes import BY_POLICY, STOP, at, on, pod, rules
@@ -63,7 +63,7 @@ class TestDecisions:
         world.fail("js-workers-0")
         world.failed_pods["js-workers-0"] = (pod("p", 3),)
         world.remove("js-workers-0")
-        assert plan(world.observe(), world.gates).question is None
+        assert plan(world.observe(), world.gates).pod_query is None
         world.settle()
         assert (world.status.restarts, world.status.terminal_state) == (1, "")
 
@@ -100,7 +100,7 @@ class TestAsking:
         del world.jobs["js-workers-1"]
         decided = plan(world.observe(), world.gates)
         jobs = tuple((name, uid(world, name)) for name in ("js-workers-0", "js-workers-2"))
-        assert decided.question == Question(jobs, needed=True)
+        assert decided.pod_query == PodQuery(jobs, needed=True)
         assert decided.actions == decided.events == ()
         assert decided.status is None or not decided.status.terminal_state
 
@@ -114,20 +114,20 @@ class TestAsking:
         world.fail("js-a-2", reason="FailedIndexes")
         world.fail("js-a-3")
         world.fail("js-b-0")
-        question = plan(world.observe(), world.gates).question
-        assert [name for name, _ in question.jobs] == ["js-a-0", "js-a-3"]
+        pod_query = plan(world.observe(), world.gates).pod_query
+        assert [name for name, _ in pod_query.jobs] == ["js-a-0", "js-a-3"]
 
     def test_a_job_that_ran_out_of_time_needs_no_answer(self):
         world = started(rjob("workers"), failurePolicy=rules(STOP))
         world.fail("js-workers-0", reason="DeadlineExceeded")
-        assert not plan(world.observe(), world.gates).question.needed, "only for the history"
+        assert not plan(world.observe(), world.gates).pod_query.needed, "only for the history"
         world.settle()
         assert world.status.restarts == 1
 
     def test_an_earlier_rule_that_matches_anything_needs_no_answer(self):
         world = started(rjob("workers"), failurePolicy=rules({"action": "RestartJobSet"}, STOP))
         world.fail("js-workers-0")
-        assert not plan(world.observe(), world.gates).question.needed
+        assert not plan(world.observe(), world.gates).pod_query.needed
 
     def test_the_history_of_another_job_is_asked_for_afterwards(self):
         """The Job whose pods were needed did not match; the one that decides is asked about for its own sake."""
@@ -144,7 +144,7 @@ class TestAsking:
         world = started(rjob("workers", 2), failurePolicy={"maxRestarts": 1})
         world.fail("js-workers-0")
         world.fail("js-workers-1")
-        assert plan(world.observe(), world.gates).question == Question((("js-workers-0", uid(world, "js-workers-0")),))
+        assert plan(world.observe(), world.gates).pod_query == PodQuery((("js-workers-0", uid(world, "js-workers-0")),))
         world.failed_pods["js-workers-0"] = (pod("p", 3),)
         assert world.step().events[0].note == (
             "applying RestartJobSet failure policy action (first failed job: js-workers-0)"
@@ -180,11 +180,11 @@ class TestMessages:
             world = started(rjob("workers", 2, **extra), gates={"RestartJob": True}, failurePolicy=policy)
             world.fail("js-workers-0")
             world.fail("js-workers-1")
-            question = plan(world.observe(), world.gates).question
+            pod_query = plan(world.observe(), world.gates).pod_query
             if not extra:
-                assert question is None
+                assert pod_query is None
                 continue
-            assert (len(question.jobs), question.needed) == (2, False)
+            assert (len(pod_query.jobs), pod_query.needed) == (2, False)
             world.failed_pods["js-workers-1"] = (pod("p", 5, node=""),)
             base = "applying RestartJob failure policy action (first failed job: js-workers-"
             assert [event.note for event in world.step().events] == [

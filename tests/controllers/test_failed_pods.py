@@ -7,8 +7,8 @@ import pytest
 
 from api import keys
 from controllers.jobset.controller import JobSetReconciler
-from controllers.jobset.evidence import JOBS_AT_ONCE, MOST_PAGES, look_up
-from controllers.planning.actions import Question
+from controllers.jobset.failed_pods import JOBS_AT_ONCE, MOST_PAGES, list_failed_pods
+from controllers.planning.actions import PodQuery
 from controllers.planning.observed import Ended, FailedPod
 from kube.client import Client
 from kube.errors import KubeError, UnreadableAnswerError
@@ -46,13 +46,13 @@ class Pods(MemoryApi):
 
 
 class TestLookingUp:
-    def question(self, number: int, *, needed: bool = True) -> Question:
-        return Question(tuple((f"j{i}", f"u{i}") for i in range(number)), needed=needed)
+    def pod_query(self, number: int, *, needed: bool = True) -> PodQuery:
+        return PodQuery(tuple((f"j{i}", f"u{i}") for i in range(number)), needed=needed)
 
     async def test_one_attempt_costs_one_small_list(self):
         api = Pods()
         api.add("p", "u0", 3)
-        found = await look_up(Client(api), "ns", self.question(1, needed=False))
+        found = await list_failed_pods(Client(api), "ns", self.pod_query(1, needed=False))
         assert found == {"u0": (FailedPod("p", "n1", (Ended("main", 3, at(1)),), at(1)),)}
         [query] = api.asked()
         assert query == {"labelSelector": f"{keys.JOB_UID}=u0", "fieldSelector": "status.phase=Failed", "limit": "100"}
@@ -63,7 +63,7 @@ class TestLookingUp:
         api.add("q1", "u1", 2)
         api.add("p0", "u0", 3)
         api.add("stranger", "u77", 4)
-        found = await look_up(Client(api), "ns", self.question(3))
+        found = await list_failed_pods(Client(api), "ns", self.pod_query(3))
         assert {u: [p.name for p in pods] for u, pods in found.items()} == {"u0": ["p0"], "u1": ["p1", "q1"], "u2": []}
         [query] = api.asked()
         assert query["labelSelector"] == f"{keys.JOB_UID} in (u0,u1,u2)"
@@ -71,7 +71,7 @@ class TestLookingUp:
     async def test_many_jobs_take_several_calls_but_one_is_enough_for_the_history(self):
         for needed, calls in ((True, 3), (False, 1)):
             api = Pods()
-            found = await look_up(Client(api), "ns", self.question(2 * JOBS_AT_ONCE + 1, needed=needed))
+            found = await list_failed_pods(Client(api), "ns", self.pod_query(2 * JOBS_AT_ONCE + 1, needed=needed))
             assert len(found) == 2 * JOBS_AT_ONCE + 1
             assert len(api.asked()) == calls
 
@@ -79,33 +79,33 @@ class TestLookingUp:
         api = Pods()
         for number in range(5):
             api.add(f"p{number}", "u0", 3)
-        found = await look_up(Client(api), "ns", self.question(1), page=2)
+        found = await list_failed_pods(Client(api), "ns", self.pod_query(1), page=2)
         assert len(found["u0"]) == 5
         assert len(api.asked()) == 3
         for number in range(5, 3 * MOST_PAGES):
             api.add(f"p{number}", "u0", 3)
-        found = await look_up(Client(api), "ns", self.question(1), page=2)
+        found = await list_failed_pods(Client(api), "ns", self.pod_query(1), page=2)
         assert len(found["u0"]) == 2 * MOST_PAGES
 
     async def test_an_error_is_raised_only_where_the_answer_is_needed(self):
         api = Pods()
         api.broken = 500
-        assert await look_up(Client(api), "ns", self.question(1, needed=False)) == {"u0": ()}
+        assert await list_failed_pods(Client(api), "ns", self.pod_query(1, needed=False)) == {"u0": ()}
         with pytest.raises(KubeError):
-            await look_up(Client(api), "ns", self.question(1))
+            await list_failed_pods(Client(api), "ns", self.pod_query(1))
 
     async def test_a_pod_that_cannot_be_read_holds_up_what_needs_it_and_nothing_else(self):
         api = Pods()
         api.put(
             "pods", "p", metadata={"labels": {keys.JOB_UID: "u0"}}, status={"phase": "Failed", "containerStatuses": 7}
         )
-        assert await look_up(Client(api), "ns", self.question(1, needed=False)) == {"u0": ()}
+        assert await list_failed_pods(Client(api), "ns", self.pod_query(1, needed=False)) == {"u0": ()}
         with pytest.raises(UnreadableAnswerError):
-            await look_up(Client(api), "ns", self.question(1))
+            await list_failed_pods(Client(api), "ns", self.pod_query(1))
 
 
 class TestReconciling:
-    """The reconciler and its questions."""
+    """The reconciler and its queries about pods."""
 
     async def test_an_outage_delays_the_decision_and_does_not_change_it(self):
         api = Pods()
@@ -129,9 +129,9 @@ class TestReconciling:
         rounds = []
         answer = JobSetReconciler._answer
 
-        async def counting(self, observed, question):
-            rounds.append([name for name, _ in question.jobs])
-            return await answer(self, observed, question)
+        async def counting(self, observed, pod_query):
+            rounds.append([name for name, _ in pod_query.jobs])
+            return await answer(self, observed, pod_query)
 
         monkeypatch.setattr(JobSetReconciler, "_answer", counting)
         only_b = {"action": "FailJobSet", "targetReplicatedJobs": ["b"]}

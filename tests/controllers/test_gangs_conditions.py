@@ -150,14 +150,14 @@ class TestScheduled:
         w.settle()
         status, reason, message = w.condition(keys.GROUPS_SCHEDULED)
         assert (status, reason) == ("False", "Unschedulable")
-        reported = f"PodGroup {first['metadata']['name']} has found no room yet; kube-scheduler says: no room"
+        reported = f"PodGroup {first['metadata']['name']} is not scheduled yet; kube-scheduler says: no room"
         assert message == reported
         refuse(first, "still no room")
         w.settle()
         assert w.condition(keys.GROUPS_SCHEDULED)[2] == reported, "another attempt is nothing new"
         first["status"] = {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "True"}]}
         w.settle()
-        now = f"PodGroup {second['metadata']['name']} has found no room yet; kube-scheduler says: none here"
+        now = f"PodGroup {second['metadata']['name']} is not scheduled yet; kube-scheduler says: none here"
         assert w.condition(keys.GROUPS_SCHEDULED)[2] == now
         w.schedule()
         w.settle()

@@ -201,8 +201,8 @@ class TestPodsThatSucceeded:
     def test_it_counts_once_against_max_restarts(self):
         odd = [*pods(1, 0), pod(0, phase="Succeeded")]
         status = {"currentInPlaceRestartAttempt": 0, "executionAttempts": 0}
-        anew = decide(jobset(max_restarts=1, status=status), odd).status
-        js = msgspec.structs.replace(jobset(max_restarts=1), status=anew)
+        again = decide(jobset(max_restarts=1, status=status), odd).status
+        js = msgspec.structs.replace(jobset(max_restarts=1), status=again)
         assert decide(js, pods(1, 1, 1)).status.current_in_place_restart_attempt == 1
         assert decide(js, pods(2, 1, 1)).status.terminal_state == "Failed"
 

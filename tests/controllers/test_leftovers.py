@@ -12,10 +12,10 @@ from api import keys
 from api.batch import Service
 from api.features import FeatureGates
 from api.jobset import JobSet
-from controllers.jobset.evidence import look_up
 from controllers.jobset.execute import Caches, Executor
+from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.watches import Watches
-from controllers.planning.actions import CreateJob, DeleteJob, PatchJob, Plan, Question
+from controllers.planning.actions import CreateJob, DeleteJob, PatchJob, Plan, PodQuery
 from kube.client import Client
 from kube.controller import Request
 from kube.errors import TransportError
@@ -167,6 +167,6 @@ async def test_without_an_answer_in_time_the_history_says_less():
         async def list(self, *_: object, **__: object) -> object:
             raise TransportError("no answer in 2 s")
 
-    assert await look_up(NoAnswer(), "ns", Question((("js-workers-0", "u"),))) == {"u": ()}
+    assert await list_failed_pods(NoAnswer(), "ns", PodQuery((("js-workers-0", "u"),))) == {"u": ()}
     with pytest.raises(TransportError):
-        await look_up(NoAnswer(), "ns", Question((("js-workers-0", "u"),), needed=True))
+        await list_failed_pods(NoAnswer(), "ns", PodQuery((("js-workers-0", "u"),), needed=True))

@@ -18,7 +18,7 @@ from tests.support.placement import RACK, hide, leader_of, list_empty, moment, n
 from tests.support.virtual import run
 
 HOST = "kubernetes.io/hostname"
-PATIENCE = 0.25
+WAIT = 0.25
 NODES = (node_of("n1", rack="r1"), node_of("n2", rack="r2"), node_of("bare"))
 BOUND_TO = ("", "n1", "n2", "bare", "gone")
 
@@ -134,10 +134,10 @@ async def test_what_becomes_of_the_nodes_counts():
 Scene = Callable[[PlacementWatches, Domains], Awaitable[None]]
 
 
-def play(scene: Scene, patience: float = PATIENCE, **options: int) -> None:
+def play(scene: Scene, wait: float = WAIT, **options: int) -> None:
     async def body() -> None:
         made = watches()
-        await scene(made, Domains(made, patience, **options))
+        await scene(made, Domains(made, wait, **options))
 
     run(body)
 
@@ -175,7 +175,7 @@ class TestSettle:
             show(made.leaders, *([] if leader is None else [leader]))
             answer, took = await timed(domains)
             assert isinstance(answer, NoDomain)
-            assert took == about(PATIENCE)
+            assert took == about(WAIT)
 
         play(scene)
 
@@ -193,7 +193,7 @@ class TestSettle:
         async def scene(_, domains):
             assert (await timed(domains))[1] == 0
 
-        play(scene, patience=0)
+        play(scene, wait=0)
 
     def test_a_pod_that_no_job_controls_does_not_wait(self):
         async def scene(_, domains):
@@ -224,7 +224,7 @@ class TestSettle:
         async def scene(made, domains):
             happens = later(0.1, lambda: show(made.leaders, leader_of("js-w-1", node="n1"), leader_of()))
             (answer, took), _ = await asyncio.gather(timed(domains), happens)
-            assert (isinstance(answer, NoDomain), took) == (True, about(PATIENCE))
+            assert (isinstance(answer, NoDomain), took) == (True, about(WAIT))
 
         play(scene)
 
@@ -238,32 +238,32 @@ class TestSettle:
         play(scene)
 
     def test_one_that_comes_late_waits_no_longer_than_the_first(self):
-        """One leader holds up the Job controller's workers for one patience in all."""
+        """One leader holds up the Job controller's workers for one wait in all."""
 
         async def scene(_, domains):
             async def late() -> tuple[Domain | NoDomain, float]:
-                await asyncio.sleep(PATIENCE * 0.8)
+                await asyncio.sleep(WAIT * 0.8)
                 return await timed(domains)
 
             _, (answer, took) = await asyncio.gather(timed(domains), late())
             assert isinstance(answer, NoDomain)
-            assert took <= PATIENCE * 0.2 + 0.005
+            assert took <= WAIT * 0.2 + 0.005
 
         play(scene)
 
     def test_only_a_few_jobs_are_waited_for_at_once(self):
         async def scene(_, domains):
             answers = await asyncio.gather(*(timed(domains, f"j{number}") for number in range(AT_ONCE + 3)))
-            assert [took for _, took in answers] == [about(PATIENCE)] * AT_ONCE + [0] * 3
+            assert [took for _, took in answers] == [about(WAIT)] * AT_ONCE + [0] * 3
             answers = await asyncio.gather(*(timed(domains, f"k{number}") for number in range(AT_ONCE)))
-            assert [took for _, took in answers] == [about(PATIENCE)] * AT_ONCE, "another wait is possible again"
+            assert [took for _, took in answers] == [about(WAIT)] * AT_ONCE, "another wait is possible again"
 
         play(scene)
 
     def test_one_beyond_the_limit_may_wait_later(self):
         async def scene(_, domains):
             await asyncio.gather(*(timed(domains, f"j{number}") for number in range(AT_ONCE + 1)))
-            assert (await timed(domains, f"j{AT_ONCE}"))[1] == about(PATIENCE)
+            assert (await timed(domains, f"j{AT_ONCE}"))[1] == about(WAIT)
 
         play(scene)
 
@@ -277,7 +277,7 @@ class TestSettle:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
             answers = await asyncio.gather(*(timed(domains, f"j{number}") for number in range(AT_ONCE)))
-            assert [took for _, took in answers] == [about(PATIENCE)] * AT_ONCE
+            assert [took for _, took in answers] == [about(WAIT)] * AT_ONCE
 
         play(scene)
 
@@ -302,7 +302,7 @@ class TestSettle:
             for number in range(20):
                 await timed(domains, f"j{number}")
             assert [(await timed(domains, f"j{number}"))[1] for number in range(15, 20)] == [0] * 5
-            assert (await timed(domains, "j0"))[1] == about(PATIENCE), "forgotten, and so waited for again"
+            assert (await timed(domains, "j0"))[1] == about(WAIT), "forgotten, and so waited for again"
 
         play(scene, remembered=5)
 
@@ -321,6 +321,6 @@ class TestSettle:
 
             (answer, took), _ = await asyncio.gather(timed(domains), later(0.1, relisted))
             assert answer == Domain("r3", "js-w-0-0-abcde", "n3")
-            assert took <= PATIENCE + 0.005
+            assert took <= WAIT + 0.005
 
         play(scene)

@@ -5,16 +5,16 @@ from tests.support.world import World, jobset, rjob
 
 
 class TestEvents:
-    def test_each_restart_is_told_with_its_own_words(self):
+    def test_each_restart_is_an_event_with_its_own_note(self):
         """By reason alone the second restart would be a mere count on the event of the first."""
         world = World(jobset(rjob("workers", 2), failurePolicy={"maxRestarts": 3}))
-        for culprit in ("js-workers-0", "js-workers-1"):
+        for failed in ("js-workers-0", "js-workers-1"):
             world.settle()
-            world.fail(culprit)
+            world.fail(failed)
             world.settle()
             world.collect()
-        told = [event for event in world.events if event.reason == "RestartJobSetFailurePolicyAction"]
-        assert [event.note.endswith(f"(first failed job: js-workers-{n})") for n, event in enumerate(told)] == [
+        recorded = [event for event in world.events if event.reason == "RestartJobSetFailurePolicyAction"]
+        assert [event.note.endswith(f"(first failed job: js-workers-{n})") for n, event in enumerate(recorded)] == [
             True
         ] * 2
         assert all(event.distinct for event in world.events), "with other words it is another event"

@@ -156,8 +156,8 @@ class TestForeign:
         world.settle()
         assert {w.reason for w in world.warnings} == ({"HeadlessServiceCreationFailed"} if warned else set())
         if warned:
-            whose = " ".join(owner) if owner else "nobody"
-            assert f"Service js exists already and belongs to {whose}:" in world.warnings[0].note
+            owners = " ".join(owner) if owner else "nobody"
+            assert f"Service js exists already and belongs to {owners}:" in world.warnings[0].note
             assert "spec.network.subdomain" in world.warnings[0].note
         assert world.live() == ["js-workers-0"], "the Jobs run all the same"
 
@@ -299,6 +299,6 @@ class TestWithoutReplicas:
 def test_a_plan_is_made_of_its_observation_alone():
     world = started(rjob("workers", 3), failurePolicy={"maxRestarts": 1})
     world.fail("js-workers-1")
-    observed = dataclasses.replace(world.observe(), evidence={world.jobs["js-workers-1"]["metadata"]["uid"]: ()})
+    observed = dataclasses.replace(world.observe(), failed_pods={world.jobs["js-workers-1"]["metadata"]["uid"]: ()})
     one, other = (plan(observed, world.gates) for _ in range(2))
     assert (one.status, one.events, one.actions) == (other.status, other.events, other.actions)

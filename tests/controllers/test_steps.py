@@ -11,7 +11,7 @@ import controllers.planning.steps as package
 from api.failure_actions import ACTIONS, Scope
 from api.features import GATES
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
-from controllers.planning.actions import DeleteJob, Event, Question
+from controllers.planning.actions import DeleteJob, Event, PodQuery
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS
 from controllers.planning.partial import Partial, Stop, combine
 from controllers.planning.plan import STEPS
@@ -51,8 +51,8 @@ def test_the_soonest_look_wins(parts):
 
 
 def test_a_question_is_handed_on():
-    question = Question((("js-a-0", "uid"),))
-    assert combine([Partial(), Stop(question=question), Partial()]).question == question
+    pod_query = PodQuery((("js-a-0", "uid"),))
+    assert combine([Partial(), Stop(pod_query=pod_query), Partial()]).pod_query == pod_query
 
 
 def test_every_field_of_a_replicated_job_is_counted_reached_or_kept():

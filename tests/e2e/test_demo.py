@@ -29,4 +29,4 @@ def test_every_story_is_played_to_its_end(full_cluster, name):
     output = io.StringIO()
     story = STORIES[name]
     story.play(Demo(Console(file=output, soft_wrap=True), full_cluster, time.monotonic(), story.jobset))
-    assert "Completed. What happened, as events tell it:" in output.getvalue()
+    assert "Completed. What happened, as its events say:" in output.getvalue()

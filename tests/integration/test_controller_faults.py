@@ -76,7 +76,7 @@ async def controller(transport: FaultyTransport) -> AsyncIterator[Outcomes]:
     async with asyncio.TaskGroup() as tasks:
         watching = tasks.create_task(watches.run())
         await watches.wait_synced(60)
-        watches.jobsets.on_event(Endings(silent, reconciler.memories).heard)
+        watches.jobsets.on_event(Endings(silent, reconciler.memories).on_event)
         watches.feed(queue)
         tasks.create_task(loop.run())
         yield silent

@@ -125,8 +125,8 @@ class TestStep:
     def test_a_stream_that_says_nothing_is_not_reopened_in_a_tight_loop(self):
         state, _ = step(WATCHING, Ended())
         assert delay(state, 0.0) > 0
-        heard, _ = step(replace(state, failures=0), Bookmark("11"))
-        assert delay(step(heard, Ended())[0], 0.0) == 0
+        delivered, _ = step(replace(state, failures=0), Bookmark("11"))
+        assert delay(step(delivered, Ended())[0], 0.0) == 0
 
 
 async def settled(informer: Informer[Thing], api: MemoryApi) -> None:

@@ -307,7 +307,7 @@ class Instance:
             await watches.wait_synced(REST_SECONDS)
             while gates["JobSetWorkloadAwareSchedulingAPI"] and watches.groups.served.groups is None:  # noqa: ASYNC110 - a few milliseconds
                 await asyncio.sleep(PAUSE)
-            watches.jobsets.on_event(Endings(told, reconciler.memories).heard)
+            watches.jobsets.on_event(Endings(told, reconciler.memories).on_event)
             reconciler.watch_departures(watches.jobs)
             watches.feed(self._queue)
             tasks.create_task(reconciler.leftover_pods.run())

@@ -252,7 +252,7 @@ ROWS = (
     Row(
         "no completion index",
         _NOT_INDEXED,
-        Shown(refused=("has no completion index", "create the JobSet anew with completionMode: Indexed")),
+        Shown(refused=("has no completion index", "create the JobSet again with completionMode: Indexed")),
     ),
     Row("leader by node selector", _with(_LEADER, _BY_HAND), UNTOUCHED),
     Row("follower by node selector", _with(_FOLLOWER, _BY_HAND), UNTOUCHED),

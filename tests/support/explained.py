@@ -13,8 +13,8 @@ from api.batch import Job
 from api.jobset import JobSet
 from api.names import job_key
 from app.explain import show
+from app.explain.facts import Facts, SeenEvent, SeenLease, SeenPod
 from app.explain.reasons import explain
-from app.explain.seen import Facts, SeenEvent, SeenLease, SeenPod
 from tests.support.jobsets import rjob
 
 JSON = dict[str, Any]

@@ -30,7 +30,7 @@ SPEC = ClusterSpec(
     nodes=FakeNodes(count=16, label_every={ZONE: 8, SUPERSLICE: 4, CUBE: 2}, capacity={TPU: "4"}),
 )
 SCHEDULING = "/apis/scheduling.k8s.io"
-PATIENCE = 60
+WAIT_TIMEOUT = 60
 GRACE = "kwok.jobset.dev/grace-seconds"
 MERGE = "application/merge-patch+json"
 PRIORITIES = {"low": 100, "high": 1000}
@@ -69,7 +69,7 @@ class Yard(Sets):
         self.uncordon()
         drop_namespace(self.cluster, self.namespace)
         what = f"nothing left in {self.namespace}"
-        wait_for(lambda: empty(self.cluster, self.namespace), what=what, timeout=PATIENCE)
+        wait_for(lambda: empty(self.cluster, self.namespace), what=what, timeout=WAIT_TIMEOUT)
 
     def gang(self, *rjobs: JSON, name: str = "js", scheduling: JSON, **spec: Any) -> None:
         """Apply a JobSet with groups."""
@@ -144,7 +144,7 @@ class Yard(Sets):
         [found] = set.union(*self.domains(key, name).values())
         return str(found)
 
-    def wait_bound(self, number: int, name: str = "js", timeout: float = PATIENCE) -> list[JSON]:
+    def wait_bound(self, number: int, name: str = "js", timeout: float = WAIT_TIMEOUT) -> list[JSON]:
         """The set's pods once so many have a node, and none is in deletion."""
 
         def found() -> list[JSON] | None:
@@ -206,13 +206,13 @@ class Yard(Sets):
         status, answer = request(self.cluster, "PATCH", path, {"metadata": {"annotations": annotations}}, MERGE)
         assert status == 200, answer
 
-    def linger(self, pods: list[JSON]) -> None:
+    def keep_ending(self, pods: list[JSON]) -> None:
         """Have pods stay for long once they are deleted."""
         for pod in pods:
             self.annotate(pod, **{GRACE: "60"})
 
     def let_go(self, pods: list[JSON]) -> None:
-        """Undo `linger`."""
+        """Undo `keep_ending`."""
         for pod in pods:
             self.annotate(pod, **{GRACE: None})
 
@@ -233,7 +233,7 @@ class Yard(Sets):
         status, answer = request(self.cluster, "PATCH", path, body, MERGE)
         assert status == 200, answer
 
-    def until(self, probe: Callable[[], T], what: str, timeout: float = PATIENCE) -> T:
+    def until(self, probe: Callable[[], T], what: str, timeout: float = WAIT_TIMEOUT) -> T:
         """Wait; a timeout shows what there is."""
         try:
             return wait_for(probe, what=what, timeout=timeout)

@@ -341,9 +341,9 @@ class Ledger:
         assert len(names) == len(set(names)), "an entry is there twice"
         self._budgets(js, new)
         self._exit_codes_fit(js, new)
-        culprits = self._restarts_of_jobs(js, new)
+        counted = self._restarts_of_jobs(js, new)
         if restarted:
-            assert self.failed_in(js) - culprits, "a restart without a failure that was not counted yet"
+            assert self.failed_in(js) - counted, "a restart without a failure that was not counted yet"
         else:
             self._completed_stays(js, new)
 

@@ -35,7 +35,7 @@ SPEC = ClusterSpec(
 CLASSES = {"low": 100, "high": 1000, "patient": 1500, "top": 2000}
 """Priority classes; `patient` has preemptionPolicy Never."""
 
-PATIENCE = 60
+WAIT_TIMEOUT = 60
 """Seconds within which placements settle on a busy machine."""
 
 
@@ -117,7 +117,7 @@ class Nodes:
         status, answer = request(self._cluster, "DELETE", f"/api/v1/nodes/{node}")
         assert status == 200, answer
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Give every node back the labels and the specification that it had."""
         now = {node["metadata"]["name"]: node for node in self._list()}
         for name, first in self._first.items():
@@ -131,7 +131,7 @@ class Nodes:
                 gone = dict.fromkeys({*labels} - {*first["metadata"]["labels"]})
                 blank = dict.fromkeys({*spec} - {*first["spec"]})
                 self.patch(name, labels={**gone, **first["metadata"]["labels"]}, **{**blank, **first["spec"]})
-        wait_for(self._usable, what="nodes ready and untainted", timeout=PATIENCE)
+        wait_for(self._usable, what="nodes ready and untainted", timeout=WAIT_TIMEOUT)
 
     def _usable(self) -> bool:
         """Whether every node may be scheduled to; the controller manager takes its own taints away, a bit later."""
@@ -141,7 +141,7 @@ class Nodes:
         )
 
 
-class Room(Sets):
+class RackNamespace(Sets):
     """A namespace with the JobSets of one test, and where their pods are."""
 
     def __init__(self, cluster: Cluster, manager: ManagerProcess, nodes: Nodes) -> None:
@@ -154,7 +154,7 @@ class Room(Sets):
         """Delete the namespace and wait until none of its pods takes part in anybody's placement."""
         drop_namespace(self.cluster, self.namespace)
         what = f"no pods left in {self.namespace}"
-        wait_for(lambda: empty(self.cluster, self.namespace), what=what, timeout=PATIENCE)
+        wait_for(lambda: empty(self.cluster, self.namespace), what=what, timeout=WAIT_TIMEOUT)
 
     def url(self, plural: str, name: str = "", group: str = "/api/v1") -> str:
         return f"{group}/namespaces/{self.namespace}/{plural}{'/' if name else ''}{name}"
@@ -240,7 +240,7 @@ class Room(Sets):
     def until(self, probe: Callable[[], T], what: str) -> T:
         """`wait_for`, with what can be seen of the pods if it takes too long."""
         try:
-            return wait_for(probe, timeout=PATIENCE, what=what)
+            return wait_for(probe, timeout=WAIT_TIMEOUT, what=what)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.seen()}\n{self.manager.log()[-2000:]}") from None
 

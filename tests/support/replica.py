@@ -290,7 +290,7 @@ class Replica:
         self.old_pods.arrive()
 
     def relist(self, kind: str, behind: int = 0) -> None:
-        """List anew. Events since the last place are never seen, only what they led to.
+        """List again. Events since the last place are never seen, only what they led to.
 
         A server that is itself behind may answer with a state that is older than what was seen.
         """

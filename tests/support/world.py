@@ -162,15 +162,15 @@ class World:
         return [of for (kind_, _), of in sorted(self.groups.items()) if kind_ == kind]
 
     def plan(self) -> Plan:
-        """What the planner wants now, with its questions answered. `failed_pods` are by the name of their Job."""
+        """What the planner wants now, with its queries about pods answered. `failed_pods` are by the name of their Job."""
         observed = self.observe()
         decided = plan(observed, self.gates, create_suspended=self.create_suspended)
-        while decided.question is not None:
-            asked = dict(decided.question.jobs)
-            assert asked.keys() <= self.jobs.keys(), "a question about a Job that is not there"
-            assert observed.evidence.keys().isdisjoint(asked.values()), "an answered question is asked again"
+        while decided.pod_query is not None:
+            asked = dict(decided.pod_query.jobs)
+            assert asked.keys() <= self.jobs.keys(), "a query about a Job that is not there"
+            assert observed.failed_pods.keys().isdisjoint(asked.values()), "an answered query is asked again"
             answer = {uid: self.failed_pods.get(name, ()) for name, uid in asked.items()}
-            observed = dataclasses.replace(observed, evidence={**observed.evidence, **answer})
+            observed = dataclasses.replace(observed, failed_pods={**observed.failed_pods, **answer})
             decided = plan(observed, self.gates, create_suspended=self.create_suspended)
         return decided
 
@@ -404,7 +404,7 @@ class World:
         return stored
 
     def _tree_stands(self, job: JSON) -> None:
-        """A Job whose pods name a group may start only once that and all above it are there, and no pod of before."""
+        """A Job whose pods name a group may start only once that and all above it are there, and no pod of an earlier attempt."""
         name = "" if job["spec"]["suspend"] else group_rules.group_of(job)
         while name:
             of = next((of for (_, name_), of in self.groups.items() if name_ == name), None)

@@ -133,7 +133,7 @@ class TestKnown:
         return sorted(str(error.path).removeprefix("spec.replicatedJobs[0].") for error in found)
 
     OBJECT = Rule("object", ErrorType.INVALID, "m", "f", "tests")
-    MENDED = Rule("mended", ErrorType.INVALID, "m", "f", "tests", Layer.SCHEMA)
+    REPAIRED = Rule("repaired", ErrorType.INVALID, "m", "f", "tests", Layer.SCHEMA)
 
     async def test_without_known_errors_all_are_reported(self):
         image = "template.spec.template.spec.containers[0].image"
@@ -155,13 +155,13 @@ class TestKnown:
         known = (self.OBJECT.at(Path(("spec", "replicatedJobs", 0))),)
         assert len(await create(Script({"create jobs": lambda _: answer}), jobset(), known)) == 1
 
-    async def test_an_error_above_hides_nothing_unless_the_object_was_mended_there(self):
+    async def test_an_error_above_hides_nothing_unless_the_object_was_repaired_there(self):
         above = Path(("spec", "replicatedJobs"))
         error = self.OBJECT.at(above)
         assert len(await self.paths(error)) == 4
-        assert await self.paths(self.MENDED.at(above)) == ["metadata.name"]
+        assert await self.paths(self.REPAIRED.at(above)) == ["metadata.name"]
 
-    async def test_around_a_mended_place_nothing_is_reported(self):
+    async def test_around_a_repaired_place_nothing_is_reported(self):
         container = Path(("spec", "replicatedJobs", 0, "template", "spec", "template", "spec", "containers", 0))
         for place in (container, container.at("image", "deeper")):
-            assert await self.paths(self.MENDED.at(place)) == ["metadata.name", "name", "template.spec.backoffLimit"]
+            assert await self.paths(self.REPAIRED.at(place)) == ["metadata.name", "name", "template.spec.backoffLimit"]

@@ -113,7 +113,7 @@ async def test_pods_of_a_job_without_an_index_are_refused_at_once(path: str):
     domains = Played(UNSCHEDULED)
     text = await refused(path, follower(None), domains)
     assert "pod train-workers-0-xxxxx has no completion index: its Job is not Indexed" in text
-    assert "create the JobSet anew with completionMode: Indexed" in text
+    assert "create the JobSet again with completionMode: Indexed" in text
     assert domains.asked == []
 
 

@@ -130,8 +130,8 @@ def test_a_fault_has_its_place_its_type_and_a_fix(case):
     assert (str(fault.path), fault.type, fault.body) == (path, kind, text)
     assert fault.layer is Layer.SCHEMA
     assert fault.rule.id.startswith("schema-")
-    mended = JUDGE.mended(obj, [fault])
-    assert [str(left.path) for left in JUDGE.faults(mended)] == ([path] if kind in STAYS else [])
+    repaired = JUDGE.repaired(obj, [fault])
+    assert [str(left.path) for left in JUDGE.faults(repaired)] == ([path] if kind in STAYS else [])
     assert obj == before
 
 
@@ -201,7 +201,7 @@ def test_a_schema_that_would_be_misread_is_refused(node):
 )
 def test_what_the_api_server_accepts_has_no_fault(obj):
     assert JUDGE.faults(obj) == []
-    assert JUDGE.mended(obj, []) is obj
+    assert JUDGE.repaired(obj, []) is obj
 
 
 def test_all_faults_are_named_at_once():
@@ -218,7 +218,7 @@ def test_all_faults_are_named_at_once():
     }
 
 
-MENDED = {
+REPAIRED = {
     "member": (jobset(rjob(replicas="x")), ("spec", "replicatedJobs", 0, "replicas"), None),
     "required-text": (jobset(rjob(5)), ("spec", "replicatedJobs", 0, "name"), ""),
     "required-choice": (jobset(successPolicy={}), ("spec", "successPolicy"), {"operator": "All"}),
@@ -234,19 +234,19 @@ MENDED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", MENDED)
-def test_wrong_values_are_mended(case):
-    obj, path, value = MENDED[case]
-    found = JUDGE.mended(obj, JUDGE.faults(obj))
+@pytest.mark.parametrize("case", REPAIRED)
+def test_wrong_values_are_repaired(case):
+    obj, path, value = REPAIRED[case]
+    found = JUDGE.repaired(obj, JUDGE.faults(obj))
     for key in path:
         found = found.get(key) if isinstance(found, dict) else found[key]
     assert found == value
 
 
-def test_what_is_right_is_shared_with_the_mended_copy():
+def test_what_is_right_is_shared_with_the_repaired_copy():
     obj = jobset(rjob("a"), rjob("b", replicas="x"))
-    mended = JUDGE.mended(obj, JUDGE.faults(obj))
-    assert mended["spec"]["replicatedJobs"][0] is obj["spec"]["replicatedJobs"][0]
+    repaired = JUDGE.repaired(obj, JUDGE.faults(obj))
+    assert repaired["spec"]["replicatedJobs"][0] is obj["spec"]["replicatedJobs"][0]
     assert obj["spec"]["replicatedJobs"][1]["replicas"] == "x"
 
 
@@ -269,13 +269,13 @@ def laced(draw):
 
 
 def check_all(obj):
-    mended = JUDGE.mended(obj, JUDGE.faults(obj))
-    assert [fault for fault in JUDGE.faults(mended) if fault.type not in STAYS] == []
+    repaired = JUDGE.repaired(obj, JUDGE.faults(obj))
+    assert [fault for fault in JUDGE.faults(repaired) if fault.type not in STAYS] == []
     JUDGE.unknown(obj)
 
 
 @given(st.one_of(JSONS, mutated(), laced()))
-def test_any_object_is_judged_and_mended(obj):
+def test_any_object_is_judged_and_repaired(obj):
     check_all(obj)
 
 
@@ -300,7 +300,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("case", ODD)
-def test_unusual_values_are_judged_and_mended(case):
+def test_unusual_values_are_judged_and_repaired(case):
     check_all(ODD[case])
 
 
@@ -309,7 +309,7 @@ def test_what_is_quickly_called_good_is_good(obj):
     """The library may only err on the side of a closer look."""
     if JUDGE._is_good(obj):
         walk = Walk({})
-        walk.mended(obj, JUDGE._schema)
+        walk.repaired(obj, JUDGE._schema)
         assert walk.faults == []
 
 
@@ -326,13 +326,13 @@ def test_a_flood_is_answered_within_bounds(case):
     started = time.process_time()
     faults = JUDGE.faults(FLOODS[case])
     unknown = JUDGE.unknown(FLOODS[case])
-    mended = JUDGE.mended(FLOODS[case], faults)
+    repaired = JUDGE.repaired(FLOODS[case], faults)
     # No benchmark: what is quadratic would take minutes.
     assert time.process_time() - started < 10
     assert len(faults) <= MAX_FAULTS
     assert len(unknown) <= MAX_FAULTS
     assert len(faults) + len(unknown) > 0
-    assert isinstance(mended["spec"], dict)
+    assert isinstance(repaired["spec"], dict)
 
 
 def test_a_walk_ends_when_enough_is_known(monkeypatch):
@@ -340,7 +340,7 @@ def test_a_walk_ends_when_enough_is_known(monkeypatch):
     monkeypatch.setattr(
         "webhooks.jobset.schema_words.type_name", lambda value: looked_at.append(value) or type_name(value)
     )
-    JUDGE.mended(FLOODS["faults"], JUDGE.faults(FLOODS["faults"]))
+    JUDGE.repaired(FLOODS["faults"], JUDGE.faults(FLOODS["faults"]))
     assert len(looked_at) < 5 * MAX_FAULTS
 
 

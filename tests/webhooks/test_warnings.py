@@ -133,7 +133,7 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
     ),
     "a coordinator without DNS": (
         jobset(coordinator={"replicatedJob": "workers"}, network={"enableDNSHostnames": False}),
-        ["spec.network.enableDNSHostnames: false: the coordinator's address leads nowhere"],
+        ["spec.network.enableDNSHostnames: false: the coordinator's address does not resolve"],
     ),
     "a strategy for which nobody gives a topology": (
         annotated(jobset(), js={STRATEGY: "true"}, job={STRATEGY: "true"}, pod={STRATEGY: "true"}),

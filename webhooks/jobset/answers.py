@@ -36,7 +36,7 @@ def warning_texts(warnings: Sequence[FieldError]) -> tuple[str, ...]:
 
 
 def _text(warning: FieldError) -> str:
-    """As much as fits: without the way out, then without the middle of the path, then cut."""
+    """As much as fits: without the fix, then without the middle of the path, then cut."""
     path, detail = str(warning.path), warning.detail
     for text in (f"{path}: {detail}; {warning.fix}" if warning.fix else "", f"{path}: {detail}"):
         if text and len(text) <= MAX_WARNING:

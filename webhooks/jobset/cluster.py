@@ -4,11 +4,11 @@ On create the API server is asked to create one Job of each different template a
 controller would; on update only for templates that change while the JobSet is suspended. Nothing is stored.
 
 What keeps a JobSet out is the API server's own verdict on an object: a 422 of its validation and a 400 of its decoder
-(`cluster_verdict` tells how these are known). Quotas, policies, webhooks of others, a missing namespace and an object
+(`cluster_verdict` says how these are known). Quotas, policies, webhooks of others, a missing namespace and an object
 of the same name depend on the moment or on other people: they make warnings, and the API server's own warnings about
 Jobs (pod security, deprecated fields) are passed on. So does what could not be asked, because
 the API server is busy or away, the time is up, or there is too much to ask. A mutating webhook that breaks one of the
-fields we sent cannot be told from a fault of ours: the controller would meet the same answer.
+fields we sent cannot be distinguished from a fault of ours: the controller would meet the same answer.
 
 Claims that exist are read in any case (docs/reference/validation.md#volume-claims); not being able to is an error.
 """
@@ -38,7 +38,7 @@ from webhooks.jobset.cluster_faults import (
     REFUSED,
 )
 from webhooks.jobset.cluster_gangs import SchedulingApi
-from webhooks.jobset.cluster_news import news
+from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_questions import Ask, Questions
 from webhooks.jobset.cluster_verdict import why
 from webhooks.jobset.default import by_name
@@ -49,14 +49,14 @@ from webhooks.jobset.subject import Unreadable, subject
 
 MAX_CHILDREN = 32
 """Children of one JobSet that are asked about: one for each different template, the Service; and as many claims."""
-PATIENCE = 0.5
+TURN_TIMEOUT = 0.5
 """Seconds that a dry run waits for its turn: if very many JobSets come at once they are stored unchecked, not late."""
 
 INCOMPLETE = Rule(
     id="dry-run-incomplete",
     type=ErrorType.INVALID,
     message="not checked against the cluster: {why}",
-    fix="events tell of faults",
+    fix="events report what the API server refuses",
     source="child dry run",
     layer=Layer.CLUSTER,
     severity=Severity.WARNING,
@@ -95,7 +95,7 @@ class ClusterChecks:
         found += [*asking.result(), *looking.result()]
         if missing and self._asks_about(request):
             found += await self._answers(request, [partial(self._dry_runs.claim, request, claim) for claim in missing])
-        return news(_each_once(found), known, request.js)
+        return new_findings(_each_once(found), known, request.js)
 
     async def update(self, old: JSON, js: JSON, known: Sequence[FieldError], gates: FeatureGates) -> list[FieldError]:
         """The same for an update: templates that change while suspended are checked, nothing else.
@@ -115,7 +115,7 @@ class ClusterChecks:
         found = await self._children(request, gates, changed, service=False)
         if dig(old, "spec", "scheduling") != dig(js, "spec", "scheduling"):
             found += await self._groups(request, gates)
-        return news(_each_once(found), known, request.js)
+        return new_findings(_each_once(found), known, request.js)
 
     def _request(self, raw: JSON, gates: FeatureGates, known: Sequence[FieldError]) -> Request | None:
         """None for what is no JobSet at all: that is refused elsewhere."""
@@ -123,7 +123,7 @@ class ClusterChecks:
             js = subject(raw, gates).js
         except Unreadable:
             return None
-        # A managedBy that is no good names nobody: whoever mends it may well mean us.
+        # A managedBy that is no good names nobody: whoever corrects it may well mean us.
         ours = js.is_ours or any(error.path == MANAGED_BY for error in known)
         return Request(raw, identified(js), asyncio.get_running_loop().time() + self._budget, ours)
 
@@ -153,7 +153,7 @@ class ClusterChecks:
 
     async def _answers(self, request: Request, asks: Sequence[Ask], of: Path = _CHILDREN) -> list[FieldError]:
         """Findings about children, and a warning about those that there was no answer about."""
-        answers = await self._questions.answers(asks[:MAX_CHILDREN], request.deadline, patience=PATIENCE)
+        answers = await self._questions.answers(asks[:MAX_CHILDREN], request.deadline, turn_timeout=TURN_TIMEOUT)
         found = [error for answer in answers if not isinstance(answer, Exception) for error in answer]
         failures = [why(answer, self._budget) for answer in answers if isinstance(answer, Exception)]
         if len(asks) > MAX_CHILDREN:

@@ -22,7 +22,7 @@ from webhooks.jobset.cluster_children import ChildJob, service_name_path
 from webhooks.jobset.cluster_claims import Claim
 from webhooks.jobset.cluster_decode import Parts, unreadable
 from webhooks.jobset.cluster_faults import REFUSED, claim_template_faults, decode_faults, job_faults, service_faults
-from webhooks.jobset.cluster_news import news
+from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_verdict import Verdict, verdict, why
 
 DECODE_ROUNDS = 8
@@ -101,7 +101,7 @@ class DryRuns:
             if problem is None:
                 said = [API_WARNS.at(child.path, text=text) for text in texts]
                 answer = said if error is None else await self._job_answer(request, child, error)
-                return [*found, *news(answer, found, request.js)]
+                return [*found, *new_findings(answer, found, request.js)]
             found += decode_faults(child, problem)
             if not problem.places:
                 break

@@ -1,6 +1,6 @@
 """Turns what the API server says about a child Job or the Service into findings about the JobSet. Pure.
 
-The API server's own words are kept. What is added is the place in the JobSet, and the way out where the fault is one of
+The API server's own words are kept. What is added is the place in the JobSet, and the fix where the fault is one of
 those that people make.
 """
 
@@ -73,7 +73,7 @@ REFUSED = Rule(
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A fault that people make: how to tell it, by place (without indices) and words, and where names come from."""
+    """A fault that people make: how to recognise it, by place (without indices) and words, and where names come from."""
 
     rule: Rule
     place: re.Pattern[str]
@@ -169,13 +169,13 @@ def _follows(child: ChildJob, cause: Cause, places: set[str]) -> bool:
 
 def _job_fault(child: ChildJob, cause: Cause) -> Iterator[FieldError]:
     kind = _TYPES.get(cause.reason, ErrorType.INVALID)
-    rule, fix = _way_out(child, cause)
+    rule, fix = _fix_for(child, cause)
     words = _GENERATED.sub("", cause.message)
     for path in child.places(parts_of(cause.field), _first_quoted(cause.message)):
         yield FieldError(path, kind, dig(child.raw, *path.parts), "", fix, rule, words)
 
 
-def _way_out(child: ChildJob, cause: Cause) -> tuple[Rule, str]:
+def _fix_for(child: ChildJob, cause: Cause) -> tuple[Rule, str]:
     place = _INDEX.sub("", cause.field)
     for known in _KNOWN:
         if known.place.search(place) and known.words.search(cause.message):

@@ -25,11 +25,11 @@ class Questions:
         self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
 
     async def answers(
-        self, asks: Sequence[Ask], deadline: float, *, patience: float = math.inf
+        self, asks: Sequence[Ask], deadline: float, *, turn_timeout: float = math.inf
     ) -> list[list[FieldError] | Exception]:
         """The answer to each question, or why there is none. Never later than the deadline.
 
-        `patience` is how long, in seconds, a question waits for its turn.
+        `turn_timeout` is how long, in seconds, a question waits for its turn.
         """
         answers: list[list[FieldError] | Exception] = [TimeoutError() for _ in asks]
         queue = enumerate(asks)
@@ -37,7 +37,7 @@ class Questions:
         async def worker() -> None:
             for number, ask in queue:
                 try:
-                    async with asyncio.timeout_at(deadline), self._turn(patience):
+                    async with asyncio.timeout_at(deadline), self._turn(turn_timeout):
                         answers[number] = await ask()
                 except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
                     answers[number] = error
@@ -48,8 +48,8 @@ class Questions:
         return answers
 
     @contextlib.asynccontextmanager
-    async def _turn(self, patience: float) -> AsyncIterator[None]:
-        async with asyncio.timeout(None if math.isinf(patience) else patience):
+    async def _turn(self, turn_timeout: float) -> AsyncIterator[None]:
+        async with asyncio.timeout(None if math.isinf(turn_timeout) else turn_timeout):
             await self._slots.acquire()
         try:
             yield

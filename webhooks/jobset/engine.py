@@ -1,8 +1,8 @@
 """All there is to say about a JobSet from the object alone, in one pass: the CRD's schema, its CEL rules, ours. Pure.
 
 The layers of the API server hide each other: what the schema refuses, no validating webhook sees. Here nothing hides
-anything: what the schema does not accept is mended in a copy, the checks go on with that, and what they then say about
-the mended places is dropped as a consequence.
+anything: what the schema does not accept is repaired in a copy, the checks go on with that, and what they then say
+about the repaired places is dropped as a consequence.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ MAX_FINDINGS = 500
 class Findings:
     """What is wrong with an object and what is odd about it, each by path.
 
-    `object` is the JobSet defaulted and mended: it can be read whatever the errors.
+    `object` is the JobSet defaulted and repaired: it can be read whatever the errors.
     """
 
     errors: tuple[FieldError, ...]
@@ -58,16 +58,16 @@ class Engine:
         if defaults:
             obj = with_defaults(obj)[0]
         faults = self.schema.faults(obj)
-        mended = self.schema.mended(obj, faults)
-        return _sorted([*faults, *_without_consequences(faults, self._create(mended))], mended)
+        repaired = self.schema.repaired(obj, faults)
+        return _sorted([*faults, *_without_consequences(faults, self._create(repaired))], repaired)
 
     def update(self, old: JSON, new: JSON) -> Findings:
         """Findings about a change: faults that it makes, warnings that did not hold before."""
         new = with_defaults(new, old)[0]
         faults = self.schema.faults(new)
-        mended = self.schema.mended(new, faults)
-        found = list(_without_consequences(faults, self._update(old, mended)))
-        return _sorted([*_ratcheted(faults, old, new), *found, *self._new_warnings(old, mended)], mended)
+        repaired = self.schema.repaired(new, faults)
+        found = list(_without_consequences(faults, self._update(old, repaired)))
+        return _sorted([*_ratcheted(faults, old, new), *found, *self._new_warnings(old, repaired)], repaired)
 
     def may_hide(self, new: JSON, old: JSON | None = None) -> bool:
         """Whether `Findings.hides` could be true: quick, and never wrongly false. `new` is defaulted."""
@@ -78,16 +78,16 @@ class Engine:
             return True
         return bool(self.schema.faults(new))
 
-    def _create(self, mended: JSON) -> Iterator[FieldError]:
-        return self._read(mended, create_findings)
+    def _create(self, repaired: JSON) -> Iterator[FieldError]:
+        return self._read(repaired, create_findings)
 
-    def _update(self, old: JSON, mended: JSON) -> Iterator[FieldError]:
-        return self._read(mended, lambda js: update_findings(js, old, mended, self.gates))
+    def _update(self, old: JSON, repaired: JSON) -> Iterator[FieldError]:
+        return self._read(repaired, lambda js: update_findings(js, old, repaired, self.gates))
 
-    def _read(self, mended: JSON, findings: Callable[[Subject], Iterator[FieldError]]) -> Iterator[FieldError]:
+    def _read(self, repaired: JSON, findings: Callable[[Subject], Iterator[FieldError]]) -> Iterator[FieldError]:
         """What the checks find, as far as the object can be read."""
         try:
-            js = subject(mended, self.gates)
+            js = subject(repaired, self.gates)
         except Unreadable as unreadable:
             yield unreadable.error
             return
@@ -109,18 +109,18 @@ def _sorted(found: Sequence[FieldError], obj: JSON) -> Findings:
 
 
 def _without_consequences(faults: Sequence[FieldError], found: Iterable[FieldError]) -> Iterator[FieldError]:
-    """Findings but those about places that were mended, or that a mended place is part of."""
-    mended = {fault.path.parts for fault in faults}
-    above = {parts[:n] for parts in mended for n in range(len(parts))}
+    """Findings but those about places that were repaired, or that a repaired place is part of."""
+    repaired = {fault.path.parts for fault in faults}
+    above = {parts[:n] for parts in repaired for n in range(len(parts))}
     for error in found:
         parts = error.path.parts
-        under = any(parts[:n] in mended for n in range(len(parts) + 1))
+        under = any(parts[:n] in repaired for n in range(len(parts) + 1))
         if not under and (parts not in above or error.layer is Layer.SCHEMA):
             yield error
 
 
 def _ratcheted(faults: Sequence[FieldError], old: JSON, new: JSON) -> list[FieldError]:
-    """Faults that were not stored already: the API server lets a value pass that it does not have to look at anew."""
+    """Faults that were not stored already: the API server lets a value pass that it does not have to look at again."""
     return [fault for fault in faults if _value_or_parent(new, fault.path) != _value_or_parent(old, fault.path)]
 
 

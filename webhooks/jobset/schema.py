@@ -56,14 +56,14 @@ class Schema:
         if self._is_good(obj):
             return []
         walk = Walk(self._sure)
-        walk.mended(obj, self._schema)
+        walk.repaired(obj, self._schema)
         return walk.faults
 
     def unknown(self, obj: JSON) -> list[FieldError]:
         """Fields that the schema does not have, as the API server's strict decoding finds them, at most 500."""
         return self._unknown.of(obj)
 
-    def mended(self, obj: JSON, faults: Sequence[FieldError]) -> JSON:
+    def repaired(self, obj: JSON, faults: Sequence[FieldError]) -> JSON:
         """The object without what is wrong in it, as far as that leaves something to look at; shares what is right.
 
         A wrong member is removed, and given the plainest value of its type where it must be there; so is a wrong item.
@@ -72,7 +72,7 @@ class Schema:
         """
         if not faults:
             return obj
-        return {"metadata": {}, "spec": {}, **Walk(self._sure).mended(obj, self._schema)}
+        return {"metadata": {}, "spec": {}, **Walk(self._sure).repaired(obj, self._schema)}
 
 
 def _check(node: JSON, path: str) -> None:

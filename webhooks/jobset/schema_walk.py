@@ -1,4 +1,4 @@
-"""One walk over an object along a CRD's structural schema: names what the API server would refuse, and mends it.
+"""One walk over an object along a CRD's structural schema: names what the API server would refuse, and repairs it.
 
 Decides as the API server does after it has pruned unknown fields and set the schema's defaults: a null member is an
 absent one, and an absent one that has a default is there. Rules in CEL are not looked at.
@@ -80,17 +80,17 @@ class Walk:
         self.faults: list[FieldError] = []
         self._sure = sure
 
-    def mended(self, value: Any, node: JSON) -> Any:
+    def repaired(self, value: Any, node: JSON) -> Any:
         """The value with everything wrong taken out of it or set to its plainest value; itself where it is right.
 
         Unsupported values, items that are too many, and duplicates stay. The plainest value where nothing can be kept.
         A whole number that was written as 2.0 becomes 2.
         """
         try:
-            mended = self._visit(value, node, ())
+            repaired = self._visit(value, node, ())
         except _EnoughError:
             return zero(node)
-        return zero(node) if mended is _GONE else mended
+        return zero(node) if repaired is _GONE else repaired
 
     def _report(self, fault: Callable[..., FieldError], path: _Parts, *given: Any, **words: Any) -> None:
         if len(self.faults) == MAX_FAULTS:
@@ -117,9 +117,9 @@ class Walk:
         for name, member in value.items():
             child = properties.get(name, rest)
             if child and member is not None:
-                mended = self._visit(member, child, (*path, name))
-                if mended is not member:
-                    changed[name] = mended
+                repaired = self._visit(member, child, (*path, name))
+                if repaired is not member:
+                    changed[name] = repaired
         for name in demanded(node):
             if value.get(name) is None:
                 self._report(words.required, (*path, name), properties[name])
@@ -136,10 +136,10 @@ class Walk:
             self._report(words.MAX_ITEMS.at, path, len(value), limit=limit, surplus=len(value) - limit)
         items = node["items"]
         self._duplicates(value, node, path)
-        mended = [self._visit(item, items, (*path, i)) for i, item in enumerate(value)]
-        if all(new is old for new, old in zip(mended, value, strict=True)):
+        repaired = [self._visit(item, items, (*path, i)) for i, item in enumerate(value)]
+        if all(new is old for new, old in zip(repaired, value, strict=True)):
             return value
-        return [zero(items) if item is _GONE else item for item in mended]
+        return [zero(items) if item is _GONE else item for item in repaired]
 
     def _duplicates(self, value: list[Any], node: JSON, path: _Parts) -> None:
         kind = node.get("x-kubernetes-list-type")

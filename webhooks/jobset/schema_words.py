@@ -1,4 +1,4 @@
-"""What a value that breaks the CRD's schema is told: the rules, and the way out for the mistakes people make.
+"""Values that break the CRD's schema: the rules, and the fixes for the mistakes people make.
 
 Pure words: where a value is wrong, schema_walk.py finds out. The API server's own sentences are kept where it has
 helpful ones, so that an answer reads the same whoever gives it.

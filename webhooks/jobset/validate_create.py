@@ -34,7 +34,7 @@ SCHEDULING: tuple[SubjectCheck, ...] = (
     scheduling.words,
     scheduling.together,
     scheduling_groups.targets,
-    scheduling_groups.enough,
+    scheduling_groups.counts_fit,
     scheduling_groups.stages_apart,
     scheduling_groups.fits_a_workload,
     scheduling_pods.templates,
@@ -78,7 +78,7 @@ AFTER: tuple[SubjectCheck, ...] = (
     depends_on.can_start,
     execution.effect,
     execution.can_start,
-    dns.leads_somewhere,
+    dns.resolves,
     *SCHEDULING,
 )
 

@@ -30,7 +30,7 @@ class Domains(Protocol):
 
 
 def pod_handlers(domains: Domains, form: Callable[[], TermForm]) -> Mapping[str, Handler]:
-    """Handlers by URL path. `form` is asked for each leader: how this API server is to be told of anti-affinity."""
+    """Handlers by URL path. `form` is asked for each leader: the form of anti-affinity that this API server knows."""
     admission = _Admission(domains, form)
     return {MUTATE_PATH: admission.mutate, VALIDATE_PATH: admission.validate}
 
@@ -41,7 +41,7 @@ class _Admission:
     form: Callable[[], TermForm]
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Label, terms, node selector or gate; refuses what no waiting would mend."""
+        """Label, terms, node selector or gate; refuses what waiting would not help."""
         pod = await _possible(request)
         if isinstance(pod, AdmissionResponse):
             return pod

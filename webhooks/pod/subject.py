@@ -1,6 +1,6 @@
 """A pod as its webhooks read it, which is in few places. Pure.
 
-The API server has normally decoded the pod before; where it has not, what cannot be read is told, never guessed.
+The API server has normally decoded the pod before; where it has not, what cannot be read is reported, never guessed.
 """
 
 import msgspec

@@ -3,7 +3,7 @@
 See docs/reference/pod-webhooks.md#what-is-refused.
 
 Sentences that clients of the Go JobSet may look for stand first, each where the Go JobSet says it; what they leave open
-follows: which pod, which leader, why, and the way out.
+follows: which pod, which leader, why, and the fix.
 """
 
 from api import keys
@@ -11,7 +11,7 @@ from api.exclusive import Domain, NoDomain
 from webhooks.pod.subject import Pod
 
 _INDEXED = (
-    "create the JobSet anew with completionMode: Indexed and completions for this ReplicatedJob, or without the"
+    "create the JobSet again with completionMode: Indexed and completions for this ReplicatedJob, or without the"
     f" annotation {keys.EXCLUSIVE_TOPOLOGY}"
 )
 _MADE_BY_HAND = (
@@ -53,11 +53,11 @@ def refusal(pod: Pod, answer: Domain | NoDomain) -> str:
         missing = f"leader pod not yet scheduled, not creating follower pod. {_TRANSIENT}"
     elif pod.spec.node_selector:
         missing = f"follower pod node selector for topology domain not found. missing selector: {pod.topology}"
-    way_out = (
+    fix = (
         "the Job controller tries again; should it go on, see whether another webhook takes away the node selector or"
         f" the scheduling gate {keys.PLACEMENT_GATE}, or the pod template sets nodeName"
     )
-    return f"{missing}: pod {pod.name} {_why(pod, answer)}; {way_out}"
+    return f"{missing}: pod {pod.name} {_why(pod, answer)}; {fix}"
 
 
 def _why(pod: Pod, answer: Domain | NoDomain) -> str:

@@ -17,20 +17,20 @@ from api.jobset_status import FailedAttempt
 from api.patterns import compiled
 from api.policies import FailurePolicyRule
 from controllers.planning import attempts
-from controllers.planning.actions import Question
+from controllers.planning.actions import PodQuery
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
-from controllers.planning.culprit import (
-    Culprit,
+from controllers.planning.decisive_pod import (
+    FailedContainer,
     container_of,
-    culprit,
     decides_by_pods,
-    decisive,
+    decisive_pod,
+    failed_container,
     first_failed,
     matching,
     named_by,
 )
-from controllers.planning.observed import Evidence, FailedPod
+from controllers.planning.observed import FailedPod, FailedPodsByJob
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
 from controllers.planning.status import StatusDraft
 
@@ -39,35 +39,35 @@ MESSAGE_LIMIT = 1024
 
 
 def apply_failure_policy(ctx: Context) -> Partial:
-    """Decide about every failed Job. If anything is decided, or has to be asked first, nothing else is done now."""
+    """Decide about every failed Job. If anything is decided, or pods have to be listed first, the plan ends here."""
     if not ctx.children.failed:
         return NOTHING
-    draft, evidence = ctx.draft(), ctx.observed.evidence
+    draft, failed_pods = ctx.draft(), ctx.observed.failed_pods
     failed = sorted(ctx.children.failed, key=_failure_order)
-    judge = _Judge(ctx.js, draft, ctx.gates, evidence)
-    needed = _question([child for child in failed if judge.needs_pods(child)], evidence, needed=True)
-    question = needed or _question(judge.decide(failed), evidence, needed=False)
+    judge = _Judge(ctx.js, draft, ctx.gates, failed_pods)
+    needed = _pod_query([child for child in failed if judge.needs_pods(child)], failed_pods, needed=True)
+    pod_query = needed or _pod_query(judge.decide(failed), failed_pods, needed=False)
     decided = draft.status is not ctx.status or needed is not None
-    return of_draft(draft, kind=Stop if decided else Partial, question=question)
+    return of_draft(draft, kind=Stop if decided else Partial, pod_query=pod_query)
 
 
-def _question(about: Sequence[Child], evidence: Evidence, *, needed: bool) -> Question | None:
-    """Of Jobs that are gone nobody can tell anything, and nothing is asked twice."""
-    jobs = tuple((c.name, c.job.metadata.uid) for c in about if not c.gone and c.job.metadata.uid not in evidence)
-    return Question(jobs, needed=needed) if jobs else None
+def _pod_query(about: Sequence[Child], failed_pods: FailedPodsByJob, *, needed: bool) -> PodQuery | None:
+    """Only Jobs that still exist and have not been asked about."""
+    jobs = tuple((c.name, c.job.metadata.uid) for c in about if not c.gone and c.job.metadata.uid not in failed_pods)
+    return PodQuery(jobs, needed=needed) if jobs else None
 
 
 class _Judge:
     """One round of decisions: the policy, what is known, and the draft to write into."""
 
-    def __init__(self, js: JobSet, draft: StatusDraft, gates: FeatureGates, evidence: Evidence) -> None:
+    def __init__(self, js: JobSet, draft: StatusDraft, gates: FeatureGates, failed_pods: FailedPodsByJob) -> None:
         self._policy = js.spec.failure_policy
         self._rules: Sequence[FailurePolicyRule] = self._policy.rules if self._policy else ()
         self._replicated_jobs: Mapping[str, ReplicatedJob] = {r.name: r for r in js.spec.replicated_jobs}
         self._draft = draft
         self._attempt = draft.status.execution_attempts or 0
         self._gates = gates
-        self._evidence = evidence
+        self._failed_pods = failed_pods
 
     def needs_pods(self, child: Child) -> bool:
         """Whether the first rule that may match it depends on exit codes."""
@@ -77,11 +77,11 @@ class _Judge:
         return rule is not None and rule.on_exit_codes is not None
 
     def decide(self, failed: Sequence[Child]) -> list[Child]:
-        """Decide about each, in the order of the rules that win, until the set as a whole ends or starts anew.
+        """Decide about each, in the order of the rules that win, until the set as a whole ends or restarts.
 
-        Gives the Jobs whose pods are told of in events and history.
+        Gives the Jobs whose pods events and history name.
         """
-        told: list[Child] = []
+        named: list[Child] = []
         settled: set[str] = set()
         for place, child in sorted(((self._place(c), c) for c in failed), key=itemgetter(0)):
             if child.replicated_job in settled:
@@ -97,18 +97,18 @@ class _Judge:
                 break
             ended = self._act(rule, action, child)
             if ended or _by_exit_codes(rule, self._of(child)):
-                told.append(child)
+                named.append(child)
             if ended:
                 break
             if action.scope is Scope.REPLICATED_JOB:
                 settled.add(child.replicated_job)
-        return told
+        return named
 
     def _of(self, child: Child) -> ReplicatedJob:
         return self._replicated_jobs[child.replicated_job]
 
     def _pods(self, child: Child) -> Sequence[FailedPod]:
-        return self._evidence.get(child.job.metadata.uid, ())
+        return self._failed_pods.get(child.job.metadata.uid, ())
 
     def _place(self, child: Child) -> int:
         """Place of the first rule that matches it, one beyond the last for the default action."""
@@ -117,29 +117,29 @@ class _Judge:
     def _applies(self, rule: FailurePolicyRule, child: Child) -> bool:
         if rule.on_exit_codes is None or not matches(rule, child):
             return matches(rule, child)
-        pod = decisive(child.job, self._of(child), self._pods(child))
+        pod = decisive_pod(child.job, self._of(child), self._pods(child))
         return pod is not None and matching(rule.on_exit_codes, pod.ends) is not None
 
     def _act(self, rule: FailurePolicyRule | None, action: FailureAction, child: Child) -> bool:
         """Do what the rule says; whether that ended the attempt of the whole set, which is then remembered."""
-        pod, told = self._blame(rule, child)
+        pod, detail = self._failed_container(rule, child)
         end = self._end(rule, action)
         if end is not None:
             reason, message = end
-            attempts.fail_set(self._draft, reason, f"{message} (first failed job: {child.name}){told}")
+            attempts.fail_set(self._draft, reason, f"{message} (first failed job: {child.name}){detail}")
         else:
-            message = f"applying {action.name} failure policy action (first failed job: {child.name}){told}"
+            message = f"applying {action.name} failure policy action (first failed job: {child.name}){detail}"
             reason = self._restart(rule, action, child, message)
         if reason:
             attempts.record_failure(self._draft, _failed_attempt(self._attempt, reason, child, pod))
         return bool(reason)
 
-    def _blame(self, rule: FailurePolicyRule | None, child: Child) -> tuple[Culprit, str]:
-        """The pod to remember, and what messages add of it where exit codes have a say."""
+    def _failed_container(self, rule: FailurePolicyRule | None, child: Child) -> tuple[FailedContainer, str]:
+        """The pod to remember, and what messages say about it where exit codes decide."""
         rjob, pods = self._of(child), self._pods(child)
         if not _by_exit_codes(rule, rjob):
             return first_failed(pods), ""
-        pod = decisive(child.job, rjob, pods)
+        pod = decisive_pod(child.job, rjob, pods)
         if pod is None:
             said = named_by(child.job)
             return (said, f": {said}") if said.pod else (first_failed([pod for pod in pods if pod.deleting]), "")
@@ -147,7 +147,7 @@ class _Judge:
             end = matching(rule.on_exit_codes, pod.ends)
         else:
             end = container_of(child.job, pod, rjob.exit_code_policy.container_name if rjob.exit_code_policy else "")
-        found = culprit(pod, end)
+        found = failed_container(pod, end)
         return found, f": {found}" if end else ""
 
     def _end(self, rule: FailurePolicyRule | None, action: FailureAction) -> tuple[str, str] | None:
@@ -170,7 +170,7 @@ class _Judge:
         return None
 
     def _restart(self, rule: FailurePolicyRule | None, action: FailureAction, child: Child, message: str) -> str:
-        """Start anew what the action names; if that is the whole set, the reason of the condition that says so."""
+        """Restart what the action names; if that is the whole set, gives the reason of the condition that says so."""
         draft, reason = self._draft, ""
         if rule and rule.max_restarts is not None:
             attempts.count_rule(draft, rule.name)
@@ -204,7 +204,7 @@ def matches(rule: FailurePolicyRule, child: Child) -> bool:
     return not rule.target_replicated_jobs or child.replicated_job in rule.target_replicated_jobs
 
 
-def _failed_attempt(attempt: int, reason: str, child: Child, pod: Culprit) -> FailedAttempt:
+def _failed_attempt(attempt: int, reason: str, child: Child, pod: FailedContainer) -> FailedAttempt:
     failure = child.job.failure
     text = f"{failure.reason}: {failure.message}" if failure else ""
     return FailedAttempt(

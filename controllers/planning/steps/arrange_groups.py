@@ -10,7 +10,7 @@ from controllers.planning.status import StatusDraft
 
 
 def arrange_groups(ctx: Context) -> Partial:
-    """Create, change and delete groups; delete suspended Jobs that name a wrong one; tell how far it has come."""
+    """Create, change and delete groups; delete suspended Jobs that name a wrong one; set the conditions of groups."""
     draft, groups = ctx.draft(), ctx.groups
     if ctx.js.spec.scheduling is None:
         draft.remove_condition(keys.GROUPS_READY)
@@ -32,13 +32,13 @@ def _report_refusal(ctx: Context, draft: StatusDraft) -> str:
 
     Gives the PodGroup that the condition is about; empty where every group fits.
     """
-    refused, told = ctx.groups.refused, find(ctx.js.status.conditions, keys.GROUPS_SCHEDULED)
+    refused, condition = ctx.groups.refused, find(ctx.js.status.conditions, keys.GROUPS_SCHEDULED)
     if not refused:
         return ""
     reported = ctx.observed.reported_group
-    if told is not None and told.status == "False" and any(name == reported for name, _ in refused):
+    if condition is not None and condition.status == "False" and any(name == reported for name, _ in refused):
         return reported
     name, words = refused[0]
-    message = f"PodGroup {name} has found no room yet; kube-scheduler says: {words[: ctx.limits.quoted_characters]}"
+    message = f"PodGroup {name} is not scheduled yet; kube-scheduler says: {words[: ctx.limits.quoted_characters]}"
     draft.condition(keys.GROUPS_SCHEDULED, true=False, reason="Unschedulable", message=message, always=True)
     return name

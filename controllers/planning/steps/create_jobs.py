@@ -1,4 +1,4 @@
-"""Step: create the Jobs that are missing, as far as the order of stages, groups and room let them start.
+"""Step: create the Jobs that are missing, as far as the order of stages, groups and the budget of Jobs let them start.
 
 See docs/reference/lifecycle.md#order-of-start.
 """
@@ -20,18 +20,18 @@ from controllers.planning.warnings import listed
 
 
 def create_jobs(ctx: Context) -> Partial:
-    """Create them in the order of the list, and tell how far an ordered start has come."""
+    """Create them in the order of the list, and set the conditions of an ordered start."""
     draft = ctx.draft()
     free: list[CreateJob] = []
     taken: list[str] = []
     for rjob in ctx.stages.in_turn() if _may_create(ctx) else ():
-        found, names = _missing(ctx, ctx.ranges[rjob.name], ctx.room - len(free))
+        found, names = _missing(ctx, ctx.ranges[rjob.name], ctx.job_budget - len(free))
         free += found
         taken += names
         _warn_of_taken(ctx, draft, names)
     _warn_of_unreadable(ctx, draft)
     if in_order(ctx.js.spec) and not ctx.js.suspended:
-        _tell_order(draft, complete=ctx.stages.all_started)
+        _report_order(draft, complete=ctx.stages.all_started)
     return of_draft(draft, *free, requeue_after=ctx.limits.foreign_retry if taken else None)
 
 
@@ -43,11 +43,11 @@ def _may_create(ctx: Context) -> bool:
     return ctx.creates and ctx.leftovers is not None and not blocked
 
 
-def _missing(ctx: Context, jobs: JobRange, room: int) -> tuple[list[CreateJob], list[str]]:
+def _missing(ctx: Context, jobs: JobRange, job_budget: int) -> tuple[list[CreateJob], list[str]]:
     """The Jobs of a ReplicatedJob that neither exist nor have completed: those to create, and names that others hold.
 
-    Those beyond `room` come when the Job controller has taken up others. Those of which pods of an earlier attempt are
-    left have to wait until these are gone.
+    Those beyond `job_budget` come when the Job controller has taken up others. Those of which pods of an earlier attempt
+    are left have to wait until these are gone.
     """
     name = jobs.replicated_job.name
     done = ctx.children.existing[name] | ctx.children.completed[name]
@@ -61,7 +61,7 @@ def _missing(ctx: Context, jobs: JobRange, room: int) -> tuple[list[CreateJob], 
             taken.append(job)
         elif job in ctx.observed.unreadable:
             continue
-        elif len(free) < room and job not in in_use and ctx.groups.may_run(job):
+        elif len(free) < job_budget and job not in in_use and ctx.groups.may_run(job):
             free.append(CreateJob(job, partial(job_body, ctx, jobs, index)))
     return free, taken
 
@@ -96,7 +96,7 @@ def _is_wanted(ctx: Context, name: str) -> bool:
     return False
 
 
-def _tell_order(draft: StatusDraft, *, complete: bool) -> None:
+def _report_order(draft: StatusDraft, *, complete: bool) -> None:
     if complete:
         kind, reason, state = keys.STARTUP_COMPLETED, "InOrderStartupPolicyCompleted", "has completed"
     else:

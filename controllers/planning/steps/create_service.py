@@ -19,7 +19,7 @@ def create_service(ctx: Context) -> Partial:
         return Partial(actions=(CreateService(build_service(js)),))
     ours = ServiceSpec(cluster_ip="None", selector={keys.JOBSET_NAME: js.metadata.name})
     by_hand = service.metadata.controller() is None and service.spec == ours
-    # An earlier JobSet of this name is on its way out, and its Service with it.
+    # An earlier JobSet of this name is being deleted, and its Service with it.
     earlier = service.metadata.owner == Owner(keys.KIND, js.metadata.name)
     if by_hand or earlier:
         return NOTHING

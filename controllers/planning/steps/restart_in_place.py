@@ -96,7 +96,7 @@ def _reported(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Pod, int]]:
                 "InvalidInPlaceRestartAttempt",
                 f"pod {pod.metadata.name}: invalid value {text[:_QUOTED]!r} for annotation"
                 f" {keys.IN_PLACE_RESTART_ATTEMPT}, must be a non-negative 32-bit integer. All pods wait for this one:"
-                " delete it, or restart its agent, which writes the annotation anew.",
+                " delete it, or restart its agent, which writes the annotation again.",
             )
     return reported
 

@@ -7,7 +7,7 @@ from controllers.planning.partial import Partial
 
 
 def retire_old_attempts(ctx: Context) -> Partial:
-    """Delete Jobs of earlier attempts, and ask to be told of the pods that they leave."""
+    """Delete Jobs of earlier attempts, and ask to follow the pods that they leave."""
     old = ctx.children.previous
     one_by_one = not ctx.may_leave_pods or ctx.observed.foreign
     batches = () if one_by_one else batch_deletion.batches(ctx.js, old, ctx.layout, ctx.limits)

@@ -27,22 +27,22 @@ def _suspend(ctx: Context) -> Partial:
 
 
 def _resume(ctx: Context) -> Partial:
-    """Stage by stage, as far as there is room."""
+    """Stage by stage, as far as the budget of Jobs goes."""
     halted: dict[str, list[Child]] = {}
     for child in ctx.children.active:
         if child.job.spec.suspend and not child.deleting:
             halted.setdefault(child.replicated_job, []).append(child)
     patches: list[PatchJob] = []
     for rjob in ctx.stages.in_turn() if halted else ():
-        patches += _resume_group(ctx, ctx.ranges[rjob.name], halted.get(rjob.name, []), ctx.room - len(patches))
+        patches += _resume_group(ctx, ctx.ranges[rjob.name], halted.get(rjob.name, []), ctx.job_budget - len(patches))
     return Partial(actions=tuple(patches))
 
 
-def _resume_group(ctx: Context, jobs: JobRange, children: list[Child], room: int) -> list[PatchJob]:
+def _resume_group(ctx: Context, jobs: JobRange, children: list[Child], job_budget: int) -> list[PatchJob]:
     resources = ctx.gates["MutablePodResourcesForSuspendedJobSets"]
     patches: list[PatchJob] = []
     for child in children:
-        if len(patches) >= room:
+        if len(patches) >= job_budget:
             break
         if not ctx.groups.may_run(child.name) or misplaced(child, ctx.groups):
             continue

@@ -66,7 +66,7 @@ def test_a_gang_that_does_not_fit_is_explained_with_its_level_and_message(yard: 
     short = f"; that is: CompositePodGroup {name} needs 3 groups at once, and there is room for 2"
     assert f"minCount (3) cannot be satisfied: 2 scheduled, 0 remaining{short} in the first of 4 superslices" in text
     assert "nodes are available: 2 Insufficient example.com/tpu" in text
-    assert "way out: it goes on by itself when there is room for all that has to fit in one superslice" in text
+    assert "to fix: it goes on by itself when there is room for all that has to fit in one superslice" in text
     body = body_of(yard)
     assert (body["level"], body["notLookedAt"], causes(body)[0]) == ("waits", [], "gang-waits")
 

@@ -42,12 +42,12 @@ def replaced(yard: Yard, old: list[JSON], number: int) -> None:
 
 
 class TestRestart:
-    def lingering(self, yard: Yard) -> list[JSON]:
+    def leftover_pods(self, yard: Yard) -> list[JSON]:
         """Restart a set of two Jobs; gives the old pods of the second one, which stay until they are let go."""
         yard.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE, failurePolicy={"maxRestarts": 1})
         yard.wait_bound(4)
         old = yard.of_job("js-slice-1")
-        yard.linger(old)
+        yard.keep_ending(old)
         end_first(yard, "js-slice-0")
         yard.until(lambda: yard.status().get("restarts") == 1, "the restart")
         yard.until(lambda: {p["metadata"]["name"] for p in yard.pods()} == {p["metadata"]["name"] for p in old}, "old")
@@ -56,7 +56,7 @@ class TestRestart:
     def test_no_new_job_before_the_last_old_one_is_gone(self, yard):
         pods, jobs = yard.url("pods", "/api/v1"), yard.url("jobs", "/apis/batch/v1")
         since = {path: version_now(yard.cluster, path) for path in (pods, jobs)}
-        old = self.lingering(yard)
+        old = self.leftover_pods(yard)
         assert yard.jobs() == [], "the Job of the failed pod is gone, but not yet that of the others"
         groups = yard.all_stored()
         yard.let_go(old)
@@ -72,7 +72,7 @@ class TestRestart:
         assert last_gone < min(int(job["metadata"]["resourceVersion"]) for job in again)
 
     def test_all_or_nothing_again(self, yard):
-        old = self.lingering(yard)
+        old = self.leftover_pods(yard)
         home = yard.labels()[old[0]["spec"]["nodeName"]][SUPERSLICE]
         yard.fill(*set(yard.nodes()) - set(yard.nodes(superslice=home)))
         yard.cordon(old[0]["spec"]["nodeName"])
@@ -85,7 +85,7 @@ class TestRestart:
 
     def test_a_restarted_set_is_not_held_to_where_it_was(self, yard):
         """Pods that are ending pin their superslice: a new pod beside them could go nowhere else."""
-        old = self.lingering(yard)
+        old = self.leftover_pods(yard)
         home = yard.labels()[old[0]["spec"]["nodeName"]][SUPERSLICE]
         yard.cordon(*yard.nodes(superslice=home))
         yard.let_go(old)
@@ -133,7 +133,7 @@ class TestSuspension:
         yard.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE)
         old = yard.wait_bound(4)
         before = yard.stored("podgroups")
-        yard.linger(old[:1])
+        yard.keep_ending(old[:1])
         yard.patch({"suspend": True})
         yard.until(lambda: len(yard.stored("podgroups")) == 1 and not yard.stored("workloads"), "one group left")
         yard.patch({"suspend": False})

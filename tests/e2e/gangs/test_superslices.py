@@ -112,7 +112,7 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(hall):
     assert times(hall, "create pods/binding") == []
     reported = hall.until(lambda: hall.condition("PodGroupsInitiallyScheduled"), "the set says why") or {}
     assert (reported["status"], reported["reason"]) == ("False", "Unschedulable")
-    assert "has found no room yet; kube-scheduler says: " in reported["message"]
+    assert "is not scheduled yet; kube-scheduler says: " in reported["message"]
     event = ("Normal", "Unschedulable", reported["message"])
     hall.until(lambda: event in hall.events(), "the event")
     reported = explain(hall)

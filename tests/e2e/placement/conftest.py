@@ -12,7 +12,7 @@ from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from tests.support.cluster import lent
 from tests.support.manager import ManagerProcess
-from tests.support.racks import SPEC, Nodes, Room, create_classes
+from tests.support.racks import SPEC, Nodes, RackNamespace, create_classes
 
 
 @pytest.fixture(scope="session")
@@ -46,22 +46,24 @@ def racks_cluster(shared_racks: Cluster, racks_manager: ManagerProcess) -> Itera
 
 
 @pytest.fixture
-def rooms(racks_cluster: Cluster, racks_manager: ManagerProcess, racks_nodes: Nodes) -> Iterator[Callable[[], Room]]:
+def rack_namespaces(
+    racks_cluster: Cluster, racks_manager: ManagerProcess, racks_nodes: Nodes
+) -> Iterator[Callable[[], RackNamespace]]:
     """Makes namespaces; when the test is over, their pods are gone and the nodes are as before."""
     racks_manager.start()
-    made: list[Room] = []
+    made: list[RackNamespace] = []
 
-    def make() -> Room:
-        made.append(Room(racks_cluster, racks_manager, racks_nodes))
+    def make() -> RackNamespace:
+        made.append(RackNamespace(racks_cluster, racks_manager, racks_nodes))
         return made[-1]
 
     yield make
-    for room in made:
-        room.close()
-    racks_nodes.mend()
+    for rack_namespace in made:
+        rack_namespace.close()
+    racks_nodes.repair()
 
 
 @pytest.fixture
-def room(rooms: Callable[[], Room]) -> Room:
+def rack_namespace(rack_namespaces: Callable[[], RackNamespace]) -> RackNamespace:
     """A namespace with nothing else in the cluster, and a running manager."""
-    return rooms()
+    return rack_namespaces()

@@ -17,7 +17,7 @@ from tests.support.racks import (
     LITTLE,
     PER_RACK,
     RACKS,
-    Room,
+    RackNamespace,
     condition,
     exclusive,
     gates,
@@ -41,43 +41,48 @@ INDEXED = {"completionMode": "Indexed", "backoffLimit": 20}
 """Of a Job that creates lost pods again; what a mutating webhook would have set, too."""
 
 
-def admitted(room: Room, completion_index: str) -> dict:
+def admitted(rack_namespace: RackNamespace, completion_index: str) -> dict:
     """The specification that a pod of an exclusive Job would get now; empty while it would be refused."""
     marks = {keys.JOBSET_NAME: "probe", keys.JOB_KEY: "0" * 40}
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "probe", "uid": "0", "controller": True}
     own = {keys.EXCLUSIVE_TOPOLOGY: "rack", keys.COMPLETION_INDEX: completion_index}
     meta = {"name": "probe", "labels": marks, "annotations": marks | own, "ownerReferences": [owner]}
     status, answer = request(
-        room.cluster, "POST", f"{room.url('pods')}?dryRun=All", {"metadata": meta, "spec": pod_spec()}
+        rack_namespace.cluster,
+        "POST",
+        f"{rack_namespace.url('pods')}?dryRun=All",
+        {"metadata": meta, "spec": pod_spec()},
     )
     return answer["spec"] if status == 201 else {}
 
 
 @pytest.fixture
-def admit(room: Room, tmp_path: Path) -> Iterator[Callable[[PodAdmission], local.Manager]]:
+def admit(rack_namespace: RackNamespace, tmp_path: Path) -> Iterator[Callable[[PodAdmission], local.Manager]]:
     """Has pods admitted by policies and no webhooks served at all; gives the manager, which only reconciles."""
     running: list[local.Manager] = []
 
     def switch(pods: PodAdmission) -> local.Manager:
-        room.manager.stop()
+        rack_namespace.manager.stop()
         for path in WEBHOOKS:
-            request(room.cluster, "DELETE", f"{ADMISSION}/{path}")
-        local.install(room.cluster, webhook_port=None, pods=pods)
+            request(rack_namespace.cluster, "DELETE", f"{ADMISSION}/{path}")
+        local.install(rack_namespace.cluster, webhook_port=None, pods=pods)
         gated = pods == "policies"
-        room.until(lambda: "affinity" in admitted(room, "0"), "the policy of leaders")
-        room.until(lambda: ("schedulingGates" if gated else "affinity") in admitted(room, "1"), "that of followers")
+        rack_namespace.until(lambda: "affinity" in admitted(rack_namespace, "0"), "the policy of leaders")
+        rack_namespace.until(
+            lambda: ("schedulingGates" if gated else "affinity") in admitted(rack_namespace, "1"), "that of followers"
+        )
         flags, sections = ("--webhooks=false",), {"leaderElection": LEASE}
-        running.append(local.start(room.cluster, tmp_path, webhook_port=1, flags=flags, sections=sections))
+        running.append(local.start(rack_namespace.cluster, tmp_path, webhook_port=1, flags=flags, sections=sections))
         return running[-1]
 
     yield switch
     for manager in running:
         local.stop(manager)
     for path in POLICIES:
-        request(room.cluster, "DELETE", f"{ADMISSION}/{path}")
-    local.install(room.cluster, webhook_port=room.manager.port)
-    room.manager.start()
-    room.until(lambda: _terms(admitted(room, "0")) == [1, 1], "webhooks and no policies")
+        request(rack_namespace.cluster, "DELETE", f"{ADMISSION}/{path}")
+    local.install(rack_namespace.cluster, webhook_port=rack_namespace.manager.port)
+    rack_namespace.manager.start()
+    rack_namespace.until(lambda: _terms(admitted(rack_namespace, "0")) == [1, 1], "webhooks and no policies")
 
 
 def _terms(spec: dict) -> list[int]:
@@ -87,68 +92,77 @@ def _terms(spec: dict) -> list[int]:
     return [len(kind.get("requiredDuringSchedulingIgnoredDuringExecution", [])) for kind in kinds]
 
 
-def test_what_is_not_placed_exclusively_needs_no_manager(room: Room) -> None:
+def test_what_is_not_placed_exclusively_needs_no_manager(rack_namespace: RackNamespace) -> None:
     """What is placed exclusively needs a manager, and continues where it was as soon as there is one."""
-    room.apply(exclusive("free", topology=None, pods=2, cpu=LITTLE, priority="low", job={"backoffLimit": 20}))
-    room.apply(exclusive(pods=3, job={"backoffLimit": 20}))
-    (rack,) = room.runs(pods=3).values()
-    room.until(lambda: [pod["status"].get("phase") for pod in room.pods("free")] == ["Running"] * 2, "a set that runs")
-    (leader,), followers, lost = room.leaders(), room.followers(), room.pods("free")[0]
-    room.manager.kill()
+    rack_namespace.apply(exclusive("free", topology=None, pods=2, cpu=LITTLE, priority="low", job={"backoffLimit": 20}))
+    rack_namespace.apply(exclusive(pods=3, job={"backoffLimit": 20}))
+    (rack,) = rack_namespace.runs(pods=3).values()
+    rack_namespace.until(
+        lambda: [pod["status"].get("phase") for pod in rack_namespace.pods("free")] == ["Running"] * 2,
+        "a set that runs",
+    )
+    (leader,), followers, lost = rack_namespace.leaders(), rack_namespace.followers(), rack_namespace.pods("free")[0]
+    rack_namespace.manager.kill()
 
-    room.delete_pod(lost)
-    room.delete_pod(leader)
-    room.create("pods", {"metadata": {"name": "alone"}, "spec": pod_spec()})
+    rack_namespace.delete_pod(lost)
+    rack_namespace.delete_pod(leader)
+    rack_namespace.create("pods", {"metadata": {"name": "alone"}, "spec": pod_spec()})
     job = {"metadata": {"name": "plain"}, "spec": {"template": {"spec": pod_spec()}}}
-    room.create("jobs", job, group="/apis/batch/v1")
+    rack_namespace.create("jobs", job, group="/apis/batch/v1")
 
     def running() -> list[tuple[str, str]]:
-        alive = [pod for pod in room.all_pods() if pod["status"].get("phase") == "Running"]
+        alive = [pod for pod in rack_namespace.all_pods() if pod["status"].get("phase") == "Running"]
         return sorted((label(pod, "job-name"), index(pod)) for pod in alive if uids([pod]) != uids([lost]))
 
     followers_run = [("js-w-0", "1"), ("js-w-0", "2")]
     expected = [("", ""), ("free-w-0", "0"), ("free-w-0", "1"), *followers_run, ("plain", "")]
-    room.until(lambda: running() == expected, "what needs no manager")
-    refused = room.until(lambda: [event for event in events(room) if event["reason"] == "FailedCreate"], "a refusal")
+    rack_namespace.until(lambda: running() == expected, "what needs no manager")
+    refused = rack_namespace.until(
+        lambda: [event for event in events(rack_namespace) if event["reason"] == "FailedCreate"], "a refusal"
+    )
     assert "mpod.kb.io" in refused[0]["note"]
 
-    room.manager.start()
-    assert room.runs(pods=3) == {"js-w-0": rack}
-    assert uids(room.followers()) == uids(followers)
+    rack_namespace.manager.start()
+    assert rack_namespace.runs(pods=3) == {"js-w-0": rack}
+    assert uids(rack_namespace.followers()) == uids(followers)
 
 
-def events(room: Room) -> list[dict]:
-    return request(room.cluster, "GET", room.url("events", group="/apis/events.k8s.io/v1"))[1]["items"]
+def events(rack_namespace: RackNamespace) -> list[dict]:
+    return request(rack_namespace.cluster, "GET", rack_namespace.url("events", group="/apis/events.k8s.io/v1"))[1][
+        "items"
+    ]
 
 
 def test_policies_that_gate_need_a_manager_but_no_webhooks(
-    room: Room, admit: Callable[[PodAdmission], local.Manager]
+    rack_namespace: RackNamespace, admit: Callable[[PodAdmission], local.Manager]
 ) -> None:
     admit("policies")
-    room.apply(exclusive(jobs=RACKS, job=INDEXED))
-    assert len(room.runs(pods=RACKS * PER_RACK)) == RACKS
-    room.apply(exclusive("more", job=INDEXED))
-    room.waits("more")
-    followers = room.until(lambda: len(found := room.followers("more")) == PER_RACK - 1 and found, "its followers")
+    rack_namespace.apply(exclusive(jobs=RACKS, job=INDEXED))
+    assert len(rack_namespace.runs(pods=RACKS * PER_RACK)) == RACKS
+    rack_namespace.apply(exclusive("more", job=INDEXED))
+    rack_namespace.waits("more")
+    followers = rack_namespace.until(
+        lambda: len(found := rack_namespace.followers("more")) == PER_RACK - 1 and found, "its followers"
+    )
     assert [gates(pod) for pod in followers] == [[keys.PLACEMENT_GATE]] * len(followers)
-    room.finish()
-    assert len(room.runs("more", pods=PER_RACK)) == 1
-    assert uids(room.followers("more")) == uids(followers)
-    assert room.refused_pods() == 0
+    rack_namespace.finish()
+    assert len(rack_namespace.runs("more", pods=PER_RACK)) == 1
+    assert uids(rack_namespace.followers("more")) == uids(followers)
+    assert rack_namespace.refused_pods() == 0
 
 
 def test_policies_without_manager_bring_pods_back_to_their_domain_by_themselves(
-    room: Room, admit: Callable[[PodAdmission], local.Manager]
+    rack_namespace: RackNamespace, admit: Callable[[PodAdmission], local.Manager]
 ) -> None:
     manager = admit("policies-without-manager")
-    room.apply(exclusive(jobs=RACKS, pods=3, cpu=LITTLE, job=INDEXED))
-    before = room.runs(pods=RACKS * 3)
-    lost = [room.leaders()[0], room.followers()[-1]]
+    rack_namespace.apply(exclusive(jobs=RACKS, pods=3, cpu=LITTLE, job=INDEXED))
+    before = rack_namespace.runs(pods=RACKS * 3)
+    lost = [rack_namespace.leaders()[0], rack_namespace.followers()[-1]]
     manager.kill()
     for pod in lost:
-        room.delete_pod(pod)
-    room.until(lambda: not uids(lost) & uids(room.pods()), "the pods to go")
-    assert room.runs(pods=RACKS * 3) == before
-    assert all(not condition(pod, "DisruptionTarget") for pod in room.pods())
-    assert all(gates(pod) == [] for pod in room.pods())
-    assert room.refused_pods() == 0
+        rack_namespace.delete_pod(pod)
+    rack_namespace.until(lambda: not uids(lost) & uids(rack_namespace.pods()), "the pods to go")
+    assert rack_namespace.runs(pods=RACKS * 3) == before
+    assert all(not condition(pod, "DisruptionTarget") for pod in rack_namespace.pods())
+    assert all(gates(pod) == [] for pod in rack_namespace.pods())
+    assert rack_namespace.refused_pods() == 0

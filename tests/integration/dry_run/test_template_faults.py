@@ -106,7 +106,7 @@ RULES = {
 
 @pytest.mark.parametrize("rule", RULES)
 async def test_each_frequent_fault_is_recognised_by_the_messages_of_this_api_server(manager, ns, rule):
-    """The ways out hang on the words of the API server: a version that speaks differently shows here."""
+    """The fixes depend on the words of the API server: a version that speaks differently shows here."""
     found = [error for error in await ask(manager, ns, copy.deepcopy(RULES[rule])) if not error.is_warning]
     assert {error.rule.id for error in found if error.rule} == {rule}
     assert all(error.fix for error in found) or rule == "child-job"

@@ -16,7 +16,7 @@ import yaml
 from api.gang_objects import build_group
 from api.gangs import forest
 from api.jobset import JobSet
-from app.explain.facts import LEASE
+from app.explain.gather import LEASE
 from devcluster import audit
 from tests.support.cluster import request
 from tests.support.explain_world import JOBS, LEASES, MERGE, NO_NODE, World, explain, post, report
@@ -27,7 +27,7 @@ from tests.support.jobsets import jobset, rjob
 def test_a_leader_that_waits_for_a_rack(waiting: World):
     code, out, err = explain(waiting.cluster.kubeconfig, waiting.namespace)
     assert (code, err) == (0, "")
-    first, job, leader, domains, way_out = out.splitlines()
+    first, job, leader, domains, fix = out.splitlines()
     day = "" if datetime.now(UTC).date() == MOMENT.date() else f"{MOMENT.date()} "
     begin = f"JobSet {waiting.namespace}/train: waits, 1 of 2 Jobs ready or done (since {day}14:05:03Z, "
     assert first.startswith(begin)
@@ -35,7 +35,7 @@ def test_a_leader_that_waits_for_a_rack(waiting: World):
     assert leader == f"  └ leader pod train-workers-1-0: not scheduled: {NO_NODE}; 2 followers wait for it"
     names = f"{waiting.namespace}/other-workers-0, {waiting.namespace}/train-workers-0"
     assert domains == f"    └ 2 of 2 racks hold Jobs of equal priority (0): {names}"
-    assert way_out.startswith("      way out: wait until one ends, add a rack, or give this JobSet a higher priority")
+    assert fix.startswith("      to fix: wait until one ends, add a rack, or give this JobSet a higher priority")
 
 
 def test_as_a_process_json_and_yaml_say_the_same(waiting: World):

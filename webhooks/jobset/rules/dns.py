@@ -1,4 +1,4 @@
-"""DNS names of pods that are switched off, and then lead nowhere. Warnings only."""
+"""DNS names of pods that are switched off, and then do not resolve. Warnings only."""
 
 from collections.abc import Iterator
 
@@ -10,15 +10,15 @@ NETWORK = SPEC.at("network", "enableDNSHostnames")
 NO_DNS = Rule(
     id="dns-off",
     type=ErrorType.INVALID,
-    message="false: {what} leads nowhere",
+    message="false: {what} does not resolve",
     fix="set it to true",
     source="docs/reference/names-and-labels.md#headless-service",
     severity=Severity.WARNING,
 )
 
 
-def leads_somewhere(subject: Subject) -> Iterator[FieldError]:
-    """Without DNS names a coordinator's address and a subdomain lead nowhere."""
+def resolves(subject: Subject) -> Iterator[FieldError]:
+    """Without DNS names a coordinator's address and the names below a subdomain do not resolve."""
     network = subject.js.spec.network
     if network is None or network.enable_dns_hostnames is not False:
         return

@@ -73,7 +73,7 @@ NO_EFFECT = Rule(
     id="stages-no-effect",
     type=ErrorType.INVALID,
     message="no effect: {why}",
-    fix="{way_out}",
+    fix="{fix}",
     source=_SOURCE,
     severity=Severity.WARNING,
 )
@@ -135,15 +135,15 @@ def effect(subject: Subject) -> Iterator[FieldError]:
         return
     sequential, count = policy.sequential_replicated_jobs, len(subject.entries)
     if not staged(subject.js.spec):
-        words = {"why": "executionPolicyOrder is AnyOrder", "way_out": "write InOrder there, or remove it"}
+        words = {"why": "executionPolicyOrder is AnyOrder", "fix": "write InOrder there, or remove it"}
         if policy.replicated_jobs_status != _DEFAULT_STATE:
             yield NO_EFFECT.at(STATE, policy.replicated_jobs_status, **words)
         if sequential is not None:
             yield NO_EFFECT.at(SEQUENTIAL, sequential, **words)
     elif count == 1:
-        yield NO_EFFECT.at(ORDER, "InOrder", why="there is but one ReplicatedJob", way_out="remove it")
+        yield NO_EFFECT.at(ORDER, "InOrder", why="there is but one ReplicatedJob", fix="remove it")
     elif sequential is not None and sequential > count:
-        yield NO_EFFECT.at(SEQUENTIAL, sequential, why=f"there are {count} ReplicatedJobs", way_out="remove it")
+        yield NO_EFFECT.at(SEQUENTIAL, sequential, why=f"there are {count} ReplicatedJobs", fix="remove it")
 
 
 def can_start(subject: Subject) -> Iterator[FieldError]:

@@ -29,7 +29,7 @@ PATTERN = Rule(
     id="failure-rule-pattern",
     type=ErrorType.INVALID,
     message="never matches, not RE2: {why}",
-    fix="mend it",
+    fix="correct it",
     source="docs/reference/validation.md#failure-policy, defect 15",
     severity=Severity.WARNING,
 )

@@ -54,7 +54,7 @@ JOB = Rule(
     id="job-name-form",
     type=ErrorType.INVALID,
     message="{complaint}",
-    fix="Jobs are named <JobSet>-<ReplicatedJob>-<index>: mend the name that breaks the form{example}",
+    fix="Jobs are named <JobSet>-<ReplicatedJob>-<index>: change the name that breaks the form{example}",
     source="docs/reference/validation.md#names",
 )
 JOB_LENGTH = Rule(
@@ -68,7 +68,7 @@ POD = Rule(
     id="pod-name-form",
     type=ErrorType.INVALID,
     message="{complaint}",
-    fix="pods are named <JobSet>-<ReplicatedJob>-<index>-<completion index>-<5 characters>: mend the name that breaks"
+    fix="pods are named <JobSet>-<ReplicatedJob>-<index>-<completion index>-<5 characters>: change the name that breaks"
     " the form{example}",
     source="docs/reference/validation.md#names",
 )

@@ -40,7 +40,7 @@ POLICY_UNION = Rule(
     id="scheduling-one-policy",
     type=ErrorType.INVALID,
     message=_literal(ONE_POLICY),
-    fix="{way_out}",
+    fix="{fix}",
     source="CRD rule on schedulingPolicy",
     layer=Layer.SCHEMA,
 )
@@ -48,7 +48,7 @@ MODE_UNION = Rule(
     id="scheduling-one-mode",
     type=ErrorType.INVALID,
     message=_literal(ONE_MODE),
-    fix="{way_out}",
+    fix="{fix}",
     source="CRD rule on disruptionMode",
     layer=Layer.SCHEMA,
 )
@@ -56,7 +56,7 @@ SOURCE_UNION = Rule(
     id="scheduling-one-claim-source",
     type=ErrorType.INVALID,
     message=_literal(ONE_SOURCE),
-    fix="{way_out}",
+    fix="{fix}",
     source="CRD rule on resourceClaims",
     layer=Layer.SCHEMA,
 )
@@ -71,7 +71,7 @@ LEVELS = Rule(
     id="scheduling-levels",
     type=ErrorType.FORBIDDEN,
     message=f"{{what}} needs the feature gate {LEVELS_GATE}: groups of groups",
-    fix=f"start the manager with {_BOTH}, or {{way_out}}",
+    fix=f"start the manager with {_BOTH}, or {{fix}}",
     source="KEP-969",
 )
 TOPOLOGY_MISSING = Rule(
@@ -193,18 +193,18 @@ def _beyond_one_level(subject: Subject) -> Iterator[FieldError]:
     for k, (top, *below) in enumerate(lines(subject)):
         if below and top.said and not k:
             found = True
-            yield LEVELS.at(ENTRIES, what="a level below the whole set", way_out="say it on one of the levels")
+            yield LEVELS.at(ENTRIES, what="a level below the whole set", fix="say it on one of the levels")
         if len(below) > 1:
             if below[0].said:
                 found = True
-                yield LEVELS.at(below[1].path, what="a level below the entry", way_out="say it on one of the levels")
+                yield LEVELS.at(below[1].path, what="a level below the entry", fix="say it on one of the levels")
             if len(below[1].targets) > 1:
                 found = True
-                way_out = "give each ReplicatedJob an entry of its own"
-                yield LEVELS.at(below[1].path, what="job for several ReplicatedJobs", way_out=way_out)
+                fix = "give each ReplicatedJob an entry of its own"
+                yield LEVELS.at(below[1].path, what="job for several ReplicatedJobs", fix=fix)
     if not found and subject.shape is not None and subject.shape.needs_composites:
         what = "a constraint or mode of the whole set whose ReplicatedJobs do not start together"
-        yield LEVELS.at(SCHEDULING, what=what, way_out="say it in an entry for each in replicatedJobs")
+        yield LEVELS.at(SCHEDULING, what=what, fix="say it in an entry for each in replicatedJobs")
 
 
 def unions(subject: Subject) -> Iterator[FieldError]:
@@ -222,8 +222,8 @@ def unions(subject: Subject) -> Iterator[FieldError]:
 
 
 def _union(subject: Subject, rule: Rule, path: Path, none: bool, names: tuple[str, str]) -> FieldError:
-    way_out = f"add {names[1]}, or {names[0]}" if none else f"remove {names[0]} or {names[1]}"
-    return rule.at(path, dig(subject.raw_spec, *path.parts[1:]), way_out=way_out)
+    fix = f"add {names[1]}, or {names[0]}" if none else f"remove {names[0]} or {names[1]}"
+    return rule.at(path, dig(subject.raw_spec, *path.parts[1:]), fix=fix)
 
 
 def words(subject: Subject) -> Iterator[FieldError]:

@@ -65,15 +65,15 @@ TOO_MANY_GROUPS = Rule(
 NOTHING_TO_COUNT = Rule(
     id="scheduling-nothing-to-count",
     type=ErrorType.INVALID,
-    message="nothing to count: all pods of {whose} are one group",
-    fix="{way_out}, or remove minGroupCount: all pods have to fit together then",
+    message="nothing to count: all pods of {owner} are one group",
+    fix="{fix}, or remove minGroupCount: all pods have to fit together then",
     source="KEP-969",
 )
 STAGES = Rule(
     id="scheduling-gang-of-stages",
     type=ErrorType.INVALID,
     message='a gang starts together, but "{later}" waits for "{earlier}": neither would ever run',
-    fix="{way_out}",
+    fix="{fix}",
     source="KEP-969",
 )
 TOO_MANY_TEMPLATES = Rule(
@@ -108,7 +108,7 @@ def targets(subject: Subject) -> Iterator[FieldError]:
         yield NOT_TARGETED.at(ENTRIES, names=names, first=missing[0])
 
 
-def enough(subject: Subject) -> Iterator[FieldError]:
+def counts_fit(subject: Subject) -> Iterator[FieldError]:
     """Numbers that can be reached."""
     spec = subject.js.spec.scheduling
     if spec is None:
@@ -116,20 +116,20 @@ def enough(subject: Subject) -> Iterator[FieldError]:
     wanted = _count(spec.scheduling_policy)
     if wanted is not None and not spec.replicated_jobs:
         name = subject.names[0] if subject.names else "NAME"
-        way_out = f"add `replicatedJobs: [{{targetReplicatedJobs: [{name}], job: {{}}}}]` to count Jobs"
-        yield NOTHING_TO_COUNT.at(SCHEDULING.at(*_COUNT), wanted, whose="the set", way_out=way_out)
+        fix = f"add `replicatedJobs: [{{targetReplicatedJobs: [{name}], job: {{}}}}]` to count Jobs"
+        yield NOTHING_TO_COUNT.at(SCHEDULING.at(*_COUNT), wanted, owner="the set", fix=fix)
     elif wanted is not None:
         yield from _groups(SCHEDULING, wanted, _below_root(subject))
     for k, entry in enumerate(spec.replicated_jobs):
-        yield from _enough_in(subject, entry, ENTRIES.at(k))
+        yield from _count_fits(subject, entry, ENTRIES.at(k))
 
 
-def _enough_in(subject: Subject, entry: EntryScheduling, path: Path) -> Iterator[FieldError]:
+def _count_fits(subject: Subject, entry: EntryScheduling, path: Path) -> Iterator[FieldError]:
     wanted = _count(entry.scheduling_policy)
     rjobs = [subject.by_name[name].rjob for name in entry.target_replicated_jobs if name in subject.by_name]
     if wanted is not None and entry.job is None:
-        way_out = "add `job: {}` to count Jobs"
-        yield NOTHING_TO_COUNT.at(path.at(*_COUNT), wanted, whose="the entry", way_out=way_out)
+        fix = "add `job: {}` to count Jobs"
+        yield NOTHING_TO_COUNT.at(path.at(*_COUNT), wanted, owner="the entry", fix=fix)
     elif wanted is not None:
         yield from _groups(path, wanted, sum(rjob.replicas for rjob in rjobs if pods_at_once(rjob)))
     below = entry.job.scheduling_policy if entry.job is not None else None
@@ -182,13 +182,13 @@ def _apart(subject: Subject, group: Group) -> Iterator[FieldError]:
     earlier, later = waiting
     path = _place(subject, group)
     if path == SCHEDULING:
-        way_out = (
+        fix = (
             "remove schedulingPolicy: each ReplicatedJob is a gang of its own then; or write `basic: {}` here and an"
             " entry for each in replicatedJobs"
         )
     else:
-        way_out = "give each an entry of its own; `basic: {}` for the whole set keeps them in one topology"
-    yield STAGES.at(path.at(POLICY), {"gang": {}}, earlier=earlier, later=later, way_out=way_out)
+        fix = "give each an entry of its own; `basic: {}` for the whole set keeps them in one topology"
+    yield STAGES.at(path.at(POLICY), {"gang": {}}, earlier=earlier, later=later, fix=fix)
 
 
 def _place(subject: Subject, group: Group) -> Path:

@@ -31,7 +31,7 @@ NEVER = Rule(
     id="success-policy-never-met",
     type=ErrorType.INVALID,
     message="the set never completes: {why}",
-    fix="{way_out}",
+    fix="{fix}",
     source="docs/reference/lifecycle.md#success",
     severity=Severity.WARNING,
 )
@@ -102,7 +102,7 @@ def min_succeeded(subject: Subject) -> Iterator[FieldError]:
         if policy is not None and policy.unit:
             yield UNIT_ALONE.at(POLICY.at("unit"), policy.unit)
         return
-    how = _mended(policy.min_succeeded)
+    how = _corrected(policy.min_succeeded)
     if how:
         yield FORM.at(MIN_SUCCEEDED, policy.min_succeeded, how=how)
     if any(name not in subject.by_name for name in policy.target_replicated_jobs):
@@ -121,7 +121,7 @@ def units(policy: SuccessPolicy) -> str:
     return "pods" if policy.unit == share.POD else "Jobs"
 
 
-def _mended(value: int | str) -> str:
+def _corrected(value: int | str) -> str:
     """How to write what was probably meant; empty where it is right."""
     if isinstance(value, int):
         return "" if value >= 1 else "1 or more"
@@ -152,17 +152,17 @@ def can_come(subject: Subject) -> Iterator[FieldError]:
         return
     counted = [entry for entry in subject.targets(names) if entry.rjob.replicas]
     if not counted:
-        yield NEVER.at(TARGETS, why="no target has replicas", way_out="raise them")
+        yield NEVER.at(TARGETS, why="no target has replicas", fix="raise them")
         return
     idle = [entry for entry in counted if entry.job.never_completes]
     busy = {entry.rjob.name for entry in counted if not entry.job.never_completes}
     if idle and not completion(subject)(busy):
         for entry in idle:
-            yield NEVER.at(entry.job_path.at("parallelism"), why="no pod may run", way_out="raise it")
+            yield NEVER.at(entry.job_path.at("parallelism"), why="no pod may run", fix="raise it")
 
 
 def completion(subject: Subject) -> Callable[[Collection[str]], bool]:
-    """Tells of some ReplicatedJobs, by name, whether the set is Completed once every Job of theirs has succeeded."""
+    """Gives a function from names of ReplicatedJobs to whether the set is Completed once every Job of theirs has succeeded."""
     policy = subject.js.spec.success_policy or SuccessPolicy()
     counted = {
         entry.rjob.name: entry for entry in subject.targets(policy.target_replicated_jobs) if entry.rjob.replicas

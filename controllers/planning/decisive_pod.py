@@ -27,11 +27,11 @@ _NAMED = re.compile(
     r"(?:Container (?P<container>\S+) for p|^P)od [^\s/]+/(?P<pod>\S+)"
     r" (?:failed with exit code (?P<code>[0-9]{1,10})|has condition) "
 )
-"""How a Job tells which pod matched a FailJob rule."""
+"""How a Job says which pod matched a FailJob rule."""
 
 
 @dataclass(frozen=True, slots=True)
-class Culprit:
+class FailedContainer:
     """A failed pod and the container of it that counts. Without a pod: not known; without a container: none failed."""
 
     pod: str = ""
@@ -47,17 +47,21 @@ class Culprit:
         return f"container {self.container} of pod {self.pod}{where} ended with exit code {self.exit_code}"
 
 
-def culprit(pod: FailedPod, end: Ended | None) -> Culprit:
+def failed_container(pod: FailedPod, end: Ended | None) -> FailedContainer:
     """The pod with the container that ended so."""
-    return Culprit(pod.name, pod.node, end.container, end.exit_code) if end else Culprit(pod.name, pod.node)
+    return (
+        FailedContainer(pod.name, pod.node, end.container, end.exit_code)
+        if end
+        else FailedContainer(pod.name, pod.node)
+    )
 
 
-def named_by(job: Job) -> Culprit:
+def named_by(job: Job) -> FailedContainer:
     """What a failed Job itself says of the pod that matched a FailJob rule, which may be gone; empty if nothing."""
     named = _NAMED.search(job.failure.message) if job.failure else None
     if named is None or named["code"] is None:
-        return Culprit()
-    return Culprit(named["pod"], container=named["container"] or "", exit_code=int(named["code"]))
+        return FailedContainer()
+    return FailedContainer(named["pod"], container=named["container"] or "", exit_code=int(named["code"]))
 
 
 def decides_by_pods(job: Job) -> bool:
@@ -65,7 +69,7 @@ def decides_by_pods(job: Job) -> bool:
     return job.failure is not None and job.failure.reason != "DeadlineExceeded"
 
 
-def decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> FailedPod | None:
+def decisive_pod(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> FailedPod | None:
     """The one of a failed Job's failed pods that decided; None if it is not there, or none did."""
     failure = job.failure
     if failure is None or not decides_by_pods(job):
@@ -96,13 +100,13 @@ def matching(on: OnExitCodes, ends: Sequence[Ended]) -> Ended | None:
     return _first([end for end in ends if (end.exit_code in on.values) == (on.operator == "In")])
 
 
-def first_failed(pods: Sequence[FailedPod]) -> Culprit:
+def first_failed(pods: Sequence[FailedPod]) -> FailedContainer:
     """The pod whose container ended first with a code other than 0; ties go to the lower name."""
     ends = [(end.at, pod.name, pod, end) for pod in pods if (end := _first(pod.ends))]
     if not ends:
-        return Culprit()
+        return FailedContainer()
     _, _, pod, end = min(ends, key=lambda found: found[:2])
-    return culprit(pod, end)
+    return failed_container(pod, end)
 
 
 def _first(ends: Sequence[Ended]) -> Ended | None:

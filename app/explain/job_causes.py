@@ -4,8 +4,8 @@ from api.batch import pods_at_once
 from api.keys import JOB_CREATION_FAILED, KIND
 from api.meta import Owner
 from app.explain.case import Case
-from app.explain.finding import Finding, Found, Level, Story, counted, grouped, listed
-from app.explain.seen import SeenEvent
+from app.explain.facts import SeenEvent
+from app.explain.finding import Finding, Found, JobFinding, Level, counted, grouped, listed
 from app.explain.survey import lacking
 from controllers.planning.child_jobs import Child
 
@@ -13,59 +13,59 @@ from controllers.planning.child_jobs import Child
 def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
     """ReplicatedJobs that wait for others (dependsOn, startupPolicy InOrder, executionPolicy)."""
     found: list[Found] = []
-    if case.of is None:
+    if case.survey is None:
         return found
-    for name, why in case.of.stages.items():
-        missing = [slot.name for slot in case.of.missing if slot.replicated_job.name == name]
-        halted = [child.name for child in case.of.halted if child.replicated_job == name]
+    for name, why in case.survey.stages.items():
+        missing = [position.name for position in case.survey.missing if position.replicated_job.name == name]
+        halted = [child.name for child in case.survey.halted if child.replicated_job == name]
         jobs = left & {*missing, *halted}
         if jobs:
             what = f"ReplicatedJob {name} ({counted(len(jobs), 'Job')}): waits for {why}"
-            way_out = "see below why those wait; executionPolicy, dependsOn or startupPolicy of the spec sets the order"
-            found.append(Found(Finding(level=Level.WAITS, cause="later-stage", what=what, way_out=way_out), jobs))
+            fix = "see below why those wait; executionPolicy, dependsOn or startupPolicy of the spec sets the order"
+            found.append(Found(Finding(level=Level.WAITS, cause="later-stage", what=what, fix=fix), jobs))
     return found
 
 
 def failed(case: Case, left: frozenset[str]) -> list[Found]:
     """Failed Jobs of a set that has not decided about them yet."""
-    return grouped(_failure(child) for child in case.of.failed if child.name in left) if case.of else []
+    return grouped(_failure(child) for child in case.survey.failed if child.name in left) if case.survey else []
 
 
-def _failure(child: Child) -> Story:
+def _failure(child: Child) -> JobFinding:
     failure = child.job.failure
     said = f"{failure.reason}: {failure.message}" if failure else "it says no reason"
     finding = Finding(
         level=Level.FAULT,
         cause="job-failed",
         what=f"Job {child.name}: failed, and the failure policy has not acted on it yet: {said}",
-        way_out="the manager decides by spec.failurePolicy; if it does not, see the Warnings of the JobSet",
+        fix="the manager decides by spec.failurePolicy; if it does not, see the Warnings of the JobSet",
         since=failure.last_transition_time if failure else "",
     )
-    return Story(child.name, said, lambda: finding)
+    return JobFinding(child.name, said, lambda: finding)
 
 
 def behind(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs of a large set that come when the Job controller has come to those before them."""
-    if case.of is None:
+    if case.survey is None:
         return []
-    queued = [child.name for child in case.of.unready if child.job.queued and not child.deleting]
-    absent = {slot.name for slot in case.of.missing} - case.facts.foreign.keys()
-    waiting = left & (absent | {child.name for child in case.of.halted})
-    if case.of.room > 0 or not waiting:
+    queued = [child.name for child in case.survey.unready if child.job.queued and not child.deleting]
+    absent = {position.name for position in case.survey.missing} - case.facts.foreign.keys()
+    waiting = left & (absent | {child.name for child in case.survey.halted})
+    if case.survey.job_budget > 0 or not waiting:
         return []
     finding = Finding(
         level=Level.WAITS,
         cause="behind",
         what=f"{counted(len(waiting), 'Job')} {'comes' if len(waiting) == 1 else 'come'} after {len(queued)} that the"
         f" Job controller has not come to yet ({listed(queued)}): no set gives it more at a time",
-        way_out="wait; if it stays so, does kube-controller-manager run?",
+        fix="wait; if it stays so, does kube-controller-manager run?",
     )
     return [Found(finding, frozenset(waiting))]
 
 
 def missing(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that do not exist: their name is taken, they were refused, or they are about to be created."""
-    names = [slot.name for slot in case.of.missing if slot.name in left] if case.of else []
+    names = [position.name for position in case.survey.missing if position.name in left] if case.survey else []
     taken = [name for name in names if name in case.facts.foreign]
     found = [Found(_taken(case, name), frozenset({name})) for name in taken]
     return found + _absent(case, [name for name in names if name not in case.facts.foreign])
@@ -78,86 +78,88 @@ def _taken(case: Case, name: str) -> Finding:
             level=Level.WAITS,
             cause="name-taken",
             what=f"Job {name}: cannot be created yet, the Job of an earlier JobSet of this name is still there",
-            way_out="wait: it goes with the JobSet that it belongs to",
+            fix="wait: it goes with the JobSet that it belongs to",
         )
     return Finding(
         level=Level.FAULT,
         cause="name-taken",
         what=f"Job {name}: cannot be created, a Job of that name belongs to {owner}",
-        way_out="delete or rename that one, or rename the JobSet",
+        fix="delete or rename that one, or rename the JobSet",
     )
 
 
 def _absent(case: Case, names: list[str]) -> list[Found]:
     if not names:
         return []
-    refused = next((event for event in case.news if event.reason == JOB_CREATION_FAILED), None)
+    refused = next((event for event in case.recent_warnings if event.reason == JOB_CREATION_FAILED), None)
     because: tuple[Finding, ...] = ()
-    level, way_out = Level.WAITS, "look again in a moment"
+    level, fix = Level.WAITS, "look again in a moment"
     if refused is not None:
-        level, way_out = Level.FAULT, "mend what the message names: the manager tries again by itself"
+        level, fix = Level.FAULT, "fix what the message names: the manager tries again by itself"
         because = (Finding(level=Level.FAULT, cause="refused", what=refused.note, since=refused.first),)
-    elif case.manager_silent:
-        way_out = "start a manager"
+    elif case.manager_missing:
+        fix = "start a manager"
     what = f"{counted(len(names), 'Job')} {'does' if len(names) == 1 else 'do'} not exist (yet): {listed(names)}"
-    return [Found(Finding(level=level, cause="missing", what=what, because=because, way_out=way_out), frozenset(names))]
+    return [Found(Finding(level=level, cause="missing", what=what, because=because, fix=fix), frozenset(names))]
 
 
 def halted(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that are still suspended although the set is not."""
-    return grouped(_halt(child) for child in case.of.halted if child.name in left) if case.of else []
+    return grouped(_halt(child) for child in case.survey.halted if child.name in left) if case.survey else []
 
 
-def _halt(child: Child) -> Story:
+def _halt(child: Child) -> JobFinding:
     ending = child.job.status.active
     why = f": {counted(ending, 'pod')} of the time before have to end first" if ending else ""
     finding = Finding(
         level=Level.WAITS,
         cause="halted",
         what=f"Job {child.name}: is still suspended{why}",
-        way_out="the manager resumes it by itself; a Job that another controller suspends needs that one",
+        fix="the manager resumes it by itself; a Job that another controller suspends needs that one",
     )
-    return Story(child.name, bool(ending), lambda: finding)
+    return JobFinding(child.name, bool(ending), lambda: finding)
 
 
-def going(case: Case, left: frozenset[str]) -> list[Found]:
+def being_deleted(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that somebody deletes; the manager makes new ones when they are gone."""
-    names = [child.name for child in case.of.unready if child.name in left and child.deleting] if case.of else []
+    names = (
+        [child.name for child in case.survey.unready if child.name in left and child.deleting] if case.survey else []
+    )
     if not names:
         return []
     what = f"{counted(len(names), 'Job')} {'is' if len(names) == 1 else 'are'} being deleted: {listed(names)}"
-    way_out = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
-    return [Found(Finding(level=Level.WAITS, cause="job-deleted", what=what, way_out=way_out), frozenset(names))]
+    fix = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
+    return [Found(Finding(level=Level.WAITS, cause="job-deleted", what=what, fix=fix), frozenset(names))]
 
 
-def podless(case: Case, left: frozenset[str]) -> list[Found]:
+def without_pods(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that run and lack pods: admission has refused them, or nobody makes them."""
     said = {event.regarding.uid: event for event in reversed(case.facts.job_warnings) if event.reason == "FailedCreate"}
-    stories = []
-    for child in case.of.unready if case.of else ():
+    findings = []
+    for child in case.survey.unready if case.survey else ():
         event = said.get(child.job.metadata.uid)
         if child.name in left and lacking(child.job) and (event or not child.job.status.active):
-            stories.append(_podless(child, event))
-    return grouped(stories)
+            findings.append(_without_pods(child, event))
+    return grouped(findings)
 
 
-def _podless(child: Child, said: SeenEvent | None) -> Story:
+def _without_pods(child: Child, said: SeenEvent | None) -> JobFinding:
     job = child.job
     if said is None:
         finding = Finding(
             level=Level.WAITS,
             cause="no-pods",
             what=f"Job {child.name}: has no pods (yet), and no Warning says why",
-            way_out="look again in a moment; if it stays so, does kube-controller-manager run?",
+            fix="look again in a moment; if it stays so, does kube-controller-manager run?",
             since=job.metadata.creation_timestamp or "",
         )
-        return Story(child.name, None, lambda: finding)
+        return JobFinding(child.name, None, lambda: finding)
     pods = counted(pods_at_once(job.spec), "pod")
     finding = Finding(
         level=Level.FAULT,
         cause="pods-refused",
         what=f"Job {child.name}: lacks {lacking(job)} of {pods}: {said.reason}: {said.note}",
-        way_out="mend what the message names (quota, policy, webhook, service account): the Job controller tries again",
+        fix="fix what the message names (quota, policy, webhook, service account): the Job controller tries again",
         since=said.first,
     )
-    return Story(child.name, said.note.replace(child.name, ""), lambda: finding)
+    return JobFinding(child.name, said.note.replace(child.name, ""), lambda: finding)

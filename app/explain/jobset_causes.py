@@ -10,7 +10,7 @@ QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label by which Kueue takes a JobSet into a queue."""
 
 _DECISION = "FailurePolicy"
-"""Part of the reasons of Warnings that tell of a restart."""
+"""Part of the reasons of Warnings about a restart."""
 _MOST_WARNINGS = 3
 FOREGROUND = "foregroundDeletion"
 _STUCK = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
@@ -34,7 +34,7 @@ def finished(case: Case, _left: frozenset[str]) -> list[Found]:
         cause="failed",
         what=said,
         because=history,
-        way_out="mend what failed, delete the JobSet and create it anew; spec.failurePolicy.maxRestarts allows retries",
+        fix="fix what failed, delete the JobSet and create it again; spec.failurePolicy.maxRestarts allows retries",
         since=since,
     )
     return [Found(fault, state="failed", ends=True)]
@@ -50,7 +50,7 @@ def _attempt(failed: FailedAttempt) -> Finding:
 
 
 def deleted(case: Case, _left: frozenset[str]) -> list[Found]:
-    """It is on its way out; what holds it."""
+    """It is being deleted: what keeps it."""
     meta = case.facts.jobset.metadata
     if meta.deletion_timestamp is None:
         return []
@@ -65,7 +65,7 @@ def deleted(case: Case, _left: frozenset[str]) -> list[Found]:
                 level=Level.WAITS,
                 cause="foreground-deletion",
                 what=f"{how_many}{names} and all pods of them have to go first",
-                way_out="wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force",
+                fix="wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force",
             )
         )
     because += [
@@ -73,7 +73,7 @@ def deleted(case: Case, _left: frozenset[str]) -> list[Found]:
             level=Level.WAITS,
             cause="finalizer",
             what=f"finalizer {name} holds it: whoever set it has to remove it",
-            way_out="look at the controller that the finalizer is named after",
+            fix="look at the controller that the finalizer is named after",
         )
         for name in others
     ]
@@ -93,7 +93,7 @@ def managed_elsewhere(case: Case, _left: frozenset[str]) -> list[Found]:
         level=Level.NOTE,
         cause="managed-by",
         what=f"spec.managedBy is {js.spec.managed_by}: that controller creates its Jobs, this one leaves it alone",
-        way_out="ask that controller; for kueue.x-k8s.io/multikueue the Jobs run in a worker cluster",
+        fix="ask that controller; for kueue.x-k8s.io/multikueue the Jobs run in a worker cluster",
     )
     return [Found(found, state="is managed by another controller", ends=True)]
 
@@ -123,7 +123,7 @@ def suspended(case: Case, _left: frozenset[str]) -> list[Found]:
         cause="suspended",
         what="spec.suspend is true: its Jobs run no pods" + (f"; it is in the Kueue queue {queue}" if queue else ""),
         because=because,
-        way_out=by_queue if queue else by_hand,
+        fix=by_queue if queue else by_hand,
         since=condition.last_transition_time if condition and condition.status == "True" else "",
     )
     return [Found(found, state="is suspended", ends=True)]
@@ -131,7 +131,7 @@ def suspended(case: Case, _left: frozenset[str]) -> list[Found]:
 
 def unlisted(case: Case, _left: frozenset[str]) -> list[Found]:
     """The Jobs may not be read: what the status says about them."""
-    if case.of is not None:
+    if case.survey is not None:
         return []
     status, replicas = case.facts.jobset.status, {r.name: r.replicas for r in case.facts.jobset.spec.replicated_jobs}
     of = {count.name: count for count in status.replicated_jobs_status}
@@ -150,7 +150,7 @@ def unlisted(case: Case, _left: frozenset[str]) -> list[Found]:
 
 def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
     """Nothing is created, restarted or placed while no manager runs."""
-    if not case.manager_silent or not left:
+    if not case.manager_missing or not left:
         return []
     lease = case.facts.lease
     renewed = (lease.spec.renew_time if lease else None) or ""
@@ -159,7 +159,7 @@ def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
         level=Level.FAULT,
         cause="no-manager",
         what=f"{what} in namespace jobset-system: Jobs are neither created nor restarted nor placed",
-        way_out="kubectl get pods -n jobset-system; one that runs without --leader-elect or in another namespace is not"
+        fix="kubectl get pods -n jobset-system; one that runs without --leader-elect or in another namespace is not"
         " seen here",
         since=renewed,
     )
@@ -168,13 +168,13 @@ def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
 
 def restarting(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs of an earlier attempt have to go before those of this one come."""
-    if case.of is None or not case.of.previous:
+    if case.survey is None or not case.survey.previous:
         return []
-    js, old = case.facts.jobset, case.of.previous
+    js, old = case.facts.jobset, case.survey.previous
     policy, last = js.spec.failure_policy, js.status.last_restart
     blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
     names = [child.name for child in old]
-    blocked = {slot.name for slot in case.of.missing} if blocking else set(names)
+    blocked = {position.name for position in case.survey.missing} if blocking else set(names)
     limit = f" of at most {policy.max_restarts}" if policy is not None else ""
     counts = f"{js.status.restarts_count_towards_max}{limit}"
     wait = "none is created before all of those are gone (BlockingRecreate)" if blocking else "each has to go first"
@@ -184,42 +184,42 @@ def restarting(case: Case, left: frozenset[str]) -> list[Found]:
         cause="restarting",
         what=f"it restarts ({counts} restarts counted): {counted(len(old), 'Job')} of an earlier attempt still"
         f" {'exists' if len(old) == 1 else 'exist'}, {len(going)} in deletion ({listed(names)}); {wait}",
-        way_out=_STUCK if going else "the manager deletes them",
+        fix=_STUCK if going else "the manager deletes them",
         since=last.start_time if last else "",
     )
     return [Found(found, frozenset(blocked) & left, state="restarts")]
 
 
 def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
-    """Pods of an earlier attempt have outlived their Jobs: each Job comes anew once its own are gone."""
-    old = case.facts.lingering
-    if case.of is None or not old:
+    """Pods of an earlier attempt have outlived their Jobs: each Job is created again once its own are gone."""
+    old = case.facts.leftover_pods
+    if case.survey is None or not old:
         return []
     js = case.facts.jobset
     policy, last = js.spec.failure_policy, js.status.last_restart
     blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
-    blocked = {slot.name for slot in case.of.missing} if blocking else old.keys()
+    blocked = {position.name for position in case.survey.missing} if blocking else old.keys()
     names = sorted(name for pods in old.values() for name in pods)
     wait = "none is created before all of those are gone (BlockingRecreate)" if blocking else "each waits for its own"
     found = Finding(
         level=Level.WAITS,
         cause="old-pods",
         what=f"{counted(len(names), 'pod')} of an earlier attempt {'is' if len(names) == 1 else 'are'} still ending"
-        f" ({listed(names)}), and {counted(len(old), 'Job')} cannot be created anew yet; {wait}",
-        way_out=_STUCK,
+        f" ({listed(names)}), and {counted(len(old), 'Job')} cannot be created again yet; {wait}",
+        fix=_STUCK,
         since=last.start_time if last else "",
     )
     return [Found(found, left.intersection(blocked), state="restarts")]
 
 
 def warned(case: Case, _left: frozenset[str]) -> list[Found]:
-    """What the controller has warned of lately and no cause before has told from what is."""
-    blind = case.of is None or (bool(case.of.unready) and case.facts.pods is None)
+    """Recent Warnings of the controller that no cause before explains."""
+    blind = case.survey is None or (bool(case.survey.unready) and case.facts.pods is None)
     elsewhere = {keys.JOB_CREATION_FAILED} if blind else {keys.JOB_CREATION_FAILED, keys.PLACEMENT_PENDING}
-    told: dict[str, Finding] = {}
-    for event in case.news:
+    by_reason: dict[str, Finding] = {}
+    for event in case.recent_warnings:
         if event.reason in elsewhere or _DECISION in event.reason:
             continue
         text = f"Warning {event.reason}, last at {event.last}: {event.note}"
-        told.setdefault(event.reason, Finding(level=Level.NOTE, cause="warning", what=text))
-    return [Found(finding) for finding in list(told.values())[:_MOST_WARNINGS]]
+        by_reason.setdefault(event.reason, Finding(level=Level.NOTE, cause="warning", what=text))
+    return [Found(finding) for finding in list(by_reason.values())[:_MOST_WARNINGS]]

@@ -44,16 +44,16 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
-    """A likely cause: its kind for programs, the words, the way out. `fault`: it does not pass by itself."""
+class StallCause:
+    """A likely cause: its kind for programs, the words, the fix. `fault`: it does not pass by itself."""
 
     cause: str
     what: str
-    way_out: str
+    fix: str
     fault: bool = False
 
 
-def why_silent(tree: Tree) -> Why:
+def why_stalled(tree: Tree) -> StallCause:
     """The first cause that there is."""
     return _missing(tree) or _gated(tree) or _short(tree) or _priority(tree) or _scheduler(tree) or _unknown(tree)
 
@@ -67,15 +67,17 @@ def expected(tree: Tree) -> Iterator[Group]:
     return (group for group in tree.root.walk() if not set(tree.released).isdisjoint(group.replicated_jobs))
 
 
-def _missing(tree: Tree) -> Why | None:
+def _missing(tree: Tree) -> StallCause | None:
     gone = [f"{kind(group)} {group.name}" for group in expected(tree) if group.name not in tree.there]
     if not gone:
         return None
     what = f"{_some(gone)} {'is' if len(gone) == 1 else 'are'} missing: no pod of the whole tree is scheduled without"
-    return Why("group-missing", what, "the manager makes groups anew: does it run, and may it create them?")
+    return StallCause(
+        "group-missing", what, "the manager creates missing groups again: does it run, and may it create them?"
+    )
 
 
-def _gated(tree: Tree) -> Why | None:
+def _gated(tree: Tree) -> StallCause | None:
     gated = [member for member in tree.waiting if member.gates]
     if not gated:
         return None
@@ -83,15 +85,15 @@ def _gated(tree: Tree) -> Why | None:
     pods = _some([f"pod {member.name}" for member in gated])
     held = f"{'is' if len(gated) == 1 else 'are'} held back by scheduling gate {gates}"
     what = f"{pods} {held}: one such pod holds the whole tree"
-    return Why("pod-gated", what, "the controller that the gate is named after has to lift it")
+    return StallCause("pod-gated", what, "the controller that the gate is named after has to lift it")
 
 
-def _short(tree: Tree) -> Why | None:
+def _short(tree: Tree) -> StallCause | None:
     """Whether fewer pods exist than have to be there before the scheduler tries."""
     if _ready(tree, tree.root):
         return None
     short = [group for group in expected(tree) if not group.composite and not _ready(tree, group)]
-    told = [
+    short_groups = [
         f"PodGroup {group.name} needs {needed(tree, group)} pods, {_pods(tree, group)} exist" for group in short[:NAMED]
     ]
     more = f" and {len(short) - NAMED} more groups likewise" if len(short) > NAMED else ""
@@ -107,40 +109,42 @@ def _short(tree: Tree) -> Why | None:
     if root.composite:
         ready = sum(_ready(tree, child) for child in root.children)
         groups = f"{kind(root)} {root.name} needs {needed(tree, root)} groups with their pods, {ready} have them; "
-    what = f"pods that have to be there first do not exist: {groups}{', '.join(told)}{more}{of}"
-    return Why("quorum", what, "see what keeps those Jobs from having their pods; the scheduler tries when they exist")
+    what = f"pods that have to be there first do not exist: {groups}{', '.join(short_groups)}{more}{of}"
+    return StallCause(
+        "quorum", what, "see what keeps those Jobs from having their pods; the scheduler tries when they exist"
+    )
 
 
-def _priority(tree: Tree) -> Why | None:
+def _priority(tree: Tree) -> StallCause | None:
     others = [member for member in tree.waiting if tree.priority is not None and member.priority != tree.priority]
     if not others:
         return None
     pods = _some([f"pod {member.name}" for member in others])
     have = f"{'has' if len(others) == 1 else 'have'} priority {others[0].priority}"
     what = f"{pods} {have}, the groups have {tree.priority}: the scheduler wants one for all"
-    way_out = "give all ReplicatedJobs the same priorityClassName in a new JobSet"
-    return Why("priority-differs", what, way_out, fault=True)
+    fix = "give all ReplicatedJobs the same priorityClassName in a new JobSet"
+    return StallCause("priority-differs", what, fix, fault=True)
 
 
-def _scheduler(tree: Tree) -> Why | None:
+def _scheduler(tree: Tree) -> StallCause | None:
     names = sorted({member.scheduler for member in tree.waiting})
     if not names or (len(names) == 1 and names[0] == DEFAULT_SCHEDULER):
         return None
     if len(names) > 1:
         what = f"its pods name different schedulers: {', '.join(names)}: each of them waits for the others' pods"
-        return Why("scheduler-differs", what, "one schedulerName for all in a new JobSet", fault=True)
+        return StallCause("scheduler-differs", what, "one schedulerName for all in a new JobSet", fault=True)
     what = f"its pods are for scheduler {names[0]}, which says nothing about them"
-    way_out = f"see whether it runs, and knows groups (--feature-gates={GATES}), or leave schedulerName out"
-    return Why("scheduler-differs", what, way_out)
+    fix = f"see whether it runs, and knows groups (--feature-gates={GATES}), or leave schedulerName out"
+    return StallCause("scheduler-differs", what, fix)
 
 
-def _unknown(_tree: Tree) -> Why:
+def _unknown(_tree: Tree) -> StallCause:
     what = "groups and pods are all there and none is held back: kube-scheduler has not looked at them (yet)"
-    way_out = (
+    fix = (
         f"look again in a moment; if it stays so, does kube-scheduler run with --feature-gates={GATES}, and does the"
         " API server serve scheduling.k8s.io/v1beta1 and v1alpha3? It schedules nothing while one of them is missing"
     )
-    return Why("scheduler-silent", what, way_out)
+    return StallCause("scheduler-silent", what, fix)
 
 
 def needed(tree: Tree, group: Group) -> int:

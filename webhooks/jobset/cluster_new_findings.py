@@ -15,16 +15,16 @@ from webhooks.jobset.subject import place_in_object
 _NAME = ("metadata", "name")
 
 
-def news(found: Iterable[FieldError], known: Iterable[FieldError], js: JobSet) -> list[FieldError]:
+def new_findings(found: Iterable[FieldError], known: Iterable[FieldError], js: JobSet) -> list[FieldError]:
     """What is not said by `known` errors already.
 
     At the place of a known error nothing more is said. Where the schema or the decoder refused something, the object
-    was mended, and what is found around that place is about the mending. A JobSet's name that is no good is known from
+    was repaired, and what is found around that place is about the repair. A JobSet's name that is no good is known from
     the names of all its Jobs; a volume that a claim clashes with, from the volume.
     """
     errors = [error for error in known if not error.is_warning]
     taken = {place_in_object(error.path) for error in errors}
-    mended = [place_in_object(error.path) for error in errors if error.layer is Layer.SCHEMA or error.rule is TYPE]
+    repaired = [place_in_object(error.path) for error in errors if error.layer is Layer.SCHEMA or error.rule is TYPE]
     names = {replicated_job(i).at("name").parts for i in range(len(js.spec.replicated_jobs))}
     if names and names <= taken:
         taken.add(JOBSET_NAME.parts)
@@ -37,7 +37,7 @@ def news(found: Iterable[FieldError], known: Iterable[FieldError], js: JobSet) -
         for error in found
         if error.is_warning
         or not (
-            place_in_object(error.path) in taken or any(_near(place_in_object(error.path), parts) for parts in mended)
+            place_in_object(error.path) in taken or any(_near(place_in_object(error.path), parts) for parts in repaired)
         )
     ]
 

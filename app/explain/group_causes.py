@@ -1,4 +1,4 @@
-"""Causes that are about groups (`spec.scheduling`): missing objects, trees that do not fit, and silence. Pure."""
+"""Causes that are about groups (`spec.scheduling`): missing objects, trees that do not fit, stalled trees. Pure."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,11 +10,11 @@ from api.batch import Job
 from api.gang_status import INITIALLY_SCHEDULED
 from api.gangs import Group, forest
 from api.meta import Condition, find
-from api.silence import Member, Tree, kind, needed, why_silent
+from api.stalled_trees import Member, Tree, kind, needed, why_stalled
 from app.explain.case import Case
+from app.explain.domains import noun
+from app.explain.facts import SeenGroups, SeenPod
 from app.explain.finding import MOST_GROUPS, Finding, Found, Level, counted, listed
-from app.explain.of_domains import noun
-from app.explain.seen import SeenGroups, SeenPod
 from app.explain.survey import lacking
 from controllers.planning.child_jobs import Child
 
@@ -33,10 +33,10 @@ _NO_DOMAIN = "no feasible placements found"
 
 
 def objects(case: Case, left: frozenset[str]) -> list[Found]:
-    """The groups cannot be made, or those of before have to go first: no Job starts."""
+    """The groups cannot be made, or those of an earlier attempt have to be deleted first: no Job starts."""
     js = case.facts.jobset
     said = find(js.status.conditions, keys.GROUPS_READY)
-    if case.of is None or said is None or said.status != "False" or said.reason == "Suspended":
+    if case.survey is None or said is None or said.status != "False" or said.reason == "Suspended":
         return []
     ignored = _run_without_groups(case)
     level = Level.NOTE if ignored else Level.FAULT if said.reason in _FAULTS else Level.WAITS
@@ -44,7 +44,7 @@ def objects(case: Case, left: frozenset[str]) -> list[Found]:
         level=level,
         cause="groups-not-ready",
         what=f"the groups that spec.scheduling asks for are not there: {said.reason}: {said.message}",
-        way_out="" if ignored else _WAYS.get(said.reason, _WAY),
+        fix="" if ignored else _WAYS.get(said.reason, _WAY),
         since=said.last_transition_time,
     )
     held = frozenset() if ignored else left & _not_started(case)
@@ -62,9 +62,9 @@ def _run_without_groups(case: Case) -> bool:
 
 def tree_restarts(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs of a tree do not start before all Jobs of an earlier attempt in it are gone."""
-    if case.of is None:
+    if case.survey is None:
         return []
-    old = case.facts.lingering.keys() | {child.name for child in case.of.previous}
+    old = case.facts.leftover_pods.keys() | {child.name for child in case.survey.previous}
     found = []
     idle = left & _not_started(case)
     for root in _roots(case):
@@ -76,7 +76,7 @@ def tree_restarts(case: Case, left: frozenset[str]) -> list[Found]:
                 f"{_titled(root)}: {wait} until all of an earlier attempt are gone ({listed(going)}): the"
                 " scheduler counts pods that are ending as members"
             )
-            finding = Finding(level=Level.WAITS, cause="tree-restarts", what=what, way_out=_ENDING)
+            finding = Finding(level=Level.WAITS, cause="tree-restarts", what=what, fix=_ENDING)
             found.append(Found(finding, frozenset(held)))
     return found
 
@@ -86,22 +86,22 @@ def waits(case: Case, left: frozenset[str]) -> list[Found]:
 
     Jobs that lack pods have a reason of their own, which is left to later causes.
     """
-    groups, of = case.facts.groups, case.of
+    groups, of = case.facts.groups, case.survey
     if groups is None or of is None or case.facts.pods is None:
         return []
-    stories: list[_Story] = []
+    findings: list[_GroupFinding] = []
     explained: set[str] = set()
     unready = {child.name: child for child in of.unready}
     jobs = {job.metadata.name: job for job in case.facts.jobs or ()}
     for root in _roots(case):
-        look = _Look(case, groups, root, unready, jobs)
-        here = {child.name for child in look.unready} & left
-        if here and look.unplaced:
-            stories.append(_Story(_titled(root), look.key(root), look.whole))
-            explained |= here - {child.name for child in look.unready if lacking(child.job)}
+        tree = _WaitingTree(case, groups, root, unready, jobs)
+        here = {child.name for child in tree.unready} & left
+        if here and tree.unplaced:
+            findings.append(_GroupFinding(_titled(root), tree.key(root), tree.whole))
+            explained |= here - {child.name for child in tree.unready if lacking(child.job)}
     return [
         Found(finding, frozenset(explained) if number == 0 else frozenset())
-        for number, finding in enumerate(_told(stories))
+        for number, finding in enumerate(_grouped(findings))
     ]
 
 
@@ -116,44 +116,46 @@ def _jobs(group: Group) -> set[str]:
 
 def _not_started(case: Case) -> frozenset[str]:
     """Jobs that groups may hold up: neither running nor of a later stage."""
-    if case.of is None:
+    if case.survey is None:
         return frozenset()
-    missing = (slot.name for slot in case.of.missing if slot.replicated_job.name not in case.of.stages)
-    halted = (child.name for child in case.of.halted if child.replicated_job not in case.of.stages)
+    missing = (
+        position.name for position in case.survey.missing if position.replicated_job.name not in case.survey.stages
+    )
+    halted = (child.name for child in case.survey.halted if child.replicated_job not in case.survey.stages)
     return frozenset([*missing, *halted])
 
 
 @dataclass(frozen=True, slots=True)
-class _Story:
-    """What there is to say about one group. Those with the same `key` have the same story: it is told once."""
+class _GroupFinding:
+    """What there is to say about one group. Groups with the same `key` share one finding."""
 
     name: str
     key: object
-    tell: Callable[[], Finding]
+    describe: Callable[[], Finding]
 
 
-def _told(stories: Iterable[_Story]) -> list[Finding]:
-    same: dict[object, list[_Story]] = {}
-    for story in stories:
-        same.setdefault(story.key, []).append(story)
+def _grouped(findings: Iterable[_GroupFinding]) -> list[Finding]:
+    same: dict[object, list[_GroupFinding]] = {}
+    for one in findings:
+        same.setdefault(one.key, []).append(one)
     found: list[Finding] = []
     for alike in list(same.values())[:MOST_GROUPS]:
-        first, others = alike[0].tell(), [story.name for story in alike[1:]]
+        first, others = alike[0].describe(), [one.name for one in alike[1:]]
         found.append(first)
         if others:
             what = f"{others[0]}: likewise"
             if len(others) > 1:
                 what = f"{len(others)} more groups ({others[0]} … {others[-1]}): likewise"
             found.append(Finding(level=first.level, cause=first.cause, what=what))
-    rest = [story.name for alike in list(same.values())[MOST_GROUPS:] for story in alike]
+    rest = [one.name for alike in list(same.values())[MOST_GROUPS:] for one in alike]
     if rest:
         what = f"{counted(len(rest), 'more group')} ({listed(rest, 2)}): waiting for reasons of this kind, too"
         found.append(Finding(level=Level.WAITS, cause="more", what=what))
     return found
 
 
-class _Look:
-    """One look at one tree."""
+class _WaitingTree:
+    """One tree with pods that wait, as it was read once."""
 
     def __init__(
         self, case: Case, groups: SeenGroups, root: Group, unready: Mapping[str, Child], jobs: Mapping[str, Job]
@@ -178,28 +180,28 @@ class _Look:
         return [pod for pods in self._of.values() for pod in pods]
 
     @property
-    def _silent(self) -> bool:
+    def _unreported(self) -> bool:
         return not any(pod.unscheduled for pod in self.unplaced)
 
     def key(self, group: Group) -> object:
         """Equal for groups that there is the same to say of."""
-        if group is self._root and self._silent:
-            return group.template, self._bound(group), why_silent(self._tree).cause
+        if group is self._root and self._unreported:
+            return group.template, self._bound(group), why_stalled(self._tree).cause
         below = tuple(self.key(child) for child in group.children)
         return group.template, self._bound(group), self._words(group), below
 
     def whole(self) -> Finding:
         """The tree from its root."""
         level, because = Level.WAITS, tuple(self._ignored())
-        if self._silent and not because:
-            why = why_silent(self._tree)
-            level = Level.FAULT if why.fault or self._case.manager_silent else Level.WAITS
-            because = (Finding(level=level, cause=why.cause, what=why.what, way_out=why.way_out),)
+        if self._unreported and not because:
+            why = why_stalled(self._tree)
+            level = Level.FAULT if why.fault or self._case.manager_missing else Level.WAITS
+            because = (Finding(level=level, cause=why.cause, what=why.what, fix=why.fix),)
             return self._finding(self._root, because, cause="gang-waits")
         because += tuple(self._below(self._root))
-        return self._finding(self._root, because, cause="gang-waits", way_out=self._way_out())
+        return self._finding(self._root, because, cause="gang-waits", fix=self._fix())
 
-    def _finding(self, group: Group, because: tuple[Finding, ...], *, cause: str, way_out: str = "") -> Finding:
+    def _finding(self, group: Group, because: tuple[Finding, ...], *, cause: str, fix: str = "") -> Finding:
         jobs = f", {_of_jobs(group)}" if group.jobs else ""
         what = f"{_titled(group)}{jobs}: {self._bound(group)} of {counted(group.pods, 'pod')} bound"
         rule = _rule(group, needed(self._tree, group))
@@ -209,7 +211,7 @@ class _Look:
             cause=cause,
             what=f"{what}; {rule}",
             because=because,
-            way_out=way_out,
+            fix=fix,
             since=min((moment for moment in moments if moment), default=""),
         )
 
@@ -218,7 +220,9 @@ class _Look:
         if not group.composite:
             return self._said(group)
         waiting = [child for child in group.children if self._pods(child)]
-        return _told(_Story(_titled(child), self.key(child), partial(self._child, child)) for child in waiting)
+        return _grouped(
+            _GroupFinding(_titled(child), self.key(child), partial(self._child, child)) for child in waiting
+        )
 
     def _child(self, child: Group) -> Finding:
         return self._finding(child, tuple(self._below(child)), cause="group-waits")
@@ -227,24 +231,22 @@ class _Look:
         found = []
         said, pods = self._words(group)
         for text in filter(None, (said, *pods)):
-            level, way_out = Level.WAITS, ""
+            level, fix = Level.WAITS, ""
             key = next((above.topology for above in self._path[group.name][::-1] if above.topology), "")
             if text == _NO_DOMAIN and key:
-                way_out = (
-                    f"no node has the label {key}, or none in the domain above: kubectl label node NODE {key}=VALUE"
-                )
+                fix = f"no node has the label {key}, or none in the domain above: kubectl label node NODE {key}=VALUE"
                 level = Level.FAULT
             what = f"the scheduler says: {text}{self._level(group, text)}"
-            found.append(Finding(level=level, cause="scheduler-said", what=what, way_out=way_out))
+            found.append(Finding(level=level, cause="scheduler-said", what=what, fix=fix))
         return found
 
     def _words(self, group: Group) -> tuple[str, tuple[str, ...]]:
         """What the scheduler says of a PodGroup, and what else of its pods, each without its repetitions."""
         condition = self._condition(group)
         said = _plain(condition.message) if condition is not None and condition.status == "False" else ""
-        told = (_plain(pod.unscheduled.message) for pod in self._pods(group) if pod.unscheduled)
+        messages = (_plain(pod.unscheduled.message) for pod in self._pods(group) if pod.unscheduled)
         others = dict.fromkeys(
-            text for text in told if not (said and (text == said or text.startswith(_REPEATED[:-2])))
+            text for text in messages if not (said and (text == said or text.startswith(_REPEATED[:-2])))
         )
         return said, tuple(others)[:2]
 
@@ -268,10 +270,10 @@ class _Look:
         if not leaves or any(self._condition(group) for group in self._root.walk()):
             return []
         what = f"pods of PodGroup {leaves[0].name} have nodes, and the scheduler has never said a word about the group"
-        way_out = (
+        fix = (
             "start kube-scheduler with --feature-gates=GenericWorkload=true: without it, pods are scheduled one by one"
         )
-        return [Finding(level=Level.FAULT, cause="scheduler-ignores-groups", what=what, way_out=way_out)]
+        return [Finding(level=Level.FAULT, cause="scheduler-ignores-groups", what=what, fix=fix)]
 
     def _condition(self, group: Group) -> Condition | None:
         found = self._groups.there.get(group.name)
@@ -285,7 +287,7 @@ class _Look:
         return sum(self._groups.bound.get(uid, 0) for uid in uids)
 
     def _as_tree(self) -> Tree:
-        stages = self._case.of.stages if self._case.of else {}
+        stages = self._case.survey.stages if self._case.survey else {}
         root = self._groups.there.get(self._root.name)
         return Tree(
             root=self._root,
@@ -296,7 +298,7 @@ class _Look:
             priority=None if root is None else root.spec.priority,
         )
 
-    def _way_out(self) -> str:
+    def _fix(self) -> str:
         if any(_NO_DOMAIN in self._words(group)[0] for group in self._root.walk()):
             return ""
         key = self._root.topology

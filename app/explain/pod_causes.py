@@ -9,17 +9,19 @@ from api.exclusive import topology_of
 from api.names import namespaced_job
 from api.pod import PodCondition
 from app.explain.case import Case
-from app.explain.finding import Finding, Found, Level, Story, counted, grouped
-from app.explain.of_domains import article, in_the_way, noun
-from app.explain.seen import SeenPod
+from app.explain.domains import article, in_the_way, noun
+from app.explain.facts import SeenPod
+from app.explain.finding import Finding, Found, JobFinding, Level, counted, grouped
 from controllers.planning.child_jobs import Child
 
 
 def leader_waits(case: Case, left: frozenset[str]) -> list[Found]:
     """The leader of an exclusive Job has no node: the scheduler's reason, and who holds the domains."""
     return grouped(
-        Story(child.name, (topology, said.message, leader.spec.priority), partial(_leader_waits, case, child, leader))
-        for child, topology, leader in _led(case, left)
+        JobFinding(
+            child.name, (topology, said.message, leader.spec.priority), partial(_leader_waits, case, child, leader)
+        )
+        for child, topology, leader in _exclusive_jobs(case, left)
         if (said := leader.unscheduled) is not None
     )
 
@@ -40,11 +42,15 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
     return Finding(level=Level.WAITS, cause="leader-waits", what=what, because=(pod,))
 
 
-def leader_nowhere(case: Case, left: frozenset[str]) -> list[Found]:
-    """The leader is bound, but its node tells no domain: followers do not know where to go."""
+def leader_without_domain(case: Case, left: frozenset[str]) -> list[Found]:
+    """The leader is bound, but its node has no domain: followers do not know where to go."""
     return grouped(
-        Story(child.name, (topology, what.replace(leader.name, "")), partial(_leader_nowhere, child, topology, what))
-        for child, topology, leader in _led(case, left)
+        JobFinding(
+            child.name,
+            (topology, what.replace(leader.name, "")),
+            partial(_leader_without_domain, child, topology, what),
+        )
+        for child, topology, leader in _exclusive_jobs(case, left)
         if _gated(case, child) and (what := _without_domain(case, topology, leader))
     )
 
@@ -63,104 +69,104 @@ def _without_domain(case: Case, topology: str, leader: SeenPod) -> str:
     )
 
 
-def _leader_nowhere(child: Child, topology: str, what: str) -> Finding:
+def _leader_without_domain(child: Child, topology: str, what: str) -> Finding:
     return Finding(
         level=Level.FAULT,
         cause="leader-without-domain",
         what=f"Job {child.name}: its followers do not know where to go: {what}",
-        way_out=f"kubectl label node NODE {topology}=VALUE, or delete the leader pod: its Job makes a new one",
+        fix=f"kubectl label node NODE {topology}=VALUE, or delete the leader pod: its Job makes a new one",
     )
 
 
 def followers_wait(case: Case, left: frozenset[str]) -> list[Found]:
     """Followers are gated though no leader waits for the scheduler."""
     waiting = [child for child in _unready(case, left) if _gated(case, child)]
-    return grouped(Story(child.name, _whom(case, child), partial(_followers_wait, case, child)) for child in waiting)
+    return grouped(
+        JobFinding(child.name, _leader_state(case, child), partial(_followers_wait, case, child)) for child in waiting
+    )
 
 
-def _whom(case: Case, child: Child) -> str:
+def _leader_state(case: Case, child: Child) -> str:
     leader = case.leaders.get(child.job.metadata.uid)
     if case.facts.pods is None:
         return "leader is not known"
     if leader is None:
         return "there is no leader pod (yet)"
     if not leader.live:
-        return "the leader pod is on its way out or has ended, and there is no new one yet"
+        return "the leader pod is being deleted or has ended, and there is no new one yet"
     return "the leader is placed" if leader.spec.node_name else "the scheduler has not looked at the leader pod yet"
 
 
 def _followers_wait(case: Case, child: Child) -> Finding:
-    placed = _whom(case, child) == "the leader is placed"
-    silent = case.manager_silent
-    way_out = "look again in a moment"
+    placed = _leader_state(case, child) == "the leader is placed"
+    silent = case.manager_missing
+    fix = "look again in a moment"
     if placed:
-        way_out = (
-            "start a manager: it lets them go" if silent else "the manager lets them go; if it does not, see its log"
-        )
+        fix = "start a manager: it lets them go" if silent else "the manager lets them go; if it does not, see its log"
     number = _gated(case, child)
     gated = f"{counted(number, 'follower')} {'is' if number == 1 else 'are'} gated"
     return Finding(
         level=Level.FAULT if silent else Level.WAITS,
         cause="followers-gated",
-        what=f"Job {child.name}: {gated}: {_whom(case, child)}",
-        way_out=way_out,
+        what=f"Job {child.name}: {gated}: {_leader_state(case, child)}",
+        fix=fix,
     )
 
 
-def held(case: Case, left: frozenset[str]) -> list[Found]:
+def gated(case: Case, left: frozenset[str]) -> list[Found]:
     """Pods with scheduling gates of others."""
-    stories = []
+    findings = []
     for child in _unready(case, left):
         pods = [pod for pod in case.pods_of(child) if pod.gated]
         if pods:
             gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
-            stories.append(Story(child.name, gates, partial(_held, child, pods, gates)))
-    return grouped(stories)
+            findings.append(JobFinding(child.name, gates, partial(_gated_by_others, child, pods, gates)))
+    return grouped(findings)
 
 
-def _held(child: Child, pods: list[SeenPod], gates: str) -> Finding:
+def _gated_by_others(child: Child, pods: list[SeenPod], gates: str) -> Finding:
     return Finding(
         level=Level.WAITS,
         cause="gated",
         what=f"Job {child.name}: {_pods(pods)} held back by scheduling gate {gates}",
-        way_out="the controller that the gate is named after has to lift it",
+        fix="the controller that the gate is named after has to lift it",
     )
 
 
 def unscheduled(case: Case, left: frozenset[str]) -> list[Found]:
     """Pods for which the scheduler finds no node."""
-    stories = []
+    findings = []
     for child in _unready(case, left):
         pods = [pod for pod in case.pods_of(child) if pod.unscheduled]
         if pods and (said := pods[0].unscheduled):
-            stories.append(Story(child.name, said.message, partial(_unscheduled, child, pods)))
-    return grouped(stories)
+            findings.append(JobFinding(child.name, said.message, partial(_unscheduled, child, pods)))
+    return grouped(findings)
 
 
 def _unscheduled(child: Child, pods: list[SeenPod]) -> Finding:
     said = pods[0].unscheduled
-    way_out = "the scheduler's reason counts the nodes by what is wrong with them"
+    fix = "the scheduler's reason counts the nodes by what is wrong with them"
     meta = child.job.metadata
     if keys.NODE_SELECTOR_STRATEGY in meta.annotations:
         label = f"{keys.NAMESPACED_JOB}={namespaced_job(meta.namespace, meta.name)}"
-        way_out = f"by the node-selector strategy its nodes need the label {label}: has the script labelled them?"
+        fix = f"by the node-selector strategy its nodes need the label {label}: has the script labelled them?"
     return Finding(
         level=Level.WAITS,
         cause="unscheduled",
         what=f"Job {child.name}: {_pods(pods)} not scheduled: {_said(said)}",
-        way_out=way_out,
+        fix=fix,
         since=said.since if said else "",
     )
 
 
-def broken(case: Case, left: frozenset[str]) -> list[Found]:
+def failing_containers(case: Case, left: frozenset[str]) -> list[Found]:
     """Pods with a container that cannot start, or does not stay up."""
-    stories = []
+    findings = []
     for child in _unready(case, left):
         pods = [pod for pod in case.pods_of(child) if pod.trouble]
         if pods:
-            stories.append(Story(child.name, _kind(pods[0].trouble), partial(_broken, child, pods)))
-    return grouped(stories)
+            findings.append(JobFinding(child.name, _kind(pods[0].trouble), partial(_failing_container, child, pods)))
+    return grouped(findings)
 
 
 def _kind(trouble: str) -> str:
@@ -168,26 +174,26 @@ def _kind(trouble: str) -> str:
     return ":".join(trouble.split(":")[:2]).partition(",")[0]
 
 
-def _broken(child: Child, pods: list[SeenPod]) -> Finding:
+def _failing_container(child: Child, pods: list[SeenPod]) -> Finding:
     namespace, name = child.job.metadata.namespace, pods[0].name
     return Finding(
         level=Level.FAULT,
         cause="container",
         what=f"Job {child.name}: {_pods(pods)} not ready: {pods[0].trouble}",
-        way_out=f"kubectl logs -n {namespace} {name} --previous, kubectl describe pod -n {namespace} {name}",
+        fix=f"kubectl logs -n {namespace} {name} --previous, kubectl describe pod -n {namespace} {name}",
     )
 
 
 def unready(case: Case, left: frozenset[str]) -> list[Found]:
     """Whatever is left: pods that start, or run and are not ready."""
-    return grouped(_unready_story(case, child) for child in _unready(case, left))
+    return grouped(_unready_finding(case, child) for child in _unready(case, left))
 
 
-def _unready_story(case: Case, child: Child) -> Story:
+def _unready_finding(case: Case, child: Child) -> JobFinding:
     pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
     starting = [pod for pod in pods if pod.status.phase == "Pending"]
     counts = f"{child.job.status.ready or 0} of {counted(pods_at_once(child.job.spec), 'pod')} ready"
-    what, way_out = f"Job {child.name}: {counts}", ""
+    what, fix = f"Job {child.name}: {counts}", ""
     if starting:
         node = (
             f" on node {starting[0].spec.node_name}"
@@ -196,18 +202,18 @@ def _unready_story(case: Case, child: Child) -> Story:
         )
         what = f"{what}; {_pods(starting)} starting{node}"
     elif pods:
-        what, way_out = f"{what}; {_pods(pods)} running, not ready", "see the readiness probes of its containers"
+        what, fix = f"{what}; {_pods(pods)} running, not ready", "see the readiness probes of its containers"
     elif case.facts.pods is None:
         what = f"{what}; its pods are not known"
-    finding = Finding(level=Level.WAITS, cause="not-ready", what=what, way_out=way_out)
-    return Story(child.name, (bool(starting), bool(pods)), lambda: finding)
+    finding = Finding(level=Level.WAITS, cause="not-ready", what=what, fix=fix)
+    return JobFinding(child.name, (bool(starting), bool(pods)), lambda: finding)
 
 
 def _unready(case: Case, left: frozenset[str]) -> list[Child]:
-    return [child for child in case.of.unready if child.name in left] if case.of else []
+    return [child for child in case.survey.unready if child.name in left] if case.survey else []
 
 
-def _led(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod]]:
+def _exclusive_jobs(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod]]:
     """Exclusive Jobs that have a leader, with their topology key."""
     for child in _unready(case, left):
         topology = topology_of(child.job.metadata.annotations)

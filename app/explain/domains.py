@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from api.exclusive import topology_of
 from app.explain.case import Case
+from app.explain.facts import Holder, SeenPod
 from app.explain.finding import Finding, Level, counted, listed
-from app.explain.seen import Holder, SeenPod
 
 GUIDE = "docs/concepts/exclusive-placement.md"
 _WORDS = {"kubernetes.io/hostname": "node"}
@@ -62,7 +62,7 @@ def _no_domains(topology: str, word: str, nodes: int) -> Finding:
         level=Level.FAULT,
         cause="no-domains",
         what=f"there is no {word}: none of {counted(nodes, 'node')} has the label {topology}",
-        way_out=f"kubectl label node NODE {topology}=VALUE, or correct the annotation exclusive-topology; see {GUIDE}",
+        fix=f"kubectl label node NODE {topology}=VALUE, or correct the annotation exclusive-topology; see {GUIDE}",
     )
 
 
@@ -78,7 +78,7 @@ def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Findin
             cause="too-few-domains",
             what=f"this JobSet has {wanted} exclusive Jobs, the cluster has {counted(domains, word)}: they never run"
             " all at once",
-            way_out=f"add nodes in new {word}s, or lower replicas in a new JobSet",
+            fix=f"add nodes in new {word}s, or lower replicas in a new JobSet",
         ),
     )
 
@@ -100,8 +100,8 @@ def _classes(leader: SeenPod, values: Mapping[str, str], holders: Iterable[Holde
         else:
             (lower if there else free).add(domain, there)
     of = f"of {len(held)} {word}s" if len(held) > 1 else f"of 1 {word}"
-    told = (_equal(equal, of, mine, word), _higher(higher, of), _lower(lower, of, leader), _free(free, of))
-    return tuple(finding for finding in told if finding is not None)
+    findings = (_equal(equal, of, mine, word), _higher(higher, of), _lower(lower, of, leader), _free(free, of))
+    return tuple(finding for finding in findings if finding is not None)
 
 
 def _equal(found: _Class, of: str, mine: int, word: str) -> Finding | None:
@@ -111,7 +111,7 @@ def _equal(found: _Class, of: str, mine: int, word: str) -> Finding | None:
         level=Level.WAITS,
         cause="equal-priority",
         what=f"{len(found.domains)} {of} {_hold(found)} Jobs of equal priority ({mine}): {found.named}",
-        way_out=f"wait until one ends, add a {word}, or give this JobSet a higher priority ({GUIDE})",
+        fix=f"wait until one ends, add a {word}, or give this JobSet a higher priority ({GUIDE})",
     )
 
 
@@ -123,7 +123,7 @@ def _higher(found: _Class, of: str) -> Finding | None:
         cause="higher-priority",
         what=f"{len(found.domains)} {of} {_hold(found)} Jobs of higher priority ({found.priorities}), which leave no"
         f" room and are not preempted: {found.named}",
-        way_out="wait until one ends",
+        fix="wait until one ends",
     )
 
 
@@ -132,18 +132,14 @@ def _lower(found: _Class, of: str, leader: SeenPod) -> Finding | None:
         return None
     what = f"{len(found.domains)} {of} {_hold(found)} Jobs of lower priority ({found.priorities}): {found.named}"
     if leader.spec.preemption_policy == "Never":
-        way_out = (
-            "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"
-        )
-        return Finding(level=Level.WAITS, cause="lower-priority", what=what, way_out=way_out)
+        fix = "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"
+        return Finding(level=Level.WAITS, cause="lower-priority", what=what, fix=fix)
     nominated = leader.status.nominated_node_name
     if nominated:
-        way_out = f"nothing to do: the scheduler makes room on node {nominated}, pods there are ending"
+        fix = f"nothing to do: the scheduler makes room on node {nominated}, pods there are ending"
     else:
-        way_out = (
-            "the scheduler preempts them if their nodes fit otherwise; its reason above says what else is in the way"
-        )
-    return Finding(level=Level.WAITS, cause="lower-priority", what=what, way_out=way_out)
+        fix = "the scheduler preempts them if their nodes fit otherwise; its reason above says what else is in the way"
+    return Finding(level=Level.WAITS, cause="lower-priority", what=what, fix=fix)
 
 
 def _free(found: _Class, of: str) -> Finding | None:
@@ -153,8 +149,8 @@ def _free(found: _Class, of: str) -> Finding | None:
         level=Level.WAITS,
         cause="free",
         what=f"{len(found.domains)} {of} {_hold(found)} no other Job ({listed(found.domains)}): there it is something"
-        " else, such as room, taints or cordons",
-        way_out="the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE",
+        " else, such as free resources, taints or cordons",
+        fix="the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE",
     )
 
 

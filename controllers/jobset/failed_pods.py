@@ -1,4 +1,4 @@
-"""Looks up the failed pods of failed Jobs: what a plan's question is about.
+"""Looks up the failed pods of failed Jobs: the answer to a plan's `PodQuery`.
 
 An answer that a decision needs is waited for, and an error goes up: the reconcile is tried again. Any other never holds
 up or fails a restart: without an answer in time the history says less. Must not judge what it finds.
@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from api import keys
 from api.pod import DetailedPod
 from api.selectors import one_of
-from controllers.planning.actions import Question
+from controllers.planning.actions import PodQuery
 from controllers.planning.child_jobs import integer
-from controllers.planning.observed import Ended, Evidence, FailedPod
+from controllers.planning.observed import Ended, FailedPod, FailedPodsByJob
 from kube.client import Client
 from kube.errors import KubeError
 from kube.options import ListOptions
@@ -34,32 +34,32 @@ MOST_PAGES = 20
 """Failed pods of a page, and pages of so many Jobs, that are read for an answer that is needed."""
 
 
-async def look_up(client: Client, namespace: str, question: Question, *, page: int = PAGE) -> Evidence:
-    """The answer to a plan's question: every Job that it names, with its failed pods as far as they are known.
+async def list_failed_pods(client: Client, namespace: str, pod_query: PodQuery, *, page: int = PAGE) -> FailedPodsByJob:
+    """The answer to a plan's query: every Job that it names, with its failed pods as far as they are known.
 
     If the answer is needed, it is read in pages of so many pods, and what the client raises is raised.
     """
-    found: dict[str, list[FailedPod]] = {uid: [] for _, uid in question.jobs}
+    found: dict[str, list[FailedPod]] = {uid: [] for _, uid in pod_query.jobs}
     try:
-        async for pod in _pods(client, namespace, question, page):
+        async for pod in _pods(client, namespace, pod_query, page):
             found.get(pod.metadata.labels.job_uid, []).append(summary(pod))
     except (KubeError, TimeoutError) as error:
-        if question.needed:
+        if pod_query.needed:
             raise
-        log.info("pods of Job %s/%s are not known: %s", namespace, question.jobs[0][0], error)
+        log.info("pods of Job %s/%s are not known: %s", namespace, pod_query.jobs[0][0], error)
     return {uid: tuple(pods) for uid, pods in found.items()}
 
 
-async def _pods(client: Client, namespace: str, question: Question, page: int) -> AsyncIterator[DetailedPod]:
-    """What is listed for a question: one page if the answer is not needed, else all within reason."""
-    for start in range(0, len(question.jobs), JOBS_AT_ONCE):
+async def _pods(client: Client, namespace: str, pod_query: PodQuery, page: int) -> AsyncIterator[DetailedPod]:
+    """What is listed for a query: one page if the answer is not needed, else all within reason."""
+    for start in range(0, len(pod_query.jobs), JOBS_AT_ONCE):
         options: ListOptions = {
             "namespace": namespace,
-            "label_selector": one_of(keys.JOB_UID, [uid for _, uid in question.jobs[start : start + JOBS_AT_ONCE]]),
+            "label_selector": one_of(keys.JOB_UID, [uid for _, uid in pod_query.jobs[start : start + JOBS_AT_ONCE]]),
             "field_selector": "status.phase=Failed",
             "limit": MOST_PODS,
         }
-        if not question.needed:
+        if not pod_query.needed:
             options["timeout"] = ANSWER_TIMEOUT
             for pod in (await client.list(PODS, type=DetailedPod, **options)).items or ():
                 yield pod

@@ -1,0 +1,324 @@
+"""Reads from a cluster what is needed to explain one JobSet: as who runs it, page by page, and no more than matters.
+
+A set may have 10,000 Jobs and 100,000 pods: pods are asked for only while Jobs are not ready, and then the leaders,
+those that pend, and those of a few Jobs. What may not be read is noted and left out. Writes and decides nothing.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from api import keys
+from api.batch import Job, Owned
+from api.exclusive import topology_of
+from api.gangs import forest
+from api.jobset import JobSet
+from api.meta import Owner
+from api.selectors import of_other_attempts
+from api.topology import PartialNode
+from app.explain.facts import Facts, Holder, SeenEvent, SeenGroup, SeenGroups, SeenLease, SeenPod
+from app.explain.survey import Survey, lacking, survey
+from app.settings import LeaderElectionSettings
+from controllers.resources import JOBSETS
+from kube.client import Client
+from kube.errors import Forbidden, NotFound
+from kube.options import METADATA_LIST
+from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, LEASES, NODES, POD_GROUPS, PODS, Resource
+from manifests import NAMESPACE
+
+LEASE = LeaderElectionSettings().resource_name
+TIMEOUT = 15.0
+"""Seconds for one request."""
+LOOKED_AT = 3
+"""Jobs, of many that are in the same state, that are asked about one by one."""
+PAGE = 500
+MOST_PAGES = 20
+"""Pages of what belongs to others: leaders of other JobSets, events of other Jobs."""
+PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+"""Field selector of pods that are on a node and have not ended."""
+FEW_PAGES = 4
+"""Pages of what may matter, and mostly does not."""
+
+
+async def gather(client: Client, namespace: str, name: str, now: datetime) -> Facts:
+    """What there is to know. Raises what reading the JobSet itself raises, and whatever is not a lack of rights."""
+    js = await client.get(JOBSETS, name, namespace=namespace, type=JobSet, timeout=TIMEOUT)
+    if js.status.terminal_state or not js.is_ours:
+        return Facts(now=now, jobset=js)
+    return await _Gatherer(client, js).facts(now)
+
+
+class _Gatherer:
+    """Reads about one JobSet, once."""
+
+    def __init__(self, client: Client, js: JobSet) -> None:
+        self._client = client
+        self._js = js
+        self._namespace = js.metadata.namespace
+        self._of_set = f"{keys.JOBSET_NAME}={js.metadata.name}"
+        self._unseen: list[str] = []
+
+    async def facts(self, now: datetime) -> Facts:
+        jobs = await self._jobs()
+        known: dict[str, Any] = {"now": now, "jobset": self._js, "jobs": jobs}
+        known["warnings"] = await self._events(f"regarding.kind={keys.KIND},regarding.name={self._js.metadata.name}")
+        if jobs is not None:
+            known |= await self._about(survey(self._js, jobs))
+        return Facts(**known, unseen=tuple(self._unseen))
+
+    async def _about(self, of: Survey) -> dict[str, Any]:
+        """What matters about Jobs that are not settled."""
+        known: dict[str, Any] = {}
+        if not of.waiting or self._js.suspended or self._js.metadata.deletion_timestamp is not None:
+            return known
+        known["lease"] = await self._lease()
+        known["foreign"] = await self._foreign(of)
+        if of.missing and self._js.status.restarts:
+            known["leftover_pods"] = await self._leftover_pods(of)
+        if any(lacking(child.job) for child in of.unready):
+            fields = "regarding.kind=Job"
+            known["job_warnings"] = await self._events(fields, {child.name for child in of.unready})
+        if not of.unready:
+            return known
+        topologies = {key for child in of.unready if (key := topology_of(child.job.metadata.annotations)) is not None}
+        pods = await self._pods(of)
+        gated = await self._gated() if topologies else {}
+        known |= {"pods": pods, "gated": gated}
+        leaders = [pod for pod in pods or () if pod.metadata.topology in topologies and pod.metadata.leads]
+        if any(pod.unscheduled or pod.job_uid in gated for pod in leaders):
+            known["nodes"] = await self._nodes(topologies)
+        waiting = [pod for pod in leaders if pod.unscheduled]
+        if waiting:
+            known["holders"] = await self._holders(waiting, known["nodes"])
+        if self._js.spec.scheduling is not None:
+            known["groups"] = await self._groups()
+        return known
+
+    async def _groups(self) -> SeenGroups | None:
+        """The groups that the set owns, and how many of its pods have a node."""
+        wanted = forest(self._js)
+        kinds = [POD_GROUPS, *([COMPOSITE_POD_GROUPS] if wanted is not None and wanted.needs_composites else [])]
+        there: dict[str, SeenGroup] = {}
+        bound: Counter[str] = Counter()
+        for resource in kinds:
+            try:
+                async for group in self._some(resource, SeenGroup, resource.plural, label_selector=self._of_set):
+                    owner = group.metadata.controller()
+                    if owner is not None and owner.uid == self._js.metadata.uid:
+                        there[group.metadata.name] = group
+            except NotFound:
+                continue  # not served: the condition says so
+            except Forbidden:
+                where = f"in namespace {self._namespace}"
+                self._skip(f"groups: you may not list {resource.plural}.{resource.group} {where}")
+                return None
+        try:
+            placed: dict[str, Any] = {"label_selector": self._of_set, "field_selector": PLACED}
+            async for pod in self._some(PODS, Owned, "pods with a node", accept=METADATA_LIST, **placed):
+                owner = pod.metadata.controller()
+                bound["" if owner is None else owner.uid] += 1
+        except Forbidden:
+            return None  # noted by whoever read the pods
+        return SeenGroups(there, bound)
+
+    async def _jobs(self) -> tuple[Job, ...] | None:
+        uid = self._js.metadata.uid
+        try:
+            jobs = self._all(JOBS, Job, label_selector=self._of_set)
+            return tuple([job async for job in jobs if (owner := job.metadata.controller()) and owner.uid == uid])
+        except Forbidden:
+            self._skip(f"Jobs and pods: you may not list jobs in namespace {self._namespace}")
+            return None
+
+    async def _foreign(self, of: Survey) -> Mapping[str, Owner]:
+        """Of the first missing Jobs, who has their names."""
+        foreign: dict[str, Owner] = {}
+        old = {child.name for child in of.previous}
+        free = [
+            position.name
+            for position in of.missing
+            if position.replicated_job.name not in of.stages and position.name not in old
+        ]
+        try:
+            for name in free[:LOOKED_AT]:
+                try:
+                    job = await self._client.get(JOBS, name, namespace=self._namespace, type=Owned, timeout=TIMEOUT)
+                except NotFound:
+                    continue
+                owner = job.metadata.controller()
+                if owner is None or owner.uid != self._js.metadata.uid:
+                    foreign[name] = job.metadata.owner
+        except Forbidden:
+            self._skip(f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}")
+        return foreign
+
+    async def _leftover_pods(self, of: Survey) -> Mapping[str, tuple[str, ...]]:
+        """Pods of earlier attempts that have outlived their Jobs, which large sets delete in the background."""
+        there = {child.name for child in of.previous}
+        found: dict[str, tuple[str, ...]] = {}
+        try:
+            async for pod in self._all(PODS, Owned, label_selector=of_other_attempts(self._js), accept=METADATA_LIST):
+                owner = pod.metadata.controller()
+                if owner is not None and owner.name not in there:
+                    found[owner.name] = (*found.get(owner.name, ()), pod.metadata.name)
+        except Forbidden:
+            self._skip(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}")
+        return found
+
+    async def _events(self, fields: str, names: set[str] | None = None) -> tuple[SeenEvent, ...]:
+        """Warnings, newest first; only those about `names`, if given."""
+        found: list[SeenEvent] = []
+        try:
+            async for event in self._some(EVENTS, SeenEvent, "events", field_selector=f"{fields},type=Warning"):
+                found += [event] if names is None or event.regarding.name in names else []
+        except Forbidden:
+            self._skip(f"events: you may not list events.events.k8s.io in namespace {self._namespace}")
+        return tuple(sorted(found, key=lambda event: event.last, reverse=True))
+
+    async def _pods(self, of: Survey) -> tuple[SeenPod, ...] | None:
+        """Leaders and pending pods of the unready Jobs; of a few of which those tell nothing, unready pods that run."""
+        uids = {child.job.metadata.uid for child in of.unready}
+        leads, awaits = f"{keys.COMPLETION_INDEX}=0", keys.AWAITS_LEADER
+        pending = f"{self._of_set},{keys.COMPLETION_INDEX}!=0,!{awaits}"
+        try:
+            leaders = self._all(PODS, SeenPod, label_selector=f"{self._of_set},{leads}")
+            pods = [pod async for pod in leaders if pod.job_uid in uids]
+            pods += [pod for pod in await self._page("Pending", pending) if pod.job_uid in uids]
+            explained = {pod.job_uid for pod in pods if pod.unscheduled or pod.trouble or pod.gated}
+            unexplained = [uid for child in of.unready if (uid := child.job.metadata.uid) not in explained]
+            for uid in unexplained[:LOOKED_AT]:
+                running = await self._page("Running", f"{keys.JOB_UID}={uid}")
+                pods += [pod for pod in running if not pod.ready and not pod.metadata.leads]
+        except Forbidden:
+            self._skip(f"pods: you may not list pods in namespace {self._namespace}")
+            return None
+        return tuple(pods)
+
+    async def _page(self, phase: str, selector: str) -> list[SeenPod]:
+        """The first pods of a phase: enough to name, however many there are."""
+        page = await self._client.list(
+            PODS,
+            type=SeenPod,
+            namespace=self._namespace,
+            label_selector=selector,
+            field_selector=f"status.phase={phase}",
+            limit=PAGE,
+            timeout=TIMEOUT,
+        )
+        if page.metadata.continue_token:
+            self._skip(f"{phase.lower()} pods beyond the first {PAGE}")
+        return page.items or []
+
+    async def _gated(self) -> Mapping[str, int]:
+        """How many pods of each Job await their leader."""
+        gated: Counter[str] = Counter()
+        selector = f"{self._of_set},{keys.AWAITS_LEADER}"
+        try:
+            async for pod in self._all(PODS, Owned, label_selector=selector, accept=METADATA_LIST):
+                owner = pod.metadata.controller()
+                gated["" if owner is None else owner.uid] += 1
+        except Forbidden:
+            pass  # noted by whoever read the leaders
+        return gated
+
+    async def _nodes(self, topologies: set[str]) -> Mapping[str, Mapping[str, str]] | None:
+        nodes: dict[str, Mapping[str, str]] = {}
+        pages = self._client.pages(NODES, type=PartialNode, accept=METADATA_LIST, limit=PAGE, timeout=TIMEOUT)
+        try:
+            async for node in pages:
+                meta = node.metadata
+                nodes[meta.name] = {key: meta.labels[key] for key in topologies if key in meta.labels}
+        except Forbidden:
+            what = ", ".join(sorted(topologies))
+            self._skip(f"nodes: you may not list nodes, so which values of {what} there are is not known")
+            return None
+        return nodes
+
+    async def _holders(
+        self, waiting: list[SeenPod], nodes: Mapping[str, Mapping[str, str]] | None
+    ) -> tuple[Holder, ...] | None:
+        """The Jobs of all JobSets whose pod with index 0 is on a node.
+
+        Where that leaves domains open, also those that have another pod there, of the priority of a leader that waits:
+        pods of Jobs that are not exclusive, or have lost their leader, keep it out just the same.
+        """
+        first = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0"
+        try:
+            holders = [_holder(pod) async for pod in self._placed(first, MOST_PAGES)]
+            wanted = {pod.spec.priority or 0 for pod in waiting}
+            spots = {spot for node in nodes or () for spot in _spots(node, nodes, wanted)}
+            spots -= {spot for holder in holders for spot in _spots(holder.node, nodes, {holder.priority})}
+            if spots:
+                others = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}!=0{_of_priority(waiting)}"
+                async for pod in self._placed(others, FEW_PAGES):
+                    holder = _holder(pod)
+                    here = spots & _spots(holder.node, nodes, {holder.priority})
+                    holders += [holder] if here else []
+                    spots -= here
+                    if not spots:
+                        break
+        except Forbidden:
+            self._skip("pods of other namespaces: you may not list them, so whose Jobs are in the way is not known")
+            return None
+        return tuple(holders)
+
+    def _placed(self, selector: str, pages: int) -> AsyncIterator[SeenPod]:
+        """Pods on nodes, in all namespaces."""
+        what = "pods of other JobSets"
+        return self._some(
+            PODS, SeenPod, what, pages=pages, namespace=None, label_selector=selector, field_selector=PLACED
+        )
+
+    async def _lease(self) -> SeenLease | None:
+        try:
+            return await self._client.get(LEASES, LEASE, namespace=NAMESPACE, type=SeenLease, timeout=TIMEOUT)
+        except NotFound:
+            return SeenLease()
+        except Forbidden:
+            self._skip(f"the manager: you may not get leases in namespace {NAMESPACE}")
+            return None
+
+    def _all(self, resource: Resource, kind: Any, **options: Any) -> AsyncIterator[Any]:
+        options = {"namespace": self._namespace, "limit": PAGE, "timeout": TIMEOUT, **options}
+        return self._client.pages(resource, type=kind, **options)
+
+    async def _some(
+        self, resource: Resource, kind: Any, what: str, *, pages: int = MOST_PAGES, **options: Any
+    ) -> AsyncIterator[Any]:
+        """The first pages of what may be any number."""
+        number = 0
+        async for item in self._all(resource, kind, **options):
+            if number == PAGE * pages:
+                self._skip(f"{what} beyond the first {number}")
+                return
+            number += 1
+            yield item
+
+    def _skip(self, text: str) -> None:
+        if text not in self._unseen:
+            self._unseen.append(text)
+
+
+def _holder(pod: SeenPod) -> Holder:
+    owner = pod.metadata.controller()
+    return Holder(
+        namespace=pod.metadata.namespace,
+        job=pod.name if owner is None else owner.name,
+        job_uid=pod.job_uid,
+        priority=pod.spec.priority or 0,
+        node=pod.spec.node_name,
+        exclusive=pod.metadata.topology is not None,
+        ending=pod.metadata.deletion_timestamp is not None,
+    )
+
+
+def _of_priority(waiting: list[SeenPod]) -> str:
+    """The part of a selector that chooses pods of their priorities; a leader without the label keeps from all."""
+    labels = {pod.metadata.labels.priority for pod in waiting}
+    return "" if "" in labels else f",{keys.PRIORITY} in ({','.join(sorted(labels))})"
+
+
+def _spots(node: str, nodes: Mapping[str, Mapping[str, str]] | None, priorities: set[int]) -> set[tuple[str, str, int]]:
+    """The domains that a node is in, each with these priorities."""
+    return {(key, value, priority) for key, value in (nodes or {}).get(node, {}).items() for priority in priorities}

@@ -1,0 +1,69 @@
+"""Words that readers stumble over stay out of code and pages; docs/glossary.md has the terms to use instead."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SUFFIXES = {".py", ".md", ".toml", ".sh"}
+GENERATED = {"build", "dist", "__pycache__"}
+# The two pages that name the words in order to replace them.
+EXEMPT = {Path(__file__), ROOT / "docs/glossary.md", ROOT / "docs/release-notes.md"}
+
+INSTEAD = {
+    r"anew": "again, created again",
+    r"culprits?": "failed container, decisive pod",
+    r"evidence": "failed pods",
+    r"lingering": "leftover",
+    r"mend(s|ed|ing)?": "fix, correct, repair",
+    r"needless": "unnecessary",
+    r"(pods|groups) of before": "of the earlier attempt",
+    r"on (its|their) way out": "being deleted",
+    r"patience": "name what is timed: LIST_TIMEOUT, REPORT_AFTER",
+    r"rooms": "packages",
+    r"un(told|heard)": "not reported",
+    r"ways?[ _]out": "fix",
+    r"WORTH_IT": "name the limit",
+}
+
+
+def unwanted(text: str) -> Iterator[tuple[str, str]]:
+    """Words that are not to be used, with the terms to use instead. Parts of snake_case names count as words."""
+    for word, instead in INSTEAD.items():
+        for found in re.finditer(rf"(?<![a-zA-Z])(?:{word})(?![a-zA-Z])", text, re.IGNORECASE):
+            yield found[0], instead
+
+
+def files() -> list[Path]:
+    found = []
+    for folder, names, members in os.walk(ROOT):
+        names[:] = [name for name in names if not name.startswith(".") and name not in GENERATED]
+        found += [Path(folder, name) for name in members if Path(name).suffix in SUFFIXES or name == "Makefile"]
+    return [path for path in found if path not in EXEMPT]
+
+
+def test_code_and_pages_use_the_terms_of_the_glossary():
+    found = {
+        f"{path.relative_to(ROOT)}: {word!r}: use {instead}"
+        for path in files()
+        for word, instead in unwanted(f"{path.relative_to(ROOT)}\n{path.read_text(encoding='utf-8')}")
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("mend it", "mend"),
+        ("PATIENCE = 3", "PATIENCE"),
+        ("self._way_out", "way_out"),
+        ("the way out", "way out"),
+        ("first_culprit()", "culprit"),
+        ("amended, commend, evidenced", ""),
+    ],
+)
+def test_words_are_found_in_any_case_and_within_names(text: str, word: str):
+    assert [found for found, _ in unwanted(text)] == ([word] if word else [])

@@ -265,7 +265,7 @@ class WebhookHooks:
 
 
 class OutcomeHooks:
-    """`controllers.jobset.milestones.Outcomes`: how JobSets ended, by name."""
+    """`controllers.jobset.endings.Outcomes`: how JobSets ended, by name."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         labels = ("jobset_name", "namespace")

@@ -17,7 +17,7 @@ import msgspec
 from typing_extensions import TypeVar
 
 from kube.decode import decode
-from kube.errors import NotFound, TransportError, UnreadableAnswerError, from_response
+from kube.errors import NotFound, TransportError, from_response
 from kube.options import (
     JSON_FORM,
     LIST_QUERY,
@@ -123,7 +123,7 @@ class Client:
         query = query_of(options, READ_QUERY)
         timeout = options.get("timeout", TIMEOUT)
         response = await self._call(Request(method="GET", path=path, verb="get", query=query, timeout=timeout))
-        return _read(type, response)
+        return decode(type, response.body)
 
     async def list(self, resource: Resource, *, type: type[T] = JSON_OBJECT, **options: Unpack[ListOptions]) -> Page[T]:
         """One page of at most `limit` (default 500) objects."""
@@ -138,7 +138,7 @@ class Client:
         timeout = options.get("timeout", 2 * TIMEOUT)
         accept = options.get("accept", JSON_FORM)
         request = Request(method="GET", path=path, verb="list", query=query, timeout=timeout, accept=accept)
-        return _read(page, await self._call(request))
+        return decode(page, (await self._call(request)).body)
 
     async def pages(
         self, resource: Resource, *, type: type[T] = JSON_OBJECT, **options: Unpack[ListOptions]
@@ -188,7 +188,7 @@ class Client:
         response = await self._call(delete_request(path, options, ()))
         if decode(_Deleted, response.body).gone:
             return None
-        return _read(type, response)
+        return decode(type, response.body)
 
     async def delete_collection(
         self,
@@ -254,7 +254,7 @@ class Client:
         response = await self._call(request)
         if (warnings := options.get("warnings")) is not None:
             warnings += warning_texts(response.headers)
-        return _read(type, response)
+        return decode(type, response.body)
 
     async def _call(self, request: Request) -> Response:
         """Send until there is an answer to give.
@@ -288,11 +288,3 @@ _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 def warning_texts(headers: Mapping[str, str]) -> list[str]:
     """The texts of Warning headers as the API server sends them (RFC 7234 section 5.5: `299 - "text"`)."""
     return [re.sub(r"\\(.)", r"\1", text) for text in _WARNING.findall(headers.get("warning", ""))]
-
-
-def _read(type: type[T], response: Response) -> T:
-    """A record from an answer. Raises `UnreadableAnswerError`."""
-    try:
-        return decode(type, response.body)
-    except msgspec.DecodeError as error:
-        raise UnreadableAnswerError(f"the API server's answer cannot be read: {error}") from error

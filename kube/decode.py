@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from api.jsontree import without_nulls
+from kube.errors import UnreadableAnswerError
 
 T = TypeVar("T")
 
@@ -17,19 +18,27 @@ def decoder(type: Any) -> msgspec.json.Decoder[Any]:  # noqa: A002 -- what it is
 
 
 def decode(type: type[T], data: bytes) -> T:  # noqa: A002 -- what it is
-    """A record from JSON. Raises `msgspec.ValidationError` with the place and what is wrong there.
+    """A record from JSON. Raises `UnreadableAnswerError` with the place and what is wrong there.
 
     Writers of other languages leave `null` where they have nothing to say (`lastTransitionTime: null`). Most records
     say what a missing field means, few that it may be null: what cannot be read is read once more without its nulls.
     """
     hashable: Any = type
     try:
-        result: T = decoder(hashable).decode(data)
-    except msgspec.ValidationError:
-        result = msgspec.convert(without_nulls(msgspec.json.decode(data)), type)
+        try:
+            result: T = decoder(hashable).decode(data)
+        except msgspec.ValidationError:
+            # Encoded again, since bytes that are kept as they are (`msgspec.Raw`) exist in bytes alone.
+            plain = msgspec.json.encode(without_nulls(msgspec.json.decode(data)))
+            result = decoder(hashable).decode(plain)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableAnswerError(str(error)) from error
     return result
 
 
 def convert(type: type[T], value: Any) -> T:  # noqa: A002 -- what it is
     """The same from JSON that was decoded before."""
-    return msgspec.convert(without_nulls(value), type)
+    try:
+        return msgspec.convert(without_nulls(value), type)
+    except msgspec.ValidationError as error:
+        raise UnreadableAnswerError(str(error)) from error

@@ -29,7 +29,11 @@ class TerminalError(KubeError):
 
 
 class UnreadableAnswerError(KubeError):
-    """What was asked was done, and the answer is not what this program can read."""
+    """What was asked was done, and the answer is not what this program can read. `reason`: where and why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the API server's answer cannot be read: {reason}")
+        self.reason = reason
 
 
 class TransportError(KubeError):

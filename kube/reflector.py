@@ -16,7 +16,7 @@ import msgspec
 
 from kube.client import PAGE, Client, ListMeta
 from kube.decode import decode
-from kube.errors import KubeError, TransportError, from_status, parse_status
+from kube.errors import KubeError, TransportError, UnreadableAnswerError, from_status, parse_status
 from kube.options import JSON_FORM, METADATA, METADATA_LIST
 from kube.resources import Resource
 from kube.store import Dropped, Unreadable, UnreadableMeta
@@ -114,7 +114,7 @@ async def _perform(client: Client, target: Target, state: State, jitter: float) 
         yield Ended()
     except KubeError as error:
         yield Failed(error)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         yield Failed(TransportError(f"{target.resource}: an answer that is not what the API promises: {error}"))
 
 
@@ -205,12 +205,12 @@ def read_object(data: bytes, target: Target) -> Any:
     """Decode from the object's own bytes: `msgspec.Raw` fields keep those alive, and never a whole page or chunk."""
     try:
         obj = decode(target.type, data)
-    except msgspec.ValidationError as error:
+    except UnreadableAnswerError as error:
         meta = decode(_Partial, data).metadata
         known = UnreadableMeta(
             namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=meta.resource_version
         )
-        return Unreadable(known, str(error)[:200])
+        return Unreadable(known, error.reason[:200])
     return _kept(obj, target)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TextIO
 
-import msgspec
 import yaml
 
 from api.batch import Owned
@@ -58,7 +57,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     except NoJobSetError as error:
         err.write(f"jobset explain: {printable(str(error))}\n")
         return 1
-    except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
+    except (KubeError, TimeoutError) as error:
         err.write(f"jobset explain: {printable(_reason(error))}\n")
         return 2
     _write(explanation, options.output, now, out)
@@ -115,8 +114,6 @@ async def _names(client: Client, **options: str) -> Sequence[Owned]:
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"the API server did not answer within {TIMEOUT:g} s"
-    if isinstance(error, msgspec.MsgspecError):
-        return f"an object of the cluster cannot be read: {error}"
     if isinstance(error, ApiError) and error.code == 403:
         return f"{error}; ask for the right to get jobsets.jobset.x-k8s.io"
     return str(error)

@@ -137,32 +137,36 @@ class StalledGangs:
         if clock() < reports.next_look:
             return reports.next_look - clock()
         found = stalled(observed)
-        events = frozenset(await self._events(js, found))
-        for event in events - reports.events:
-            self._record(js, event)
-        reports.events = events
+        events = await self._events(js, found)
+        if events is not None:
+            for event in events - reports.events:
+                self._record(js, event)
+            reports.events = events
         wait = EACH if found.trees or found.ignored else QUIET if found.wait is None else found.wait
         reports.next_look = clock() + wait
         return wait
 
-    async def _events(self, js: JobSet, found: Stalled) -> list[Event]:
+    async def _events(self, js: JobSet, found: Stalled) -> frozenset[Event] | None:
+        """What there is to warn of; None where it cannot be found out now."""
         if found.ignored is not None:
             group = found.ignored
             note = (
                 f"pods of {kind(group)} {group.name} run, and kube-scheduler has never said a word about the group:"
                 " start it with --feature-gates=GenericWorkload=true; without, it schedules them pod by pod"
             )
-            return [Event("Warning", "SchedulerIgnoresGroups", note, distinct=True)]
+            return frozenset({Event("Warning", "SchedulerIgnoresGroups", note, distinct=True)})
         if not found.trees:
-            return []
+            return frozenset()
         try:
             pods = await self._pods(js)
         except (KubeError, TimeoutError) as error:
             log.info("pods of JobSet %s/%s are not known: %s", js.metadata.namespace, js.metadata.name, error)
-            return []
+            return None
         notes = [note for tree in found.trees if (note := _note(tree, pods))]
         more = f" ({len(notes) - 1} more trees wait so, too)" if len(notes) > 1 else ""
-        return [Event("Warning", "GangWaiting", f"{notes[0][:MOST_NOTE]}{more}", distinct=True)] if notes else []
+        if not notes:
+            return frozenset()
+        return frozenset({Event("Warning", "GangWaiting", f"{notes[0][:MOST_NOTE]}{more}", distinct=True)})
 
     async def _pods(self, js: JobSet) -> list[DetailedPod]:
         """The first pods of the set that pend."""

@@ -114,7 +114,7 @@ class JobSetReconciler:
             decided = self._plan(observed)
         self._warn(js, decided, memory)
         try:
-            await self._executor.execute(js, decided)
+            carried_out = await self._executor.execute(js, decided)
         except PartialFailure as failed:
             self._remember(failed, memory)
             others = failed.split((ForeignObjectError, GroupTroubleError))[1]
@@ -123,12 +123,13 @@ class JobSetReconciler:
             raise
         finally:
             self._look_after_pods(js, decided)
-        memory.reported_group = decided.reported_group
-        if decided.status is not None:
-            memory.status_written = clock()
-        if clock() < memory.trouble_until:
-            return Result(TROUBLE_RETRY)
-        again = (decided.requeue_after, await self._stalled.look(observed, memory.stalled))
+        if carried_out:
+            memory.reported_group = decided.reported_group
+            if decided.status is not None:
+                memory.status_written = clock()
+        trouble = memory.trouble_until - clock()
+        stalled = await self._stalled.look(observed, memory.stalled)
+        again = (decided.requeue_after, trouble if trouble > 0 else None, stalled)
         return Result(min((seconds for seconds in again if seconds is not None), default=None))
 
     def _plan(self, observed: Observed) -> Plan:

@@ -83,10 +83,10 @@ class Executor:
     caches: Caches
     recorder: Recorder
 
-    async def execute(self, js: JobSet, plan: Plan) -> None:
+    async def execute(self, js: JobSet, plan: Plan) -> bool:
         """Do it all. Raises `PartialFailure` when something failed, after the counters were written.
 
-        What the user changes meanwhile ends the plan early, without an error: the change brings the next one.
+        False: the user has changed the JobSet meanwhile. That ends the plan early, and brings the next one.
         """
         if plan.status_first:
             js = await self._publish(js, plan.status, plan.events)
@@ -97,7 +97,7 @@ class Executor:
         if prepared or js.suspended:  # whatever is refused, a suspension is carried out
             failures += await self._patch_jobs(js, plan)
         if self._superseded(js):
-            return
+            return False
         if failures:
             if not plan.status_first:
                 await self._publish(js, plan.counters, ())
@@ -107,6 +107,7 @@ class Executor:
             await self._publish(js, plan.status, plan.events)
         if any(isinstance(action, DeleteJobSet) for action in plan.actions):
             await self._delete_jobset(js)
+        return True
 
     async def _publish(self, js: JobSet, status: JobSetStatus | None, events: Sequence[Event]) -> JobSet:
         """Store a status, if there is one, then record its events. Gives the JobSet as it is stored then."""

@@ -197,8 +197,7 @@ class PlacementReconciler:
             failures += failed
             if failed:
                 return None
-        rest = tuple(look for look in self.memories.looks(request) if look > clock)
-        self.memories.look_at(request, *rest)
+        rest = self.memories.looked(request, clock)
         return rest[0] - clock if rest else None
 
     async def _lift(self, lift: Lift) -> None:

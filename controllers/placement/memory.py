@@ -63,9 +63,17 @@ class JobMemories:
         return memory.looks if memory else ()
 
     def look_at(self, request: JobRequest, *times: float) -> None:
-        """Look for misplaced pods of a Job at those times; at none any more if there are none."""
-        self._of.setdefault(request, JobMemory()).looks = times
+        """Look for misplaced pods of a Job at those times as well. Of many, the first and the last are kept."""
+        memory = self._of.setdefault(request, JobMemory())
+        due = {*memory.looks, *times}
+        memory.looks = (min(due), max(due)) if len(due) > 1 else tuple(due)
+
+    def looked(self, request: JobRequest, until: float) -> tuple[float, ...]:
+        """Those up to that time are done. Gives the others."""
+        memory = self._of.setdefault(request, JobMemory())
+        memory.looks = tuple(look for look in memory.looks if look > until)
         self._drop_if_empty(request)
+        return memory.looks
 
     def without_domain(self, request: JobRequest, now: float) -> float:
         """Since when a Job has no domain: since now, if nobody has noted it before."""

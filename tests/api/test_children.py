@@ -9,7 +9,7 @@ from api import keys
 from api.children import build_job, build_service, build_volume_claim
 from api.layout import layout_of
 from api.names import job_key
-from tests.support.world import jobset, rjob
+from tests.support.stored_sets import jobset, rjob
 
 EXCLUSIVE, SELECTOR = keys.EXCLUSIVE_TOPOLOGY, keys.NODE_SELECTOR_STRATEGY
 

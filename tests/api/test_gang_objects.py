@@ -4,7 +4,7 @@ import pytest
 
 from api.gang_objects import ALPHA, BETA, build_group, build_workload
 from api.gangs import forest
-from tests.support.world import jobset, rjob
+from tests.support.stored_sets import jobset, rjob
 
 
 def topology(key):

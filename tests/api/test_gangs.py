@@ -6,7 +6,7 @@ from api.batch import pods_at_once
 from api.gangs import forest
 from api.jsontree import without_nulls
 from tests.support.gang_trees import ALL, GANG, SINGLE, a_set, at_least, entry, picture, workers
-from tests.support.world import rjob
+from tests.support.stored_sets import rjob
 
 
 class TestCounts:

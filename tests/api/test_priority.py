@@ -19,7 +19,8 @@ from api.layout import layout_of
 from api.priority import Priorities, PriorityClass
 from controllers.planning.observed import Observed
 from tests.support.lives import resume, suspend
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 CLASSES = {"high": 1000000, "low": 5, "negative": -1000, "system-node-critical": 2000001000}
 

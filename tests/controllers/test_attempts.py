@@ -13,7 +13,8 @@ from controllers.planning.decisive_pod import FailedContainer, first_failed
 from controllers.planning.observed import Ended, FailedPod
 from controllers.planning.plan import plan
 from tests.support.lives import ONE_BY_ONE, counts_of, of_type, restart, resume, started, suspend
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 
 class TestCompletedJobs:

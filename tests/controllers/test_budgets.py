@@ -10,7 +10,8 @@ from api.features import FeatureGates
 from controllers.planning.actions import CreateJob, DeleteJob
 from controllers.planning.attempts import raised
 from tests.support.lives import counts_of, of_type, resume, started, suspend
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 TOO_MANY = "jobset failed due to reaching max number of restarts"
 GATES = {"RestartJob": True}

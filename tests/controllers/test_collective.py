@@ -15,7 +15,7 @@ from controllers.planning.limits import DEFAULT_LIMITS
 from simcluster.selectors import matches
 from tests.support.large_sets import NAMES, RESTARTS, created, fail, twelve
 from tests.support.lives import ONE_BY_ONE, of_type, started
-from tests.support.world import rjob
+from tests.support.stored_sets import rjob
 
 
 class TestDeletion:

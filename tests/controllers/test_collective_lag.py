@@ -13,7 +13,7 @@ from tests.support.large_sets import RESTARTS
 from tests.support.ledger import Ledger
 from tests.support.replica import Clockwork, Fault, Replica
 from tests.support.stale import Server
-from tests.support.world import jobset, rjob
+from tests.support.stored_sets import jobset, rjob
 
 EACH_ALONE = Limits(batch_deletion_from=1, jobs_per_deletion=1)
 

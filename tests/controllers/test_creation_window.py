@@ -6,7 +6,8 @@ import msgspec
 
 from controllers.planning.actions import CreateJob, PatchJob
 from controllers.planning.limits import DEFAULT_LIMITS
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 AHEAD = DEFAULT_LIMITS.queued_jobs
 

@@ -17,7 +17,8 @@ from kube.store import ChangeKind
 from tests.support.blind import Blind
 from tests.support.lives import of_type, started
 from tests.support.memory_api import MemoryApi
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 IN_ORDER = {"startupPolicyOrder": "InOrder"}
 

@@ -15,7 +15,8 @@ from kube.events import NOTE_LIMIT
 from tests.support.blind import Blind, refusing
 from tests.support.lives import ONE_BY_ONE, of_type, started
 from tests.support.memory_api import MemoryApi
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 
 class TestDefect11:

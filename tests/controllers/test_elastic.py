@@ -9,7 +9,7 @@ import pytest
 from api import keys
 from controllers.planning.actions import DeleteJob, PatchJob
 from tests.support.lives import ONE_BY_ONE, counts_of, of_type, restart, started
-from tests.support.world import jobset, rjob
+from tests.support.stored_sets import jobset, rjob
 
 
 class TestElastic:

@@ -11,7 +11,8 @@ from controllers.planning.observed import FailedPod
 from controllers.planning.plan import plan
 from tests.support.exit_codes import BY_POLICY, STOP, at, on, pod, rules
 from tests.support.lives import started
-from tests.support.world import World, rjob
+from tests.support.stored_sets import rjob
+from tests.support.world import World
 
 
 def uid(world: World, name: str) -> str:

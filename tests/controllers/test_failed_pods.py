@@ -17,7 +17,7 @@ from kube.transport import Response
 from tests.support.blind import Blind
 from tests.support.exit_codes import ENDED, STOP, at, rules
 from tests.support.memory_api import MemoryApi
-from tests.support.world import jobset, rjob
+from tests.support.stored_sets import jobset, rjob
 
 
 class Pods(MemoryApi):

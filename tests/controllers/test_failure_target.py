@@ -9,7 +9,8 @@ from tests.support.blind import Blind
 from tests.support.exit_codes import BY_POLICY, ENDED
 from tests.support.lives import counts_of, started
 from tests.support.memory_api import MemoryApi
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 
 class TestFailureTarget:

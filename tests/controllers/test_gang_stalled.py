@@ -15,7 +15,8 @@ from kube.client import Client
 from kube.transport import Request as Call
 from kube.transport import Response
 from tests.support.memory_api import MemoryApi
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.looptime

@@ -14,8 +14,8 @@ from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.faults import status_body
 from tests.support.memory_api import MemoryApi
+from tests.support.stored_sets import jobset, rjob
 from tests.support.tls import until
-from tests.support.world import jobset, rjob
 
 ON = FeatureGates({"JobSetWorkloadAwareSchedulingAPI": True})
 BETA, ALPHA = ("/apis/scheduling.k8s.io/v1beta1", "/apis/scheduling.k8s.io/v1alpha3")

@@ -21,7 +21,8 @@ from tests.support.gang_sets import (
     workers,
     world,
 )
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 
 class TestCreation:

@@ -15,7 +15,7 @@ from tests.support.histories import Histories
 from tests.support.moves import SIZES
 from tests.support.setups import GATES, NAMES, SETUPS, SHAPES, in_groups
 from tests.support.stale import GROUPS
-from tests.support.world import jobset
+from tests.support.stored_sets import jobset
 
 GANG_GATES = {"JobSetWorkloadAwareSchedulingAPI", "JobSetGangOfGangs"}
 LATE = st.sampled_from([0, 0, 1, 2, 5])

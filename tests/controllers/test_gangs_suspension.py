@@ -3,7 +3,7 @@
 from api.scheduling import Scheduling, SchedulingConstraints, TopologyConstraint
 from controllers.planning.actions import DeleteJob, PatchJob
 from tests.support.gang_sets import EACH, NESTED, groups_of, jobs_of, ready_condition, running, uids, workers, world
-from tests.support.world import jobset
+from tests.support.stored_sets import jobset
 
 
 class TestSuspension:

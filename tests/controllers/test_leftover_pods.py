@@ -22,7 +22,7 @@ from kube.transport import Request as Call
 from kube.workqueue import WorkQueue
 from tests.support.faults import FaultyTransport, Refused
 from tests.support.memory_api import MemoryApi
-from tests.support.world import jobset
+from tests.support.stored_sets import jobset
 
 REQUEST = Request("ns", "js")
 

@@ -24,7 +24,8 @@ from kube.workqueue import WorkQueue
 from tests.support.blind import Blind, RecordedEvents
 from tests.support.lives import counts_of, of_type, started
 from tests.support.memory_api import MemoryApi
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 
 def deleted(plan: Plan) -> list[str]:

@@ -3,7 +3,8 @@
 from api import keys
 from controllers.planning.actions import CreateJob, CreateService, DeleteJob, DeleteJobSet
 from tests.support.lives import of_type
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 WORKERS_3 = rjob("workers", 3, parallelism=2, completions=2)
 

@@ -1,7 +1,8 @@
 """What a plan does about failed Jobs: fail, restart the set, restart single Jobs."""
 
 from api import keys
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 
 class TestEvents:

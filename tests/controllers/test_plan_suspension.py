@@ -2,7 +2,8 @@
 
 from controllers.planning.actions import PatchJob
 from tests.support.lives import of_type
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 
 class TestSuspension:

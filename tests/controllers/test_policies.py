@@ -17,7 +17,8 @@ from controllers.planning.plan import plan
 from tests.support.blind import Blind
 from tests.support.lives import ONE_BY_ONE, counts_of, of_type, restart, resume, started, suspend
 from tests.support.memory_api import MemoryApi
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 IN_ORDER = {"startupPolicyOrder": "InOrder"}
 

@@ -26,7 +26,7 @@ from tests.controllers.test_resume import OldServer, TestOldServers
 from tests.support.blind import Blind
 from tests.support.lives import ONE_BY_ONE, of_type, started
 from tests.support.memory_api import MemoryApi
-from tests.support.world import jobset, rjob
+from tests.support.stored_sets import jobset, rjob
 
 REQUEST = Request("ns", "js")
 RUNNING = {"active": 1, "ready": 1, "startTime": "2026-01-01T00:00:00Z"}

@@ -18,7 +18,8 @@ from kube.transport import Response
 from tests.support.blind import Blind
 from tests.support.lives import of_type, resume, started, suspend
 from tests.support.memory_api import MemoryApi
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 CLAIM = {"metadata": {"name": "data"}, "spec": {}}
 

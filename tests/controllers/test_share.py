@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.lives import ONE_BY_ONE, suspend
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 
 def world(*rjobs, gates: dict | None = None, spec: dict | None = None, **policy) -> World:

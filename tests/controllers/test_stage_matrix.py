@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from tests.support.lives import resume, suspend
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 STATES = ("Succeeded", "Ready", "Active")
 STRATEGIES = ("Recreate", "BlockingRecreate")

@@ -7,7 +7,8 @@ import pytest
 from controllers.planning.actions import CreateClaim, CreateJob, CreateService
 from tests.support.lives import of_type
 from tests.support.stages import ALONE, INITIALIZERS, TRAINERS, finish, notes, of, policy, three
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 
 class TestSucceeded:

@@ -8,7 +8,8 @@ import pytest
 from controllers.planning.actions import CreateJob, PatchJob
 from tests.support.lives import of_type, resume, suspend
 from tests.support.stages import ALONE, INITIALIZERS, TRAINERS, finish, notes, of, three
-from tests.support.world import World, rjob
+from tests.support.stored_sets import rjob
+from tests.support.world import World
 
 
 class TestFailure:

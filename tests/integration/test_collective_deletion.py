@@ -24,7 +24,7 @@ from kube.client import Client
 from kube.resources import JOBS, PODS
 from tests.support.cluster import eventually
 from tests.support.kube_client import connected
-from tests.support.world import jobset, rjob
+from tests.support.stored_sets import jobset, rjob
 
 SET = jobset(rjob("workers", 40))
 

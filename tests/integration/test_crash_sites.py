@@ -19,8 +19,9 @@ from kube.client import Client
 from kube.config import load
 from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
-from tests.support.crash import Kill, Path, Record, Site, When, run
+from tests.support.crash import run
 from tests.support.crash_paths import PATHS
+from tests.support.kills import Kill, Path, Record, Site, When
 from tests.support.played import differences, summary
 
 AT_ONCE = 8

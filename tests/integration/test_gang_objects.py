@@ -25,7 +25,7 @@ from kube.client import Client
 from kube.errors import AlreadyExists, ApiError, Invalid
 from tests.support.cluster import drop_namespace, new_namespace
 from tests.support.kube_client import connected
-from tests.support.world import jobset, rjob
+from tests.support.stored_sets import jobset, rjob
 
 JSON = dict[str, Any]
 ON = FeatureGates({"JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True})

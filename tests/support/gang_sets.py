@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from api import keys
 from api.jobset import ReplicatedJob
 from controllers.planning.actions import CreateGroup, CreateJob, DeleteGroup, PatchGroup
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 ALL, BASIC, GANG = {"all": {}}, {"basic": {}}, {"gang": {}}
 RESTART = {"maxRestarts": 3, "restartStrategy": "Recreate"}

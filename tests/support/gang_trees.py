@@ -2,7 +2,7 @@
 
 from api.gangs import Group, forest
 from api.jobset import JobSet
-from tests.support.world import jobset, rjob
+from tests.support.stored_sets import jobset, rjob
 
 ALL, SINGLE, BASIC, GANG = {"all": {}}, {"single": {}}, {"basic": {}}, {"gang": {}}
 

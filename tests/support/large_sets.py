@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from controllers.planning.actions import CreateJob
 from tests.support.lives import of_type, started
-from tests.support.world import World, rjob
+from tests.support.stored_sets import rjob
+from tests.support.world import World
 
 RESTARTS = {"maxRestarts": 9}
 NAMES = [f"js-workers-{index}" for index in range(12)]

@@ -14,41 +14,18 @@ from typing import Any
 
 from api import keys
 from api.batch import Job
-from api.failure_actions import Scope, action_of
 from api.features import FeatureGates
 from api.gang_status import StoredGroup, StoredWorkload
 from api.gangs import Group, forest
 from api.indexes import parse_indexes
 from api.jobset import JobSet
-from api.jobset_status import JobSetStatus, ReplicatedJobStatus
-from api.policies import OnExitCodes
+from api.jobset_status import JobSetStatus
 from controllers.planning.child_jobs import integer
 from controllers.planning.counters import job_ready
 from controllers.planning.observed import KnownGroups
+from tests.support.ledger_status import MANY, Place, StatusRules, entry_of, own_restarts
 
-KNOWN = {
-    keys.COMPLETED,
-    keys.FAILED,
-    keys.SUSPENDED,
-    keys.RESTARTING,
-    keys.STARTUP_IN_PROGRESS,
-    keys.STARTUP_COMPLETED,
-    keys.GROUPS_READY,
-    keys.GROUPS_SCHEDULED,
-}
 HISTORY = 10
-MANY = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Which run of which Job: `own` is its own restart counter, 0 without the gate."""
-
-    owner: str
-    replicated_job: str
-    index: int
-    attempt: int
-    own: int
 
 
 @dataclass(slots=True)
@@ -63,7 +40,7 @@ class View:
 
 
 @dataclass(slots=True)
-class Ledger:
+class Ledger(StatusRules):
     """What has happened so far to all JobSets of the name."""
 
     gates: FeatureGates
@@ -163,7 +140,7 @@ class Ledger:
         assert not js.status.terminal_state, f"{name} is created after the end"
         assert self.create_suspended or not js.suspended, f"{name} is created although the set is suspended"
         assert job.spec.suspend == js.suspended, f"{name} is created with suspend={job.spec.suspend}"
-        own = _own(js.status, place) if self.gates["RestartJob"] else 0
+        own = own_restarts(js.status, place) if self.gates["RestartJob"] else 0
         assert (place.attempt, place.own) == (js.status.restarts, own), f"{name} is created as {place}"
         self._not_run_again(view, place)
         self._order_is_kept(js, place)
@@ -233,7 +210,7 @@ class Ledger:
         return self._of(owner.uid)
 
     def _not_run_again(self, view: View, place: Place) -> None:
-        of = _entry(view.jobset.status, place.replicated_job)
+        of = entry_of(view.jobset.status, place.replicated_job)
         if of is not None and place.attempt == view.jobset.status.restarts:
             done = parse_indexes(of.completed_indexes, MANY)
             assert place.index not in done, f"{place} is created although the status remembers that it completed"
@@ -292,7 +269,9 @@ class Ledger:
             assert js.status.terminal_state or old, f"{name}, which no plan made, is deleted"
             return
         high = self.gates["ElasticJobSet"] and place.index >= self.smallest[place.owner, place.replicated_job]
-        old = place.attempt < js.status.restarts or place.own < _own(js.status, place) or place in self.completed
+        old = (
+            place.attempt < js.status.restarts or place.own < own_restarts(js.status, place) or place in self.completed
+        )
         seen = view.jobs.get(name)
         assert seen is not None
         wanted = forest(view.jobset)
@@ -347,117 +326,6 @@ class Ledger:
         else:
             self._completed_stays(js, new)
 
-    def _terminal(self, old: JobSetStatus, new: JobSetStatus) -> None:
-        assert not old.terminal_state or new.terminal_state == old.terminal_state, "a terminal state is left"
-        if old.terminal_state:
-            assert (new.restarts, new.execution_attempts) == (old.restarts, old.execution_attempts)
-        types = [c.type for c in new.conditions]
-        assert len(types) == len(set(types)), "a condition is there twice"
-        assert set(types) <= KNOWN, f"unknown conditions {set(types) - KNOWN}"
-        ends = [c for c in new.conditions if c.type in {keys.COMPLETED, keys.FAILED}]
-        assert all(c.status == "True" for c in ends), "an end that is not true"
-        assert [c.type for c in ends] == ([new.terminal_state] if new.terminal_state else []), "the end is not one"
-        startup = {c.type for c in new.conditions if c.status == "True"}
-        assert not {keys.STARTUP_IN_PROGRESS, keys.STARTUP_COMPLETED} <= startup
-
-    def _budgets(self, js: JobSet, new: JobSetStatus) -> None:
-        """Restarts that are counted go up, each for a failure, and never beyond what is allowed."""
-        policy = js.spec.failure_policy
-        limits = {r.name: r.max_restarts for r in policy.rules} if policy else {}
-        before, after = ({of.name: of.restarts for of in s.failure_policy_restarts} for s in (js.status, new))
-        assert len(after) == len(new.failure_policy_restarts), "a rule is there twice"
-        assert before.keys() <= after.keys() <= limits.keys(), f"rules {before.keys()} become {after.keys()}"
-        for name, count in after.items():
-            limit = limits[name]
-            assert limit is not None, f"{name} has no limit and is counted"
-            assert before.get(name, 0) <= count <= limit, (
-                f"{name} goes from {before.get(name, 0)} to {count} of {limit}"
-            )
-        rise = sum(after.values()) - sum(before.values())
-        assert rise <= len(self.failed_in(js)), f"{rise} restarts for {len(self.failed_in(js))} failures"
-        most = policy.max_restarts if policy else 0
-        assert self._used(new) <= max(most, self._used(js.status)), "more restarts than the set allows"
-
-    def _used(self, status: JobSetStatus) -> int:
-        alone = sum(sum(of.job_restarts_count_towards_max) for of in status.replicated_jobs_status)
-        return status.restarts_count_towards_max + (alone if self.gates["RestartJob"] else 0)
-
-    def _exit_codes_fit(self, js: JobSet, new: JobSetStatus) -> None:
-        """A rule that ends or restarts the set by exit code is right about one of the failed Jobs."""
-        rules = js.spec.failure_policy.rules if js.spec.failure_policy else ()
-        if new.restarts > js.status.restarts and new.last_restart:
-            rules = tuple(r for r in rules if new.last_restart.reason == f"FailurePolicy_{r.name}")
-        else:
-            reasons = {c.reason for c in new.conditions if c.type == keys.FAILED and not js.status.terminal_state}
-            rules = tuple(r for r in rules if f"{r.action}FailurePolicyAction" in reasons)
-        fit = (r.on_exit_codes is None or self._ended_so(js, r.on_exit_codes) for r in rules)
-        assert not rules or any(fit), f"{[r.name for r in rules]} decide for another exit code"
-
-    def _ended_so(self, js: JobSet, on: OnExitCodes) -> bool:
-        known = (self.failed_in(js) & self.codes.keys()) - self.too_late
-        return any((self.codes[uid] in on.values) == (on.operator == "In") for uid in known)
-
-    def _restarts_of_jobs(self, js: JobSet, new: JobSetStatus) -> set[str]:
-        """Counters of single Jobs go up by one, each for a failure of its own, or all of a ReplicatedJob's for one of
-        them. Gives the Jobs that were counted."""
-        counted: set[str] = set()
-        for of in new.replicated_jobs_status:
-            before = _entry(js.status, of.name)
-            failed = {uid for uid in self.failed_in(js) if self.places[uid].replicated_job == of.name}
-            own = {self.places[uid].index for uid in failed}
-            rises = _rises(before.job_restarts if before else (), of.job_restarts)
-            costs = _rises(before.job_restarts_count_towards_max if before else (), of.job_restarts_count_towards_max)
-            whole = bool(own) and _restarted_whole(js, before, of)
-            most = 2 if whole else 1
-            assert set(rises) <= set(range(most + 1)), f"restarts of {of.name} change by {rises}"
-            assert set(costs) <= {0, 1}, f"counted restarts of {of.name} change by {costs}"
-            bumped = {index for index, rise in enumerate(rises) if rise}
-            assert whole or bumped <= own, (
-                f"{of.name} {bumped - own} restart without a failure that was not counted yet"
-            )
-            paid = {index for index, cost in enumerate(costs) if cost}
-            assert paid <= bumped & own, f"{of.name} {paid} are paid for, {bumped & own} have failed and restart"
-            if bumped - own:
-                self.floors[js.metadata.uid, of.name, js.status.restarts] = of.job_restarts
-            counted |= failed if whole else {uid for uid in failed if self.places[uid].index in bumped}
-        return counted
-
-    def failed_in(self, js: JobSet) -> set[str]:
-        """Failed Jobs of the current attempt that nothing was counted for."""
-        return {
-            uid
-            for uid in self.failed
-            if (at := self.places[uid]).owner == js.metadata.uid
-            and at.attempt == js.status.restarts
-            and at.own >= _own(js.status, at)
-        }
-
-    def _completed_stays(self, js: JobSet, new: JobSetStatus) -> None:
-        """What completed stays so for the attempt, and nothing else is said to have."""
-        for rjob in js.spec.replicated_jobs:
-            before, after = _entry(js.status, rjob.name), _entry(new, rjob.name)
-            if after is None:
-                assert before is None, f"the entry of {rjob.name} is gone"
-                continue
-            was = parse_indexes(before.completed_indexes, rjob.replicas) if before else frozenset()
-            now = parse_indexes(after.completed_indexes, MANY)
-            forgets = sorted(was - now)
-            assert not forgets or _restarted_whole(js, before, after), f"{rjob.name} forgets that {forgets} completed"
-            truth = {
-                at.index
-                for at in self.completed
-                if (at.owner, at.replicated_job, at.attempt) == (js.metadata.uid, rjob.name, new.restarts)
-                and at.own >= _at(self.floors.get((at.owner, at.replicated_job, at.attempt), ()), at.index)
-            }
-            assert now <= truth, f"{rjob.name} says that {sorted(now - truth)} completed"
-            assert after.succeeded == len(now), f"{rjob.name} counts {after.succeeded} and names {sorted(now)}"
-            if before is not None and before.started and not js.suspended:
-                assert after.started, f"{rjob.name} has not started any more"
-            if before is not None and before.released and not js.suspended:
-                assert after.released, f"{rjob.name} is not released any more"
-            left = max(rjob.replicas - len(now), 0) if js.spec.execution_policy else None
-            assert after.remaining == left, f"{rjob.name}: {after.remaining} remain of {rjob.replicas}, done are {now}"
-
     def place_of(self, job: Job) -> Place:
         """The place that the labels of a new Job give it."""
         owner, labels = job.metadata.controller(), job.metadata.labels
@@ -469,33 +337,6 @@ class Ledger:
             int(labels[keys.RESTART_ATTEMPT]),
             int(labels.get(keys.JOB_RESTART_ATTEMPT, "0")),
         )
-
-
-def _entry(status: JobSetStatus, name: str) -> ReplicatedJobStatus | None:
-    return next((of for of in status.replicated_jobs_status if of.name == name), None)
-
-
-def _rises(old: tuple[int, ...], new: tuple[int, ...]) -> list[int]:
-    """By how much counters went up, by index."""
-    return [_at(new, index) - _at(old, index) for index in range(max(len(old), len(new)))]
-
-
-def _restarted_whole(js: JobSet, before: ReplicatedJobStatus | None, after: ReplicatedJobStatus) -> bool:
-    """Whether all Jobs of a ReplicatedJob were restarted at once, and some rule may do so."""
-    actions = [action_of(rule.action) for rule in js.spec.failure_policy.rules] if js.spec.failure_policy else ()
-    rises = _rises(before.job_restarts if before else (), after.job_restarts)
-    replicas = next(r.replicas for r in js.spec.replicated_jobs if r.name == after.name)
-    allowed = any(action.partial and action.scope is not Scope.JOB for action in actions)
-    return allowed and len(rises) >= replicas and all(rises)
-
-
-def _own(status: JobSetStatus, place: Place) -> int:
-    of = _entry(status, place.replicated_job)
-    return _at(of.job_restarts, place.index) if of else 0
-
-
-def _at(values: tuple[int, ...], index: int) -> int:
-    return values[index] if index < len(values) else 0
 
 
 def _path(root: Group, leaf: Group) -> set[str]:

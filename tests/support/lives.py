@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from api.jobset_status import ReplicatedJobStatus
 from controllers.planning.actions import Plan
-from tests.support.world import World, jobset
+from tests.support.stored_sets import jobset
+from tests.support.world import World
 
 A = TypeVar("A")
 

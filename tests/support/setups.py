@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from api.failure_actions import ACTIONS
 from api.jobset import JobSet, ReplicatedJob
-from tests.support.world import jobset, rjob
+from tests.support.stored_sets import jobset, rjob
 
 NAMES = ("a", "b", "c")
 RULES = st.fixed_dictionaries(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.world import World, jobset, rjob
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 
 def policy(state: str = "Succeeded", **more) -> dict:

@@ -45,47 +45,6 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 ALL_SERVED = Served(groups=True, composites=True, topology=True)
 
 
-def rjob(name: str = "workers", replicas: int = 1, **extra: Any) -> dict[str, Any]:
-    """A ReplicatedJob of one-container pods; `parallelism` and `completions` go into the Job template."""
-    job_spec = {k: extra.pop(k) for k in ("parallelism", "completions", "backoffLimit") if k in extra}
-    annotations = extra.pop("annotations", None)
-    pod = extra.pop("pod", {})
-    template: dict[str, Any] = {
-        "spec": {
-            "completionMode": "Indexed",
-            **job_spec,
-            "template": {
-                "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}], **pod}
-            },
-        }
-    }
-    if annotations:
-        template["metadata"] = {"annotations": annotations}
-    return {"name": name, "groupName": "default", "replicas": replicas, "template": template, **extra}
-
-
-def jobset(*rjobs: dict[str, Any], name: str = "js", annotations: dict[str, str] | None = None, **spec: Any) -> JobSet:
-    """A JobSet as the API server stores it: defaults of schema and webhook are in place."""
-    body = {
-        "metadata": {
-            "name": name,
-            "namespace": "ns",
-            "uid": "js-uid",
-            "resourceVersion": "1",
-            "generation": 1,
-            "annotations": annotations or {},
-        },
-        "spec": {
-            "replicatedJobs": list(rjobs or (rjob(),)),
-            "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
-            "successPolicy": {"operator": "All"},
-            "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
-            **spec,
-        },
-    }
-    return msgspec.convert(body, JobSet)
-
-
 class World:
     """One JobSet and its children. `served` and `trouble`: what is known of the scheduling API; see `KnownGroups`."""
 

@@ -159,7 +159,7 @@ async def test_nothing_is_asked_about_other_sets(js: JSON, gates: FeatureGates):
 
 async def test_a_missing_answer_is_a_warning_and_refuses_nothing():
     assert await warnings(Away(), of(FLAT)) == [
-        "spec.scheduling: not checked against the cluster: no connection to the API server; events report what the API server refuses"
+        "spec.scheduling: not checked against the cluster: no connection to the API server; events report faults"
     ]
 
 

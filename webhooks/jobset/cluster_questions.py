@@ -5,8 +5,6 @@ import contextlib
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-import msgspec
-
 from api.field import FieldError
 from kube.errors import KubeError
 
@@ -39,7 +37,7 @@ class Questions:
                 try:
                     async with asyncio.timeout_at(deadline), self._turn(turn_timeout):
                         answers[number] = await ask()
-                except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
+                except (KubeError, TimeoutError) as error:
                     answers[number] = error
 
         async with asyncio.TaskGroup() as group:

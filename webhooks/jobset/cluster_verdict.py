@@ -13,7 +13,7 @@ import re
 from enum import Enum
 
 from api.field import shortened
-from kube.errors import AlreadyExists, ApiError, Invalid, KubeError, TransportError
+from kube.errors import AlreadyExists, ApiError, Invalid, TransportError, UnreadableAnswerError
 from kube.resources import Resource
 
 MAX_WHY = 70
@@ -56,8 +56,10 @@ def why(error: Exception, budget: float) -> str:
         return f"no answer within {budget:g} s"
     if isinstance(error, TransportError):
         return "no answer from the API server" if error.sent else "no connection to the API server"
+    if isinstance(error, UnreadableAnswerError):
+        return "an answer that cannot be read"
     if not isinstance(error, ApiError):
-        return "an answer that cannot be read" if not isinstance(error, KubeError) else shortened(str(error), MAX_WHY)
+        return shortened(str(error), MAX_WHY)
     text = error.message
     for pattern, short in _NOISE:
         text = pattern.sub(short, text)

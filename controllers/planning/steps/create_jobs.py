@@ -3,6 +3,7 @@
 See docs/reference/lifecycle.md#order-of-start.
 """
 
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 from api import keys
@@ -24,15 +25,18 @@ def create_jobs(ctx: Context) -> Partial:
     draft = ctx.draft()
     free: list[CreateJob] = []
     taken: list[str] = []
+    in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
     for rjob in ctx.stages.in_turn() if _may_create(ctx) else ():
-        found, names = _missing(ctx, ctx.ranges[rjob.name], ctx.job_budget - len(free))
+        found, names = _missing(ctx, ctx.ranges[rjob.name], ctx.job_budget - len(free), in_use)
         free += found
         taken += names
         _warn_of_taken(ctx, draft, names)
-    _warn_of_unreadable(ctx, draft)
+    unreadable = _warn_of_unreadable(ctx, draft)
     if in_order(ctx.js.spec) and not ctx.js.suspended:
         _report_order(draft, complete=ctx.stages.all_started)
-    return of_draft(draft, *free, requeue_after=ctx.limits.foreign_retry if taken else None)
+    # Nothing tells when a name that somebody else holds, or that cannot be read, is free.
+    waits = taken or unreadable
+    return of_draft(draft, *free, requeue_after=ctx.limits.foreign_retry if waits else None)
 
 
 def _may_create(ctx: Context) -> bool:
@@ -43,15 +47,16 @@ def _may_create(ctx: Context) -> bool:
     return ctx.creates and ctx.leftovers is not None and not blocked
 
 
-def _missing(ctx: Context, jobs: JobRange, job_budget: int) -> tuple[list[CreateJob], list[str]]:
+def _missing(
+    ctx: Context, jobs: JobRange, job_budget: int, in_use: AbstractSet[str]
+) -> tuple[list[CreateJob], list[str]]:
     """The Jobs of a ReplicatedJob that neither exist nor have completed: those to create, and names that others hold.
 
-    Those beyond `job_budget` come when the Job controller has taken up others. Those of which pods of an earlier attempt
-    are left have to wait until these are gone.
+    Those beyond `job_budget` come when the Job controller has taken up others; those of which pods of an earlier
+    attempt are left, when these are gone.
     """
     name = jobs.replicated_job.name
     done = ctx.children.existing[name] | ctx.children.completed[name]
-    in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
     prefix = job_name_prefix(ctx.js.metadata.name, name)
     free: list[CreateJob] = []
     taken: list[str] = []
@@ -78,12 +83,13 @@ def _warn_of_taken(ctx: Context, draft: StatusDraft, taken: list[str]) -> None:
         draft.warn(keys.JOB_CREATION_FAILED, listed(others, "delete or rename it, or rename the JobSet", ctx.limits))
 
 
-def _warn_of_unreadable(ctx: Context, draft: StatusDraft) -> None:
-    """Of Jobs that exist and cannot be read: nothing is known of them, so nothing is done about them."""
+def _warn_of_unreadable(ctx: Context, draft: StatusDraft) -> bool:
+    """Of Jobs that exist and cannot be read, if there are any: nothing is known of them, so nothing is done."""
     found = sorted(ctx.observed.unreadable.items())
     wrong = [f"job {name!r} exists and cannot be read: {why}" for name, why in found if _is_wanted(ctx, name)]
     if wrong:
         draft.warn("UnreadableJob", listed(wrong, "correct it or delete it, the manager goes on then", ctx.limits))
+    return bool(wrong)
 
 
 def _is_wanted(ctx: Context, name: str) -> bool:
@@ -91,7 +97,7 @@ def _is_wanted(ctx: Context, name: str) -> bool:
     for jobs in ctx.layout.ranges:
         prefix = job_name_prefix(ctx.js.metadata.name, jobs.replicated_job.name)
         index = integer(name.removeprefix(prefix)) if name.startswith(prefix) else None
-        if index is not None and 0 <= index < jobs.replicated_job.replicas:
+        if index is not None and 0 <= index < jobs.replicated_job.replicas and name == f"{prefix}{index}":
             return True
     return False
 

@@ -121,7 +121,7 @@ class CertManager:
         self.problem = problem
 
     async def check(self) -> None:
-        """Renew what is due, store the CA in the webhook configurations, serve the pair. Safe to repeat; raises API errors."""
+        """Renew what is due, store the CA in the webhook configurations, serve the pair. Safe to repeat."""
         material = await self._current()
         bundle = base64.b64encode(material.authorities).decode()
         for resource, name in self._options.configurations:

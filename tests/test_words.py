@@ -62,7 +62,7 @@ def test_code_and_pages_use_the_terms_of_the_glossary():
         ("self._way_out", "way_out"),
         ("the way out", "way out"),
         ("first_culprit()", "culprit"),
-        ("amended, commend, evidenced", ""),
+        ("amended, commended, evidenced", ""),
     ],
 )
 def test_words_are_found_in_any_case_and_within_names(text: str, word: str):

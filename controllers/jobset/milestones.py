@@ -68,7 +68,7 @@ class Stopwatch:
 
     An attempt is measured if this process saw it begin: a JobSet without any status yet, or one that was suspended and
     is not any more. A restart ends the measurement, as that attempt is reported as a restart. A milestone is reported
-    once     it was seen unreached and then reached, so what became true before anyone looked is not.
+    once it was seen unreached and then reached, so what became true before anyone looked is not.
     """
 
     def __init__(self, milestones: Milestones) -> None:

@@ -31,7 +31,7 @@ class TestBounds:
         assert asyncio.get_running_loop().time() - started == pytest.approx(3, abs=0.1)
         assert errors(found) == []
         assert warnings(found) == [
-            "spec.replicatedJobs: not checked against the cluster: no answer within 3 s; events report what the API server refuses"
+            "spec.replicatedJobs: not checked against the cluster: no answer within 3 s; events report faults"
         ]
 
     async def test_what_was_answered_in_time_counts(self):

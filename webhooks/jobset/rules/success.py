@@ -162,7 +162,7 @@ def can_come(subject: Subject) -> Iterator[FieldError]:
 
 
 def completion(subject: Subject) -> Callable[[Collection[str]], bool]:
-    """Gives a function: is the set Completed once every Job of the ReplicatedJobs of these names has succeeded?"""
+    """A function of names of ReplicatedJobs: whether the set is Completed once all their Jobs have succeeded."""
     policy = subject.js.spec.success_policy or SuccessPolicy()
     counted = {
         entry.rjob.name: entry for entry in subject.targets(policy.target_replicated_jobs) if entry.rjob.replicas

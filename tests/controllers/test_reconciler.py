@@ -15,7 +15,7 @@ from controllers.jobset.controller import NAMESPACE_RETRY, Options
 from controllers.jobset.execute import PartialFailure
 from controllers.jobset.watches import Watches
 from controllers.planning.actions import PatchJob
-from controllers.planning.limits import Limits
+from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from kube.client import Client
 from kube.controller import Request, is_terminal
 from kube.store import ChangeKind
@@ -227,7 +227,7 @@ class TestUnreadableJobs:
     async def test_it_is_created_when_it_is_gone(self):
         blind = Blind(MemoryApi(), jobset(rjob("workers", 1)))
         blind.jobs.unreadable["ns", "js-workers-0"] = "why"
-        await blind.reconcile()
+        assert await blind.reconcile() == DEFAULT_LIMITS.foreign_retry, "nothing tells when it is gone"
         del blind.jobs.unreadable["ns", "js-workers-0"]
         await blind.reconcile()
         assert ("ns", "js-workers-0") in blind.api.objects("jobs")

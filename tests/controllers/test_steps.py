@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +20,7 @@ PARTIALS = st.builds(
     actions=st.lists(st.builds(DeleteJob, st.text(max_size=2), st.text(max_size=2)), max_size=2).map(tuple),
     status=st.none() | st.builds(JobSetStatus, restarts=st.integers(0, 9)),
     events=st.lists(st.builds(Event, st.just("Normal"), st.text(max_size=2), st.just("")), max_size=2).map(tuple),
+    warnings=st.lists(st.builds(Event, st.just("Warning"), st.text(max_size=2), st.just("")), max_size=2).map(tuple),
     status_first=st.booleans(),
     requeue_after=st.none() | st.floats(0, 100),
     follow_pods=st.booleans(),
@@ -38,6 +38,7 @@ def test_what_steps_decide_is_added_up_in_order(parts):
     whole = combine(parts)
     assert whole.actions == tuple(action for part in parts for action in part.actions)
     assert whole.events == tuple(event for part in parts for event in part.events)
+    assert whole.warnings == tuple(event for part in parts for event in part.warnings)
     statuses = [part.status for part in parts if part.status is not None]
     assert whole.status == (statuses[-1] if statuses else None)
     assert whole.status_first == any(part.status_first for part in parts)
@@ -69,4 +70,3 @@ def test_every_failure_action_has_an_entry_that_makes_sense(action):
     assert not action.gate or action.gate in GATES
     assert action.partial == bool(action.gate), "what leaves the rest of the set alone needs the gate"
     assert not (action.scope is Scope.NOTHING and action.counted), "nothing is restarted, so nothing is counted"
-    assert msgspec.json.encode(action.name)

@@ -43,8 +43,8 @@ class FileCertificates:
                 await self._follow(deadline)
         except TimeoutError:
             raise MissingFilesError(
-                f"no webhook certificate after {self._first_pair_timeout:g} s: {self.problem}. Put tls.crt and tls.key there, set"
-                " webhook.certDir to where they are, or set internalCertManagement.enable to true"
+                f"no webhook certificate after {self._first_pair_timeout:g} s: {self.problem}. Put tls.crt and tls.key"
+                " there, set webhook.certDir to where they are, or set internalCertManagement.enable to true"
             ) from None
 
     async def _follow(self, deadline: asyncio.Timeout) -> None:

@@ -1,4 +1,4 @@
-"""Reports to metrics, once each, how long JobSets took: until all Jobs were created, all ready, ready again after a restart.
+"""Reports to metrics, once each, how long JobSets took: all Jobs created, all ready, ready again after a restart.
 
 Everything is judged by what was stored and seen again, never by what was sent: an answer may get lost. What this
 process has not seen begin it does not measure. Must not do IO or read a clock: time is given in.
@@ -67,8 +67,8 @@ class Stopwatch:
     """Measures attempts from what reconciles see.
 
     An attempt is measured if this process saw it begin: a JobSet without any status yet, or one that was suspended and
-    is not any more. A restart ends the measurement, as that attempt is reported as a restart. A milestone is reported once
-    it was seen unreached and then reached, so what became true before anyone looked is not.
+    is not any more. A restart ends the measurement, as that attempt is reported as a restart. A milestone is reported
+    once it was seen unreached and then reached, so what became true before anyone looked is not.
     """
 
     def __init__(self, milestones: Milestones) -> None:

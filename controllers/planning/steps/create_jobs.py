@@ -46,8 +46,8 @@ def _may_create(ctx: Context) -> bool:
 def _missing(ctx: Context, jobs: JobRange, job_budget: int) -> tuple[list[CreateJob], list[str]]:
     """The Jobs of a ReplicatedJob that neither exist nor have completed: those to create, and names that others hold.
 
-    Those beyond `job_budget` come when the Job controller has taken up others. Those of which pods of an earlier attempt
-    are left have to wait until these are gone.
+    Those beyond `job_budget` come when the Job controller has taken up others. Jobs with leftover pods have to wait
+    until these are gone.
     """
     name = jobs.replicated_job.name
     done = ctx.children.existing[name] | ctx.children.completed[name]

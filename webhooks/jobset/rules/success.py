@@ -162,7 +162,7 @@ def can_come(subject: Subject) -> Iterator[FieldError]:
 
 
 def completion(subject: Subject) -> Callable[[Collection[str]], bool]:
-    """Gives a function from names of ReplicatedJobs to whether the set is Completed once every Job of theirs has succeeded."""
+    """Gives a predicate: is the set Completed once every Job of the ReplicatedJobs of these names has succeeded?"""
     policy = subject.js.spec.success_policy or SuccessPolicy()
     counted = {
         entry.rjob.name: entry for entry in subject.targets(policy.target_replicated_jobs) if entry.rjob.replicas

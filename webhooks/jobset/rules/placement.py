@@ -10,7 +10,7 @@ same level.
 from collections.abc import Iterator
 
 from api.children import placement_annotations
-from api.exclusive import LEFT_ALONE
+from api.exclusive import EXCLUDED_NAMESPACES
 from api.field import ErrorType, FieldError, Path, Rule, Severity
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import namespaced_job
@@ -90,7 +90,7 @@ def levels(subject: Subject) -> Iterator[FieldError]:
         yield from _topology_key(_META, annotations)
     elif NODE_SELECTOR_STRATEGY in annotations:
         yield _alone(_META, annotations, topology)
-    if topology is not None and namespace in LEFT_ALONE:
+    if topology is not None and namespace in EXCLUDED_NAMESPACES:
         yield WITHOUT_WEBHOOKS.at(Path(("metadata", "namespace")), namespace=namespace)
 
 

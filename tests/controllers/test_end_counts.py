@@ -135,13 +135,13 @@ class TestEndings:
         process.lead()
         store.begin()
         store.apply(at(1))
-        process.informer._tell(store.commit(2))
+        process.informer._call_handlers(store.commit(2))
         store.begin()
         store.apply(at(3))
         store.overlay(at(5, "Failed"))
-        process.informer._tell(store.commit(3))
-        process.informer._tell(store.apply(at(4)))
-        process.informer._tell(store.apply(at(5, "Failed")))
+        process.informer._call_handlers(store.commit(3))
+        process.informer._call_handlers(store.apply(at(4)))
+        process.informer._call_handlers(store.apply(at(5, "Failed")))
         assert process.tally.finished_ == ONE_FAILED
 
     async def test_a_new_jobset_of_the_same_name_is_counted_again(self):

@@ -58,7 +58,7 @@ class Stored(Plain):
 
 @dataclass(slots=True)
 class Table:
-    """The objects of a kind by name, and what the watch of the controller has been told."""
+    """The objects of a kind by name, and what the watch of the controller has delivered."""
 
     live: dict[str, Stored] = field(default_factory=dict)
     log: list[Event] = field(default_factory=list)
@@ -165,7 +165,7 @@ class Server(ApiServer):
         job = self.jobs[name].content
         self._start_pods(job)
         wanted = job_status.pods_wanted(job)
-        self._tell(job, job_status.started(job, self.timestamp(), ready=wanted if ready else 0))
+        self._set_status(job, job_status.started(job, self.timestamp(), ready=wanted if ready else 0))
 
     def _start_pods(self, job: JSON) -> None:
         meta, name = job["metadata"], f"pod-of-{job['metadata']['uid']}"
@@ -190,19 +190,19 @@ class Server(ApiServer):
     def doom(self, name: str, reason: str, message: str) -> None:
         """The Job is bound to fail, and its pods are being ended."""
         job = self.jobs[name].content
-        self._tell(job, job_status.doomed(job, self.timestamp(), reason, message))
+        self._set_status(job, job_status.doomed(job, self.timestamp(), reason, message))
 
     def finish(self, name: str, kind: str, reason: str = "", message: str = "") -> None:
         job = self.jobs[name].content
-        self._tell(job, job_status.ended(job, self.timestamp(), kind, reason, message))
+        self._set_status(job, job_status.ended(job, self.timestamp(), kind, reason, message))
 
     def halt(self, name: str) -> None:
         """The pods of a suspended Job are gone, and the Job says so."""
         job = self.jobs[name]
         self.end_pods(job.uid)
-        self._tell(job.content, job_status.halted(job.content, self.timestamp()))
+        self._set_status(job.content, job_status.halted(job.content, self.timestamp()))
 
-    def _tell(self, job: JSON, status: JSON) -> None:
+    def _set_status(self, job: JSON, status: JSON) -> None:
         self.put("jobs", {**job, "status": status})
 
     def runnable(self, job: Job) -> bool:

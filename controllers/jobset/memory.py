@@ -23,10 +23,10 @@ class Memory:
     - `warned`: the warnings of the last plan: each is an event once for as long as it stays the same.
     - `departed`: Jobs by UID that were deleted finished, or bound to fail, and that the status may not record yet.
     - `foreign`: names of Jobs that were found to belong to others, each with its owner, until `foreign_until`.
-    - `group_error`: reason and message of what kept a group from being created; tried again from `group_error_until` on.
+    - `group_error`: why a group could not be created, as reason and message; retried from `group_error_until` on.
     - `namespace_ends_until`: the namespace is being deleted: what would be created is refused, so nobody tries before.
     - `reported_group`: the PodGroup that the condition about unschedulable groups is about.
-    - `unfinished`: it was seen unfinished, so its end is counted when it is seen. `attempt_times`: see there.
+    - `unfinished`: it was seen unfinished, so its end is counted when it is seen. `attempt_times`: for metrics.
     - `stalled`: what was reported of gangs that the scheduler says nothing about.
     - `followed`: the pods of earlier attempts, while there may be some.
     """

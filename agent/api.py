@@ -1,7 +1,7 @@
 """The three requests the agent sends: list its JobSet, watch it, report on its pod.
 
 One connection at a time, used again for the next request. Token and authority are read again whenever they may have
-been rotated. Everything that can go wrong comes out as `Trouble`; whether and when to try again is the caller's.
+been rotated. Everything that can go wrong comes out as `ApiError`; whether and when to try again is the caller's.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _READ = {"metadata", "resourceVersion", "items", "type", "object", "message"} | 
 JSON = dict[str, Any]
 
 
-class Trouble(Exception):  # noqa: N818 - not always an error: the API server may just be restarting
+class ApiError(Exception):
     """A request that did not work. `pause`: seconds the API server asked to wait, 0 if it did not."""
 
     def __init__(self, text: str, pause: float = 0.0) -> None:
@@ -110,7 +110,7 @@ class Api:
                 event = self._decode(line)
                 kind, item = event["type"], event["object"]
                 if kind == "ERROR":
-                    raise Trouble(f"the watch ended: {item.get('message') or item}")
+                    raise ApiError(f"the watch ended: {item.get('message') or item}")
                 self._version = item["metadata"]["resourceVersion"]
                 if kind != "BOOKMARK":
                     yield None if kind == "DELETED" else item
@@ -128,15 +128,15 @@ class Api:
 
     @contextlib.contextmanager
     def _guarded(self, doing: str) -> Iterator[None]:
-        """What can go wrong in a request is Trouble; the connection is then in an unknown state and is dropped."""
+        """What can go wrong in a request is ApiError; the connection is then in an unknown state and is dropped."""
         done = False
         try:
             yield
             done = True
-        except Trouble as trouble:
-            raise Trouble(f"{doing}: {trouble}", trouble.pause) from None
+        except ApiError as error:
+            raise ApiError(f"{doing}: {error}", error.pause) from None
         except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
-            raise Trouble(f"{doing}: {type(error).__name__}: {error}") from error
+            raise ApiError(f"{doing}: {type(error).__name__}: {error}") from error
         finally:
             if not done:
                 self.close()
@@ -162,7 +162,7 @@ class Api:
     def _decode(self, data: bytes) -> JSON:
         """What is read of an answer. The rest, nearly all of a large JobSet, is dropped while it is being parsed."""
         if len(data) > self._longest_answer:
-            raise Trouble(f"an answer is longer than {self._longest_answer >> 20} MiB")
+            raise ApiError(f"an answer is longer than {self._longest_answer >> 20} MiB")
         value: JSON = json.loads(data, object_pairs_hook=_kept)
         return value
 
@@ -171,7 +171,7 @@ def _kept(pairs: Sequence[tuple[str, Any]]) -> JSON:
     return {key: value for key, value in pairs if key in _READ}
 
 
-def _refusal(answer: HTTPResponse) -> Trouble:
+def _refusal(answer: HTTPResponse) -> ApiError:
     text = answer.read(LONGEST_ERROR).decode(errors="replace")
     try:
         text = json.loads(text)["message"]
@@ -179,4 +179,4 @@ def _refusal(answer: HTTPResponse) -> Trouble:
         text = text.strip() or answer.reason
     hint = f"; {_HINTS[answer.status]}" if answer.status in _HINTS else ""
     after = answer.headers.get("Retry-After", "")
-    return Trouble(f"HTTP {answer.status}: {text[:500]}{hint}", float(after) if after.isdigit() else 0.0)
+    return ApiError(f"HTTP {answer.status}: {text[:500]}{hint}", float(after) if after.isdigit() else 0.0)

@@ -2,7 +2,7 @@
 
 The order of one round is what makes it safe: list (never from a cache: an attempt chosen from an old state would let
 this worker start alone), report, then watch from the version of the list. So no decision is made before the report is
-stored, and nothing that happens meanwhile is missed. Any trouble leads back to the list.
+stored, and nothing that happens meanwhile is missed. Any error leads back to the list.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import sys
 import time
 from collections.abc import Callable
 
-from agent.api import JSON, Api, Trouble
+from agent.api import JSON, Api, ApiError
 from agent.decision import Action, Own, decide, next_attempt
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 
 
-class Follower:
+class JobSetWatcher:
     """One agent's view of its JobSet. `act` gets LIFT and RESTART as they come due; nothing follows RESTART."""
 
     def __init__(self, api: Api, act: Callable[[Action], None], sleep: Callable[[float], None] = time.sleep) -> None:
@@ -35,14 +35,14 @@ class Follower:
         while not self._over:
             try:
                 self._round()
-            except Trouble as trouble:
-                wait = max(_somewhat_less(self._pause), min(trouble.pause, LONGEST_PAUSE))
-                say(f"{trouble}; trying again in {wait:.1f} s")
+            except ApiError as error:
+                wait = max(_somewhat_less(self._pause), min(error.pause, LONGEST_PAUSE))
+                say(f"{error}; trying again in {wait:.1f} s")
                 self._sleep(wait)
                 self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
     def _round(self) -> None:
-        """From a list to the first trouble, the end of the attempt, or a report that has become due in a watch."""
+        """From a list to the first error, the end of the attempt, or a report that has become due in a watch."""
         jobset = self._api.list()
         if jobset is not None and decide(jobset, self.own) is Action.REPORT:
             self._report(jobset)

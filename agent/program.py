@@ -18,7 +18,7 @@ from typing import NamedTuple
 from agent import worker
 from agent.api import Api
 from agent.decision import Action
-from agent.follow import Follower, say
+from agent.follow import JobSetWatcher, say
 from agent.probe import Probe
 from agent.settings import HELP, Settings, SettingsError, read
 
@@ -73,7 +73,7 @@ class Agent:
             signal.signal(number, lambda caught, _: self._events.put(Signal(caught)))
         if self._probe is not None:
             self._thread(self._probe.serve)
-        self._thread(Follower(Api(self._settings), self._events.put).run)
+        self._thread(JobSetWatcher(Api(self._settings), self._events.put).run)
         while True:
             code = self._handle(self._events.get())
             if code is not None:

@@ -40,7 +40,7 @@ NOT_ASKED = Served()
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
+class MissingApi:
     """What is missing: reason of the condition, the thing itself, and the flags that bring it.
 
     `gates` are those of the control plane, `versions` those of scheduling.k8s.io that kube-apiserver has to serve.
@@ -67,31 +67,31 @@ class Lack:
         return ",".join(f"{version}=true" for version in self.versions)
 
 
-NO_GATE = Lack(
+NO_GATE = MissingApi(
     "FeatureGateDisabled",
     f"spec.scheduling needs the manager's feature gate {GATE}: start it with --feature-gates={GATE}=true",
 )
-NO_GROUPS = Lack(
+NO_GROUPS = MissingApi(
     "APIUnavailable",
     f"the API server serves no workloads and podgroups of {BETA}",
     "GenericWorkload=true",
     (BETA,),
 )
-NO_COMPOSITES = Lack(
+NO_COMPOSITES = MissingApi(
     "CompositePodGroupUnavailable",
     f"the API server serves no compositepodgroups of {ALPHA}",
     "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true",
     (BETA, ALPHA),
 )
-NO_TOPOLOGY = Lack(
+NO_TOPOLOGY = MissingApi(
     "FieldDropped",
     "the API server drops schedulingConstraints without a word",
     "GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
 )
-UNKNOWN = Lack("Discovering", "what the API server serves of scheduling.k8s.io is being looked up")
+UNKNOWN = MissingApi("Discovering", "what the API server serves of scheduling.k8s.io is being looked up")
 
 
-def lacking(wanted: Forest, served: Served) -> Lack | None:
+def lacking(wanted: Forest, served: Served) -> MissingApi | None:
     """What is missing for these trees; None for nothing."""
     if not served.enabled:
         return NO_GATE
@@ -111,8 +111,8 @@ def keeps_topology(tried: JSON) -> bool:
     return bool((tried.get("spec") or {}).get("schedulingConstraints"))
 
 
-def dropped(kind: str, name: str, fields: Sequence[str]) -> Lack:
+def dropped(kind: str, name: str, fields: Sequence[str]) -> MissingApi:
     """For a group that was stored without some of its fields: where a gate is off, nothing is said of it."""
     claims = ",DynamicResourceAllocation=true,DRAWorkloadResourceClaims=true" if "resourceClaims" in fields else ""
     what = f"the API server has stored {kind} {name} without {', '.join(fields)}"
-    return Lack("FieldDropped", what, NO_COMPOSITES.gates + claims)
+    return MissingApi("FieldDropped", what, NO_COMPOSITES.gates + claims)

@@ -214,7 +214,7 @@ class Floor:
         await self._client.patch(JOBSETS, name, {"status": status}, namespace=of.namespace, subresource="status")
 
     def _soon(self, act: Coroutine[Any, Any, None]) -> None:
-        self._group.create_task(_told(act))
+        self._group.create_task(_log_errors(act))
 
 
 def _settled(job: Job, suspended: bool) -> bool:
@@ -226,10 +226,10 @@ def _settled(job: Job, suspended: bool) -> bool:
 async def _side_by_side(acts: list[Coroutine[Any, Any, Any]]) -> None:
     async with asyncio.TaskGroup() as jobs:
         for act in acts:
-            jobs.create_task(_told(act))
+            jobs.create_task(_log_errors(act))
 
 
-async def _told(act: Coroutine[Any, Any, Any]) -> None:
+async def _log_errors(act: Coroutine[Any, Any, Any]) -> None:
     """Do it; what the API server refuses goes to the log, and the benchmark finds out by the result."""
     try:
         await act

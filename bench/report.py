@@ -87,7 +87,7 @@ def phase_rows(results: JSON, name: str) -> list[dict[str, str]]:
                 "seconds": _spread(found, "seconds"),
                 "x floor": over.text(2) if over else "-",
                 "pods/s": _median(found, "pods_per_second", 0),
-                "told (s)": _median(found, "reported_seconds", 1),
+                "reported (s)": _median(found, "reported_seconds", 1),
                 "CPU (s)": _median(found, "manager_cpu_seconds", 2),
                 "MiB": _median(found, "peak_rss_mib", 0),
                 "pods refused": _median(found, "pod_creates_refused", 0),

@@ -1,8 +1,8 @@
 """Certificates of our own making, shared by all replicas through one Secret (docs/reference/manager.md#certificates).
 
 Every replica runs this. Who renews first wins by the Secret's resourceVersion; the others take the winner's. A new CA
-is stored in the webhook configurations, beside the old one, before anything signed by it is served: no review is ever
-turned away.
+is stored in the webhook configurations, beside the old one, before anything signed by it is served: no review is
+ever turned away.
 
 Secret and webhook configurations are written by PUT of the JSON that was just read: nothing of it can be lost, a write
 in between is noticed, and the rights that the Go JobSet is installed with (update, no patch) are enough.
@@ -121,7 +121,7 @@ class CertManager:
         self.problem = problem
 
     async def check(self) -> None:
-        """Renew what is due, store the CA in the webhook configurations, serve the pair. Safe to repeat."""
+        """Renew what is due, store the CA where it belongs, serve the pair. Safe to repeat; raises on API errors."""
         material = await self._current()
         bundle = base64.b64encode(material.authorities).decode()
         for resource, name in self._options.configurations:

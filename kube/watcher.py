@@ -35,7 +35,7 @@ class Phase(enum.Enum):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the watch stands. `begun`: this generation's Init was sent. `delivered`: this stream has sent something."""
+    """Where the watch stands. `begun`: this generation's Init was sent. `delivered`: the stream delivered something."""
 
     phase: Phase
     resource_version: str = ""

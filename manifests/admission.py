@@ -8,7 +8,7 @@ import base64
 import copy
 from collections.abc import Sequence
 
-from api.exclusive import LEFT_ALONE
+from api.exclusive import EXCLUDED_NAMESPACES
 from api.keys import (
     COMPLETION_INDEX,
     EXCLUSIVE_TOPOLOGY,
@@ -55,7 +55,9 @@ POD_SELECTORS: Object = {
     "objectSelector": {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]},
     # What the cluster and we ourselves need to run never waits for us.
     "namespaceSelector": {
-        "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [*LEFT_ALONE]}]
+        "matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [*EXCLUDED_NAMESPACES]}
+        ]
     },
 }
 

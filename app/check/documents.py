@@ -102,7 +102,7 @@ def documents(source: Source) -> Iterator[Document]:
 
 
 def _json_like(source: Source, offset: int, number: int, error: _JsonError) -> Iterator[Document]:
-    """YAML takes much that JSON does not, as does kubectl: comments, a comma too many. Else its fault is reported."""
+    """YAML takes much that JSON does not, as does kubectl: comments, a comma too many. Else JSON's error is shown."""
     for document in _yaml_documents(source, offset, number):
         at = len(source.text) - len(source.text[error.offset :].lstrip())
         if document.broken and document.number == number + 1 and source.text[at : at + 1] not in {"#", "]", "}"}:

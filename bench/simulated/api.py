@@ -23,7 +23,7 @@ class Api(Rest):
 
     def handle(self, request: Request) -> Answer | Stream:
         """Answer one request, and count it."""
-        verb, what, answer = self.answer(request) if PATH.match(request.path) else _told(request)
+        verb, what, answer = self.answer(request) if PATH.match(request.path) else _server_answer(request)
         if "user-agent" in request.headers:  # the benchmark itself does not name itself
             self.calls[verb, what, answer.status if isinstance(answer, Answer) else 200] += 1
             if request.method != "GET" and self.first_write is None:
@@ -31,7 +31,7 @@ class Api(Rest):
         return answer
 
 
-def _told(request: Request) -> tuple[str, str, Answer]:
+def _server_answer(request: Request) -> tuple[str, str, Answer]:
     """What the server says about itself."""
     if request.path in HEALTH:
         return "get", request.path, Answer(200, b"ok")

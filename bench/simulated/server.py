@@ -62,7 +62,7 @@ class Server:
             "pods": len(self.storage["pods"].objects),
             "pods_started": self.world.pods_started,
             "nodes": len(self.storage["nodes"].objects),
-            "jobsets": {item.key[1]: _told(item.body()) for item in self.storage[JOBSETS.plural].objects.values()},
+            "jobsets": {item.key[1]: _reported(item.body()) for item in self.storage[JOBSETS.plural].objects.values()},
         }
 
     def running(self) -> JSON:
@@ -76,7 +76,7 @@ class Server:
         return self.storage["jobs"].find(Scope(labels=parse(f"{keys.JOBSET_UID}={js.uid}")))
 
 
-def _told(js: JSON) -> JSON:
+def _reported(js: JSON) -> JSON:
     status = js.get("status") or {}
     ready = sum(of["ready"] for of in status.get("replicatedJobsStatus") or ())
     return {"restarts": status.get("restarts", 0), "ready": ready}
@@ -85,7 +85,7 @@ def _told(js: JSON) -> JSON:
 def _runs(job: JSON, js: JSON) -> bool:
     attempt = job["metadata"]["labels"][keys.RESTART_ATTEMPT]
     running = job["status"].get("ready") == job["spec"]["parallelism"]
-    return bool(running and attempt == str(_told(js)["restarts"]))
+    return bool(running and attempt == str(_reported(js)["restarts"]))
 
 
 async def serve(server: Server, tls: ssl.SSLContext) -> None:

@@ -25,7 +25,7 @@ from kube.store import Store
 RESOURCES = {WORKLOAD: WORKLOADS, POD_GROUP: POD_GROUPS, COMPOSITE: COMPOSITE_POD_GROUPS}
 
 
-class GroupTroubleError(KubeError):
+class GroupWriteError(KubeError):
     """A group cannot be made as it is wanted; `reason` is for the condition."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -89,14 +89,14 @@ class GroupWriter:
             owner = meta.controller()
             if owner is None or owner.uid != js.metadata.uid:
                 what = f"{action.kind} {action.name} exists already and belongs to {meta.owner}: delete it"
-                raise GroupTroubleError("NameConflict", what) from None
+                raise GroupWriteError("NameConflict", what) from None
             self.stores.keep(action.kind, stored)
             return
         lost = dropped(action.body, stored)
         if lost:
             await self.client.delete(resource, action.name, namespace=namespace, uid=stored["metadata"]["uid"])
             lack = gang_api.dropped(action.kind, action.name, lost)
-            raise GroupTroubleError(lack.reason, lack.message)
+            raise GroupWriteError(lack.reason, lack.message)
         self.stores.keep(action.kind, stored)
 
     async def _patch(self, js: JobSet, action: PatchGroup) -> None:

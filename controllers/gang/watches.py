@@ -61,7 +61,7 @@ class GroupWatches:
         """What writes fill."""
         return Stores(self._workloads.store, self._composites.store, self._pod_groups.store)
 
-    def known(self, js: JobSet, trouble: tuple[str, str] | None) -> KnownGroups | None:
+    def known(self, js: JobSet, error: tuple[str, str] | None) -> KnownGroups | None:
         """The groups of a set; None where it has none and asks for none."""
         uid = js.metadata.uid
         workloads = tuple(self._workloads.store.by_index(BY_OWNER, uid))
@@ -69,7 +69,7 @@ class GroupWatches:
         pod_groups = tuple(self._pod_groups.store.by_index(BY_OWNER, uid))
         if js.spec.scheduling is None and not (workloads or composites or pod_groups):
             return None
-        return KnownGroups(self.served, self._required, trouble, workloads, composites, pod_groups)
+        return KnownGroups(self.served, self._required, error, workloads, composites, pod_groups)
 
     def feed(self, queue: WorkQueue[Request], owners: Callable[[Identity], Iterable[Request]]) -> None:
         """From now on, put the JobSet of every change into the queue."""

@@ -12,7 +12,7 @@ from api.jobset import JobSet
 from api.names import subdomain
 from api.pod import Pod
 from api.priority import Priorities
-from controllers.gang.execute import GroupTroubleError
+from controllers.gang.execute import GroupWriteError
 from controllers.gang.stalled import StalledGangs
 from controllers.jobset.execute import Caches, Executor, ForeignObjectError, PartialFailure
 from controllers.jobset.failed_pods import list_failed_pods
@@ -41,7 +41,7 @@ REST = 4.0
 """How much longer than its last plan took a set rests before it is planned again: with thousands of Jobs that change
 all the time, planning takes at most a fifth of the processor, and small sets never wait for it."""
 
-TROUBLE_RETRY = 30.0
+GROUP_RETRY = 30.0
 """Seconds until a group that could not be made is tried again."""
 
 NAMESPACE_RETRY = 60.0
@@ -106,7 +106,8 @@ class JobSetReconciler:
         if wait > 0:
             return Result(wait)
         observed = self._observe(js, memory)
-        memory.life = self._stopwatch.saw(memory.life, js, observed.jobs, self._options.wall_clock().timestamp())
+        moment = self._options.wall_clock().timestamp()
+        memory.attempt_times = self._stopwatch.saw(memory.attempt_times, js, observed.jobs, moment)
         decided = self._plan(observed)
         memory.rest_until = clock() + REST * (clock() - began)
         while decided.pod_query is not None:
@@ -117,7 +118,7 @@ class JobSetReconciler:
             carried_out = await self._executor.execute(js, decided)
         except PartialFailure as failed:
             self._remember(failed, memory)
-            others = failed.split((ForeignObjectError, GroupTroubleError))[1]
+            others = failed.split((ForeignObjectError, GroupWriteError))[1]
             if others is None:
                 return Result(0.0)
             raise
@@ -127,9 +128,9 @@ class JobSetReconciler:
             memory.reported_group = decided.reported_group
             if decided.status is not None:
                 memory.status_written = clock()
-        trouble = memory.trouble_until - clock()
+        group_retry = memory.group_error_until - clock()
         stalled = await self._stalled.look(observed, memory.stalled)
-        again = (decided.requeue_after, trouble if trouble > 0 else None, stalled)
+        again = (decided.requeue_after, group_retry if group_retry > 0 else None, stalled)
         return Result(min((seconds for seconds in again if seconds is not None), default=None))
 
     def _plan(self, observed: Observed) -> Plan:
@@ -153,10 +154,10 @@ class JobSetReconciler:
         if taken:
             memory.foreign = {error.name: error.owner for error in taken}
             memory.foreign_until = now_ + self._options.limits.foreign_retry
-        troubled = [error for error in failed.exceptions if isinstance(error, GroupTroubleError)]
-        if troubled:
-            memory.trouble = troubled[0].reason, str(troubled[0])
-            memory.trouble_until = now_ + TROUBLE_RETRY
+        failed_groups = [error for error in failed.exceptions if isinstance(error, GroupWriteError)]
+        if failed_groups:
+            memory.group_error = failed_groups[0].reason, str(failed_groups[0])
+            memory.group_error_until = now_ + GROUP_RETRY
 
     async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
         """The same with the answer to a query, which is never asked twice; raises if it is needed and there is none."""
@@ -207,8 +208,8 @@ class JobSetReconciler:
     def _known_groups(self, js: JobSet, memory: Memory) -> KnownGroups | None:
         if self._caches.groups is None:
             return None
-        troubled = asyncio.get_running_loop().time() < memory.trouble_until
-        return self._caches.groups.known(js, memory.trouble if troubled else None)
+        waiting = asyncio.get_running_loop().time() < memory.group_error_until
+        return self._caches.groups.known(js, memory.group_error if waiting else None)
 
     def _priorities(self) -> Priorities | None:
         classes = self._caches.priority_classes

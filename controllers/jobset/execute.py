@@ -20,7 +20,7 @@ from api.jobset_status import JobSetStatus
 from api.meta import JSON, Owner
 from api.pod import Pod
 from api.priority import PriorityClass
-from controllers.gang.execute import GroupTroubleError, GroupWriter
+from controllers.gang.execute import GroupWriteError, GroupWriter
 from controllers.gang.watches import GroupWatches
 from controllers.planning.actions import (
     CreateClaim,
@@ -145,7 +145,7 @@ class Executor:
         groups = self.caches.groups
         ungrouped = [] if groups is None else await GroupWriter(self.client, groups.stores()).write(js, plan.actions)
         # The next plan reports what is wrong with single groups.
-        refused = [failure for failure in ungrouped if not isinstance(failure.error, GroupTroubleError)]
+        refused = [failure for failure in ungrouped if not isinstance(failure.error, GroupWriteError)]
         self._report(js, "SchedulingObjectsFailed", refused)
         return [*errors, *failed, *unclaimed, *ungrouped]
 

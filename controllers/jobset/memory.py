@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from api.batch import Job
 from api.meta import Owner
 from controllers.gang.stalled import Reports
-from controllers.jobset.milestones import Life
+from controllers.jobset.milestones import AttemptTimes
 from controllers.jobset.old_pods import Followed
 from controllers.planning.actions import Event
 from kube.controller import Request
@@ -23,10 +23,10 @@ class Memory:
     - `warned`: the warnings of the last plan: each is an event once for as long as it stays the same.
     - `departed`: Jobs by UID that were deleted finished, or bound to fail, and that the status may not record yet.
     - `foreign`: names of Jobs that were found to belong to others, each with its owner, until `foreign_until`.
-    - `trouble`: reason and message of what kept a group from being made; nobody tries again before `trouble_until`.
+    - `group_error`: why a group could not be created, as reason and message; retried from `group_error_until` on.
     - `namespace_ends_until`: the namespace is being deleted: what would be created is refused, so nobody tries before.
     - `reported_group`: the PodGroup that the condition about unschedulable groups is about.
-    - `unfinished`: it was seen unfinished, so its end is counted when it is seen. `life`: how its attempt is measured.
+    - `unfinished`: it was seen unfinished, so its end is counted when it is seen. `attempt_times`: for metrics.
     - `stalled`: what was reported of gangs that the scheduler says nothing about.
     - `followed`: the pods of earlier attempts, while there may be some.
     """
@@ -38,12 +38,12 @@ class Memory:
     departed: dict[str, Job] = field(default_factory=dict)
     foreign: dict[str, Owner] = field(default_factory=dict)
     foreign_until: float = 0.0
-    trouble: tuple[str, str] | None = None
-    trouble_until: float = 0.0
+    group_error: tuple[str, str] | None = None
+    group_error_until: float = 0.0
     namespace_ends_until: float = 0.0
     reported_group: str = ""
     unfinished: bool = False
-    life: Life | None = None
+    attempt_times: AttemptTimes | None = None
     stalled: Reports = field(default_factory=Reports)
     followed: Followed | None = None
 

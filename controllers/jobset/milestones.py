@@ -1,4 +1,4 @@
-"""Reports to metrics, once each, how long it took until all Jobs were created, all ready, ready again after a restart.
+"""Reports to metrics, once each, how long JobSets took: all Jobs created, all ready, ready again after a restart.
 
 Everything is judged by what was stored and seen again, never by what was sent: an answer may get lost. What this
 process has not seen begin it does not measure. Must not do IO or read a clock: time is given in.
@@ -54,7 +54,7 @@ class _Start:
 
 
 @dataclass(slots=True)
-class Life:
+class AttemptTimes:
     """What is remembered of one JobSet. `restarting` is the start time of a restart that is not over, "" for none."""
 
     suspended: bool
@@ -74,31 +74,31 @@ class Stopwatch:
     def __init__(self, milestones: Milestones) -> None:
         self._milestones = milestones
 
-    def saw(self, life: Life | None, js: JobSet, jobs: Iterable[Job], now: float) -> Life | None:
+    def saw(self, times: AttemptTimes | None, js: JobSet, jobs: Iterable[Job], now: float) -> AttemptTimes | None:
         """A reconcile begins with this JobSet as stored and its Jobs; `now` is Unix time in seconds.
 
-        `life`: what the last call for this JobSet gave, None for the first one.
+        `times`: what the last call for this JobSet gave, None for the first one.
         """
         if not js.is_ours:
             return None
-        if life is None:
-            life = _first_sight(js, now)
+        if times is None:
+            times = _first_sight(js, now)
         else:
-            _continue(life, js, now)
-        self._report_restart(life, js.status.last_restart)
-        if life.start is not None:
-            self._report_start(life.start, js, jobs, now)
-        return None if js.status.terminal_state else life
+            _continue(times, js, now)
+        self._report_restart(times, js.status.last_restart)
+        if times.start is not None:
+            self._report_start(times.start, js, jobs, now)
+        return None if js.status.terminal_state else times
 
-    def _report_restart(self, life: Life, last: LastRestart | None) -> None:
+    def _report_restart(self, times: AttemptTimes, last: LastRestart | None) -> None:
         if last is None:
             return
         if last.duration_seconds is None:
-            life.restarting = last.start_time
-        elif life.restarting:
-            if life.restarting == last.start_time:
+            times.restarting = last.start_time
+        elif times.restarting:
+            if times.restarting == last.start_time:
                 self._milestones.restarted(last.duration_seconds)
-            life.restarting = ""
+            times.restarting = ""
 
     def _report_start(self, start: _Start, js: JobSet, jobs: Iterable[Job], now: float) -> None:
         seconds = max(now - start.begun, 0.0)
@@ -108,19 +108,19 @@ class Stopwatch:
             self._milestones.ready(seconds)
 
 
-def _first_sight(js: JobSet, now: float) -> Life:
+def _first_sight(js: JobSet, now: float) -> AttemptTimes:
     """A JobSet that has a status was begun under an earlier process: when it was ready first cannot be known."""
     start = None if js.status.replicated_jobs_status else _Start(_created_at(js, now))
-    return Life(js.suspended, js.status.restarts, start)
+    return AttemptTimes(js.suspended, js.status.restarts, start)
 
 
-def _continue(life: Life, js: JobSet, now: float) -> None:
+def _continue(times: AttemptTimes, js: JobSet, now: float) -> None:
     """Notice that an attempt was begun or broken off since the last look."""
-    if life.suspended and not js.suspended:
-        life.start = _Start(now)
-    elif js.suspended != life.suspended or js.status.restarts != life.restarts:
-        life.start = None
-    life.suspended, life.restarts = js.suspended, js.status.restarts
+    if times.suspended and not js.suspended:
+        times.start = _Start(now)
+    elif js.suspended != times.suspended or js.status.restarts != times.restarts:
+        times.start = None
+    times.suspended, times.restarts = js.suspended, js.status.restarts
 
 
 def _created_at(js: JobSet, now: float) -> float:

@@ -81,7 +81,7 @@ class _Wait:
 
 
 class Domains:
-    """`Map` for webhooks, with `longest_wait` in seconds. `remembered`: Jobs that were waited for in vain."""
+    """`Map` for webhooks, with `longest_wait` in seconds. `remembered`: how many vain waits it remembers."""
 
     def __init__(self, watches: PlacementWatches, longest_wait: float, *, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered

@@ -66,7 +66,7 @@ def _misplaced(pod: DetailedPod, domain: Domain, topology: str, label: NodeLabel
 
 
 def pending_note(leaders: list[Leader]) -> str:
-    """What to report of a JobSet with leaders that wait: the one that has waited longest, in the scheduler's words."""
+    """What to report about a JobSet with leaders that wait: the longest wait, in the scheduler's words."""
     first = min(leaders, key=lambda leader: (leader.since or leader.created, leader.name))
     others = len(leaders) - 1
     more = f" ({others} more of its Jobs {'waits' if others == 1 else 'wait'} likewise)" if others else ""

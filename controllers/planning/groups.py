@@ -118,8 +118,8 @@ class _GroupPlanner:
         out, wanted = self._out, self._out.forest
         if wanted is None:
             out.actions += self._owned.removals(workload=True)
-        elif self._known.trouble is not None:
-            self._lacking(*self._known.trouble)
+        elif self._known.error is not None:
+            self._lacking(*self._known.error)
         elif lack := lacking(wanted, self._known.served):
             self._lacking(lack.reason, lack.message)
         elif not self._js.suspended and any(self._ungrouped(child, wanted) for child in self._active.values()):

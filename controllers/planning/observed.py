@@ -51,13 +51,13 @@ FailedPodsByJob = Mapping[str, tuple[FailedPod, ...]]
 class KnownGroups:
     """The groups that a set owns, and what is known of the scheduling API.
 
-    `required`: whether its Jobs wait when the API server lacks something; else they run without groups. `trouble`:
+    `required`: whether its Jobs wait when the API server lacks something; else they run without groups. `error`:
     reason and message of what kept a group from being made a moment ago.
     """
 
     served: Served = NOT_ASKED
     required: bool = True
-    trouble: tuple[str, str] | None = None
+    error: tuple[str, str] | None = None
     workloads: tuple[StoredWorkload, ...] = ()
     composites: tuple[StoredGroup, ...] = ()
     pod_groups: tuple[StoredGroup, ...] = ()

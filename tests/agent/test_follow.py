@@ -9,13 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.api import Api, Trouble
+from agent.api import Api, ApiError
 from agent.decision import Action
-from agent.follow import FIRST_PAUSE, LONGEST_PAUSE, Follower
+from agent.follow import FIRST_PAUSE, LONGEST_PAUSE, JobSetWatcher
 
 
 class StopTestError(Exception):
-    """Ends a follower that would go on for ever."""
+    """Ends a watcher that would go on for ever."""
 
 
 class Script:
@@ -54,9 +54,9 @@ def jobset(previous=None, current=None, strategy="InPlaceRestart"):
 def follow(script):
     """Run to the end of the script; gives what was done and the pauses."""
     done, pauses = [], []
-    follower = Follower(script, done.append, pauses.append)
+    watcher = JobSetWatcher(script, done.append, pauses.append)
     with contextlib.suppress(StopTestError):
-        follower.run()
+        watcher.run()
     return done, pauses
 
 
@@ -67,12 +67,12 @@ class TestRounds:
         assert script.reported == [0]
 
     def test_no_decision_before_the_report_is_stored(self):
-        script = Script([jobset(), jobset(None, 0)], [], [Trouble("no"), None])
+        script = Script([jobset(), jobset(None, 0)], [], [ApiError("no"), None])
         assert follow(script)[0] == [Action.LIFT]
 
     def test_a_report_whose_answer_was_lost_is_repeated_as_it_was(self):
         """It had been counted: everybody reported 0, which is current by now."""
-        script = Script([jobset(), jobset(None, 0)], [], [Trouble("lost"), None])
+        script = Script([jobset(), jobset(None, 0)], [], [ApiError("lost"), None])
         follow(script)
         assert script.reported == [0, 0]
 
@@ -81,8 +81,8 @@ class TestRounds:
         assert follow(script) == ([Action.RESTART], [])
 
     def test_after_trouble_in_a_watch_it_lists_and_reports_nothing_again(self):
-        gone = Trouble("the watch ended: too old resource version")
-        script = Script([jobset(), jobset(), jobset(0, 0)], [[gone], [jobset(None, 0), Trouble("cut")]])
+        gone = ApiError("the watch ended: too old resource version")
+        script = Script([jobset(), jobset(), jobset(0, 0)], [[gone], [jobset(None, 0), ApiError("cut")]])
         done, pauses = follow(script)
         assert done == [Action.LIFT, Action.RESTART]
         assert script.reported == [0]
@@ -101,17 +101,17 @@ class TestRounds:
 
 class TestPauses:
     def test_they_double_up_to_a_limit_and_differ_between_agents(self):
-        pauses = follow(Script([Trouble("down")] * 12))[1]
+        pauses = follow(Script([ApiError("down")] * 12))[1]
         most = [min(FIRST_PAUSE * 2**n, LONGEST_PAUSE) for n in range(12)]
         assert all(limit / 2 <= pause <= limit for pause, limit in zip(pauses, most, strict=True))
         assert len(set(pauses)) == len(pauses)
 
     def test_a_success_resets_them(self):
-        pauses = follow(Script([Trouble("x")] * 4 + [jobset(), Trouble("x")], [[Trouble("x")]]))[1]
+        pauses = follow(Script([ApiError("x")] * 4 + [jobset(), ApiError("x")], [[ApiError("x")]]))[1]
         assert pauses[4] <= FIRST_PAUSE
 
     def test_retry_after_of_the_api_server_is_honoured_within_limits(self):
-        pauses = follow(Script([Trouble("busy", 7), Trouble("busy", 3600)]))[1]
+        pauses = follow(Script([ApiError("busy", 7), ApiError("busy", 3600)]))[1]
         assert pauses == [7, LONGEST_PAUSE]
 
 
@@ -242,14 +242,14 @@ class TestRequests:
     )
     def test_whatever_is_wrong_is_trouble(self, server, api, answer, text):
         server.answers = [answer, listing()]
-        with pytest.raises(Trouble, match="reading jobset js: ") as caught:
+        with pytest.raises(ApiError, match="reading jobset js: ") as caught:
             api.list()
         assert text in str(caught.value)
         assert api.list() is None, "the next request works"
 
     def test_retry_after_is_passed_on(self, server, api):
         server.answers = [(429, {"Retry-After": "7"}, b"busy")]
-        with pytest.raises(Trouble) as caught:
+        with pytest.raises(ApiError) as caught:
             api.list()
         assert caught.value.pause == 7
 
@@ -257,19 +257,19 @@ class TestRequests:
         expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
         server.answers = [listing(), events(expired)]
         api.list()
-        with pytest.raises(Trouble, match="too old resource version"):
+        with pytest.raises(ApiError, match="too old resource version"):
             list(api.watch())
 
     def test_an_answer_without_end_is_given_up(self, server, settings):
         server.answers = [(200, {}, b"x" * (2 << 20)), listing(), (200, {}, b"x" * (2 << 20))]
         with contextlib.closing(Api(settings, plain, longest_answer=1 << 20)) as api:
-            with pytest.raises(Trouble, match="longer than 1 MiB"):
+            with pytest.raises(ApiError, match="longer than 1 MiB"):
                 api.list()
             api.list()
-            with pytest.raises(Trouble, match="longer than 1 MiB"):
+            with pytest.raises(ApiError, match="longer than 1 MiB"):
                 list(api.watch())
 
     def test_an_account_folder_that_vanishes_is_trouble(self, server, api, tmp_path):
         (tmp_path / "token").unlink()
-        with pytest.raises(Trouble, match="FileNotFoundError"):
+        with pytest.raises(ApiError, match="FileNotFoundError"):
             api.list()

@@ -53,10 +53,10 @@ class Watch:
 
     def saw(self, js: JobSet, jobs: list[Job], now: float) -> None:
         memory = self.memories.of(WHO, js.metadata.uid)
-        memory.life = self.stopwatch.saw(memory.life, js, jobs, now)
+        memory.attempt_times = self.stopwatch.saw(memory.attempt_times, js, jobs, now)
 
     def measures(self, uid: str = "1") -> bool:
-        return self.memories.of(WHO, uid).life is not None
+        return self.memories.of(WHO, uid).attempt_times is not None
 
 
 class TestStopwatch:

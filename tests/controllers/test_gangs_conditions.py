@@ -107,17 +107,17 @@ class TestTrouble:
     @pytest.mark.parametrize("reason", ["FieldDropped", "NameConflict"])
     def test_jobs_are_held_while_groups_cannot_be_made(self, reason):
         w = world()
-        w.trouble = reason, "words"
+        w.group_error = reason, "words"
         w.settle()
         assert w.live() == []
         assert w.condition(keys.GROUPS_READY) == ("False", reason, "no Job is created: words")
-        w.trouble = None
+        w.group_error = None
         w.settle()
         assert w.live() == ["js-workers-0", "js-workers-1"]
 
     def test_a_name_that_is_taken_is_no_api_that_is_missing(self):
         w = world()
-        w.trouble, w.groups_required = ("NameConflict", "words"), False
+        w.group_error, w.groups_required = ("NameConflict", "words"), False
         w.settle()
         assert w.live() == []
 

@@ -5,7 +5,7 @@ import pytest
 from api.features import FeatureGates
 from api.gang_objects import build_group, build_workload
 from api.gangs import forest
-from controllers.gang.execute import GroupTroubleError, GroupWriter
+from controllers.gang.execute import GroupWriteError, GroupWriter
 from controllers.gang.watches import GroupWatches
 from controllers.planning.actions import CreateGroup, DeleteGroup, PatchGroup
 from kube.errors import AlreadyExists, Call, Invalid, NotFound, Status
@@ -96,7 +96,7 @@ async def test_a_group_that_lost_a_field_is_deleted_again():
     api = Api("parentCompositePodGroupName")
     make, watches = writer(api)
     [failure] = await make.write(JS, creations())
-    assert isinstance(failure.error, GroupTroubleError)
+    assert isinstance(failure.error, GroupWriteError)
     assert failure.error.reason == "FieldDropped"
     assert "parentCompositePodGroupName" in str(failure.error)
     assert PLACES[1][0].name not in api.objects

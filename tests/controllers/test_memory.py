@@ -15,7 +15,7 @@ def filled(memory: Memory) -> None:
     """Everything that can be remembered is."""
     memory.status_written, memory.rest_until, memory.foreign_until = 1.0, 2.0, 3.0
     memory.foreign = {"js-a-0": NOBODY}
-    memory.trouble, memory.trouble_until, memory.namespace_ends_until = ("NameConflict", "x"), 4.0, 5.0
+    memory.group_error, memory.group_error_until, memory.namespace_ends_until = ("NameConflict", "x"), 4.0, 5.0
     memory.reported_group, memory.unfinished = "group", True
 
 

@@ -71,8 +71,8 @@ class TestRepair:
         bench.add_pod(3, spec={"nodeSelector": {RACK: "r2"}})
         bench.add_pod(4, spec={"nodeName": "n2"}, meta={"labels": {keys.JOB_UID: "another"}})
         conditions: list[dict] = []
-        told = Watcher(Scope(), lambda event: conditions.extend(event.item.body()["status"].get("conditions", ())))
-        bench.api.storage["pods"].watch(told)
+        watcher = Watcher(Scope(), lambda event: conditions.extend(event.item.body()["status"].get("conditions", ())))
+        bench.api.storage["pods"].watch(watcher)
         show(bench.watches.leaders, BOUND)
         bench.feed()
         await bench.until_idle()

@@ -50,7 +50,7 @@ ATTEMPTS = ("jobset.sigs.k8s.io/restart-attempt", "jobset.sigs.k8s.io/job-restar
 Step = Callable[[Played, Snapshot], Awaitable[None]]
 
 
-class Told:
+class Recorded:
     """Hears what the controller tells beside its writes: events, which are not kept, and ends, which are counted."""
 
     def __init__(self, outcomes: Counter[str]) -> None:
@@ -203,12 +203,12 @@ class Instance:
 
     async def run(self, path: Path, outcomes: Counter[str]) -> None:
         """The only place that knows how a controller is put together."""
-        client, told = Client(self._transport), Told(outcomes)
+        client, recorder = Client(self._transport), Recorded(outcomes)
         gates = FeatureGates(dict.fromkeys(path.gates, True))
         watches = Watches(client, gates)
         limits = Limits(batch_deletion_from=path.large)
         options = Options(limits=limits, create_suspended=path.create_suspended)
-        reconciler = JobSetReconciler(client, watches.caches(), gates, told, Tally(), options)
+        reconciler = JobSetReconciler(client, watches.caches(), gates, recorder, Tally(), options)
         reconciler._stalled.look = _nothing
         reconciler.leftover_pods.feed(self._queue)
         self._memories = reconciler.memories
@@ -218,7 +218,7 @@ class Instance:
             await watches.wait_synced(REST_SECONDS)
             while gates["JobSetWorkloadAwareSchedulingAPI"] and watches.groups.served.groups is None:  # noqa: ASYNC110 - a few milliseconds
                 await asyncio.sleep(PAUSE)
-            watches.jobsets.on_event(Endings(told, reconciler.memories).on_event)
+            watches.jobsets.on_event(Endings(recorder, reconciler.memories).on_event)
             reconciler.watch_departures(watches.jobs)
             watches.feed(self._queue)
             tasks.create_task(reconciler.leftover_pods.run())

@@ -26,7 +26,7 @@ TPU = "example.com/tpu"
 SUPERSLICE, CUBE, ZONE = "superslice", "cube", "zone"
 GATES = {"JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True, "RestartJob": True, "ElasticJobSet": True}
 SPEC = ClusterSpec(
-    name="yard",
+    name="gangs",
     nodes=FakeNodes(count=16, label_every={ZONE: 8, SUPERSLICE: 4, CUBE: 2}, capacity={TPU: "4"}),
 )
 SCHEDULING = "/apis/scheduling.k8s.io"
@@ -57,7 +57,7 @@ CUBES_IN_A_SUPERSLICE = {
 """A gang of the Jobs of `slices()`, all in one superslice, each Job in a cube."""
 
 
-class Yard(Sets):
+class GangNamespace(Sets):
     """A namespace with the JobSets of one test."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -262,17 +262,21 @@ def create_priorities(cluster: Cluster) -> None:
         assert status == 201, answer
 
 
-def times(yard: Yard, what: str) -> list[float]:
+def times(gang_namespace: GangNamespace, what: str) -> list[float]:
     """When requests of a kind, such as "create pods/binding", succeeded in a namespace: seconds, in order.
 
     From the audit log, so that asking costs the cluster nothing.
     """
     verb, resource = what.split()
     plural, _, subresource = resource.partition("/")
-    wanted = (verb, plural, subresource, yard.namespace)
-    with yard.cluster.audit_log.open() as log:
+    wanted = (verb, plural, subresource, gang_namespace.namespace)
+    with gang_namespace.cluster.audit_log.open() as log:
         # Most lines are of something else, and are not worth decoding.
-        lines = [line for line in log if f'"{yard.namespace}"' in line and f'"{verb}"' in line and line.endswith("\n")]
+        lines = [
+            line
+            for line in log
+            if f'"{gang_namespace.namespace}"' in line and f'"{verb}"' in line and line.endswith("\n")
+        ]
     out: list[float] = []
     for call in map(json.loads, lines):
         of = call["objectRef"]

@@ -73,7 +73,7 @@ class MemoryApi:
         self.storage.drop(plural, (namespace, name))
 
     def touch(self) -> None:
-        """Another resource changed: the revision moves, nobody here is told."""
+        """Another resource changed: the revision moves, no watch here gets an event."""
         self.storage.version += 1
 
     def compact(self) -> None:

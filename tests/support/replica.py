@@ -201,10 +201,10 @@ class OldPods:
         for event in self._log[self._place : self._place + most]:
             self._place += 1
             if self._selects(event.item):
-                self._of.pods._receive(_told(event))
+                self._of.pods._receive(_as_informer_input(event))
 
     def relist(self) -> None:
-        """What happened since is not told, only what it led to."""
+        """What happened since is not sent, only what it led to."""
         if self._of is not None and not self._of.over:
             self._place = len(self._log)
             self._list()
@@ -276,9 +276,9 @@ class Replica:
         """The next events of one kind; `twice`: the last one comes again, as after a broken watch."""
         log, receive = self.server.tables[kind].log, self.informers[kind]._receive
         for event in log[self.places[kind] : self.places[kind] + most]:
-            receive(_told(event))
+            receive(_as_informer_input(event))
             if twice:
-                receive(_told(event))
+                receive(_as_informer_input(event))
             self._note(kind, event.item.obj)
             self.places[kind] += 1
         if self.places[kind] == len(log):
@@ -352,7 +352,7 @@ class Replica:
             raise
 
 
-def _told(event: Event) -> Apply | Delete:
+def _as_informer_input(event: Event) -> Apply | Delete:
     """An event as an informer receives it."""
     return Delete(event.item.obj) if event.kind == "DELETED" else Apply(event.item.obj)
 

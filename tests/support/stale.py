@@ -58,7 +58,7 @@ class Stored(Plain):
 
 @dataclass(slots=True)
 class Table:
-    """The objects of a kind by name, and what the watch of the controller has been told."""
+    """The objects of a kind by name, and what the watch of the controller has delivered."""
 
     live: dict[str, Stored] = field(default_factory=dict)
     log: list[Event] = field(default_factory=list)

@@ -46,14 +46,14 @@ ALL_SERVED = Served(groups=True, composites=True, topology=True)
 
 
 class World:
-    """One JobSet and its children. `served` and `trouble`: what is known of the scheduling API; see `KnownGroups`."""
+    """One JobSet and its children. `served` and `group_error`: what is known of the scheduling API; see `KnownGroups`."""
 
     def __init__(self, js: JobSet, **gates: bool) -> None:
         self.js: JobSet | None = js
         self.groups: dict[tuple[str, str], dict[str, Any]] = {}
         self.served = ALL_SERVED
         self.groups_required = True
-        self.trouble: tuple[str, str] | None = None
+        self.group_error: tuple[str, str] | None = None
         self.gates = FeatureGates(gates)
         self.jobs: dict[str, dict[str, Any]] = {}
         self.service: Service | None = None
@@ -110,7 +110,7 @@ class World:
         return KnownGroups(
             self.served,
             self.groups_required,
-            self.trouble,
+            self.group_error,
             tuple(msgspec.convert(of, StoredWorkload) for of in self.of_kind("Workload")),
             tuple(msgspec.convert(of, StoredGroup) for of in self.of_kind("CompositePodGroup")),
             tuple(msgspec.convert(of, StoredGroup) for of in self.of_kind("PodGroup")),

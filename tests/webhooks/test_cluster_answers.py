@@ -99,8 +99,11 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("owner", "words"),
         [
-            (owned_by("JobSet", "other"), "Service s is JobSet other's: it finds only its pods, and goes with it"),
-            (None, "Service s exists and is used as it is; it may not find these pods"),
+            (
+                owned_by("JobSet", "other"),
+                "Service s belongs to JobSet other: it selects only the pods of that set, and is deleted with it",
+            ),
+            (None, "Service s exists and is used as it is; it may not select these pods"),
             (owned_by("JobSet", "train"), ""),
         ],
     )

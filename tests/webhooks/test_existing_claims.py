@@ -63,7 +63,7 @@ class TestClaims:
         found = await self.ask(found_object(name="data-train", spec={}, **meta), retain=False)
         assert errors(found) == []
         assert warnings(found) == [
-            f"{self.PREFIX}: PVC data-train is being deleted; a new, empty one is made once it is gone"
+            f"{self.PREFIX}: PVC data-train is being deleted; a new, empty one is created once it is gone"
         ]
 
     @pytest.mark.parametrize(

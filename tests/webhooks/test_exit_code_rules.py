@@ -79,7 +79,7 @@ POLICY: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
     ),
     "a container that is not there": (
         worker(policy={"containerName": "mainn"}),
-        [(f"{R}.exitCodePolicy.containerName", "no container or init container of a is called so")],
+        [(f"{R}.exitCodePolicy.containerName", "no container or init container of a has this name")],
     ),
     "pods that are replaced too early": (
         worker(policy={}, podReplacementPolicy="TerminatingOrFailed"),
@@ -149,7 +149,7 @@ RESTARTED = (
     " pod fails by an exit code"
 )
 NO_CONTAINER = "no target of the rule has a container or init container of this name"
-SHADOWED = "never reached: rule {} matches all it would"
+SHADOWED = "never reached: rule {} matches everything that it would match"
 RETRIED = "never matches: exitCodePolicy retries all of them"
 A, B = {"targetReplicatedJobs": ["a"]}, {"targetReplicatedJobs": ["b"]}
 
@@ -255,7 +255,7 @@ ON_EXIT_CODES: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
     ),
     "the reason that nothing permanent leads to": (
         jobset(worker(policy={"retryable": [4]}), failurePolicy=rules({"onJobFailureReasons": ["PodFailurePolicy"]})),
-        [(f"{RULE}.onJobFailureReasons[0]", "never given: no target sets podFailurePolicy")],
+        [(f"{RULE}.onJobFailureReasons[0]", "Jobs never fail for this reason: no target sets podFailurePolicy")],
     ),
 }  # fmt: skip
 

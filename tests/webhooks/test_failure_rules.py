@@ -90,7 +90,7 @@ def test_a_limit_above_that_of_the_set_is_never_reached(action: str, of_rule: in
     js = ruled({"action": action, "maxRestarts": of_rule}, maxRestarts=of_set)
     found = engine(GATED).create(js, defaults=False)
     assert found.errors == ()
-    expected = (f"{RULE.format(0)}.maxRestarts", f"never reached: the set's own maxRestarts is {of_set}")
+    expected = (f"{RULE.format(0)}.maxRestarts", f"never reached: spec.failurePolicy.maxRestarts is {of_set}")
     assert [(str(w.path), w.detail) for w in found.warnings] == ([expected] if warned else [])
 
 

@@ -52,7 +52,7 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
     ),
     "exclusive where pods are left alone": (
         annotated(jobset(namespace="kube-system"), js={EXCLUSIVE: "rack"}),
-        ["metadata.namespace: in kube-system pods are left alone: no Job gets a domain of its own"],
+        ["metadata.namespace: pods in kube-system reach no webhook: no Job gets a domain of its own"],
     ),
     "no target has replicas": (
         jobset(
@@ -113,8 +113,8 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
             ),
         ),
         [
-            f"{RULES}[2]: never reached: rule 0 matches all it would",
-            f"{RULES}[4]: never reached: rule 3 matches all it would",
+            f"{RULES}[2]: never reached: rule 0 matches everything that it would match",
+            f"{RULES}[4]: never reached: rule 3 matches everything that it would match",
         ],
     ),
     "a reason that no target can give": (
@@ -127,8 +127,8 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
             ),
         ),
         [
-            f"{RULES}[0].onJobFailureReasons[0]: never given: no target sets podFailurePolicy",
-            f"{RULES}[1].onJobFailureReasons[1]: never given: no target sets activeDeadlineSeconds",
+            f"{RULES}[0].onJobFailureReasons[0]: Jobs never fail for this reason: no target sets podFailurePolicy",
+            f"{RULES}[1].onJobFailureReasons[1]: Jobs never fail for this reason: no target sets activeDeadlineSeconds",
         ],
     ),
     "a coordinator without DNS": (
@@ -153,7 +153,7 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
     ),
     "topology on the pod template": (
         annotated(jobset(), pod={EXCLUSIVE: "rack"}),
-        [f"{JOB}.template.metadata.annotations[{EXCLUSIVE}]: better on the Job template"],
+        [f"{JOB}.template.metadata.annotations[{EXCLUSIVE}]: belongs on the Job template"],
     ),
     "topology on the pods of a JobSet that has one": (
         annotated(jobset(), js={EXCLUSIVE: "rack"}, pod={EXCLUSIVE: "zone"}),
@@ -276,7 +276,7 @@ def test_a_warning_is_given_once():
 def test_a_long_path_keeps_which_one_and_what():
     [text] = warning_texts(ENGINE.create(stored(annotated(jobset(), pod={EXCLUSIVE: "rack"})), defaults=False).warnings)
     assert text.startswith("spec.replicatedJobs[0]...")
-    assert text.endswith(f"annotations[{EXCLUSIVE}]: better on the Job template")
+    assert text.endswith(f"annotations[{EXCLUSIVE}]: belongs on the Job template")
 
 
 @given(

@@ -73,7 +73,7 @@ REFUSED = Rule(
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A fault that people make: how to recognise it, by place (without indices) and words; where names come from."""
+    """A fault that people make: how to recognise it by place (without indices) and words, and where names come from."""
 
     rule: Rule
     place: re.Pattern[str]

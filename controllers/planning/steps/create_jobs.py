@@ -52,8 +52,8 @@ def _missing(
 ) -> tuple[list[CreateJob], list[str]]:
     """The Jobs of a ReplicatedJob that neither exist nor have completed: those to create, and names that others hold.
 
-    Those beyond `job_budget` come when the Job controller has taken up others; those of which pods of an earlier
-    attempt are left, when these are gone.
+    Jobs beyond `job_budget` are created when the Job controller has taken up others, Jobs with leftover pods of an
+    earlier attempt when these pods are gone.
     """
     name = jobs.replicated_job.name
     done = ctx.children.existing[name] | ctx.children.completed[name]

@@ -1,4 +1,4 @@
-"""Step: note the stages that may start (executionPolicy). That is stored first: a release is reported once."""
+"""Step: note the stages that may start (executionPolicy). Stored first: a release is reported once, and holds."""
 
 import msgspec
 

@@ -139,8 +139,8 @@ async def test_from_the_first_probe_to_the_release_of_the_lease(
         stop.set()
     assert holder(api) == ""
     order = ["webhooks serve on port", "caches are synced", "leads (lease", "reconciling with 8 workers", "stopping"]
-    told = [next(part for part in order if part in text) for text in caplog.messages if any(p in text for p in order)]
-    assert told == order
+    logged = [next(part for part in order if part in text) for text in caplog.messages if any(p in text for p in order)]
+    assert logged == order
 
 
 async def test_a_reconcile_that_runs_at_the_stop_ends(api: Api, certificates: Path) -> None:
@@ -186,19 +186,19 @@ async def test_controllers_only_are_ready_without_webhooks(api: Api, certificate
 
 async def test_probes_say_that_the_manager_stops() -> None:
     chosen, port = options(Path("/nowhere"), webhooks=False)
-    stop, told = asyncio.Event(), asyncio.Event()
+    stop, stopping = asyncio.Event(), asyncio.Event()
 
     async def stage(supervisor: Supervisor) -> None:
         start_endpoints(Deps(chosen, Client(Api()), Metrics(), supervisor))
         supervisor.on_stop(lambda: None, ends_stages=True)
-        await told.wait()
+        await stopping.wait()
 
     async with asyncio.TaskGroup() as group:
         group.create_task(supervise(stage, stop))
         await answer(port, 200)
         stop.set()
         assert await answer(port, 500) == "[-]shutdown failed: the manager is stopping\nreadyz check failed\n"
-        told.set()
+        stopping.set()
 
 
 async def test_without_the_crd_it_says_what_to_apply(api: Api, certificates: Path) -> None:

@@ -46,11 +46,11 @@ class Life:
 
 
 async def test_nothing_new_then_what_runs_ends_then_events_then_all_is_cancelled():
-    life, told = Life(), asyncio.Event()
+    life, stopping = Life(), asyncio.Event()
 
     def start(supervisor: Supervisor) -> None:
         supervisor.start(life.part("probes"), "probes")
-        supervisor.start(life.part("server", told, takes=2), "server", stop=told.set)
+        supervisor.start(life.part("server", stopping, takes=2), "server", stop=stopping.set)
         supervisor.on_stop(lambda: life.note("not ready"))
         supervisor.on_drained(life.flush)
 
@@ -65,28 +65,28 @@ async def test_nothing_new_then_what_runs_ends_then_events_then_all_is_cancelled
 
 
 async def test_stages_that_end_by_themselves_are_waited_for():
-    life, told = Life(), asyncio.Event()
+    life, stopping = Life(), asyncio.Event()
     await life.run(
-        lambda supervisor: supervisor.on_stop(told.set, ends_stages=True), stages={"ends": told, "takes": 4.0}
+        lambda supervisor: supervisor.on_stop(stopping.set, ends_stages=True), stages={"ends": stopping, "takes": 4.0}
     )
     assert life.seen == [("stages ends", 5)]
 
 
 async def test_stages_that_would_not_end_are_cancelled_at_once():
     life = Life()
-    await life.run(lambda supervisor: supervisor.on_stop(lambda: life.note("told")))
-    assert life.seen == [("told", 1), ("stages is cancelled", 1)]
+    await life.run(lambda supervisor: supervisor.on_stop(lambda: life.note("stopping")))
+    assert life.seen == [("stopping", 1), ("stages is cancelled", 1)]
 
 
 async def test_what_does_not_end_in_time_is_cancelled():
-    life, told = Life(), asyncio.Event()
+    life, stopping = Life(), asyncio.Event()
 
     def start(supervisor: Supervisor) -> None:
-        supervisor.start(life.part("server", told, takes=3600), "server", stop=told.set)
-        supervisor.on_stop(told.set, ends_stages=True)
+        supervisor.start(life.part("server", stopping, takes=3600), "server", stop=stopping.set)
+        supervisor.on_stop(stopping.set, ends_stages=True)
         supervisor.on_drained(life.flush)
 
-    await life.run(start, stages={"ends": told, "takes": 3600})
+    await life.run(start, stages={"ends": stopping, "takes": 3600})
     late = 1 + DEFAULT.drain
     assert sorted(life.seen) == [
         ("flush within 1 s", late),
@@ -124,11 +124,11 @@ async def test_a_part_that_fails_ends_everything(where: str):
 
 
 async def test_a_failure_while_stopping_is_not_lost():
-    life, told = Life(), asyncio.Event()
+    life, stopping = Life(), asyncio.Event()
 
     async def server() -> None:
-        await told.wait()
+        await stopping.wait()
         raise ValueError("while it drained")
 
     with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="while it drained")):
-        await life.run(lambda supervisor: supervisor.start(server(), "server", stop=told.set))
+        await life.run(lambda supervisor: supervisor.start(server(), "server", stop=stopping.set))

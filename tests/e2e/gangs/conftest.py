@@ -11,37 +11,37 @@ from app import local
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from tests.support.cluster import lent
-from tests.support.gangs import GATES, SPEC, Yard, create_priorities
+from tests.support.gangs import GATES, SPEC, GangNamespace, create_priorities
 from tests.support.manager import ManagerProcess
 
 
 @pytest.fixture(scope="session")
-def shared_yard(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
-    with running(SPEC, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("yard")) as cluster:
+def shared_gang_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+    with running(SPEC, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("gangs")) as cluster:
         create_priorities(cluster)
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def yard_manager(shared_yard: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerProcess]:
-    process = ManagerProcess(shared_yard, tmp_path_factory.mktemp("manager"))
-    local.install(shared_yard, webhook_port=process.port)
+def gang_manager(shared_gang_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerProcess]:
+    process = ManagerProcess(shared_gang_cluster, tmp_path_factory.mktemp("manager"))
+    local.install(shared_gang_cluster, webhook_port=process.port)
     process.start(featureGates=GATES)
     yield process
     process.stop()
 
 
 @pytest.fixture(scope="module")
-def yard_cluster(shared_yard: Cluster, yard_manager: ManagerProcess) -> Iterator[Cluster]:
+def gang_cluster(shared_gang_cluster: Cluster, gang_manager: ManagerProcess) -> Iterator[Cluster]:
     """The cluster, lent to the tests of one file."""
-    with lent(shared_yard) as cluster:
+    with lent(shared_gang_cluster) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def yard(yard_cluster: Cluster, yard_manager: ManagerProcess) -> Iterator[Yard]:
+def gang_namespace(gang_cluster: Cluster, gang_manager: ManagerProcess) -> Iterator[GangNamespace]:
     """A namespace for one test; all of its pods are gone afterwards."""
-    yard_manager.start(featureGates=GATES)
-    place = Yard(yard_cluster)
+    gang_manager.start(featureGates=GATES)
+    place = GangNamespace(gang_cluster)
     yield place
     place.close()

@@ -18,7 +18,7 @@ from api.gangs import Forest, forest
 from api.jobset import JobSet
 from devcluster.cluster import Cluster
 from tests.support.cluster import listed, request
-from tests.support.gangs import CUBE, MERGE, SUPERSLICE, ZONE, Yard
+from tests.support.gangs import CUBE, MERGE, SUPERSLICE, ZONE, GangNamespace
 
 JSON = dict[str, Any]
 ROOT = Path(__file__).parents[3]
@@ -32,13 +32,13 @@ SMALL = [*PAGE, *(body for name, body in EXAMPLES.items() if name != TOO_LARGE)]
 
 
 @pytest.fixture(scope="module")
-def labelled(yard_cluster: Cluster) -> Iterator[None]:
+def labelled(gang_cluster: Cluster) -> Iterator[None]:
     """Nodes carry the labels that the manifests name."""
-    nodes = listed(yard_cluster, "/api/v1/nodes")
+    nodes = listed(gang_cluster, "/api/v1/nodes")
 
     def label(node: JSON, labels: dict[str, str | None]) -> None:
         path = f"/api/v1/nodes/{node['metadata']['name']}"
-        assert request(yard_cluster, "PATCH", path, {"metadata": {"labels": labels}}, MERGE)[0] == 200
+        assert request(gang_cluster, "PATCH", path, {"metadata": {"labels": labels}}, MERGE)[0] == 200
 
     for node in nodes:
         label(node, {key: node["metadata"]["labels"][of] for key, of in LABELS.items()})
@@ -49,21 +49,21 @@ def labelled(yard_cluster: Cluster) -> Iterator[None]:
 
 @pytest.mark.usefixtures("labelled")
 @pytest.mark.parametrize("manifest", SMALL, ids=lambda body: body["metadata"]["name"])
-def test_every_pod_is_bound_in_the_domains_of_its_groups(yard: Yard, manifest: JSON) -> None:
+def test_every_pod_is_bound_in_the_domains_of_its_groups(gang_namespace: GangNamespace, manifest: JSON) -> None:
     name = manifest["metadata"]["name"]
-    yard.apply(manifest)
+    gang_namespace.apply(manifest)
     for stage in stages(manifest):
-        there = yard.wait_bound(sum(pods_of(manifest, rjob) for rjob in stage), name)
-        check_domains(yard, name, there)
+        there = gang_namespace.wait_bound(sum(pods_of(manifest, rjob) for rjob in stage), name)
+        check_domains(gang_namespace, name, there)
         if stage is not stages(manifest)[-1]:
             for pod in there:
-                yard.end(pod)
-            yard.until(lambda: done(yard, name, stage), "the stage is done")  # noqa: B023 - called at once
+                gang_namespace.end(pod)
+            gang_namespace.until(lambda: done(gang_namespace, name, stage), "the stage is done")  # noqa: B023 - called at once
 
 
-def test_the_large_one_is_admitted_without_a_warning(yard: Yard) -> None:
-    yard.apply({**EXAMPLES[TOO_LARGE], "spec": {**EXAMPLES[TOO_LARGE]["spec"], "suspend": True}})
-    stored = yard.get(TOO_LARGE)
+def test_the_large_one_is_admitted_without_a_warning(gang_namespace: GangNamespace) -> None:
+    gang_namespace.apply({**EXAMPLES[TOO_LARGE], "spec": {**EXAMPLES[TOO_LARGE]["spec"], "suspend": True}})
+    stored = gang_namespace.get(TOO_LARGE)
     assert stored is not None
     [root] = tree(stored).roots
     assert (root.gang, root.topology, root.mode) == (16, "example.com/superslice", "all")
@@ -76,9 +76,11 @@ def stages(manifest: JSON) -> list[list[str]]:
     return [[name] for name in names] if "executionPolicy" in manifest["spec"] else [names]
 
 
-def done(yard: Yard, name: str, stage: list[str]) -> bool:
+def done(gang_namespace: GangNamespace, name: str, stage: list[str]) -> bool:
     jobs = [
-        job for job in yard.jobs(name) if job["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] in stage
+        job
+        for job in gang_namespace.jobs(name)
+        if job["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] in stage
     ]
     return bool(jobs) and all("completionTime" in job["status"] for job in jobs)
 
@@ -94,8 +96,8 @@ def tree(stored: JSON) -> Forest:
     return found
 
 
-def check_domains(yard: Yard, name: str, pods: list[JSON]) -> None:
-    stored, labels = yard.get(name), yard.labels()
+def check_domains(gang_namespace: GangNamespace, name: str, pods: list[JSON]) -> None:
+    stored, labels = gang_namespace.get(name), gang_namespace.labels()
     assert stored is not None
     for group in tree(stored).groups():
         if group.topology:

@@ -9,7 +9,7 @@ from typing import Any
 from app.explain.run import Options, run
 from tests.support.cluster import DELETE_OPTIONS, request
 from tests.support.explained import causes
-from tests.support.gangs import CUBE, GATES, SCHEDULING, SUPERSLICE, Yard, slices, topology
+from tests.support.gangs import CUBE, GATES, SCHEDULING, SUPERSLICE, GangNamespace, slices, topology
 from tests.support.manager import ManagerProcess
 
 JSON = dict[str, Any]
@@ -28,36 +28,38 @@ def sized(name: str, cpu: str) -> JSON:
     return body
 
 
-def explain(yard: Yard, output: str = "text") -> str:
+def explain(gang_namespace: GangNamespace, output: str = "text") -> str:
     out, err = io.StringIO(), io.StringIO()
-    options = Options(name="js", namespace=yard.namespace, kubeconfig=str(yard.cluster.kubeconfig), output=output)
+    options = Options(
+        name="js", namespace=gang_namespace.namespace, kubeconfig=str(gang_namespace.cluster.kubeconfig), output=output
+    )
     assert run(options, out, err) == 0, err.getvalue()
     return out.getvalue()
 
 
-def explained(yard: Yard, *words: str) -> str:
+def explained(gang_namespace: GangNamespace, *words: str) -> str:
     """The text, once all these words are in it."""
 
     def probe() -> str:
-        text = explain(yard)
+        text = explain(gang_namespace)
         return text if all(word in text for word in words) else ""
 
     try:
-        return yard.until(probe, f"explain to say {words}")
+        return gang_namespace.until(probe, f"explain to say {words}")
     except AssertionError as late:
-        raise AssertionError(f"{late}; it says:\n{explain(yard)}") from None
+        raise AssertionError(f"{late}; it says:\n{explain(gang_namespace)}") from None
 
 
-def body_of(yard: Yard) -> JSON:
-    body: JSON = json.loads(explain(yard, "json"))
+def body_of(gang_namespace: GangNamespace) -> JSON:
+    body: JSON = json.loads(explain(gang_namespace, "json"))
     return body
 
 
-def test_a_gang_that_does_not_fit_is_explained_with_its_level_and_message(yard: Yard) -> None:
-    yard.gang(slices(jobs=3), scheduling=CUBES_IN_A_SUPERSLICE)
-    yard.wait_refused(6)
-    text = explained(yard, "the scheduler says: ")
-    [root] = yard.groups("compositepodgroups")
+def test_a_gang_that_does_not_fit_is_explained_with_its_level_and_message(gang_namespace: GangNamespace) -> None:
+    gang_namespace.gang(slices(jobs=3), scheduling=CUBES_IN_A_SUPERSLICE)
+    gang_namespace.wait_refused(6)
+    text = explained(gang_namespace, "the scheduler says: ")
+    [root] = gang_namespace.groups("compositepodgroups")
     name = root["metadata"]["name"]
     lines = text.splitlines()
     rule = "all 3 groups have to fit at once, in one superslice"
@@ -67,66 +69,72 @@ def test_a_gang_that_does_not_fit_is_explained_with_its_level_and_message(yard: 
     assert f"minCount (3) cannot be satisfied: 2 scheduled, 0 remaining{short} in the first of 4 superslices" in text
     assert "nodes are available: 2 Insufficient example.com/tpu" in text
     assert "to fix: it goes on by itself when there is room for all that has to fit in one superslice" in text
-    body = body_of(yard)
+    body = body_of(gang_namespace)
     assert (body["level"], body["notLookedAt"], causes(body)[0]) == ("waits", [], "gang-waits")
 
 
-def test_a_label_that_no_node_has(yard: Yard) -> None:
-    yard.gang(slices(), scheduling={**WHOLE, "schedulingConstraints": topology("example.com/block")})
-    yard.wait_refused(4)
-    text = explained(yard, "the scheduler says: no feasible placements found")
+def test_a_label_that_no_node_has(gang_namespace: GangNamespace) -> None:
+    gang_namespace.gang(slices(), scheduling={**WHOLE, "schedulingConstraints": topology("example.com/block")})
+    gang_namespace.wait_refused(4)
+    text = explained(gang_namespace, "the scheduler says: no feasible placements found")
     assert "kubectl label node NODE example.com/block=VALUE" in text
-    assert body_of(yard)["level"] == "fault"
+    assert body_of(gang_namespace)["level"] == "fault"
 
 
-def test_a_minimum_and_what_is_bound_already(yard: Yard) -> None:
+def test_a_minimum_and_what_is_bound_already(gang_namespace: GangNamespace) -> None:
     """Six of eight Jobs fit: the other two wait for free nodes, which no other set holds."""
     policy = {"schedulingPolicy": {"gang": {"minGroupCount": 6}}}
-    yard.fill(*yard.nodes(zone="zone-1")[:4])
-    yard.gang(slices(jobs=8), scheduling={"replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {}, **policy}]})
-    yard.wait_bound(12)
-    explained(yard, "12 of 16 pods bound; 6 of 8 groups have to fit at once")
-    explained(yard, "waits, 6 of 8 Jobs ready or done")
+    gang_namespace.fill(*gang_namespace.nodes(zone="zone-1")[:4])
+    gang_namespace.gang(
+        slices(jobs=8), scheduling={"replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {}, **policy}]}
+    )
+    gang_namespace.wait_bound(12)
+    explained(gang_namespace, "12 of 16 pods bound; 6 of 8 groups have to fit at once")
+    explained(gang_namespace, "waits, 6 of 8 Jobs ready or done")
 
 
-def test_a_missing_group_that_no_manager_creates(yard: Yard, yard_manager: ManagerProcess) -> None:
-    yard.gang(slices(job={"backoffLimit": 6}), scheduling=CUBES_IN_A_SUPERSLICE)
-    yard.wait_bound(4)
-    [root] = yard.groups("compositepodgroups")
-    yard_manager.stop()
+def test_a_missing_group_that_no_manager_creates(gang_namespace: GangNamespace, gang_manager: ManagerProcess) -> None:
+    gang_namespace.gang(slices(job={"backoffLimit": 6}), scheduling=CUBES_IN_A_SUPERSLICE)
+    gang_namespace.wait_bound(4)
+    [root] = gang_namespace.groups("compositepodgroups")
+    gang_manager.stop()
     try:
         name = root["metadata"]["name"]
-        path = f"{SCHEDULING}/v1alpha3/namespaces/{yard.namespace}/compositepodgroups/{name}"
-        assert request(yard.cluster, "DELETE", path, DELETE_OPTIONS)[0] == 200
-        for pod in yard.bound():
-            yard.drop_pod(pod["metadata"]["name"])
-        text = explained(yard, f"CompositePodGroup {name} is missing: no pod of the whole tree is scheduled without")
+        path = f"{SCHEDULING}/v1alpha3/namespaces/{gang_namespace.namespace}/compositepodgroups/{name}"
+        assert request(gang_namespace.cluster, "DELETE", path, DELETE_OPTIONS)[0] == 200
+        for pod in gang_namespace.bound():
+            gang_namespace.drop_pod(pod["metadata"]["name"])
+        text = explained(
+            gang_namespace, f"CompositePodGroup {name} is missing: no pod of the whole tree is scheduled without"
+        )
         assert "0 of 4 pods bound" in text
-        assert causes(body_of(yard))[-2:] == ["gang-waits", "group-missing"]
+        assert causes(body_of(gang_namespace))[-2:] == ["gang-waits", "group-missing"]
     finally:
-        yard_manager.start(featureGates=GATES)
-    yard.wait_bound(4)
+        gang_manager.start(featureGates=GATES)
+    gang_namespace.wait_bound(4)
 
 
-def test_a_gate_on_one_pod_holds_the_tree(yard: Yard) -> None:
+def test_a_gate_on_one_pod_holds_the_tree(gang_namespace: GangNamespace) -> None:
     gated = slices("gated", jobs=1, pods=1, pod={"schedulingGates": [{"name": "example.com/quota"}]})
-    yard.gang(slices(), gated, scheduling=WHOLE)
-    text = explained(yard, "held back by scheduling gate example.com/quota: one such pod holds the whole tree")
+    gang_namespace.gang(slices(), gated, scheduling=WHOLE)
+    text = explained(
+        gang_namespace, "held back by scheduling gate example.com/quota: one such pod holds the whole tree"
+    )
     assert "0 of 5 pods bound; all 5 pods have to fit at once" in text
 
     def warned() -> list[str]:
-        return [note for _, reason, note in yard.events() if reason == "GangWaiting"]
+        return [note for _, reason, note in gang_namespace.events() if reason == "GangWaiting"]
 
-    [note] = yard.until(warned, "the Warning after 30 s")
+    [note] = gang_namespace.until(warned, "the Warning after 30 s")
     assert "its 5 pods wait and the scheduler says nothing: pod js-gated-0-0" in note
-    assert "Warning GangWaiting" in explain(yard)
+    assert "Warning GangWaiting" in explain(gang_namespace)
 
 
-def test_pods_that_are_refused_keep_the_others_waiting(yard: Yard) -> None:
+def test_pods_that_are_refused_keep_the_others_waiting(gang_namespace: GangNamespace) -> None:
     limits = {"metadata": {"name": "small"}, "spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}}
-    path = f"/api/v1/namespaces/{yard.namespace}/limitranges"
-    assert request(yard.cluster, "POST", path, limits)[0] == 201
+    path = f"/api/v1/namespaces/{gang_namespace.namespace}/limitranges"
+    assert request(gang_namespace.cluster, "POST", path, limits)[0] == 201
     small, large = sized("small", cpu="1"), sized("large", cpu="2")
-    yard.gang(small, large, scheduling=WHOLE)
-    text = explained(yard, "needs 2 pods, 1 exist; Jobs that lack pods: js-large-0 (0 of 1)", "FailedCreate")
+    gang_namespace.gang(small, large, scheduling=WHOLE)
+    text = explained(gang_namespace, "needs 2 pods, 1 exist; Jobs that lack pods: js-large-0 (0 of 1)", "FailedCreate")
     assert "maximum cpu usage per Pod is 1" in text

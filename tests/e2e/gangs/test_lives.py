@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.cluster import history, version_now
-from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, Yard, slices, topology
+from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, GangNamespace, slices, topology
 
 JSON = dict[str, Any]
 
@@ -16,142 +16,153 @@ def uids(objects: list[JSON]) -> set[str]:
     return {of["metadata"]["uid"] for of in objects}
 
 
-def cubes_of(yard: Yard) -> set[str]:
-    found = yard.domains(CUBE).values()
+def cubes_of(gang_namespace: GangNamespace) -> set[str]:
+    found = gang_namespace.domains(CUBE).values()
     assert [len(cubes) for cubes in found] == [1] * len(found), "each Job in one cube"
     return set.union(*found)
 
 
-def end_first(yard: Yard, job: str, code: int = 1) -> None:
+def end_first(gang_namespace: GangNamespace, job: str, code: int = 1) -> None:
     """End a running pod of a Job."""
 
     def running() -> list[JSON]:
-        return [pod for pod in yard.of_job(job) if pod["status"]["phase"] == "Running"]
+        return [pod for pod in gang_namespace.of_job(job) if pod["status"]["phase"] == "Running"]
 
-    yard.end(yard.until(running, f"{job} runs")[0], code)
+    gang_namespace.end(gang_namespace.until(running, f"{job} runs")[0], code)
 
 
-def replaced(yard: Yard, old: list[JSON], number: int) -> None:
+def replaced(gang_namespace: GangNamespace, old: list[JSON], number: int) -> None:
     """Until so many pods are bound, one of which is new."""
 
     def found() -> bool:
-        here = uids(yard.bound())
+        here = uids(gang_namespace.bound())
         return len(here) == number and len(here - uids(old)) == 1
 
-    yard.until(found, f"{number} pods bound, one of them new")
+    gang_namespace.until(found, f"{number} pods bound, one of them new")
 
 
 class TestRestart:
-    def leftover_pods(self, yard: Yard) -> list[JSON]:
+    def leftover_pods(self, gang_namespace: GangNamespace) -> list[JSON]:
         """Restart a set of two Jobs; gives the old pods of the second one, which stay until they are let go."""
-        yard.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE, failurePolicy={"maxRestarts": 1})
-        yard.wait_bound(4)
-        old = yard.of_job("js-slice-1")
-        yard.keep_ending(old)
-        end_first(yard, "js-slice-0")
-        yard.until(lambda: yard.status().get("restarts") == 1, "the restart")
-        yard.until(lambda: {p["metadata"]["name"] for p in yard.pods()} == {p["metadata"]["name"] for p in old}, "old")
+        gang_namespace.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE, failurePolicy={"maxRestarts": 1})
+        gang_namespace.wait_bound(4)
+        old = gang_namespace.of_job("js-slice-1")
+        gang_namespace.keep_ending(old)
+        end_first(gang_namespace, "js-slice-0")
+        gang_namespace.until(lambda: gang_namespace.status().get("restarts") == 1, "the restart")
+        gang_namespace.until(
+            lambda: {p["metadata"]["name"] for p in gang_namespace.pods()} == {p["metadata"]["name"] for p in old},
+            "old",
+        )
         return old
 
-    def test_no_new_job_before_the_last_old_one_is_gone(self, yard):
-        pods, jobs = yard.url("pods", "/api/v1"), yard.url("jobs", "/apis/batch/v1")
-        since = {path: version_now(yard.cluster, path) for path in (pods, jobs)}
-        old = self.leftover_pods(yard)
-        assert yard.jobs() == [], "the Job of the failed pod is gone, but not yet that of the others"
-        groups = yard.all_stored()
-        yard.let_go(old)
-        new = yard.wait_bound(4)
+    def test_no_new_job_before_the_last_old_one_is_gone(self, gang_namespace):
+        pods, jobs = gang_namespace.url("pods", "/api/v1"), gang_namespace.url("jobs", "/apis/batch/v1")
+        since = {path: version_now(gang_namespace.cluster, path) for path in (pods, jobs)}
+        old = self.leftover_pods(gang_namespace)
+        assert gang_namespace.jobs() == [], "the Job of the failed pod is gone, but not yet that of the others"
+        groups = gang_namespace.all_stored()
+        gang_namespace.let_go(old)
+        new = gang_namespace.wait_bound(4)
         assert not uids(new) & uids(old)
-        assert len(cubes_of(yard)) == 2
-        assert yard.all_stored() == groups, "the same objects"
-        gone = [e["object"] for e in history(yard.cluster, pods, since[pods]) if e["type"] == "DELETED"]
-        made = [e["object"] for e in history(yard.cluster, jobs, since[jobs]) if e["type"] == "ADDED"]
+        assert len(cubes_of(gang_namespace)) == 2
+        assert gang_namespace.all_stored() == groups, "the same objects"
+        gone = [e["object"] for e in history(gang_namespace.cluster, pods, since[pods]) if e["type"] == "DELETED"]
+        made = [e["object"] for e in history(gang_namespace.cluster, jobs, since[jobs]) if e["type"] == "ADDED"]
         again = [job for job in made if job["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] == "1"]
         assert (len(gone), len(again)) == (4, 2)
         last_gone = max(int(pod["metadata"]["resourceVersion"]) for pod in gone)
         assert last_gone < min(int(job["metadata"]["resourceVersion"]) for job in again)
 
-    def test_all_or_nothing_again(self, yard):
-        old = self.leftover_pods(yard)
-        home = yard.labels()[old[0]["spec"]["nodeName"]][SUPERSLICE]
-        yard.fill(*set(yard.nodes()) - set(yard.nodes(superslice=home)))
-        yard.cordon(old[0]["spec"]["nodeName"])
-        yard.let_go(old)
-        yard.wait_refused(4)
-        assert yard.bound() == [], "three nodes are free, four are needed"
-        yard.uncordon()
-        yard.wait_bound(4)
-        assert yard.where(SUPERSLICE) == home
+    def test_all_or_nothing_again(self, gang_namespace):
+        old = self.leftover_pods(gang_namespace)
+        home = gang_namespace.labels()[old[0]["spec"]["nodeName"]][SUPERSLICE]
+        gang_namespace.fill(*set(gang_namespace.nodes()) - set(gang_namespace.nodes(superslice=home)))
+        gang_namespace.cordon(old[0]["spec"]["nodeName"])
+        gang_namespace.let_go(old)
+        gang_namespace.wait_refused(4)
+        assert gang_namespace.bound() == [], "three nodes are free, four are needed"
+        gang_namespace.uncordon()
+        gang_namespace.wait_bound(4)
+        assert gang_namespace.where(SUPERSLICE) == home
 
-    def test_a_restarted_set_is_not_held_to_where_it_was(self, yard):
+    def test_a_restarted_set_is_not_held_to_where_it_was(self, gang_namespace):
         """Pods that are ending pin their superslice: a new pod beside them could go nowhere else."""
-        old = self.leftover_pods(yard)
-        home = yard.labels()[old[0]["spec"]["nodeName"]][SUPERSLICE]
-        yard.cordon(*yard.nodes(superslice=home))
-        yard.let_go(old)
-        yard.wait_bound(4)
-        assert yard.where(SUPERSLICE) != home
-        assert len(cubes_of(yard)) == 2
+        old = self.leftover_pods(gang_namespace)
+        home = gang_namespace.labels()[old[0]["spec"]["nodeName"]][SUPERSLICE]
+        gang_namespace.cordon(*gang_namespace.nodes(superslice=home))
+        gang_namespace.let_go(old)
+        gang_namespace.wait_bound(4)
+        assert gang_namespace.where(SUPERSLICE) != home
+        assert len(cubes_of(gang_namespace)) == 2
 
-    def test_one_job_alone_goes_back_into_its_superslice(self, yard):
-        yard.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE, failurePolicy=ALONE)
-        yard.wait_bound(4)
-        home, groups = yard.where(SUPERSLICE), yard.all_stored()
-        stay, moved = yard.of_job("js-slice-0"), yard.of_job("js-slice-1")
-        yard.cordon(moved[0]["spec"]["nodeName"])
-        end_first(yard, "js-slice-1")
-        pending = yard.wait_refused(2)
+    def test_one_job_alone_goes_back_into_its_superslice(self, gang_namespace):
+        gang_namespace.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE, failurePolicy=ALONE)
+        gang_namespace.wait_bound(4)
+        home, groups = gang_namespace.where(SUPERSLICE), gang_namespace.all_stored()
+        stay, moved = gang_namespace.of_job("js-slice-0"), gang_namespace.of_job("js-slice-1")
+        gang_namespace.cordon(moved[0]["spec"]["nodeName"])
+        end_first(gang_namespace, "js-slice-1")
+        pending = gang_namespace.wait_refused(2)
         assert not uids(pending) & uids(moved)
-        assert uids(yard.bound()) == uids(stay), "twelve free nodes elsewhere are of no use"
-        yard.uncordon()
-        yard.wait_bound(4)
-        assert yard.where(SUPERSLICE) == home
-        assert uids(yard.of_job("js-slice-0")) == uids(stay)
-        assert uids(yard.of_job("js-slice-1")) == uids(pending)
-        assert (yard.status()["restarts"], yard.all_stored()) == (0, groups)
+        assert uids(gang_namespace.bound()) == uids(stay), "twelve free nodes elsewhere are of no use"
+        gang_namespace.uncordon()
+        gang_namespace.wait_bound(4)
+        assert gang_namespace.where(SUPERSLICE) == home
+        assert uids(gang_namespace.of_job("js-slice-0")) == uids(stay)
+        assert uids(gang_namespace.of_job("js-slice-1")) == uids(pending)
+        assert (gang_namespace.status()["restarts"], gang_namespace.all_stored()) == (0, groups)
 
 
 class TestSuspension:
-    def test_groups_go_and_come_with_it(self, yard):
-        yard.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE)
-        yard.wait_bound(4)
-        before = yard.all_stored()
+    def test_groups_go_and_come_with_it(self, gang_namespace):
+        gang_namespace.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE)
+        gang_namespace.wait_bound(4)
+        before = gang_namespace.all_stored()
         assert len(before) == 4
-        yard.patch({"suspend": True})
-        yard.until(lambda: not yard.all_stored(), "no groups")
-        assert yard.pods() == []
-        assert yard.condition("SchedulingObjectsReady")["reason"] == "Suspended"
-        yard.patch({"suspend": False})
-        yard.wait_bound(4)
-        after = yard.all_stored()
+        gang_namespace.patch({"suspend": True})
+        gang_namespace.until(lambda: not gang_namespace.all_stored(), "no groups")
+        assert gang_namespace.pods() == []
+        assert gang_namespace.condition("SchedulingObjectsReady")["reason"] == "Suspended"
+        gang_namespace.patch({"suspend": False})
+        gang_namespace.wait_bound(4)
+        after = gang_namespace.all_stored()
         assert after.keys() == before.keys()
         assert not {*after.values()} & {*before.values()}
-        assert len(cubes_of(yard)) == 2
-        yard.until(lambda: yard.condition("SchedulingObjectsReady")["reason"] == "Created", "the condition")
+        assert len(cubes_of(gang_namespace)) == 2
+        gang_namespace.until(
+            lambda: gang_namespace.condition("SchedulingObjectsReady")["reason"] == "Created", "the condition"
+        )
 
-    def test_resumed_while_old_pods_hold_their_groups(self, yard):
-        yard.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE)
-        old = yard.wait_bound(4)
-        before = yard.stored("podgroups")
-        yard.keep_ending(old[:1])
-        yard.patch({"suspend": True})
-        yard.until(lambda: len(yard.stored("podgroups")) == 1 and not yard.stored("workloads"), "one group left")
-        yard.patch({"suspend": False})
-        yard.until(lambda: yard.condition("SchedulingObjectsReady")["reason"] == "WaitingForOldGroups", "the condition")
-        assert all(job["spec"]["suspend"] for job in yard.jobs())
-        assert yard.counts()["suspended"] == 2
-        yard.let_go(old[:1])
-        yard.wait_bound(4)
-        assert not {*yard.stored("podgroups").values()} & {*before.values()}
+    def test_resumed_while_old_pods_hold_their_groups(self, gang_namespace):
+        gang_namespace.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE)
+        old = gang_namespace.wait_bound(4)
+        before = gang_namespace.stored("podgroups")
+        gang_namespace.keep_ending(old[:1])
+        gang_namespace.patch({"suspend": True})
+        gang_namespace.until(
+            lambda: len(gang_namespace.stored("podgroups")) == 1 and not gang_namespace.stored("workloads"),
+            "one group left",
+        )
+        gang_namespace.patch({"suspend": False})
+        gang_namespace.until(
+            lambda: gang_namespace.condition("SchedulingObjectsReady")["reason"] == "WaitingForOldGroups",
+            "the condition",
+        )
+        assert all(job["spec"]["suspend"] for job in gang_namespace.jobs())
+        assert gang_namespace.counts()["suspended"] == 2
+        gang_namespace.let_go(old[:1])
+        gang_namespace.wait_bound(4)
+        assert not {*gang_namespace.stored("podgroups").values()} & {*before.values()}
 
-    def test_created_suspended_it_has_no_groups(self, yard):
-        yard.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE, suspend=True)
-        yard.until(lambda: yard.counts().get("suspended") == 2, "two suspended Jobs")
-        assert yard.condition("SchedulingObjectsReady")["reason"] == "Suspended"
-        assert (yard.all_stored(), yard.pods()) == ({}, [])
-        yard.patch({"suspend": False})
-        yard.wait_bound(4)
-        assert len(cubes_of(yard)) == 2
+    def test_created_suspended_it_has_no_groups(self, gang_namespace):
+        gang_namespace.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE, suspend=True)
+        gang_namespace.until(lambda: gang_namespace.counts().get("suspended") == 2, "two suspended Jobs")
+        assert gang_namespace.condition("SchedulingObjectsReady")["reason"] == "Suspended"
+        assert (gang_namespace.all_stored(), gang_namespace.pods()) == ({}, [])
+        gang_namespace.patch({"suspend": False})
+        gang_namespace.wait_bound(4)
+        assert len(cubes_of(gang_namespace)) == 2
 
 
 class TestSize:
@@ -160,31 +171,31 @@ class TestSize:
     def of_size(self, pods: int) -> JSON:
         return slices(jobs=1, pods=pods, job={"completionMode": "Indexed"})
 
-    def counted(self, yard: Yard) -> int:
-        [group] = yard.groups("podgroups")
+    def counted(self, gang_namespace: GangNamespace) -> int:
+        [group] = gang_namespace.groups("podgroups")
         return int(group["spec"]["schedulingPolicy"]["gang"]["minCount"])
 
-    def test_the_minimum_follows_the_pods_of_a_job(self, yard):
-        yard.gang(self.of_size(2), scheduling=self.SCHEDULING)
-        first = yard.wait_bound(2)
-        groups = yard.all_stored()
+    def test_the_minimum_follows_the_pods_of_a_job(self, gang_namespace):
+        gang_namespace.gang(self.of_size(2), scheduling=self.SCHEDULING)
+        first = gang_namespace.wait_bound(2)
+        groups = gang_namespace.all_stored()
         for pods in (4, 2):
-            yard.patch({"replicatedJobs": [self.of_size(pods)]})
-            yard.wait_bound(pods)
-            yard.until(lambda: self.counted(yard) == pods, f"minCount {pods}")  # noqa: B023 - called at once
-            assert yard.all_stored() == groups
-            assert uids(first) <= uids(yard.bound()), "who was there stays"
+            gang_namespace.patch({"replicatedJobs": [self.of_size(pods)]})
+            gang_namespace.wait_bound(pods)
+            gang_namespace.until(lambda: self.counted(gang_namespace) == pods, f"minCount {pods}")  # noqa: B023 - called at once
+            assert gang_namespace.all_stored() == groups
+            assert uids(first) <= uids(gang_namespace.bound()), "who was there stays"
 
-    def test_new_pods_come_together_or_wait(self, yard):
-        yard.gang(self.of_size(2), scheduling=self.SCHEDULING)
-        first = yard.wait_bound(2)
-        nodes = sorted(set(yard.nodes()) - yard.at())
-        yard.fill(*nodes[1:])
-        yard.patch({"replicatedJobs": [self.of_size(4)]})
-        yard.wait_refused(2)
-        assert uids(yard.bound()) == uids(first)
-        yard.free(nodes[1])
-        yard.wait_bound(4)
+    def test_new_pods_come_together_or_wait(self, gang_namespace):
+        gang_namespace.gang(self.of_size(2), scheduling=self.SCHEDULING)
+        first = gang_namespace.wait_bound(2)
+        nodes = sorted(set(gang_namespace.nodes()) - gang_namespace.at())
+        gang_namespace.fill(*nodes[1:])
+        gang_namespace.patch({"replicatedJobs": [self.of_size(4)]})
+        gang_namespace.wait_refused(2)
+        assert uids(gang_namespace.bound()) == uids(first)
+        gang_namespace.free(nodes[1])
+        gang_namespace.wait_bound(4)
 
 
 class TestMembersThatEndEarly:
@@ -201,64 +212,68 @@ class TestMembersThatEndEarly:
         ],
     }
 
-    def test_a_supervisor_that_is_done_does_not_hold_up_a_worker(self, yard):
+    def test_a_supervisor_that_is_done_does_not_hold_up_a_worker(self, gang_namespace):
         supervisor = slices("supervisor", jobs=1, pods=1, tpus=0)
         workers = slices(jobs=1, job={"backoffLimit": 3})
-        yard.gang(workers, supervisor, scheduling=self.SUPERVISED, failurePolicy={"maxRestarts": 1})
-        yard.wait_bound(3)
-        root = self.root(yard)
+        gang_namespace.gang(workers, supervisor, scheduling=self.SUPERVISED, failurePolicy={"maxRestarts": 1})
+        gang_namespace.wait_bound(3)
+        root = self.root(gang_namespace)
         assert root["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
-        end_first(yard, "js-supervisor-0", 0)
-        yard.until(lambda: yard.counts()["succeeded"] == 1, "the supervisor is done")
-        pod_groups = yard.stored("podgroups")
-        old = yard.of_job("js-slice-0")
-        end_first(yard, "js-slice-0")
-        replaced(yard, old, 2)
-        assert yard.counts()["failed"] == 0
-        assert self.root(yard)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 1}}
-        assert yard.stored("podgroups") == pod_groups, "a composite is replaced without its groups"
+        end_first(gang_namespace, "js-supervisor-0", 0)
+        gang_namespace.until(lambda: gang_namespace.counts()["succeeded"] == 1, "the supervisor is done")
+        pod_groups = gang_namespace.stored("podgroups")
+        old = gang_namespace.of_job("js-slice-0")
+        end_first(gang_namespace, "js-slice-0")
+        replaced(gang_namespace, old, 2)
+        assert gang_namespace.counts()["failed"] == 0
+        assert self.root(gang_namespace)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 1}}
+        assert gang_namespace.stored("podgroups") == pod_groups, "a composite is replaced without its groups"
 
-    def test_a_restart_asks_for_all_of_them_again(self, yard):
+    def test_a_restart_asks_for_all_of_them_again(self, gang_namespace):
         """Together with the one that was done: the count that was lowered is raised first."""
         supervisor = slices("supervisor", jobs=1, pods=1, tpus=4)
         workers = slices(jobs=1, job={"backoffLimit": 1})
-        yard.gang(workers, supervisor, scheduling=self.SUPERVISED, failurePolicy={"maxRestarts": 1})
-        yard.wait_bound(3)
-        home = yard.where(SUPERSLICE)
-        end_first(yard, "js-supervisor-0", 0)
-        yard.until(lambda: yard.counts()["succeeded"] == 1, "the supervisor is done")
-        old = yard.of_job("js-slice-0")
-        end_first(yard, "js-slice-0")
-        replaced(yard, old, 2)
-        assert self.root(yard)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 1}}
-        yard.cordon(*set(yard.nodes()) - set(yard.nodes(superslice=home)))
-        taken = [node for node in yard.nodes(superslice=home) if node not in yard.at()]
-        yard.fill(*taken)
-        end_first(yard, "js-slice-0")
-        yard.until(lambda: yard.status()["restarts"] == 1, "the restart")
-        yard.wait_refused(3)
-        assert yard.bound() == [], "the workers fit, the supervisor does not"
-        yard.free(taken[0])
-        yard.wait_bound(3)
-        assert self.root(yard)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
+        gang_namespace.gang(workers, supervisor, scheduling=self.SUPERVISED, failurePolicy={"maxRestarts": 1})
+        gang_namespace.wait_bound(3)
+        home = gang_namespace.where(SUPERSLICE)
+        end_first(gang_namespace, "js-supervisor-0", 0)
+        gang_namespace.until(lambda: gang_namespace.counts()["succeeded"] == 1, "the supervisor is done")
+        old = gang_namespace.of_job("js-slice-0")
+        end_first(gang_namespace, "js-slice-0")
+        replaced(gang_namespace, old, 2)
+        assert self.root(gang_namespace)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 1}}
+        gang_namespace.cordon(*set(gang_namespace.nodes()) - set(gang_namespace.nodes(superslice=home)))
+        taken = [node for node in gang_namespace.nodes(superslice=home) if node not in gang_namespace.at()]
+        gang_namespace.fill(*taken)
+        end_first(gang_namespace, "js-slice-0")
+        gang_namespace.until(lambda: gang_namespace.status()["restarts"] == 1, "the restart")
+        gang_namespace.wait_refused(3)
+        assert gang_namespace.bound() == [], "the workers fit, the supervisor does not"
+        gang_namespace.free(taken[0])
+        gang_namespace.wait_bound(3)
+        assert self.root(gang_namespace)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
 
-    def test_a_pod_that_is_done_does_not_hold_up_another_of_its_job(self, yard):
-        yard.gang(slices(jobs=1, job={"backoffLimit": 3}), scheduling={"schedulingPolicy": {"gang": {}}})
-        old = yard.wait_bound(2)
-        groups = yard.all_stored()
-        yard.end(old[0])
-        yard.until(lambda: yard.jobs()[0]["status"].get("succeeded") == 1, "one pod is done")
-        yard.end(old[1], 1)
-        replaced(yard, old, 1)
-        [group] = yard.groups("podgroups")
+    def test_a_pod_that_is_done_does_not_hold_up_another_of_its_job(self, gang_namespace):
+        gang_namespace.gang(slices(jobs=1, job={"backoffLimit": 3}), scheduling={"schedulingPolicy": {"gang": {}}})
+        old = gang_namespace.wait_bound(2)
+        groups = gang_namespace.all_stored()
+        gang_namespace.end(old[0])
+        gang_namespace.until(lambda: gang_namespace.jobs()[0]["status"].get("succeeded") == 1, "one pod is done")
+        gang_namespace.end(old[1], 1)
+        replaced(gang_namespace, old, 1)
+        [group] = gang_namespace.groups("podgroups")
         assert group["spec"]["schedulingPolicy"] == {"gang": {"minCount": 1}}
-        assert yard.all_stored() == groups
+        assert gang_namespace.all_stored() == groups
 
-    def root(self, yard: Yard) -> JSON:
+    def root(self, gang_namespace: GangNamespace) -> JSON:
         """The composite above all; not there for a moment while it is replaced."""
 
         def roots() -> list[JSON]:
-            return [of for of in yard.groups("compositepodgroups") if not of["spec"].get("parentCompositePodGroupName")]
+            return [
+                of
+                for of in gang_namespace.groups("compositepodgroups")
+                if not of["spec"].get("parentCompositePodGroupName")
+            ]
 
-        [root] = yard.until(roots, "the root")
+        [root] = gang_namespace.until(roots, "the root")
         return root

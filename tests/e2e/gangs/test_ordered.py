@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.cluster import kubectl
-from tests.support.gangs import CUBE, ZONE, Yard, slices, topology
+from tests.support.gangs import CUBE, ZONE, GangNamespace, slices, topology
 from tests.support.jobs import manifest
 
 JSON = dict[str, Any]
@@ -59,9 +59,9 @@ def ordered(trainer: JSON, post: JSON) -> JSON:
     }
 
 
-def names(yard: Yard) -> set[str]:
+def names(gang_namespace: GangNamespace) -> set[str]:
     """Templates of the groups that there are."""
-    return {of["spec"]["workloadRef"]["templateName"] for kind in KINDS for of in yard.groups(kind)}
+    return {of["spec"]["workloadRef"]["templateName"] for kind in KINDS for of in gang_namespace.groups(kind)}
 
 
 KINDS = ("compositepodgroups", "podgroups")
@@ -71,74 +71,86 @@ def attempt_of(pod: JSON) -> str:
     return pod["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"]
 
 
-def make_ready(yard: Yard, rjob: str) -> None:
-    for pod in yard.pods(f"jobset.sigs.k8s.io/replicatedjob-name={rjob}"):
-        yard.annotate(pod, **{READY: "true"})
+def make_ready(gang_namespace: GangNamespace, rjob: str) -> None:
+    for pod in gang_namespace.pods(f"jobset.sigs.k8s.io/replicatedjob-name={rjob}"):
+        gang_namespace.annotate(pod, **{READY: "true"})
 
 
 @pytest.mark.parametrize("order", [by_dependence, by_policy, by_startup])
-def test_each_stage_gets_its_groups_when_it_starts_and_the_zone_of_the_first(yard, order):
+def test_each_stage_gets_its_groups_when_it_starts_and_the_zone_of_the_first(gang_namespace, order):
     spec = order()
-    yard.gang(*spec.pop("replicatedJobs"), scheduling=STAGES, **spec)
-    [first] = yard.wait_bound(1)
-    home = yard.where(ZONE)
-    assert names(yard) == {"jobset", "rj-initializer"}
-    taken = [node for node in yard.nodes(zone=home) if node not in yard.at()]
-    yard.fill(*taken[1:])
-    make_ready(yard, "initializer")
-    yard.wait_refused(4)
-    assert [pod["metadata"]["uid"] for pod in yard.bound()] == [first["metadata"]["uid"]], "the other zone is empty"
-    assert names(yard) == {"jobset", "rj-initializer", "rj-trainer", "job-trainer"}
-    yard.free(*taken[1:])
-    yard.wait_bound(5)
-    assert yard.where(ZONE) == home
-    trainers = [found for job, found in yard.domains(CUBE).items() if "trainer" in job]
+    gang_namespace.gang(*spec.pop("replicatedJobs"), scheduling=STAGES, **spec)
+    [first] = gang_namespace.wait_bound(1)
+    home = gang_namespace.where(ZONE)
+    assert names(gang_namespace) == {"jobset", "rj-initializer"}
+    taken = [node for node in gang_namespace.nodes(zone=home) if node not in gang_namespace.at()]
+    gang_namespace.fill(*taken[1:])
+    make_ready(gang_namespace, "initializer")
+    gang_namespace.wait_refused(4)
+    assert [pod["metadata"]["uid"] for pod in gang_namespace.bound()] == [first["metadata"]["uid"]], (
+        "the other zone is empty"
+    )
+    assert names(gang_namespace) == {"jobset", "rj-initializer", "rj-trainer", "job-trainer"}
+    gang_namespace.free(*taken[1:])
+    gang_namespace.wait_bound(5)
+    assert gang_namespace.where(ZONE) == home
+    trainers = [found for job, found in gang_namespace.domains(CUBE).items() if "trainer" in job]
     assert [len(cubes) for cubes in trainers] == [1, 1]
     if order is by_dependence:
-        for pod in yard.pods("jobset.sigs.k8s.io/replicatedjob-name=trainer"):
-            yard.end(pod)
+        for pod in gang_namespace.pods("jobset.sigs.k8s.io/replicatedjob-name=trainer"):
+            gang_namespace.end(pod)
     else:
-        make_ready(yard, "trainer")
-    yard.until(lambda: any("post" in job for job in yard.domains(ZONE)), "the last stage is bound")
-    assert yard.where(ZONE) == home
-    assert "rj-post" in names(yard)
+        make_ready(gang_namespace, "trainer")
+    gang_namespace.until(lambda: any("post" in job for job in gang_namespace.domains(ZONE)), "the last stage is bound")
+    assert gang_namespace.where(ZONE) == home
+    assert "rj-post" in names(gang_namespace)
 
 
 @pytest.mark.parametrize("order", [by_dependence, by_policy, by_startup])
-def test_a_gang_across_stages_is_refused_with_a_fix(yard, order):
+def test_a_gang_across_stages_is_refused_with_a_fix(gang_namespace, order):
     """It would wait for pods that wait for it."""
     body = manifest(**{"scheduling": {**STAGES, "schedulingPolicy": {"gang": {}}}, **order()})
-    printed = kubectl(yard.cluster, "apply", "-f", "-", namespace=yard.namespace, stdin=json.dumps(body), check=False)
+    printed = kubectl(
+        gang_namespace.cluster,
+        "apply",
+        "-f",
+        "-",
+        namespace=gang_namespace.namespace,
+        stdin=json.dumps(body),
+        check=False,
+    )
     assert 'The JobSet "js" is invalid: spec.scheduling.schedulingPolicy: ' in printed
     assert "`basic: {}`" in printed, "the fix"
-    assert yard.get() is None
+    assert gang_namespace.get() is None
 
 
-def test_without_policies_each_replicated_job_is_a_gang(yard):
+def test_without_policies_each_replicated_job_is_a_gang(gang_namespace):
     policy = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}
-    yard.gang(slices("one", jobs=1, pods=1), slices("two", jobs=1), scheduling={}, executionPolicy=policy)
-    [pod] = yard.wait_bound(1)
-    assert names(yard) == {"rj-one"}
-    yard.fill(*yard.nodes()[1:])
-    yard.end(pod)
-    yard.wait_refused(2)
-    assert yard.bound() == []
-    yard.free(yard.nodes()[1])
-    yard.wait_bound(2)
+    gang_namespace.gang(slices("one", jobs=1, pods=1), slices("two", jobs=1), scheduling={}, executionPolicy=policy)
+    [pod] = gang_namespace.wait_bound(1)
+    assert names(gang_namespace) == {"rj-one"}
+    gang_namespace.fill(*gang_namespace.nodes()[1:])
+    gang_namespace.end(pod)
+    gang_namespace.wait_refused(2)
+    assert gang_namespace.bound() == []
+    gang_namespace.free(gang_namespace.nodes()[1])
+    gang_namespace.wait_bound(2)
 
 
-def test_a_set_with_stages_restarts_with_the_first_one(yard):
+def test_a_set_with_stages_restarts_with_the_first_one(gang_namespace):
     """Groups of later stages stay meanwhile; nobody waits for their pods."""
     spec = by_policy()
-    yard.gang(*spec.pop("replicatedJobs"), scheduling=STAGES, failurePolicy={"maxRestarts": 1}, **spec)
-    yard.wait_bound(1)
-    make_ready(yard, "initializer")
-    yard.wait_bound(5)
-    groups = yard.all_stored()
-    yard.end(yard.of_job("js-trainer-1")[0], 1)
-    yard.until(lambda: yard.status()["restarts"] == 1, "the restart")
-    again = yard.until(lambda: [pod for pod in yard.bound() if attempt_of(pod) == "1"], "pods of the new attempt")
+    gang_namespace.gang(*spec.pop("replicatedJobs"), scheduling=STAGES, failurePolicy={"maxRestarts": 1}, **spec)
+    gang_namespace.wait_bound(1)
+    make_ready(gang_namespace, "initializer")
+    gang_namespace.wait_bound(5)
+    groups = gang_namespace.all_stored()
+    gang_namespace.end(gang_namespace.of_job("js-trainer-1")[0], 1)
+    gang_namespace.until(lambda: gang_namespace.status()["restarts"] == 1, "the restart")
+    again = gang_namespace.until(
+        lambda: [pod for pod in gang_namespace.bound() if attempt_of(pod) == "1"], "pods of the new attempt"
+    )
     assert ["initializer" in pod["metadata"]["name"] for pod in again] == [True]
-    make_ready(yard, "initializer")
-    yard.wait_bound(5)
-    assert yard.all_stored() == groups
+    make_ready(gang_namespace, "initializer")
+    gang_namespace.wait_bound(5)
+    assert gang_namespace.all_stored() == groups

@@ -4,48 +4,52 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, ZONE, Yard, slices, topology
+from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, ZONE, GangNamespace, slices, topology
 
 JSON = dict[str, Any]
 
 
-def test_a_cube_for_each_job_inside_one_superslice(yard: Yard) -> None:
-    yard.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE)
-    yard.until(lambda: len(yard.bound()) == 4, "all four pods bound")
-    assert len(set.union(*yard.domains(SUPERSLICE).values())) == 1
-    cubes = yard.domains(CUBE)
+def test_a_cube_for_each_job_inside_one_superslice(gang_namespace: GangNamespace) -> None:
+    gang_namespace.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE)
+    gang_namespace.until(lambda: len(gang_namespace.bound()) == 4, "all four pods bound")
+    assert len(set.union(*gang_namespace.domains(SUPERSLICE).values())) == 1
+    cubes = gang_namespace.domains(CUBE)
     assert [len(found) for found in cubes.values()] == [1, 1]
     assert len(set.union(*cubes.values())) == 2
-    [workload] = yard.groups("workloads")
-    [root] = yard.groups("compositepodgroups")
+    [workload] = gang_namespace.groups("workloads")
+    [root] = gang_namespace.groups("compositepodgroups")
     assert root["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
     assert root["spec"]["workloadRef"]["workloadName"] == workload["metadata"]["name"]
-    for of in yard.groups("podgroups"):
+    for of in gang_namespace.groups("podgroups"):
         assert of["spec"]["parentCompositePodGroupName"] == root["metadata"]["name"]
         assert of["spec"]["disruptionMode"] == {"all": {}}
         assert [c["status"] for c in of["status"]["conditions"]] == ["True"]
-    yard.until(lambda: (yard.condition("PodGroupsInitiallyScheduled") or {}).get("status") == "True", "the condition")
-    assert yard.condition("SchedulingObjectsReady")["message"] == "the Workload and 3 groups are there"
+    gang_namespace.until(
+        lambda: (gang_namespace.condition("PodGroupsInitiallyScheduled") or {}).get("status") == "True", "the condition"
+    )
+    assert gang_namespace.condition("SchedulingObjectsReady")["message"] == "the Workload and 3 groups are there"
 
 
-def test_nothing_is_bound_where_not_all_fit(yard: Yard) -> None:
-    yard.gang(slices(jobs=3), scheduling=CUBES_IN_A_SUPERSLICE)
+def test_nothing_is_bound_where_not_all_fit(gang_namespace: GangNamespace) -> None:
+    gang_namespace.gang(slices(jobs=3), scheduling=CUBES_IN_A_SUPERSLICE)
 
     def reported() -> bool:
-        conditions = [c for of in yard.groups("podgroups") for c in of.get("status", {}).get("conditions") or []]
+        conditions = [
+            c for of in gang_namespace.groups("podgroups") for c in of.get("status", {}).get("conditions") or []
+        ]
         return any("minCount" in c["message"] or "minGroupCount" in c["message"] for c in conditions)
 
-    yard.until(reported, "the scheduler's message")
-    assert yard.bound() == []
+    gang_namespace.until(reported, "the scheduler's message")
+    assert gang_namespace.bound() == []
 
 
-def test_some_of_the_jobs_are_enough_where_the_user_says_so(yard: Yard) -> None:
+def test_some_of_the_jobs_are_enough_where_the_user_says_so(gang_namespace: GangNamespace) -> None:
     two_of_three = {**CUBES_IN_A_SUPERSLICE, "schedulingPolicy": {"gang": {"minGroupCount": 2}}}
-    yard.gang(slices(jobs=3), scheduling=two_of_three)
-    yard.wait_refused(2)
-    assert len(yard.bound()) == 4
-    assert sorted(len(cubes) for cubes in yard.domains(CUBE).values()) == [1, 1], "two whole Jobs"
-    assert len(set.union(*yard.domains(SUPERSLICE).values())) == 1
+    gang_namespace.gang(slices(jobs=3), scheduling=two_of_three)
+    gang_namespace.wait_refused(2)
+    assert len(gang_namespace.bound()) == 4
+    assert sorted(len(cubes) for cubes in gang_namespace.domains(CUBE).values()) == [1, 1], "two whole Jobs"
+    assert len(set.union(*gang_namespace.domains(SUPERSLICE).values())) == 1
 
 
 class TestThreeLevels:
@@ -66,11 +70,11 @@ class TestThreeLevels:
     }
     HIGH: JSON = {"pod": {"priorityClassName": "high"}}
 
-    def test_the_groups_that_are_made(self, yard: Yard) -> None:
+    def test_the_groups_that_are_made(self, gang_namespace: GangNamespace) -> None:
         leader, workers = slices("leader", jobs=1, pods=1, tpus=0, **self.HIGH), slices("workers", **self.HIGH)
-        yard.gang(leader, workers, scheduling=self.ZONAL)
-        yard.wait_bound(5)
-        assert tree(yard) == {
+        gang_namespace.gang(leader, workers, scheduling=self.ZONAL)
+        gang_namespace.wait_bound(5)
+        assert tree(gang_namespace) == {
             **node("jobset", {"gang": {"minGroupCount": 2}}, ZONE, "single"),
             "rj-leader": node("rj-leader", {"gang": {"minCount": 1}}, "", "all"),
             "rj-workers": {
@@ -78,9 +82,9 @@ class TestThreeLevels:
                 "job-workers": node("job-workers", {"gang": {"minCount": 2}}, CUBE, "all"),
             },
         }
-        self.check_placed(yard)
+        self.check_placed(gang_namespace)
 
-    def test_with_a_driver_beside_the_gang(self, yard: Yard) -> None:
+    def test_with_a_driver_beside_the_gang(self, gang_namespace: GangNamespace) -> None:
         """Under a basic root the driver shares the zone, not the gang: it runs when the gang cannot."""
         together = {**self.WORKERS, "targetReplicatedJobs": ["leader", "workers"]}
         scheduling = {
@@ -89,50 +93,59 @@ class TestThreeLevels:
             "replicatedJobs": [{"targetReplicatedJobs": ["driver"], "schedulingPolicy": {"basic": {}}}, together],
         }
         driver = slices("driver", jobs=1, pods=1, tpus=0, pod={"nodeSelector": {ZONE: "zone-1"}})
-        taken = yard.nodes(zone="zone-1", superslice="superslice-2")[:1] + yard.nodes(superslice="superslice-3")[:1]
-        yard.fill(*taken)
-        yard.gang(driver, slices("leader", jobs=1, pods=1, tpus=0), slices("workers"), scheduling=scheduling)
-        yard.wait_refused(5)
-        assert [pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] for pod in yard.bound()] == ["js-driver-0"]
-        yard.free(taken[1])
-        yard.wait_bound(6)
-        assert yard.where(ZONE) == "zone-1"
-        self.check_placed(yard)
+        taken = (
+            gang_namespace.nodes(zone="zone-1", superslice="superslice-2")[:1]
+            + gang_namespace.nodes(superslice="superslice-3")[:1]
+        )
+        gang_namespace.fill(*taken)
+        gang_namespace.gang(driver, slices("leader", jobs=1, pods=1, tpus=0), slices("workers"), scheduling=scheduling)
+        gang_namespace.wait_refused(5)
+        assert [pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] for pod in gang_namespace.bound()] == [
+            "js-driver-0"
+        ]
+        gang_namespace.free(taken[1])
+        gang_namespace.wait_bound(6)
+        assert gang_namespace.where(ZONE) == "zone-1"
+        self.check_placed(gang_namespace)
 
-    def check_placed(self, yard: Yard) -> None:
+    def check_placed(self, gang_namespace: GangNamespace) -> None:
         """All in one zone, the workers in one superslice, each of their Jobs in a cube of its own."""
-        assert len(set.union(*yard.domains(ZONE).values())) == 1
-        workers = {job: found for job, found in yard.domains(CUBE).items() if "workers" in job}
+        assert len(set.union(*gang_namespace.domains(ZONE).values())) == 1
+        workers = {job: found for job, found in gang_namespace.domains(CUBE).items() if "workers" in job}
         assert [len(cubes) for cubes in workers.values()] == [1, 1]
         assert len(set.union(*workers.values())) == 2
-        slices_of = [found for job, found in yard.domains(SUPERSLICE).items() if "workers" in job]
+        slices_of = [found for job, found in gang_namespace.domains(SUPERSLICE).items() if "workers" in job]
         assert len(set.union(*slices_of)) == 1
 
 
-def test_trees_of_their_own_do_not_wait_for_each_other(yard: Yard) -> None:
+def test_trees_of_their_own_do_not_wait_for_each_other(gang_namespace: GangNamespace) -> None:
     scheduling = {
         "replicatedJobs": [
             {"targetReplicatedJobs": ["driver"], "schedulingPolicy": {"basic": {}}},
             {"targetReplicatedJobs": ["slice"], "schedulingPolicy": {"gang": {}}, "job": {}},
         ]
     }
-    yard.gang(slices("driver", jobs=1, pods=1, tpus=0), slices(jobs=9), scheduling=scheduling)
-    yard.wait_refused(18)
-    assert [pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] for pod in yard.bound()] == ["js-driver-0"]
-    roots = [of for of in yard.groups("compositepodgroups") if not of["spec"].get("parentCompositePodGroupName")]
+    gang_namespace.gang(slices("driver", jobs=1, pods=1, tpus=0), slices(jobs=9), scheduling=scheduling)
+    gang_namespace.wait_refused(18)
+    assert [pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] for pod in gang_namespace.bound()] == [
+        "js-driver-0"
+    ]
+    roots = [
+        of for of in gang_namespace.groups("compositepodgroups") if not of["spec"].get("parentCompositePodGroupName")
+    ]
     assert len(roots) == 2
 
 
-def test_one_group_for_all_pods_of_a_set(yard: Yard) -> None:
+def test_one_group_for_all_pods_of_a_set(gang_namespace: GangNamespace) -> None:
     """16 pods fit and no more: 17 wait, 16 do not."""
     gang = {"schedulingPolicy": {"gang": {}}}
-    yard.gang(slices(jobs=1, pods=15), slices("more", jobs=1), name="large", scheduling=gang)
-    yard.wait_refused(17, "large")
-    assert yard.bound("large") == []
-    assert [of["spec"]["schedulingPolicy"] for of in yard.groups("podgroups")] == [{"gang": {"minCount": 17}}]
-    yard.gang(slices(jobs=1, pods=15), slices("more", jobs=1, pods=1), scheduling=gang)
-    yard.wait_bound(16)
-    assert yard.bound("large") == []
+    gang_namespace.gang(slices(jobs=1, pods=15), slices("more", jobs=1), name="large", scheduling=gang)
+    gang_namespace.wait_refused(17, "large")
+    assert gang_namespace.bound("large") == []
+    assert [of["spec"]["schedulingPolicy"] for of in gang_namespace.groups("podgroups")] == [{"gang": {"minCount": 17}}]
+    gang_namespace.gang(slices(jobs=1, pods=15), slices("more", jobs=1, pods=1), scheduling=gang)
+    gang_namespace.wait_bound(16)
+    assert gang_namespace.bound("large") == []
 
 
 def node(template: str, policy: JSON, key: str, mode: str) -> JSON:
@@ -140,10 +153,10 @@ def node(template: str, policy: JSON, key: str, mode: str) -> JSON:
     return {"": (template, policy, key, mode)}
 
 
-def tree(yard: Yard) -> JSON:
+def tree(gang_namespace: GangNamespace) -> JSON:
     """The one tree of groups by the names of templates, children below their parents."""
-    objects = yard.groups("compositepodgroups") + yard.groups("podgroups")
-    [workload] = yard.groups("workloads")
+    objects = gang_namespace.groups("compositepodgroups") + gang_namespace.groups("podgroups")
+    [workload] = gang_namespace.groups("workloads")
     drawn: dict[str, JSON] = {}
     for of in objects:
         spec = of["spec"]

@@ -19,7 +19,7 @@ from app.explain.run import Options, run
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec, FakeNodes
-from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GATES, SUPERSLICE, TPU, Yard, slices, times
+from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GATES, SUPERSLICE, TPU, GangNamespace, slices, times
 from tests.support.manager import ManagerProcess
 
 JSON = dict[str, Any]
@@ -48,27 +48,27 @@ def hall_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> It
 
 
 @pytest.fixture
-def hall(hall_cluster: Cluster) -> Iterator[Yard]:
+def hall(hall_cluster: Cluster) -> Iterator[GangNamespace]:
     """A namespace for one test, in an empty cluster."""
-    place = Yard(hall_cluster)
+    place = GangNamespace(hall_cluster)
     yield place
     place.close()
 
 
-def take_one_node(hall: Yard, superslice: str) -> str:
+def take_one_node(hall: GangNamespace, superslice: str) -> str:
     """Occupy a part of a superslice; gives the node."""
     node = hall.nodes(superslice=superslice)[5]
     hall.fill(node)
     return node
 
 
-def wait_bindings(hall: Yard, number: int, timeout: float) -> float:
+def wait_bindings(hall: GangNamespace, number: int, timeout: float) -> float:
     """Until so many pods are bound; gives the second of the last one, as the API server saw it."""
     hall.until(lambda: len(times(hall, "create pods/binding")) >= number, f"{number} bindings", timeout)
     return max(times(hall, "create pods/binding"))
 
 
-def explain(hall: Yard) -> str:
+def explain(hall: GangNamespace) -> str:
     """What `jobset explain` prints."""
     out, err = io.StringIO(), io.StringIO()
     options = Options(name="js", namespace=hall.namespace, kubeconfig=str(hall.cluster.kubeconfig), output="text")
@@ -81,7 +81,7 @@ def tell(figures: str) -> None:
     print(f"\n{figures}")  # noqa: T201 - figures, not a log
 
 
-def check_placed(hall: Yard, jobs: int, superslice: str) -> None:
+def check_placed(hall: GangNamespace, jobs: int, superslice: str) -> None:
     """All Jobs in that superslice, each in one cube that it has for itself."""
     assert len(hall.bound()) == jobs * PODS
     assert hall.where(SUPERSLICE) == superslice
@@ -90,7 +90,7 @@ def check_placed(hall: Yard, jobs: int, superslice: str) -> None:
     assert len(set.union(*by_job.values())) == jobs
 
 
-def bind(hall: Yard, jobs: int, timeout: float) -> None:
+def bind(hall: GangNamespace, jobs: int, timeout: float) -> None:
     """With one superslice partly taken, all pods go to the other one."""
     take_one_node(hall, "superslice-0")
     hall.gang(slices(jobs=jobs, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
@@ -134,4 +134,4 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(hall):
 @pytest.mark.parametrize("jobs", [16, 64])
 def test_256_and_1024_pods_go_to_the_superslice_that_is_free(tmp_path, binaries, jobs):
     with superslices(jobs, tmp_path, binaries) as cluster:
-        bind(Yard(cluster), jobs=jobs, timeout=400)
+        bind(GangNamespace(cluster), jobs=jobs, timeout=400)

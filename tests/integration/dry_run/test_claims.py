@@ -70,7 +70,7 @@ class TestClaims:
             await client.patch(PERSISTENT_VOLUME_CLAIMS, "data-train", {"metadata": {"finalizers": None}}, namespace=ns)
         assert errors(found) == []
         assert warnings(found) == [
-            f"{self.TEMPLATE}: PVC data-train is being deleted; a new, empty one is made once it is gone"
+            f"{self.TEMPLATE}: PVC data-train is being deleted; a new, empty one is created once it is gone"
         ]
 
     async def test_a_claim_that_could_not_be_made_is_refused(self, manager, ns):

@@ -115,8 +115,8 @@ class TestOthers:
             await client.create(SERVICES, {"metadata": meta, "spec": {"clusterIP": "None"}}, namespace=ns)
         found = await ask(manager, ns, network={"subdomain": "shared"})
         expected = {
-            "other": "Service shared is JobSet other's: it finds only its pods, and goes with it; choose another name",
-            "": "Service shared exists and is used as it is; it may not find these pods; choose another name",
+            "other": "Service shared belongs to JobSet other: it selects only the pods of that set, and is deleted with it; choose another name",
+            "": "Service shared exists and is used as it is; it may not select these pods; choose another name",
         }
         assert errors(found) == []
         assert warnings(found) == ([f"spec.network.subdomain: {expected[owner]}"] if owner in expected else [])

@@ -34,7 +34,7 @@ TWO_MEANINGS = Rule(
 CONTAINER = Rule(
     id="exit-code-policy-container",
     type=ErrorType.NOT_FOUND,
-    message="no container or init container of {name} is called so",
+    message="no container or init container of {name} has this name",
     fix="{names_that_exist}",
     source=_POLICY,
 )

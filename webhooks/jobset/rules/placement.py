@@ -10,7 +10,7 @@ same level.
 from collections.abc import Iterator
 
 from api.children import placement_annotations
-from api.exclusive import LEFT_ALONE
+from api.exclusive import EXCLUDED_NAMESPACES
 from api.field import ErrorType, FieldError, Path, Rule, Severity
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import namespaced_job
@@ -63,10 +63,10 @@ MIXED = Rule(
     fix="put both annotations on one level to have the node-selector strategy, or remove this one to go by affinity",
     source="docs/reference/validation.md#exclusive-placement, defect 31",
 )
-LEFT_TO_ITSELF = Rule(
+WITHOUT_WEBHOOKS = Rule(
     id="exclusive-namespace",
     type=ErrorType.INVALID,
-    message="in {namespace} pods are left alone: no Job gets a domain of its own",
+    message="pods in {namespace} reach no webhook: no Job gets a domain of its own",
     fix="use another namespace",
     source="manifests/README.md",
     severity=Severity.WARNING,
@@ -74,8 +74,8 @@ LEFT_TO_ITSELF = Rule(
 ON_PODS = Rule(
     id="exclusive-on-pod-template",
     type=ErrorType.INVALID,
-    message="better on the Job template",
-    fix="Jobs show it there",
+    message="belongs on the Job template",
+    fix="move it there, so that Jobs have it too",
     source="docs/reference/validation.md#exclusive-placement, defect 37",
     severity=Severity.WARNING,
 )
@@ -90,8 +90,8 @@ def levels(subject: Subject) -> Iterator[FieldError]:
         yield from _topology_key(_META, annotations)
     elif NODE_SELECTOR_STRATEGY in annotations:
         yield _alone(_META, annotations, topology)
-    if topology is not None and namespace in LEFT_ALONE:
-        yield LEFT_TO_ITSELF.at(Path(("metadata", "namespace")), namespace=namespace)
+    if topology is not None and namespace in EXCLUDED_NAMESPACES:
+        yield WITHOUT_WEBHOOKS.at(Path(("metadata", "namespace")), namespace=namespace)
 
 
 def exclusive(subject: Subject, entry: Entry) -> Iterator[FieldError]:

@@ -101,7 +101,7 @@ class TestAnswers:
         [
             (
                 owned_by("JobSet", "other"),
-                "Service s belongs to JobSet other: it selects only the pods of that set, and is deleted with it",
+                "Service s belongs to JobSet other: it selects only that set's pods",
             ),
             (None, "Service s exists and is used as it is; it may not select these pods"),
             (owned_by("JobSet", "train"), ""),

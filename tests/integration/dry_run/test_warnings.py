@@ -115,7 +115,7 @@ class TestOthers:
             await client.create(SERVICES, {"metadata": meta, "spec": {"clusterIP": "None"}}, namespace=ns)
         found = await ask(manager, ns, network={"subdomain": "shared"})
         expected = {
-            "other": "Service shared belongs to JobSet other: it selects only the pods of that set, and is deleted with it; choose another name",
+            "other": "Service shared belongs to JobSet other: it selects only that set's pods; choose another name",
             "": "Service shared exists and is used as it is; it may not select these pods; choose another name",
         }
         assert errors(found) == []

@@ -10,17 +10,20 @@ Jobs (pod security, deprecated fields) are passed on. So does what could not be 
 the API server is busy or away, the time is up, or there is too much to ask. A mutating webhook that breaks one of the
 fields we sent cannot be distinguished from a fault of ours: the controller would meet the same answer.
 
+A set that is just like one of a moment ago but for its name is not asked about again (`cluster_memory`).
+
 Claims that exist are read in any case (docs/reference/validation.md#volume-claims); not being able to is an error.
 """
 
 import asyncio
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from api.features import FeatureGates
 from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
 from api.gang_api import GATE
-from api.jobset import ReplicatedJob
+from api.jobset import JobSet, ReplicatedJob
 from api.jsontree import dig
 from api.meta import JSON
 from api.semantic import differences
@@ -38,6 +41,7 @@ from webhooks.jobset.cluster_faults import (
     REFUSED,
 )
 from webhooks.jobset.cluster_gangs import SchedulingApi
+from webhooks.jobset.cluster_memory import AcceptedSets, digest
 from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_questions import Ask, Questions
 from webhooks.jobset.cluster_verdict import why
@@ -62,6 +66,7 @@ INCOMPLETE = Rule(
     severity=Severity.WARNING,
 )
 _CHILDREN = SPEC.at("replicatedJobs")
+_DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class ClusterChecks:
@@ -75,6 +80,7 @@ class ClusterChecks:
         self._budget = budget
         self._questions = Questions()
         self._dry_runs = DryRuns(self._client, budget)
+        self._accepted = AcceptedSets()
 
     def has_questions(self, js: JSON, old: JSON | None = None) -> bool:
         """Whether `create`, or `update` of `old`, may have anything to ask; never wrongly false."""
@@ -103,7 +109,7 @@ class ClusterChecks:
         A set that is being suspended gets its scheduling fields back as they were: of it, only new amounts are checked.
         """
         suspended, suspends = (dig(each, "spec", "suspend") is True for each in (old, js))
-        request = self._request(js, gates, known) if suspended or suspends else None
+        request = self._request(js, gates, known, is_stored=True) if suspended or suspends else None
         if request is None:
             return []
         stored = by_name(dig(old, "spec", "replicatedJobs"))
@@ -117,7 +123,9 @@ class ClusterChecks:
             found += await self._groups(request, gates)
         return new_findings(_each_once(found), known, request.js)
 
-    def _request(self, raw: JSON, gates: FeatureGates, known: Sequence[FieldError]) -> Request | None:
+    def _request(
+        self, raw: JSON, gates: FeatureGates, known: Sequence[FieldError], *, is_stored: bool = False
+    ) -> Request | None:
         """None for what is no JobSet at all: that is refused elsewhere."""
         try:
             js = subject(raw, gates).js
@@ -125,24 +133,32 @@ class ClusterChecks:
             return None
         # A managedBy that is no good names nobody: whoever corrects it may well mean us.
         ours = js.is_ours or any(error.path == MANAGED_BY for error in known)
-        return Request(raw, identified(js), asyncio.get_running_loop().time() + self._budget, ours)
+        return Request(raw, identified(js), asyncio.get_running_loop().time() + self._budget, ours, is_stored)
 
     def _asks_about(self, request: Request) -> bool:
         """Whether there is anything to try: our controller is the one that will make the children."""
         return self._dry_run and request.ours
 
     async def _children(
-        self, request: Request, gates: FeatureGates, wanted: Iterable[int], *, service: bool = True
+        self, request: Request, gates: FeatureGates, wanted: Sequence[int], *, service: bool = True
     ) -> list[FieldError]:
         js = request.js
         if not self._asks_about(request):
             return []
+        clock = asyncio.get_running_loop().time
+        key = digest(request.raw, request.namespace, wanted, service=service)
+        accepted = self._accepted.knows(key, clock())
         try:
-            jobs = child_jobs(request.raw, js, gates, wanted)
+            jobs = [] if accepted else child_jobs(request.raw, js, gates, wanted)
         except (KeyError, TypeError, AttributeError):
             return []  # a template of which no child can be built: refused elsewhere
-        asks: list[Ask] = [partial(self._dry_runs.service, request)] if service and js.dns_enabled else []
-        return await self._answers(request, [*asks, *(partial(self._dry_runs.job, request, child) for child in jobs)])
+        service = service and js.dns_enabled and not (accepted and _has_own_service(js))
+        asks: list[Ask] = [partial(self._dry_runs.service, request)] if service else []
+        asks += [partial(self._dry_runs.job, request, child) for child in jobs]
+        found = await self._answers(request, asks)
+        if not accepted and not found:
+            self._accepted.add(key, clock())
+        return found
 
     async def _groups(self, request: Request, gates: FeatureGates) -> list[FieldError]:
         """What the groups of a set need and the API server has not; without the feature gate the set is refused."""
@@ -183,6 +199,12 @@ class ClusterChecks:
             PERSISTENT_VOLUME_CLAIMS, claim.name, namespace=request.namespace, type=LiveClaim, timeout=self._budget
         )
         return list(claim_faults(request.js, claim, live))
+
+
+def _has_own_service(js: JobSet) -> bool:
+    """Whether no other set asks for this Service, and its name is a good one: a label of DNS (RFC 1035)."""
+    subdomain = js.spec.network and js.spec.network.subdomain
+    return not subdomain and _DNS_LABEL.fullmatch(js.metadata.name) is not None
 
 
 def _changed_places(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:

@@ -3,6 +3,7 @@
 `cluster_verdict` tells what an answer means, `cluster_faults` what it says about the JobSet.
 """
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -23,10 +24,13 @@ from webhooks.jobset.cluster_claims import Claim
 from webhooks.jobset.cluster_decode import Parts, unreadable
 from webhooks.jobset.cluster_faults import REFUSED, claim_template_faults, decode_faults, job_faults, service_faults
 from webhooks.jobset.cluster_new_findings import new_findings
-from webhooks.jobset.cluster_verdict import Verdict, verdict, why
+from webhooks.jobset.cluster_verdict import Verdict, misses_owner, verdict, why
 
 DECODE_ROUNDS = 8
 """Times that a Job which cannot be decoded is asked about again, without what was wrong with it."""
+
+OWNERLESS_SECONDS = 600.0
+"""How long Jobs are asked about without their owner after a webhook has looked for it."""
 
 API_WARNS = Rule(
     id="child-warning",
@@ -68,12 +72,17 @@ SERVICE_FOREIGN = Rule(
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One admission request: the JobSet as JSON and read, when (loop time) the answer is due, and if it is for us."""
+    """One admission request.
+
+    The JobSet as JSON and read, when (loop time) the answer is due, whether our controller is the set's, and whether
+    the set is stored already, with Jobs of its own.
+    """
 
     raw: JSON
     js: JobSet
     deadline: float
     ours: bool
+    is_stored: bool = False
 
     @property
     def namespace(self) -> str:
@@ -81,14 +90,18 @@ class Request:
 
 
 class DryRuns:
-    """Stateless. What each method gives are findings about the JobSet; without an answer it raises.
+    """What each method gives are findings about the JobSet; without an answer it raises.
 
     `budget`: seconds for one call.
+
+    A webhook of somebody else may look for the owner of a Job (Kueue's does), and refuse one whose JobSet is not
+    stored yet. Such a Job is asked about without its owner, and so are all, without delay, for `OWNERLESS_SECONDS`.
     """
 
     def __init__(self, client: Client, budget: float) -> None:
         self._client = client
         self._budget = budget
+        self._ownerless_until = 0.0
 
     async def job(self, request: Request, child: ChildJob) -> list[FieldError]:
         """Ask about a Job; what cannot be decoded is taken out, so that the rest can be checked too."""
@@ -96,7 +109,7 @@ class DryRuns:
         found: list[FieldError] = []
         for _ in range(DECODE_ROUNDS):
             texts: list[str] = []
-            error = await self._dry_create(JOBS, body, request.namespace, texts)
+            error = await self._try_job(request, body, texts)
             problem = unreadable(body, error.message) if isinstance(error, BadRequest) else None
             if problem is None:
                 said = [API_WARNS.at(child.path, text=text) for text in texts]
@@ -108,12 +121,29 @@ class DryRuns:
             body = _without(body, problem.places)
         return found
 
+    async def _try_job(self, request: Request, body: JSON, texts: list[str]) -> ApiError | None:
+        """None when the Job may be created; `texts` gets the warnings."""
+        if request.is_stored:
+            return await self._dry_create(JOBS, body, request.namespace, texts)
+        ownerless = {**body, "metadata": {**body["metadata"], "ownerReferences": []}}
+        clock = asyncio.get_running_loop().time
+        if clock() >= self._ownerless_until:
+            heard: list[str] = []
+            error = await self._dry_create(JOBS, body, request.namespace, heard)
+            if error is None or not misses_owner(error, request.js.metadata.name):
+                texts += heard
+                return error
+            self._ownerless_until = clock() + OWNERLESS_SECONDS
+        return await self._dry_create(JOBS, ownerless, request.namespace, texts)
+
     async def _job_answer(self, request: Request, child: ChildJob, error: ApiError) -> list[FieldError]:
         match verdict(error, JOBS):
             case Verdict.FAULTY:
                 return job_faults(child, error.causes)
             case Verdict.REFUSED:
                 return [REFUSED.at(child.path, what="Jobs", why=why(error, self._budget))]
+            case Verdict.EXISTS if request.is_stored:
+                return []  # its own, most likely; the controller reports any other
             case Verdict.EXISTS:
                 owner = await self._owner(JOBS, child.name, request)
                 path = child.path.at("name")

@@ -12,6 +12,7 @@ Own validation comes before validating webhooks, policies and quotas, so these n
 import re
 from enum import Enum
 
+from api import keys
 from api.field import shortened
 from kube.errors import AlreadyExists, ApiError, Invalid, TransportError, UnreadableAnswerError
 from kube.resources import Resource
@@ -38,6 +39,13 @@ def verdict(error: ApiError, resource: Resource) -> Verdict:
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     own = isinstance(error, Invalid) and error.message.startswith(f'{kind} "')
     return Verdict.FAULTY if own and error.causes else Verdict.REFUSED
+
+
+def misses_owner(error: ApiError, jobset: str) -> bool:
+    """Whether somebody refuses a Job because the JobSet that owns it is not stored yet."""
+    # A client with a cache names the kind, the API server the resource.
+    names = (f'{keys.KIND}.{keys.GROUP} "{jobset}"', f'{keys.PLURAL}.{keys.GROUP} "{jobset}"')
+    return any(f"{name} not found" in error.message for name in names)
 
 
 _NOISE = (

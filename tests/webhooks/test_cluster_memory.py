@@ -1,0 +1,158 @@
+"""Which questions about children are not asked again, and how a Job is asked about whose owner is looked for."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from kube.transport import Request, Response
+from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.scripted_server import (
+    GATES,
+    Script,
+    checks,
+    errors,
+    found_object,
+    owned_by,
+    refusal,
+    status,
+    warnings,
+)
+from webhooks.jobset import cluster_memory
+from webhooks.jobset.cluster_dry_run import OWNERLESS_SECONDS
+from webhooks.jobset.cluster_memory import AcceptedSets
+
+pytestmark = pytest.mark.looptime
+
+
+def suspended(*rjobs: JSON, **spec) -> JSON:
+    return stored(jobset(*rjobs, suspend=True, **spec))
+
+
+class TestSetsOfOneShape:
+    async def test_a_set_like_one_of_a_moment_ago_is_not_asked_about(self):
+        script = Script()
+        asking = checks(script)
+        for number in range(40):
+            js = stored(jobset(name=f"train-{number}"))
+            js["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": f"{number}"}
+            js["metadata"]["uid"] = f"uid-{number}"
+            assert await asking.create(js, (), GATES) == []
+        assert script.asked() == ["create jobs", "create services"]
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            stored(jobset(namespace="elsewhere")),
+            stored(jobset(rjob(parallelism=3))),
+            stored(jobset(ttlSecondsAfterFinished=3)),
+            stored(jobset()) | {"metadata": {"name": "train", "labels": {"team": "b"}}},
+            stored(jobset()) | {"metadata": {"name": "train", "annotations": {"team": "b"}}},
+        ],
+    )
+    async def test_a_set_that_differs_is_asked_about(self, other):
+        script = Script()
+        asking = checks(script)
+        await asking.create(stored(jobset()), (), GATES)
+        await asking.create(other, (), GATES)
+        assert script.asked().count("create jobs") == 2
+
+    async def test_a_service_that_sets_may_share_is_asked_about_each_time(self):
+        there = found_object(name="s", ownerReferences=[owned_by("JobSet", "train-1")])
+        script = Script()
+        asking = checks(script)
+        assert await asking.create(stored(jobset(name="train-1", network={"subdomain": "s"})), (), GATES) == []
+        script.answers = {"create services": lambda _: status(409, "AlreadyExists", "there"), "get services": there}
+        [warning] = warnings(await asking.create(stored(jobset(name="train-2", network={"subdomain": "s"})), (), GATES))
+        assert "Service s belongs to JobSet train-1" in warning
+
+    async def test_a_name_that_is_no_good_for_a_service_is_asked_about(self):
+        script = Script()
+        asking = checks(script)
+        assert await asking.create(stored(jobset()), (), GATES) == []
+        assert await asking.create(stored(jobset(name="1-train")), (), GATES) == []
+        assert script.asked() == ["create jobs", "create services", "create services"]
+
+    async def test_answers_are_forgotten_after_a_while(self):
+        script = Script()
+        asking = checks(script)
+        await asking.create(stored(jobset()), (), GATES)
+        await asyncio.sleep(cluster_memory.SECONDS - 1)
+        await asking.create(stored(jobset()), (), GATES)
+        await asyncio.sleep(2)
+        await asking.create(stored(jobset()), (), GATES)
+        assert script.asked().count("create jobs") == 2
+
+    async def test_a_set_that_something_was_said_about_is_asked_about_again(self):
+        fault = ("spec.backoffLimit", "FieldValueInvalid", "Invalid value: -1: must be greater than or equal to 0")
+        script = Script({"create jobs": refusal(fault)})
+        asking = checks(script)
+        for _ in range(2):
+            assert len(errors(await asking.create(stored(jobset()), (), GATES))) == 1
+
+    async def test_equal_changes_of_suspended_sets_are_asked_about_once(self):
+        script = Script({"create jobs": lambda _: status(409, "AlreadyExists", "there")})
+        asking = checks(script)
+        for number in range(40):
+            old = suspended(name=f"train-{number}")
+            new = stored(jobset(rjob(pod={"nodeSelector": {"rack": "1"}}), name=f"train-{number}"))
+            assert await asking.update(old, new, (), GATES) == []
+        assert script.asked() == ["create jobs"]
+
+    def test_only_the_latest_are_remembered(self):
+        memory = AcceptedSets()
+        for number in range(cluster_memory.MOST + 1):
+            memory.add(str(number).encode(), 0.0)
+        assert (memory.knows(b"0", 1.0), memory.knows(b"1", 1.0)) == (False, True)
+
+
+class TestWebhooksThatLookForTheOwner:
+    """As Kueue's webhook for Jobs does, through a cache: the JobSet is not stored yet."""
+
+    def looking(self, inner=lambda _: Response(201, {}, b"{}"), *, who: str = "JobSet"):
+        def answer(request: Request) -> Response:
+            [*owners] = msgspec.json.decode(request.body)["metadata"]["ownerReferences"]
+            if not owners:
+                return inner(request)
+            text = f'admission webhook "mjob.kb.io" denied the request: {who}.jobset.x-k8s.io "train" not found'
+            return status(404, "NotFound", text)
+
+        return answer
+
+    @pytest.mark.parametrize("who", ["JobSet", "jobsets"])
+    async def test_the_job_is_asked_about_without_its_owner(self, who):
+        script = Script({"create jobs": self.looking(who=who)})
+        assert await checks(script).create(stored(jobset()), (), GATES) == []
+        assert script.asked() == ["create jobs", "create jobs", "create services"]
+
+    async def test_a_real_fault_is_found(self):
+        fault = ("spec.template.spec.containers[0].volumeMounts[0].name", "FieldValueNotFound", 'Not found: "x"')
+        pod = {"containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "x", "mountPath": "/x"}]}]}
+        script = Script({"create jobs": self.looking(refusal(fault))})
+        [error] = await checks(script).create(stored(jobset(rjob(pod=pod))), (), GATES)
+        assert str(error.path).endswith("template.spec.containers[0].volumeMounts[0].name")
+
+    async def test_the_next_sets_are_asked_about_without_their_owner_at_once(self):
+        script = Script({"create jobs": self.looking()})
+        asking = checks(script)
+        await asking.create(stored(jobset(rjob(parallelism=1))), (), GATES)
+        await asking.create(stored(jobset(rjob(parallelism=2))), (), GATES)
+        assert script.asked().count("create jobs") == 3
+        await asyncio.sleep(OWNERLESS_SECONDS)
+        await asking.create(stored(jobset(rjob(parallelism=3))), (), GATES)
+        assert script.asked().count("create jobs") == 5
+
+    async def test_a_set_that_is_stored_is_asked_about_with_its_owner(self):
+        script = Script({"create jobs": self.looking()})
+        asking = checks(script)
+        await asking.create(suspended(), (), GATES)
+        del script.requests[:]
+        await asking.update(suspended(), suspended(rjob(parallelism=2)), (), GATES)
+        assert [job["metadata"]["ownerReferences"] == [] for job in script.bodies("Job")] == [False]
+
+
+class TestJobsThatExist:
+    async def test_nobody_is_asked_whose_the_job_of_a_stored_set_is(self):
+        script = Script({"create jobs": lambda _: status(409, "AlreadyExists", "there")})
+        assert await checks(script).update(suspended(), suspended(rjob(parallelism=2)), (), GATES) == []
+        assert script.asked() == ["create jobs"]

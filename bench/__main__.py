@@ -22,7 +22,7 @@ from devcluster.errors import DevclusterError
 
 JSON = dict[str, Any]
 
-SCENARIOS = tuple(f"P{number}" for number in range(1, 13))
+SCENARIOS = tuple(f"P{number}" for number in range(1, 14))
 OF_P10 = {"P1", "P2", "P3", "P4"}
 RESULTS = "results.json"
 
@@ -95,7 +95,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=_count, default=3, help="turns of each manager (default %(default)s)")
     parser.add_argument(
-        "--scenarios", type=_scenarios, default=SCENARIOS, metavar="P1,P2,...", help="some of P1 to P12 (default: all)"
+        "--scenarios", type=_scenarios, default=SCENARIOS, metavar="P1,P2,...", help="some of P1 to P13 (default: all)"
     )
     parser.add_argument("--nodes", type=_count, default=600, help="fake nodes (default %(default)s)")
     parser.add_argument(

@@ -20,7 +20,7 @@ CHANGES = {"update", "patch"}
 
 
 def counts(calls: Iterable[Call], user: str) -> JSON:
-    """Requests by client, those that pods are about, and every call of `user`, without dry runs.
+    """Requests by client, those that pods are about, and every call of `user`; its dry runs are counted apart.
 
     `user` is the last part of a user name. `calls` of it are told apart by verb, resource and code; `refused` are those
     answered with 400 or more, of which a `duplicate` is a Job that was there already, a `conflict` a write of an object
@@ -29,8 +29,11 @@ def counts(calls: Iterable[Call], user: str) -> JSON:
     clients: Counter[str] = Counter()
     pods: Counter[str] = Counter()
     own: Counter[tuple[str, str, int]] = Counter()
+    dry_runs = 0
     for call in calls:
         client = call.user.rpartition(":")[2]
+        if call.dry_run and client == user:
+            dry_runs += 1
         if client in NOT_COUNTED or call.dry_run:
             continue
         clients[client] += 1
@@ -46,7 +49,7 @@ def counts(calls: Iterable[Call], user: str) -> JSON:
         "pods_patched_by_manager": pods["patched"],
         "requests": clients.total(),
         "requests_by_client": dict(clients.most_common()),
-        "manager": of_manager(own),
+        "manager": {**of_manager(own), "dry_runs": dry_runs},
         "calls": [
             {"verb": verb, "resource": resource, "code": code, "count": count}
             for (verb, resource, code), count in sorted(own.items())

@@ -33,11 +33,16 @@ PLAN_MS, PLAN_JOBS, PLAN_SLOPE = 50, 10_000, 1.1
 KIB_PER_NODE, PODS_PER_SECOND = 100, 1000
 
 
+QUEUED_CALLS = 657
+"""In P13, dry runs included: one less than the Go manager makes for 40 sets under Kueue, which has no dry runs."""
+
+
 def goals(results: JSON, manager: str) -> list[Goal]:
     """All goals for which there are figures."""
     return [
         *_times(results, manager),
         *_counts(results, manager),
+        *_queued(results, manager),
         *_memory(results, manager),
         *_admission(results["admission"].get(manager) or []),
         *_plan(results.get("plan") or []),
@@ -84,6 +89,15 @@ def _extra_creates(phase: JSON) -> int:
 
 def _extra_deletes(phase: JSON) -> int:
     return max(0, int(phase["manager"]["deletes"]) - int(phase["jobs"]))
+
+
+def _queued(results: JSON, manager: str) -> Iterator[Goal]:
+    """P13: what a set costs from its creation to its end."""
+    phases = [rounds(results, manager, name) for name in ("P13 create", "P13 admit", "P13 finish")]
+    if all(phases):
+        made = [phase[1]["manager"] for phase in phases]
+        calls = sum(figures["requests"] + figures["dry_runs"] for figures in made)
+        yield Goal("P13: calls, dry runs included", calls, QUEUED_CALLS)
 
 
 def _memory(results: JSON, manager: str) -> Iterator[Goal]:

@@ -99,6 +99,7 @@ def phase_rows(results: JSON, name: str) -> list[dict[str, str]]:
 
 COUNTS = {
     "calls": "requests",
+    "dry runs": "dry_runs",
     "creates": "creates",
     "duplicates": "duplicates",
     "deletes": "deletes",

@@ -18,7 +18,7 @@ from bench import managers
 from bench.managers import Entry
 from bench.phases import settled
 from bench.proc import memory_mib
-from bench.scenarios import gang, many_sets, one_set, placed
+from bench.scenarios import gang, many_sets, one_set, placed, queued
 from bench.scenarios.group import Group, Size
 from bench.scene import JSON, BenchmarkError, Scene, say
 from bench.sets import GROUP, SUPERSLICE, TOPOLOGY, jobset, says
@@ -31,6 +31,7 @@ GROUPS = (
     Group(("P3",), placed.plain, floors=False),
     Group(("P3",), placed.exclusive, floors=False),
     Group(("P4",), many_sets.at_once),
+    Group(("P13",), queued.run, floors=False, once=True),
     Group(("P6",), many_sets.beside_a_large_one, floors=False, once=True, apart=True),
     Group(("P7",), gang.run, floors=False, once=True, apart=True, gates=gang.GATES),
 )

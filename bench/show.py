@@ -30,6 +30,9 @@ TITLES = {
     "P6 large": "that JobSet of 2,000 Jobs",
     "P7 create": "a gang of 16 Jobs with 16 pods each, a rack for each Job, all in one superslice",
     "P7 restart": "one of its pods fails",
+    "P13 create": "40 suspended JobSets of two Jobs are created, beside a webhook for Jobs that looks for their JobSet",
+    "P13 admit": "they are resumed with a node selector, as by a queue, until all pods run",
+    "P13 finish": "their pods succeed, until all JobSets are Completed",
 }
 LEFT = {"manager", "verb", "resource", "goal", "phase", "webhook", "size", "scenario"}
 """Columns of words; the others are figures."""

@@ -56,18 +56,19 @@ class TestBounds:
     async def test_many_admissions_share_the_slots_of_the_process(self):
         script = Script(seconds=0.01)
         all_checks = checks(script)
-        js = stored(jobset(*(rjob(f"r{i}", parallelism=i) for i in range(20))))
+        rjobs = [rjob(f"r{i}", parallelism=i) for i in range(20)]
+        different = [stored(jobset(*rjobs, ttlSecondsAfterFinished=n)) for n in range(5)]
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(all_checks.create(js, (), GATES)) for _ in range(5)]
+            tasks = [group.create_task(all_checks.create(js, (), GATES)) for js in different]
         assert [task.result() for task in tasks] == [[]] * 5
         assert script.most_in_flight == MAX_IN_FLIGHT
 
     async def test_in_a_rush_jobsets_are_stored_unchecked_and_not_late(self):
         script = Script(seconds=2.0)
         checks = ClusterChecks(Client(script), budget=8.0)
-        js = stored(jobset(rjob("a")))
+        different = [stored(jobset(rjob("a"), ttlSecondsAfterFinished=n)) for n in range(50)]
         begun = asyncio.get_running_loop().time()
-        answers = await asyncio.gather(*(checks.create(js, [], GATES) for _ in range(50)))
+        answers = await asyncio.gather(*(checks.create(js, [], GATES) for js in different))
         assert asyncio.get_running_loop().time() - begun == pytest.approx(2.0, abs=0.1)
         assert sum(not found for found in answers) == MAX_IN_FLIGHT // 2
         assert {error.rule.id for found in answers for error in found if error.rule} == {"dry-run-incomplete"}

@@ -40,6 +40,30 @@ class TestSetsOfOneShape:
             assert await asking.create(js, (), GATES) == []
         assert script.asked() == ["create jobs", "create services"]
 
+    async def test_sets_of_one_shape_that_come_at_once_are_asked_about_once(self):
+        script = Script(seconds=0.1)
+        asking = checks(script)
+        alike = [stored(jobset(name=f"train-{number}")) for number in range(40)]
+        assert await asyncio.gather(*(asking.create(js, (), GATES) for js in alike)) == [[]] * 40
+        assert script.asked() == ["create jobs", "create services"]
+
+    async def test_each_gets_an_answer_of_its_own_where_the_first_is_refused(self):
+        fault = ("spec.backoffLimit", "FieldValueInvalid", "Invalid value: -1: must be greater than or equal to 0")
+        script = Script({"create jobs": refusal(fault)}, seconds=0.1)
+        asking = checks(script)
+        alike = [stored(jobset(name=f"train-{number}")) for number in range(3)]
+        found = await asyncio.gather(*(asking.create(js, (), GATES) for js in alike))
+        assert [len(errors(each)) for each in found] == [1, 1, 1]
+
+    async def test_nobody_waits_longer_than_the_budget_for_the_answer_of_another(self):
+        script = Script(seconds=60.0)
+        asking = checks(script, budget=1.0)
+        began = asyncio.get_running_loop().time()
+        alike = [stored(jobset(name=f"train-{number}")) for number in range(3)]
+        for found in await asyncio.gather(*(asking.create(js, (), GATES) for js in alike)):
+            assert any("no answer within 1 s" in warning for warning in warnings(found))
+        assert asyncio.get_running_loop().time() - began < 1.5
+
     @pytest.mark.parametrize(
         "other",
         [

@@ -145,19 +145,18 @@ class ClusterChecks:
         js = request.js
         if not self._asks_about(request):
             return []
-        clock = asyncio.get_running_loop().time
         key = digest(request.raw, request.namespace, wanted, service=service)
-        accepted = self._accepted.knows(key, clock())
-        try:
-            jobs = [] if accepted else child_jobs(request.raw, js, gates, wanted)
-        except (KeyError, TypeError, AttributeError):
-            return []  # a template of which no child can be built: refused elsewhere
-        service = service and js.dns_enabled and not (accepted and _has_own_service(js))
-        asks: list[Ask] = [partial(self._dry_runs.service, request)] if service else []
-        asks += [partial(self._dry_runs.job, request, child) for child in jobs]
-        found = await self._answers(request, asks)
-        if not accepted and not found:
-            self._accepted.add(key, clock())
+        async with self._accepted.turn(key, request.deadline) as accepted:
+            try:
+                jobs = [] if accepted else child_jobs(request.raw, js, gates, wanted)
+            except (KeyError, TypeError, AttributeError):
+                return []  # a template of which no child can be built: refused elsewhere
+            service = service and js.dns_enabled and not (accepted and _has_own_service(js))
+            asks: list[Ask] = [partial(self._dry_runs.service, request)] if service else []
+            asks += [partial(self._dry_runs.job, request, child) for child in jobs]
+            found = await self._answers(request, asks)
+            if not accepted and not found:
+                self._accepted.add(key, asyncio.get_running_loop().time())
         return found
 
     async def _groups(self, request: Request, gates: FeatureGates) -> list[FieldError]:

@@ -1,11 +1,13 @@
 """Remembers which JobSets the API server accepted all children of a moment ago: one just like it is not asked about.
 
-Sets of one shape often come by the dozen: a sweep of parameters, a queue that admits. Must not do IO or read a clock.
+Sets of one shape often come by the dozen, and at once: a sweep of parameters, a queue that admits. Must not do IO.
 """
 
+import asyncio
+import contextlib
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
@@ -21,10 +23,28 @@ _OF_KUBECTL = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class AcceptedSets:
-    """By digest (`digest`); each is forgotten after `SECONDS`, and the oldest beyond `MOST`."""
+    """By digest (`digest`); each is forgotten after `SECONDS`, and the oldest beyond `MOST`. Times are of the loop."""
 
     def __init__(self) -> None:
         self._until: OrderedDict[bytes, float] = OrderedDict()
+        self._asking: dict[bytes, asyncio.Event] = {}
+
+    @contextlib.asynccontextmanager
+    async def turn(self, key: bytes, deadline: float) -> AsyncIterator[bool]:
+        """Whether this set is accepted. While one is asked about, its likes wait for the answer, until `deadline`."""
+        asking = self._asking.get(key)
+        if asking is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    await asking.wait()
+            yield self.knows(key, asyncio.get_running_loop().time())
+            return
+        asking = self._asking[key] = asyncio.Event()
+        try:
+            yield self.knows(key, asyncio.get_running_loop().time())
+        finally:
+            del self._asking[key]
+            asking.set()
 
     def knows(self, key: bytes, now: float) -> bool:
         return self._until.get(key, now) > now

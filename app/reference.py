@@ -58,6 +58,11 @@ it is asked about the templates that change while the JobSet is suspended. Where
 server is asked what it serves of `scheduling.k8s.io`, at most once a minute. All of it takes at most
 `childDryRun.budget` (3 s) and is switched off by `childDryRun.enable: false`.
 
+Sets that are alike but for their names are asked about once in 30 s, until the API server has something to say about
+them: then each is. Names are known then only by their syntax: a Job or Service of somebody else that has such a name
+is reported by an event, not at admission. Where a webhook for Jobs refuses a Job because it does not find its JobSet,
+which is not stored yet (Kueue's does), the question is asked again without an owner.
+
 A JobSet is refused only for the API server's own verdict on an object: a 422 of its validation, a 400 of its
 decoder. A quota, a policy, another webhook, a missing namespace or an object of the same name depend on the
 moment or on other people: they make warnings, as does a question that could not be asked in time. The API server's own

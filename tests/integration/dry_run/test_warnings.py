@@ -12,10 +12,10 @@ from kube.client import Client
 from kube.errors import ApiError
 from kube.resources import JOBS, SERVICES, Resource
 from tests.support.cluster import eventually
-from tests.support.dry_run import SPEC, administrator, ask, errors, pod, warnings
+from tests.support.dry_run import POD, SPEC, administrator, ask, errors, pod, warnings
 from tests.support.jobsets import JSON, rjob
 from tests.support.tls import context_with, material, serving
-from webhooks.review import AdmissionRequest, AdmissionResponse
+from webhooks.review import AdmissionRequest, AdmissionResponse, Handler
 from webhooks.router import create_app
 
 QUOTAS = Resource("", "v1", "ResourceQuota", "resourcequotas")
@@ -63,7 +63,7 @@ class TestOthers:
         assert warning.startswith("spec.replicatedJobs[0]: Jobs would be refused now: ValidatingAdmissionPolicy '")
 
     async def test_a_webhook_that_answers_like_the_api_server_itself(self, server, manager, ns):
-        async with administrator(server) as client, denying() as (port, bundle), hooked(client, ns, port, bundle):
+        async with administrator(server) as client, answering(deny) as (port, bundle), hooked(client, ns, port, bundle):
             found = await eventually(lambda: ask(manager, ns), what="the webhook")
         assert errors(found) == []
         [warning] = warnings(found)
@@ -79,10 +79,23 @@ class TestOthers:
         assert 'not checked against the cluster: 500 failed calling webhook "hook.example.com"' in warning
 
     async def test_a_fault_is_reported_although_a_webhook_refuses_jobs(self, server, manager, ns):
-        async with administrator(server) as client, denying() as (port, bundle), hooked(client, ns, port, bundle):
+        async with administrator(server) as client, answering(deny) as (port, bundle), hooked(client, ns, port, bundle):
             await eventually(lambda: ask(manager, ns), what="the webhook")
             found = await ask(manager, ns, rjob(job={"backoffLimit": -1}))
         assert [str(error.path) for error in found] == [f"{SPEC}.backoffLimit"]
+
+    async def test_a_webhook_that_looks_for_the_jobset_which_is_not_stored_yet(self, server, manager, ns):
+        mount = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+        faulty = rjob(pod={"containers": [{"name": "c", "image": "i", **mount}]})
+        async with administrator(server) as client, answering(owner_missing) as (port, bundle):
+            body = {"metadata": owned("probe"), "spec": {"template": {"spec": pod(restartPolicy="Never")}}}
+            async with hooked(client, ns, port, bundle):
+                await eventually(lambda: refused(client, body, ns), what="the webhook")
+                found = await ask(manager, ns)
+                faults = await ask(manager, ns, faulty)
+        assert not any("refused now" in warning for warning in warnings(found))
+        assert errors(found) == []
+        assert [str(error.path) for error in faults] == [f"{POD}.containers[0].volumeMounts[0].name"]
 
     async def test_a_namespace_that_is_not_there(self, manager):
         found = await ask(manager, "nowhere")
@@ -133,20 +146,42 @@ async def removed(client: Client, *resources: Resource, name: str) -> AsyncItera
                 await client.delete(resource, name)
 
 
+async def deny(review: AdmissionRequest) -> AdmissionResponse:
+    """Refuses every Job in the very words of the API server's own validation."""
+    name = review.name
+    cause = {"reason": "FieldValueInvalid", "message": "Invalid value: 1: no", "field": "spec.parallelism"}
+    message = f'Job.batch "{name}" is invalid: spec.parallelism: Invalid value: 1: no'
+    details = {"name": name, "group": "batch", "kind": "Job", "causes": [cause]}
+    status = {"status": "Failure", "reason": "Invalid", "code": 422, "message": message, "details": details}
+    return AdmissionResponse(allowed=False, status=status)
+
+
+async def owner_missing(review: AdmissionRequest) -> AdmissionResponse:
+    """Refuses every Job that has an owner, in the words of Kueue's webhook where that owner is not stored."""
+    owners = (review.object or {})["metadata"].get("ownerReferences") or []
+    message = "".join(f'{owner["kind"]}.jobset.x-k8s.io "{owner["name"]}" not found' for owner in owners)
+    status = {"status": "Failure", "reason": "NotFound", "code": 404, "message": message}
+    return AdmissionResponse(allowed=not owners, status=status if owners else None)
+
+
+def owned(name: str) -> JSON:
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": name, "uid": "u"}
+    return {"name": name, "ownerReferences": [owner]}
+
+
+async def refused(client: Client, body: JSON, ns: str) -> bool:
+    try:
+        await client.create(JOBS, body, namespace=ns, dry_run=True)
+    except ApiError as error:
+        return error.code == 404
+    return False
+
+
 @contextlib.asynccontextmanager
-async def denying() -> AsyncIterator[tuple[int, bytes]]:
-    """A webhook that refuses every Job in the very words of the API server's own validation."""
-
-    async def deny(review: AdmissionRequest) -> AdmissionResponse:
-        name = review.name
-        cause = {"reason": "FieldValueInvalid", "message": "Invalid value: 1: no", "field": "spec.parallelism"}
-        message = f'Job.batch "{name}" is invalid: spec.parallelism: Invalid value: 1: no'
-        details = {"name": name, "group": "batch", "kind": "Job", "causes": [cause]}
-        status = {"status": "Failure", "reason": "Invalid", "code": 422, "message": message, "details": details}
-        return AdmissionResponse(allowed=False, status=status)
-
+async def answering(handler: Handler) -> AsyncIterator[tuple[int, bytes]]:
+    """A webhook: its port and the certificates that it is trusted by."""
     pair = material()
-    async with serving(create_app({"/deny": deny}), context_with(pair)) as hook:
+    async with serving(create_app({"/deny": handler}), context_with(pair)) as hook:
         yield hook.port, pair.authorities
 
 

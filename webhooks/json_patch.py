@@ -30,6 +30,11 @@ class PatchDraft:
         if dig(self.object, *path.parts) != value:
             self._add(path, self._gap(path) or len(path.parts), value)
 
+    def remove(self, path: Path) -> None:
+        """Take away a member of an object that is there, null included."""
+        self.operations.append({"op": "remove", "path": path.pointer})
+        del self._open(path.parts[:-1])[path.parts[-1]]
+
     def append(self, path: Path, item: JSON) -> None:
         """Add `item` to the end of a list that has it not, making the list where it is missing."""
         present = dig(self.object, *path.parts)

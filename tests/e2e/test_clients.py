@@ -17,7 +17,7 @@ APPLY = "application/apply-patch+yaml"
 def server_side_apply(sets, body: dict[str, Any], name: str) -> dict[str, Any]:
     where = f"{path(sets, name)}?fieldManager=trainer&force=true"
     code, answer = request(sets.cluster, "PATCH", where, body, APPLY)
-    assert code in {200, 201}, answer
+    assert code in {200, 201}, answer["message"]
     return answer
 
 
@@ -183,6 +183,28 @@ class TestTrainer:
         answers += [server_side_apply(sets, self.body(suspend=True), "train") for _ in range(3)]
         assert {answer["metadata"]["generation"] for answer in answers} == {1}
         assert len({json.dumps(answer["spec"], sort_keys=True) for answer in answers}) == 1
+
+    @pytest.mark.parametrize("empty", [{}, {"labels": {}, "annotations": {}}, None])
+    def test_labels_and_annotations_that_are_dropped_leave_no_null_behind(self, sets, empty):
+        """As after an eviction by Kueue, whose labels Trainer applies no longer; the API server leaves null for them."""
+        labels = {"labels": {"queue": "a"}, "annotations": {"flavor": "b"}}
+
+        def applied(metadata: dict[str, Any] | None) -> dict[str, Any]:
+            body = self.body(suspend=True)
+            for rjob in body["spec"]["replicatedJobs"]:
+                rjob["template"]["spec"]["template"]["metadata"] = metadata
+            return server_side_apply(sets, body, "train")
+
+        applied(labels)
+        wait_for(lambda: sets.counts("train").get("suspended") == 2)
+        answers = [applied(empty) for _ in range(3)]
+        for rjob in answers[-1]["spec"]["replicatedJobs"]:
+            assert not any(rjob["template"]["spec"]["template"].get("metadata", {}).values())
+        assert answers[-1]["metadata"]["generation"] == answers[-2]["metadata"]["generation"]
+        body = self.body(suspend=False)
+        assert server_side_apply(sets, body, "train")["spec"]["suspend"] is False
+        wait_for(lambda: len(sets.pods(name="train")) == 2, what="the pods of the first stage")
+        assert not any("queue" in pod["metadata"]["labels"] for pod in sets.pods(name="train"))
 
     def test_from_suspended_to_the_end_in_stages(self, sets):
         def jobs() -> set[str]:

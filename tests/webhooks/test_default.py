@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.jobsets import jobset, rjob, stored
-from webhooks.jobset.default import with_defaults
+from webhooks.jobset.default import MAX_NULLS, with_defaults
 
 
 def applied(new: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -45,6 +45,28 @@ def test_metadata_of_templates_that_is_null_becomes_empty():
         assert first["metadata"] == {}
         assert second["spec"]["template"]["metadata"] == {}
         assert "metadata" not in second, "where nothing is, nothing is set"
+
+
+def test_nulls_that_an_apply_leaves_are_removed():
+    new = jobset(rjob("a", pod={"nodeSelector": None, "containers": [{"name": "c", "image": "i", "env": None}]}))
+    template = new["spec"]["replicatedJobs"][0]["template"]
+    template["metadata"] = {"labels": None, "annotations": {"a": "b"}}
+    changed = applied(new, stored(jobset(rjob("a"))))["spec"]["replicatedJobs"][0]["template"]
+    assert changed["metadata"] == {"annotations": {"a": "b"}}
+    assert "nodeSelector" not in changed["spec"]["template"]["spec"]
+    assert changed["spec"]["template"]["spec"]["containers"] == [{"name": "c", "image": "i"}]
+
+
+def test_the_patch_of_an_object_full_of_nulls_is_bounded():
+    new = jobset(rjob("a", pod={"nodeSelector": dict.fromkeys(map(str, range(9999)))}))
+    _, operations = with_defaults(new, stored(jobset(rjob("a"))))
+    assert sum(operation["op"] == "remove" for operation in operations) == MAX_NULLS
+
+
+@pytest.mark.parametrize("spec", [None, "x", 3, [None, {"a": None}]])
+def test_a_spec_that_is_no_object_is_left_to_the_schema(spec):
+    new = {**jobset(rjob("a")), "spec": spec}
+    with_defaults(new, stored(jobset(rjob("a"))))
 
 
 def test_nulls_are_absent():

@@ -1,5 +1,6 @@
 """One answer for everything: mistakes of any layer, in any company, are each named with their place."""
 
+import copy
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.features import FeatureGates
-from api.jsontree import set_in
+from api.jsontree import dig, set_in
 from app.engine import engine
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.mutations import mutated, training
@@ -108,7 +109,8 @@ def test_what_cel_would_refuse_in_a_change_is_known_to_hide_the_rest(place: tupl
 
 def test_what_is_missing_in_the_stored_object_is_missed_where_its_place_is_changed():
     container = (*JOB, "template", "spec", "containers", 0)
-    old = set_in(GOOD, (*container, "name"), None)
+    old = copy.deepcopy(GOOD)
+    del dig(old, *container)["name"]
     assert ENGINE.update(old, set_in(old, ("spec", "suspend"), True)).errors == ()
     errors = ENGINE.update(old, set_in(old, (*container, "image"), "other")).errors
     assert (*container, "name") in {error.path.parts for error in errors}

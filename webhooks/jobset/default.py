@@ -11,6 +11,7 @@ without it (past this webhook) runs without it, and setting it would change what
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from api.field import SPEC, Path
@@ -30,6 +31,8 @@ _TEMPLATE: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("template", "spec", "completionMode"), "Indexed"),
     (("template", "spec", "template", "spec", "restartPolicy"), "OnFailure"),
 )
+MAX_NULLS = 100
+"""Nulls that are taken out of one object: more than an apply leaves, and a bound for what a patch can become."""
 _METADATA = (("template", "metadata"), ("template", "spec", "template", "metadata"))
 _EMPTY_TEXT_IS_ABSENT = frozenset({"restartPolicy", "name"})
 
@@ -39,7 +42,27 @@ def with_defaults(new: JSON, old: JSON | None = None) -> tuple[JSON, list[JSON]]
     draft = PatchDraft(new)
     for path, value in _wanted(new.get("spec"), None if old is None else old.get("spec") or {}):
         draft.default(path, value, empty_is_absent=path.parts[-1] in _EMPTY_TEXT_IS_ABSENT)
+    if old is not None:
+        for path in islice(_nulls(draft.object.get("spec")), MAX_NULLS):
+            draft.remove(path)
     return draft.object, draft.operations
+
+
+def _nulls(spec: Any) -> Iterator[Path]:
+    """Places of members that are null.
+
+    The API server drops them from what a client sends, but not from what a server-side apply leaves: of labels that a
+    client has applied, and then applies as `labels: {}`, it leaves `labels: null`, which the schema refuses.
+    """
+    pending: list[tuple[Path, Any]] = [(SPEC, spec)] if isinstance(spec, dict | list) else []
+    while pending:
+        path, node = pending.pop()
+        members = node.items() if isinstance(node, dict) else enumerate(node)
+        for key, member in list(members):
+            if isinstance(member, dict | list):
+                pending.append((path.at(key), member))
+            elif member is None and isinstance(node, dict):
+                yield path.at(key)
 
 
 def _wanted(spec: Any, old: Any) -> Iterator[tuple[Path, Any]]:
@@ -62,10 +85,7 @@ def _wanted(spec: Any, old: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def _empty_for_null(base: Path, rjob: JSON) -> Iterator[tuple[Path, Any]]:
-    """Metadata of templates that is null, which the schema refuses.
-
-    A server-side apply of a client that drops all the labels and annotations it has set leaves it so.
-    """
+    """Metadata of templates that is null (see `_nulls`): a client that applies `metadata: {}` finds it again."""
     for keys in _METADATA:
         parent = dig(rjob, *keys[:-1])
         if isinstance(parent, dict) and parent.get("metadata", {}) is None:

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from app.explain.run import Options, run
-from tests.support.cluster import DELETE_OPTIONS, request
+from tests.support.cluster import DELETE_OPTIONS, request, wait_for
 from tests.support.explained import causes
 from tests.support.gangs import CUBE, GATES, SCHEDULING, SUPERSLICE, GangNamespace, slices, topology
 from tests.support.manager import ManagerProcess
@@ -108,7 +108,8 @@ def test_a_missing_group_that_no_manager_creates(gang_namespace: GangNamespace, 
             gang_namespace, f"CompositePodGroup {name} is missing: no pod of the whole tree is scheduled without"
         )
         assert "0 of 4 pods bound" in text
-        assert causes(body_of(gang_namespace))[-2:] == ["gang-waits", "group-missing"]
+        # As soon as the Job controller has made the pods again.
+        wait_for(lambda: causes(body_of(gang_namespace))[-2:] == ["gang-waits", "group-missing"])
     finally:
         gang_manager.start(featureGates=GATES)
     gang_namespace.wait_bound(4)

@@ -42,7 +42,8 @@ class Cluster(ApiServer):
         self._land = land
         self._free = deque(range(land.domains))
         self._domains: dict[str, int] = {}
-        self._waiting: deque[Key] = deque()
+        self._waiting: dict[Key, None] = {}
+        """Exclusive Jobs that no domain was free for, in their order; some may be suspended or finished by now."""
 
     def uid(self) -> str:
         """A new one."""
@@ -109,6 +110,8 @@ class Cluster(ApiServer):
         current = self.storage.get(plural, item.key)
         if current is not None and current.uid == item.uid:
             self.storage.drop(plural, item.key)
+            if plural == "jobs":
+                self._waiting.pop(item.key, None)
 
     def _end_pod(self, pod: Pod) -> None:
         """Its kubelet ends it at once. With the last one the domain is free."""
@@ -116,8 +119,14 @@ class Cluster(ApiServer):
         self.storage.drop("pods", pod.key)
         if not self.storage.owned(pod.job.uid) and (domain := self._domains.pop(pod.job.uid, None)) is not None:
             self._free.append(domain)
-            if self._waiting:
-                self._job(self._waiting.popleft())
+            self._look_at_waiting()
+
+    def _look_at_waiting(self) -> None:
+        """Give free domains to the Jobs that wait; those that cannot run any more leave theirs to the next."""
+        while self._free and self._waiting:
+            key = next(iter(self._waiting))
+            del self._waiting[key]
+            self._job(key)
 
     def _job(self, key: Key) -> None:
         """The Job controller looks at a Job."""
@@ -126,21 +135,22 @@ class Cluster(ApiServer):
             return
         has = bool(self.storage.owned(job.uid))
         if job.content["spec"].get("suspend"):
-            if has:
-                self._collect(job.uid)
+            self._collect(job.uid)
+            if has or not job_status.suspended(job.content):
                 self._set_status(job, job_status.halted(job.content, self.timestamp()))
         elif not has and job_status.may_run(job.content):
             self._start(job)
 
     def _start(self, job: Plain) -> None:
+        wanted = job_status.pods_wanted(job.content)
         annotations = job.content["spec"]["template"]["metadata"]["annotations"]
-        exclusive = annotations.get(keys.EXCLUSIVE_TOPOLOGY) == TOPOLOGY
+        exclusive = wanted > 0 and annotations.get(keys.EXCLUSIVE_TOPOLOGY) == TOPOLOGY
         if exclusive and not self._free:
-            self._waiting.append(job.key)
+            self._waiting[job.key] = None
             return
         if exclusive:
             self._domains[job.uid] = self._free.popleft()
-        pods = [self._create_pod(job, index) for index in range(job_status.pods_wanted(job.content))]
+        pods = [self._create_pod(job, index) for index in range(wanted)]
         self._set_status(job, job_status.started(job.content, self.timestamp(), ready=0))
         self.later(lambda: self._bind(job, pods))
 
@@ -166,12 +176,13 @@ class Cluster(ApiServer):
         self.later(lambda: self._run(job, bound))
 
     def _run(self, job: Plain, pods: list[Pod]) -> None:
-        for pod in pods:
-            if self.storage.get("pods", pod.key) is not None:
-                self.storage.put("pods", replace(pod, phase="Running"))
+        """Kubelets start pods, those that were not deleted meanwhile: of a Job that was suspended, none."""
+        running = [pod for pod in pods if self.storage.get("pods", pod.key) is not None]
+        for pod in running:
+            self.storage.put("pods", replace(pod, phase="Running"))
         current = self.storage.get("jobs", job.key)
-        if current is not None and current.uid == job.uid and not job_status.finished(current.body()):
-            self._set_status(job, {**current.body()["status"], "active": len(pods), "ready": len(pods)})
+        if running and current is not None and current.uid == job.uid and not job_status.finished(current.body()):
+            self._set_status(job, {**current.body()["status"], "active": len(running), "ready": len(running)})
 
     def _set_status(self, job: Item, status: JSON) -> None:
         """The Job controller writes the status."""

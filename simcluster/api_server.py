@@ -65,7 +65,9 @@ class ApiServer:
 
     def check_new(self, plural: str, new: JSON) -> None:
         """Refuse an object that cannot be."""
-        if plural in KINDS:
+        if plural == "jobs":
+            _refuse(job_rules.refusal(new))
+        elif plural in KINDS:
             _refuse(group_rules.refusal(KINDS[plural], new["spec"]))
 
     def check_change(self, plural: str, old: Item, new: JSON, sub: str) -> None:
@@ -73,7 +75,7 @@ class ApiServer:
         if plural == "jobs":
             has = old.body()
             check = job_rules.status_refusal(has, new) if sub else ""
-            _refuse(check or job_rules.refusal(has, new, before_1_36=self.before_1_36))
+            _refuse(check or job_rules.change_refusal(has, new, before_1_36=self.before_1_36))
         elif plural == "jobsets" and sub:
             _refuse(jobset_rules.status_refusal(old.body(), new["status"]))
         elif plural in KINDS and not sub:

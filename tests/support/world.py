@@ -288,6 +288,8 @@ class World:
                 assert name not in self.jobs, f"{name} is created twice"
                 assert name not in self.old_pods, f"{name} is created while pods of an earlier attempt live"
                 stored = job_rules.defaulted(self._new(body))
+                refusal = job_rules.refusal(stored)
+                assert not refusal, f"{name}: {refusal}"
                 self._tree_stands(stored)
                 self.jobs[name] = stored
             case DeleteJob(name, uid):
@@ -372,7 +374,7 @@ class World:
 
     def _patch(self, name: str, wanted: JSON) -> None:
         job = self.jobs[name]
-        refusal = job_rules.refusal(job, wanted)
+        refusal = job_rules.change_refusal(job, wanted)
         assert not refusal, f"{name}: {refusal}"
         if job["spec"]["suspend"]:
             self._tree_stands(wanted)

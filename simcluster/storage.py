@@ -184,7 +184,10 @@ class Collection:
         key = (new or old).key  # type: ignore[union-attr]  # one of them is there
         for label in self.indexed:
             if old is not None and (value := old.label(label)) is not None:
-                self.by_label[label, value].pop(key, None)
+                labelled = self.by_label[label, value]
+                del labelled[key]
+                if not labelled:
+                    del self.by_label[label, value]
             if new is not None and (value := new.label(label)) is not None:
                 self.by_label.setdefault((label, value), {})[key] = new
         if new is None:
@@ -201,9 +204,16 @@ class Collection:
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         """Call a watcher for what happens from now on. Gives what ends that."""
-        watchers = self.watchers.setdefault(self._place(watcher.scope), set())
-        watchers.add(watcher)
-        return lambda: watchers.discard(watcher)
+        place = self._place(watcher.scope)
+        self.watchers.setdefault(place, set()).add(watcher)
+
+        def end() -> None:
+            watching = self.watchers.get(place, set())
+            watching.discard(watcher)
+            if not watching:
+                self.watchers.pop(place, None)
+
+        return end
 
     def _place(self, scope: Scope) -> tuple[str, str]:
         for label in self.indexed:

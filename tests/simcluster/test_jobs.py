@@ -62,6 +62,6 @@ def test_a_paused_job_starts_and_has_no_pods():
 def test_a_work_queue_cannot_be_indexed():
     body = {"metadata": {"name": "job"}, "spec": {"parallelism": 2, "template": {"spec": {}}}}
     indexed = {**body, "spec": {**body["spec"], "completionMode": "Indexed"}}
-    with pytest.raises(RefusedError, match="spec.completions: Required value: when completion mode is Indexed"):
+    with pytest.raises(RefusedError, match=r"spec\.completions: Required value: when completion mode is Indexed"):
         ApiServer().create("jobs", "ns", indexed)
     assert "completions" not in ApiServer().create("jobs", "ns", body).body()["spec"]

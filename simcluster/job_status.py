@@ -51,7 +51,7 @@ def pods_wanted(job: JSON) -> int:
     return parallelism if completions is None else min(parallelism, completions)
 
 
-def following(job: JSON, now: str) -> JSON | None:
+def next_status(job: JSON, now: str) -> JSON | None:
     """The next status that the controller would write if all goes well; None when it is content."""
     if finished(job):
         return None

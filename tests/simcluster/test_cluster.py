@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from api import keys
-from simcluster.cluster import TOPOLOGY, Cluster, Land
+from simcluster.cluster import TOPOLOGY, Cluster, Topology
 from simcluster.storage import Storage
 
 NS = "ns"
@@ -16,9 +16,9 @@ class Turning(Cluster):
     """A cluster of two domains whose event loop is turned by hand."""
 
     def __init__(self) -> None:
-        super().__init__(Storage(), Land(domains=2, nodes=1))
+        super().__init__(Storage(), Topology(domains=2, nodes=1))
         self.acts: deque[Callable[[], object]] = deque()
-        self.later = self.acts.append
+        self.call_soon = self.acts.append
 
     def turn(self) -> None:
         """Do what is to be done in the next turn."""

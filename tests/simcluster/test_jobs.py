@@ -47,16 +47,16 @@ def test_a_complete_job_has_all_its_completions(given, succeeded):
 
 def test_a_job_that_needs_no_completion_is_complete_at_once():
     job = stored(completions=0)
-    status = job_status.following(job, NOW)
+    status = job_status.next_status(job, NOW)
     assert job_status.finished({**job, "status": status})
     assert (status["startTime"], status["active"], status["succeeded"]) == (NOW, 0, 0)
 
 
 def test_a_paused_job_starts_and_has_no_pods():
     job = stored(parallelism=0, completions=2)
-    status = job_status.following(job, NOW)
+    status = job_status.next_status(job, NOW)
     assert (status["startTime"], status["active"], status["ready"]) == (NOW, 0, 0)
-    assert job_status.following({**job, "status": status}, NOW) is None
+    assert job_status.next_status({**job, "status": status}, NOW) is None
 
 
 def test_a_work_queue_cannot_be_indexed():

@@ -200,7 +200,7 @@ class Played:
 
     def _work(self, seen: Snapshot) -> Move | None:
         for job in seen.of(JOBS):
-            status = job_status.following(job, NOW)
+            status = job_status.next_status(job, NOW)
             if status is not None and "deletionTimestamp" not in job["metadata"]:
                 return lambda name=job["metadata"]["name"], status=status: self.patch(
                     JOBS, name, {"status": status}, "status"

@@ -353,7 +353,7 @@ class World:
         if kind != "Workload":
             workloads = {of["metadata"]["name"]: of["spec"] for of in self.of_kind("Workload")}
             composites = {of["metadata"]["name"] for of in self.of_kind("CompositePodGroup")}
-            missing = group_rules.ahead_of(spec, workloads, composites)
+            missing = group_rules.missing_reference(spec, workloads, composites)
             assert not missing, f"{place} is created ahead of {missing}"
         self.groups[place] = self._new(body)
 

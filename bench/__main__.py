@@ -59,7 +59,7 @@ def _measure(options: argparse.Namespace) -> JSON:
         "revision": revision(),
         "nodes": options.nodes,
         "scale": options.scale,
-        "managers": [{"name": of.name, "command": of.command, "floor": of.floor} for of in bench.entries],
+        "managers": [{"name": entry.name, "command": entry.command, "floor": entry.floor} for entry in bench.entries],
         "turns": [],
     }
     options.out.mkdir(parents=True, exist_ok=True)

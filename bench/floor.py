@@ -55,7 +55,7 @@ class PodIdentity(Base, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class Set:
+class TrackedSet:
     """One JobSet: what is to be created of it, and how far it is."""
 
     js: JobSet
@@ -88,13 +88,13 @@ class Set:
 
 
 class Floor:
-    """Keeps a group of tasks, one for each thing that is being done; ends with the jobs."""
+    """Starts a task in `tasks` for each thing that has to be done; ends when that group ends."""
 
-    def __init__(self, client: Client, restart: str, jobs: asyncio.TaskGroup) -> None:
+    def __init__(self, client: Client, restart: str, tasks: asyncio.TaskGroup) -> None:
         self._client = client
         self._restart = restart
-        self._group = jobs
-        self._sets: dict[tuple[str, str], Set] = {}
+        self._tasks = tasks
+        self._sets: dict[tuple[str, str], TrackedSet] = {}
         self.jobsets = Informer(client, JOBSETS, JobSet)
         self.jobs = Informer(client, JOBS, Job, label_selector=keys.JOBSET_NAME)
         self.pods = Informer(client, PODS, PodIdentity, label_selector=keys.JOBSET_NAME, metadata_only=True)
@@ -110,7 +110,7 @@ class Floor:
             *([] if self._restart == "foreground" else [self.pods]),
         ]
         for informer in watched:
-            self._group.create_task(informer.run())
+            self._tasks.create_task(informer.run())
             await informer.wait_synced(60)
 
     def _on_jobset(self, kind: ChangeKind, old: JobSet | None, new: JobSet | None) -> None:
@@ -120,75 +120,77 @@ class Floor:
         if kind is ChangeKind.DELETED or seen.metadata.deletion_timestamp:
             self._sets.pop(key, None)
         elif key not in self._sets:
-            self._sets[key] = of = Set(seen)
-            of.begin(seen)
-            self._soon(self._create_all(of))
-        elif (of := self._sets[key]).js.suspended != seen.suspended:
-            status = msgspec.structs.replace(seen.status, restarts=of.js.status.restarts)
-            of.begin(msgspec.structs.replace(seen, status=status))
-            self._soon(self._suspend(of))
+            self._sets[key] = tracked = TrackedSet(seen)
+            tracked.begin(seen)
+            self._soon(self._create_all(tracked))
+        elif (tracked := self._sets[key]).js.suspended != seen.suspended:
+            status = msgspec.structs.replace(seen.status, restarts=tracked.js.status.restarts)
+            tracked.begin(msgspec.structs.replace(seen, status=status))
+            self._soon(self._suspend(tracked))
 
     def _on_job(self, kind: ChangeKind, old: Job | None, new: Job | None) -> None:
         job = new or old
-        of = self._owner(job)
-        if job is None or of is None:
+        tracked = self._owner(job)
+        if job is None or tracked is None:
             return
         name = job.metadata.name
-        if job.metadata.labels[keys.RESTART_ATTEMPT] != of.attempt:
+        if job.metadata.labels[keys.RESTART_ATTEMPT] != tracked.attempt:
             if kind is ChangeKind.DELETED:
-                of.awaited.discard(name)
-                self._create_when_gone(of, name)
+                tracked.awaited.discard(name)
+                self._create_when_gone(tracked, name)
         elif job.failure is not None:
-            self._restart_set(of)
-        elif _settled(job, of.js.suspended):
-            if name not in of.settled:
-                of.settled.add(name)
-                if len(of.settled) == len(of.bodies):
-                    self._soon(self._report(of))
+            self._restart_set(tracked)
+        elif _settled(job, tracked.js.suspended):
+            if name not in tracked.settled:
+                tracked.settled.add(name)
+                if len(tracked.settled) == len(tracked.bodies):
+                    self._soon(self._report(tracked))
         else:
-            of.settled.discard(name)
+            tracked.settled.discard(name)
 
     def _on_pod(self, kind: ChangeKind, old: PodIdentity | None, new: PodIdentity | None) -> None:
         pod = new or old
-        of = self._owner(pod)
-        if pod is None or of is None:
+        tracked = self._owner(pod)
+        if pod is None or tracked is None:
             return
         job = pod.metadata.labels["job-name"]
         if kind is not ChangeKind.DELETED:
-            of.pods[job].add(pod.metadata.name)
+            tracked.pods[job].add(pod.metadata.name)
             return
-        of.pods[job].discard(pod.metadata.name)
-        if pod.metadata.labels[keys.RESTART_ATTEMPT] != of.attempt:
-            self._create_when_gone(of, job)
+        tracked.pods[job].discard(pod.metadata.name)
+        if pod.metadata.labels[keys.RESTART_ATTEMPT] != tracked.attempt:
+            self._create_when_gone(tracked, job)
 
-    def _owner(self, child: Job | PodIdentity | None) -> Set | None:
+    def _owner(self, child: Job | PodIdentity | None) -> TrackedSet | None:
         if child is None:
             return None
         return self._sets.get((child.metadata.namespace, child.metadata.labels[keys.JOBSET_NAME]))
 
-    def _create_when_gone(self, of: Set, job: str) -> None:
+    def _create_when_gone(self, tracked: TrackedSet, job: str) -> None:
         """The old Job or a pod of it has gone: create the new one if that was the last of them."""
-        if job in of.bodies and job not in of.awaited and not of.pods[job]:
-            of.awaited.add(job)
-            self._soon(self._create(of, of.bodies[job]))
+        if job in tracked.bodies and job not in tracked.awaited and not tracked.pods[job]:
+            tracked.awaited.add(job)
+            self._soon(self._create(tracked, tracked.bodies[job]))
 
-    async def _create_all(self, of: Set) -> None:
-        service = self._client.create(SERVICES, build_service(of.js), namespace=of.namespace)
-        await _side_by_side([service, *(self._create(of, body) for body in of.bodies.values())])
+    async def _create_all(self, tracked: TrackedSet) -> None:
+        service = self._client.create(SERVICES, build_service(tracked.js), namespace=tracked.namespace)
+        await _side_by_side([service, *(self._create(tracked, body) for body in tracked.bodies.values())])
 
-    async def _create(self, of: Set, body: bytes) -> None:
-        await self._client.create(JOBS, body, namespace=of.namespace, type=msgspec.Raw)
+    async def _create(self, tracked: TrackedSet, body: bytes) -> None:
+        await self._client.create(JOBS, body, namespace=tracked.namespace, type=msgspec.Raw)
 
-    async def _suspend(self, of: Set) -> None:
-        patch = {"spec": {"suspend": of.js.suspended}}
-        await _side_by_side([self._client.patch(JOBS, name, patch, namespace=of.namespace) for name in of.bodies])
+    async def _suspend(self, tracked: TrackedSet) -> None:
+        patch = {"spec": {"suspend": tracked.js.suspended}}
+        await _side_by_side(
+            [self._client.patch(JOBS, name, patch, namespace=tracked.namespace) for name in tracked.bodies]
+        )
 
-    def _restart_set(self, of: Set) -> None:
+    def _restart_set(self, tracked: TrackedSet) -> None:
         """Begin the next attempt: everything of the one before is to go."""
-        self._soon(self._delete(of.namespace, of.selector(), list(of.bodies)))
-        status = msgspec.structs.replace(of.js.status, restarts=of.js.status.restarts + 1)
-        of.begin(msgspec.structs.replace(of.js, status=status))
-        of.awaited = set(of.bodies)
+        self._soon(self._delete(tracked.namespace, tracked.selector(), list(tracked.bodies)))
+        status = msgspec.structs.replace(tracked.js.status, restarts=tracked.js.status.restarts + 1)
+        tracked.begin(msgspec.structs.replace(tracked.js, status=status))
+        tracked.awaited = set(tracked.bodies)
 
     async def _delete(self, namespace: str, selector: str, jobs: list[str]) -> None:
         """The Jobs of an attempt, and unless those see to it themselves, their pods."""
@@ -201,20 +203,20 @@ class Floor:
         if self._restart != "foreground":
             await self._client.delete_collection(PODS, label_selector=selector, namespace=namespace)
 
-    async def _report(self, of: Set) -> None:
+    async def _report(self, tracked: TrackedSet) -> None:
         """The one status write of a phase."""
         rows = []
-        for jobs in layout_of(of.js).ranges:
+        for jobs in layout_of(tracked.js).ranges:
             count = jobs.replicated_job.replicas
-            reached = {"suspended": count} if of.js.suspended else {"ready": count, "active": count}
+            reached = {"suspended": count} if tracked.js.suspended else {"ready": count, "active": count}
             zero = dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
             rows.append({"name": jobs.replicated_job.name, **zero, **reached})
-        status = {"restarts": of.js.status.restarts, "replicatedJobsStatus": rows}
-        name = of.js.metadata.name
-        await self._client.patch(JOBSETS, name, {"status": status}, namespace=of.namespace, subresource="status")
+        status = {"restarts": tracked.js.status.restarts, "replicatedJobsStatus": rows}
+        name = tracked.js.metadata.name
+        await self._client.patch(JOBSETS, name, {"status": status}, namespace=tracked.namespace, subresource="status")
 
     def _soon(self, act: Coroutine[Any, Any, None]) -> None:
-        self._group.create_task(_log_errors(act))
+        self._tasks.create_task(_log_errors(act))
 
 
 def _settled(job: Job, suspended: bool) -> bool:
@@ -224,9 +226,9 @@ def _settled(job: Job, suspended: bool) -> bool:
 
 
 async def _side_by_side(acts: list[Coroutine[Any, Any, Any]]) -> None:
-    async with asyncio.TaskGroup() as jobs:
+    async with asyncio.TaskGroup() as tasks:
         for act in acts:
-            jobs.create_task(_log_errors(act))
+            tasks.create_task(_log_errors(act))
 
 
 async def _log_errors(act: Coroutine[Any, Any, Any]) -> None:
@@ -254,8 +256,8 @@ async def run(config: settings.Settings, kubeconfig: str, restart: str) -> None:
     transport = HttpTransport(await load(kubeconfig), user_agent="floor", qps=UNLIMITED, burst=UNLIMITED)
     address = parse_bind_address(config.health.health_probe_bind_address)
     try:
-        async with asyncio.TaskGroup() as jobs:
-            await Floor(Client(transport), restart, jobs).start()
+        async with asyncio.TaskGroup() as tasks:
+            await Floor(Client(transport), restart, tasks).start()
             if address is not None:
                 await asyncio.start_server(_probe, *address)
             await asyncio.Event().wait()

@@ -70,16 +70,16 @@ def _times(results: JSON, manager: str) -> Iterator[Goal]:
 
 def _counts(results: JSON, manager: str) -> Iterator[Goal]:
     """One goal for each kind of call: what is reported is the phase that is furthest from keeping it."""
-    of = {name: list(rounds(results, manager, name).values()) for name in {*CREATING, *ONE_SET}}
-    creating = {name: of[name] for name in CREATING if of[name]}
-    of_one = {name: of[name] for name in ONE_SET if of[name]}
+    measured = {name: list(rounds(results, manager, name).values()) for name in {*CREATING, *ONE_SET}}
+    creating = {name: measured[name] for name in CREATING if measured[name]}
+    one_set = {name: measured[name] for name in ONE_SET if measured[name]}
     exclusive = {name: found for name, found in creating.items() if name.startswith("P3")}
     for what, phases, excess, limit in (
         ("Jobs created beyond or short of those that are needed", creating, _extra_creates, 0),
         ("deletions beyond the number of Jobs", creating, _extra_deletes, 0),
         ("duplicate creations", creating, lambda phase: phase["manager"]["duplicates"], 0),
-        ("conflicting writes", {**creating, **of_one}, lambda phase: phase["manager"]["conflicts"], CONFLICTS),
-        ("status writes", of_one, lambda phase: phase["manager"]["status_writes"], STATUS_WRITES),
+        ("conflicting writes", {**creating, **one_set}, lambda phase: phase["manager"]["conflicts"], CONFLICTS),
+        ("status writes", one_set, lambda phase: phase["manager"]["status_writes"], STATUS_WRITES),
         ("refused creations of pods", exclusive, lambda phase: phase["pod_creates_refused"], 0),
     ):
         if phases:
@@ -113,9 +113,9 @@ def _memory(results: JSON, manager: str) -> Iterator[Goal]:
 
 def cpu_seconds(results: JSON, manager: str) -> list[float]:
     """P10: processor time of a manager through P1 to P4, a figure for each round that has had all of them."""
-    of = [rounds(results, manager, name) for name in MEMORY_AFTER if rounds(results, manager, name)]
-    whole = set.intersection(*(set(phases) for phases in of)) if of else set()
-    return [sum(phases[number]["manager_cpu_seconds"] for phases in of) for number in sorted(whole)]
+    measured = [rounds(results, manager, name) for name in MEMORY_AFTER if rounds(results, manager, name)]
+    whole = set.intersection(*(set(phases) for phases in measured)) if measured else set()
+    return [sum(phases[number]["manager_cpu_seconds"] for phases in measured) for number in sorted(whole)]
 
 
 def _admission(rows: list[JSON]) -> Iterator[Goal]:

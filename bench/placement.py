@@ -204,12 +204,12 @@ def show(results: JSON) -> None:
 
 def phase_rows(runs: list[JSON], phase: str) -> list[dict[str, str]]:
     """Column -> text for each variant that has had this phase, in the order of the first runs."""
-    of: dict[str, list[JSON]] = {}
+    by_variant: dict[str, list[JSON]] = {}
     for one in runs:
         if phase in one:
-            of.setdefault(one["variant"], []).append(one)
-    plain = _median(of.get(PLAIN.name, []), phase, "seconds")
-    return [_row(name, phase, found, plain) for name, found in of.items()]
+            by_variant.setdefault(one["variant"], []).append(one)
+    plain = _median(by_variant.get(PLAIN.name, []), phase, "seconds")
+    return [_row(name, phase, found, plain) for name, found in by_variant.items()]
 
 
 def _row(name: str, phase: str, runs: list[JSON], plain: float | None) -> dict[str, str]:

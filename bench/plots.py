@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from bench.report import Spread, names, rounds
+from bench.report import Spread, managers, names, rounds
 
 JSON = dict[str, Any]
 
@@ -67,7 +67,7 @@ def _grouped(
 
 def _bars(results: JSON, key: str, title: str) -> Figure | None:
     """A bar for each manager in each phase; P6 large is left out, for it would dwarf the others."""
-    shown, who = [name for name in names(results) if name != "P6 large"], [of["name"] for of in results["managers"]]
+    shown, who = [name for name in names(results) if name != "P6 large"], managers(results)
     if not shown:
         return None
     figure, axes = _figure(len(shown))
@@ -86,10 +86,7 @@ def _bars(results: JSON, key: str, title: str) -> Figure | None:
 
 def _calls(results: JSON) -> Figure | None:
     """What each manager asked for, stacked; median of the rounds."""
-    shown, who = (
-        [name for name in names(results) if not name.startswith("P6")],
-        [of["name"] for of in results["managers"]],
-    )
+    shown, who = [name for name in names(results) if not name.startswith("P6")], managers(results)
     if not shown:
         return None
     figure, axes = _figure(len(shown))
@@ -112,13 +109,13 @@ def _calls(results: JSON) -> Figure | None:
 
 
 def _count(manager: JSON, key: str) -> int:
-    return int(manager[key] if key in CALLS else manager["requests"] - sum(manager[of] for of in CALLS))
+    return int(manager[key] if key in CALLS else manager["requests"] - sum(manager[call] for call in CALLS))
 
 
-def _admission(of_managers: JSON) -> Figure | None:
+def _admission(by_manager: JSON) -> Figure | None:
     """Reviews a second by number of connections, a line for each manager, webhook, size and number of processes."""
     lines: dict[str, list[tuple[int, float]]] = {}
-    for manager, rows in of_managers.items():
+    for manager, rows in by_manager.items():
         for row in rows:
             processes = f"{row['workers']} process{'es' if row['workers'] > 1 else ''}"
             label = f"{manager}, {row['webhook']}, {row['size']}, {processes}"

@@ -48,9 +48,9 @@ def names(results: JSON) -> list[str]:
     return list(dict.fromkeys(name for turn in results["turns"] for name in turn["phases"]))
 
 
-def managers(results: JSON, *, floor: bool) -> list[str]:
-    """The managers that are floors, or those that are not."""
-    return [of["name"] for of in results["managers"] if of["floor"] == floor]
+def managers(results: JSON, *, floor: bool | None = None) -> list[str]:
+    """Names of the managers: of all, of those that are floors, or of those that are not."""
+    return [manager["name"] for manager in results["managers"] if floor in {None, manager["floor"]}]
 
 
 def seconds(results: JSON, manager: str, name: str) -> Spread | None:
@@ -60,14 +60,16 @@ def seconds(results: JSON, manager: str, name: str) -> Spread | None:
 def reference(results: JSON, name: str) -> str | None:
     """The floor that was fastest in a phase; None where no floor has run it."""
     found = [
-        (of.median, manager) for manager in managers(results, floor=True) if (of := seconds(results, manager, name))
+        (taken.median, manager)
+        for manager in managers(results, floor=True)
+        if (taken := seconds(results, manager, name))
     ]
     return min(found)[1] if found else None
 
 
-def ratio(results: JSON, of: tuple[str, str], to: tuple[str, str]) -> Spread | None:
+def ratio(results: JSON, measured: tuple[str, str], base: tuple[str, str]) -> Spread | None:
     """The times of one (manager, phase) over those of another, round by round."""
-    ours, theirs = rounds(results, *of), rounds(results, *to)
+    ours, theirs = rounds(results, *measured), rounds(results, *base)
     return Spread.of(ours[n]["seconds"] / theirs[n]["seconds"] for n in ours.keys() & theirs.keys())
 
 
@@ -75,7 +77,7 @@ def phase_rows(results: JSON, name: str) -> list[dict[str, str]]:
     """Column -> text for each manager that has run a phase."""
     floor = reference(results, name)
     rows = []
-    for manager in [of["name"] for of in results["managers"]]:
+    for manager in managers(results):
         found = list(rounds(results, manager, name).values())
         if not found:
             continue
@@ -91,7 +93,7 @@ def phase_rows(results: JSON, name: str) -> list[dict[str, str]]:
                 "CPU (s)": _median(found, "manager_cpu_seconds", 2),
                 "MiB": _median(found, "peak_rss_mib", 0),
                 "pods refused": _median(found, "pod_creates_refused", 0),
-                **{column: _median([of["manager"] for of in found], key, 0) for column, key in COUNTS.items()},
+                **{column: _median([phase["manager"] for phase in found], key, 0) for column, key in COUNTS.items()},
             }
         )
     return rows
@@ -110,29 +112,34 @@ COUNTS = {
 
 
 def _spread(found: Sequence[JSON], key: str) -> str:
-    spread = Spread.of(of[key] for of in found)
+    spread = Spread.of(phase[key] for phase in found)
     return spread.text() if spread else "-"
 
 
 def _median(found: Sequence[JSON], key: str, digits: int) -> str:
-    values = [of[key] for of in found if key in of]
+    values = [figures[key] for figures in found if key in figures]
     return f"{statistics.median(values):.{digits}f}" if values else "-"
 
 
 def call_rows(results: JSON, name: str) -> list[dict[str, str]]:
     """The exact calls of a phase by verb, resource and code: the median of the rounds for each manager."""
     found: dict[tuple[str, str, int], dict[str, str]] = {}
-    columns = [of["name"] for of in results["managers"] if rounds(results, of["name"], name)]
+    columns = [manager for manager in managers(results) if rounds(results, manager, name)]
     for manager in columns:
-        of_rounds = [
+        counted = [
             {(call["verb"], call["resource"], call["code"]): call["count"] for call in phase["calls"]}
             for phase in rounds(results, manager, name).values()
         ]
-        for key in {key for calls in of_rounds for key in calls}:
-            middle = statistics.median(calls.get(key, 0) for calls in of_rounds)
+        for key in {key for calls in counted for key in calls}:
+            middle = statistics.median(calls.get(key, 0) for calls in counted)
             found.setdefault(key, {})[manager] = f"{middle:g}"
     return [
-        {"verb": verb, "resource": resource, "code": str(code), **{of: counts.get(of, "0") for of in columns}}
+        {
+            "verb": verb,
+            "resource": resource,
+            "code": str(code),
+            **{manager: counts.get(manager, "0") for manager in columns},
+        }
         for (verb, resource, code), counts in sorted(found.items())
     ]
 

@@ -110,5 +110,5 @@ def misplaced(placed: list[tuple[str, str]]) -> list[str]:
     for job, rack in placed:
         racks[job].add(rack)
         jobs[rack].add(job)
-    spread = [f"Job {job} is on {', '.join(sorted(on))}" for job, on in sorted(racks.items()) if len(on) > 1]
-    return spread + [f"{rack} holds {', '.join(sorted(of))}" for rack, of in sorted(jobs.items()) if len(of) > 1]
+    spread = [f"Job {job} is on {', '.join(sorted(used))}" for job, used in sorted(racks.items()) if len(used) > 1]
+    return spread + [f"{rack} holds {', '.join(sorted(held))}" for rack, held in sorted(jobs.items()) if len(held) > 1]

@@ -64,15 +64,15 @@ def show(results: JSON, *, calls: bool) -> None:
 
 def errors(results: JSON) -> list[str]:
     """What could not be measured, or had a wrong result."""
-    of_turns = [
+    in_turns = [
         f"{turn['manager']}, round {turn['round']}: {error}" for turn in results["turns"] for error in turn["errors"]
     ]
-    return [*of_turns, *results["errors"]]
+    return [*in_turns, *results["errors"]]
 
 
 def _resources(results: JSON) -> list[dict[str, str]]:
     rows = []
-    for manager in [of["name"] for of in results["managers"]]:
+    for manager in report.managers(results):
         after = report.rounds(results, manager, "P4")
         idle = [
             turn["idle_rss_mib"] for turn in results["turns"] if turn["manager"] == manager and "idle_rss_mib" in turn
@@ -83,7 +83,9 @@ def _resources(results: JSON) -> list[dict[str, str]]:
             "CPU (s)": report.Spread.of(cpu_seconds(results, manager)),
         }
         if after:
-            rows.append({"manager": manager, **{key: of.text() if of else "-" for key, of in spreads.items()}})
+            rows.append(
+                {"manager": manager, **{key: spread.text() if spread else "-" for key, spread in spreads.items()}}
+            )
     return rows
 
 

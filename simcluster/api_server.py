@@ -16,7 +16,15 @@ FOREGROUND = "foregroundDeletion"
 KINDS = {"workloads": "Workload", "podgroups": "PodGroup", "compositepodgroups": "CompositePodGroup"}
 """Kinds of groups by plural name."""
 
-OWN = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
+SERVER_METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+)
 """Metadata that no update changes."""
 
 
@@ -65,7 +73,9 @@ class ApiServer:
 
     def check_new(self, plural: str, new: JSON) -> None:
         """Refuse an object that cannot be."""
-        if plural in KINDS:
+        if plural == "jobs":
+            _refuse(job_rules.refusal(new))
+        elif plural in KINDS:
             _refuse(group_rules.refusal(KINDS[plural], new["spec"]))
 
     def check_change(self, plural: str, old: Item, new: JSON, sub: str) -> None:
@@ -73,7 +83,7 @@ class ApiServer:
         if plural == "jobs":
             has = old.body()
             check = job_rules.status_refusal(has, new) if sub else ""
-            _refuse(check or job_rules.refusal(has, new, before_1_36=self.before_1_36))
+            _refuse(check or job_rules.change_refusal(has, new, before_1_36=self.before_1_36))
         elif plural == "jobsets" and sub:
             _refuse(jobset_rules.status_refusal(old.body(), new["status"]))
         elif plural in KINDS and not sub:
@@ -87,9 +97,9 @@ class ApiServer:
 
     def remove(self, plural: str, item: Item, *, foreground: bool) -> Item | None:
         """Delete an object. Gives it while it is being deleted, None if it is gone at once."""
-        held = [name for name in item.body()["metadata"].get("finalizers") or () if name != FOREGROUND]
-        if held or foreground:
-            return self.mark(plural, item, [*held, FOREGROUND] if foreground else held)
+        finalizers = [name for name in item.body()["metadata"].get("finalizers") or () if name != FOREGROUND]
+        if finalizers or foreground:
+            return self.mark(plural, item, [*finalizers, FOREGROUND] if foreground else finalizers)
         self.storage.drop(plural, item.key)
         return None
 
@@ -127,10 +137,12 @@ class ApiServer:
         item = self.get(plural, key)
         return self._change(plural, item, patch.get("metadata") or {}, how(item.body(), patch), sub)
 
-    def delete(self, plural: str, key: Key, held: JSON | None = None, *, foreground: bool = False) -> Item | None:
-        """`held`: UID and resourceVersion as preconditions. Gives what `remove` does."""
+    def delete(
+        self, plural: str, key: Key, preconditions: JSON | None = None, *, foreground: bool = False
+    ) -> Item | None:
+        """`preconditions`: the UID and resourceVersion it must have. Gives what `remove` does."""
         item = self.get(plural, key)
-        _hold(plural, item, held or {})
+        _check_preconditions(plural, item, preconditions or {})
         self.check_deletion(plural, item)
         return self.remove(plural, item, foreground=foreground)
 
@@ -164,7 +176,7 @@ class ApiServer:
 
     def _change(self, plural: str, item: Item, sent: JSON, wanted: JSON, sub: str) -> Item:
         """Put the part of `wanted` that the request is about over an object. `sent`: metadata of the request."""
-        _hold(plural, item, sent)
+        _check_preconditions(plural, item, sent)
         old = item.body()
         new = {**old, "status": wanted.get("status") or {}} if sub else _updated(old, wanted)
         self.check_change(plural, item, new, sub)
@@ -174,15 +186,15 @@ class ApiServer:
 def _updated(old: JSON, wanted: JSON) -> JSON:
     """An object with what an update may change: no status, and of the metadata not what is the server's."""
     had = old["metadata"]
-    meta = {k: v for k, v in (wanted.get("metadata") or {}).items() if k not in OWN}
-    meta |= {name: had[name] for name in OWN if name in had}
+    meta = {k: v for k, v in (wanted.get("metadata") or {}).items() if k not in SERVER_METADATA}
+    meta |= {name: had[name] for name in SERVER_METADATA if name in had}
     new = {name: part for name, part in wanted.items() if name != "status"}
     if new.get("spec") != old.get("spec"):
         meta["generation"] = had.get("generation", 0) + 1
     return {**new, "metadata": meta, **({"status": old["status"]} if "status" in old else {})}
 
 
-def _hold(plural: str, item: Item, wanted: JSON) -> None:
+def _check_preconditions(plural: str, item: Item, wanted: JSON) -> None:
     """Refuse what was meant for another object, or for another version of it."""
     for name, current in (("uid", item.uid), ("resourceVersion", str(item.version))):
         if wanted.get(name, current) != current:

@@ -21,28 +21,29 @@ TOPOLOGY = "topology.example.com/rack"
 
 
 @dataclass(frozen=True, slots=True)
-class Land:
-    """Where pods can run: so many domains of so many nodes."""
+class Topology:
+    """The nodes of a cluster: `nodes` in each of `domains` topology domains."""
 
     domains: int
     nodes: int
 
     def node(self, domain: int, number: int) -> str:
-        """The name of a node."""
+        """The name of a node; numbers go round within its domain."""
         return f"node-{domain:05}-{number % self.nodes:03}"
 
 
 class Cluster(ApiServer):
-    """Reacts to writes. `later` runs something after the present request was answered."""
+    """Reacts to writes. `call_soon` runs something after the present request was answered."""
 
-    def __init__(self, storage: Storage, land: Land) -> None:
+    def __init__(self, storage: Storage, topology: Topology) -> None:
         super().__init__(storage)
-        self.later: Callable[[Callable[[], object]], object] = lambda act: act()
+        self.call_soon: Callable[[Callable[[], object]], object] = lambda act: act()
         self.pods_started = 0
-        self._land = land
-        self._free = deque(range(land.domains))
+        self._topology = topology
+        self._free = deque(range(topology.domains))
         self._domains: dict[str, int] = {}
-        self._waiting: deque[Key] = deque()
+        self._waiting: dict[Key, None] = {}
+        """Exclusive Jobs that no domain was free for, in their order; some may be suspended or finished by now."""
 
     def uid(self) -> str:
         """A new one."""
@@ -70,7 +71,7 @@ class Cluster(ApiServer):
 
     def stored(self, plural: str, item: Item) -> None:
         if plural == "jobs":
-            self.later(lambda: self._job(item.key))
+            self.call_soon(lambda: self._sync_job(item.key))
 
     def remove(self, plural: str, item: Item, *, foreground: bool) -> Item | None:
         """Delete an object and all it owns."""
@@ -79,11 +80,11 @@ class Cluster(ApiServer):
             return None
         if foreground and self.storage.owned(item.uid):
             marked = self.mark(plural, item, [FOREGROUND])
-            self.later(lambda: self._collect(marked.uid))
-            self.later(lambda: self._drop(plural, marked))
+            self.call_soon(lambda: self._collect(marked.uid))
+            self.call_soon(lambda: self._drop(plural, marked))
             return marked
         self._drop(plural, item)
-        self.later(lambda: self._collect(item.uid))
+        self.call_soon(lambda: self._collect(item.uid))
         return None
 
     def fail(self, key: Key) -> None:
@@ -109,6 +110,8 @@ class Cluster(ApiServer):
         current = self.storage.get(plural, item.key)
         if current is not None and current.uid == item.uid:
             self.storage.drop(plural, item.key)
+            if plural == "jobs":
+                self._waiting.pop(item.key, None)
 
     def _end_pod(self, pod: Pod) -> None:
         """Its kubelet ends it at once. With the last one the domain is free."""
@@ -116,33 +119,40 @@ class Cluster(ApiServer):
         self.storage.drop("pods", pod.key)
         if not self.storage.owned(pod.job.uid) and (domain := self._domains.pop(pod.job.uid, None)) is not None:
             self._free.append(domain)
-            if self._waiting:
-                self._job(self._waiting.popleft())
+            self._look_at_waiting()
 
-    def _job(self, key: Key) -> None:
+    def _look_at_waiting(self) -> None:
+        """Give free domains to the Jobs that wait; those that cannot run any more leave theirs to the next."""
+        while self._free and self._waiting:
+            key = next(iter(self._waiting))
+            del self._waiting[key]
+            self._sync_job(key)
+
+    def _sync_job(self, key: Key) -> None:
         """The Job controller looks at a Job."""
         job = self.storage.get("jobs", key)
         if not isinstance(job, Plain) or job_status.finished(job.content):
             return
         has = bool(self.storage.owned(job.uid))
         if job.content["spec"].get("suspend"):
-            if has:
-                self._collect(job.uid)
+            self._collect(job.uid)
+            if has or not job_status.suspended(job.content):
                 self._set_status(job, job_status.halted(job.content, self.timestamp()))
         elif not has and job_status.may_run(job.content):
             self._start(job)
 
     def _start(self, job: Plain) -> None:
+        wanted = job_status.pods_wanted(job.content)
         annotations = job.content["spec"]["template"]["metadata"]["annotations"]
-        exclusive = annotations.get(keys.EXCLUSIVE_TOPOLOGY) == TOPOLOGY
+        exclusive = wanted > 0 and annotations.get(keys.EXCLUSIVE_TOPOLOGY) == TOPOLOGY
         if exclusive and not self._free:
-            self._waiting.append(job.key)
+            self._waiting[job.key] = None
             return
         if exclusive:
             self._domains[job.uid] = self._free.popleft()
-        pods = [self._create_pod(job, index) for index in range(job_status.pods_wanted(job.content))]
+        pods = [self._create_pod(job, index) for index in range(wanted)]
         self._set_status(job, job_status.started(job.content, self.timestamp(), ready=0))
-        self.later(lambda: self._bind(job, pods))
+        self.call_soon(lambda: self._bind(job, pods))
 
     def _create_pod(self, job: Plain, index: int) -> Pod:
         number = next(self._numbers)
@@ -154,24 +164,25 @@ class Cluster(ApiServer):
 
     def _bind(self, job: Plain, pods: list[Pod]) -> None:
         """The scheduler gives each pod its node, and kubelets start them."""
-        spread = max(1, len(pods) // self._land.nodes)
+        spread = max(1, len(pods) // self._topology.nodes)
         domain = self._domains.get(job.uid)
         bound = []
         for pod in pods:
-            other = next(self._numbers) % self._land.domains
-            node = self._land.node(other if domain is None else domain, pod.index // spread)
+            other = next(self._numbers) % self._topology.domains
+            node = self._topology.node(other if domain is None else domain, pod.index // spread)
             if self.storage.get("pods", pod.key) is not None:
                 bound.append(replace(pod, node=node))
                 self.storage.put("pods", bound[-1])
-        self.later(lambda: self._run(job, bound))
+        self.call_soon(lambda: self._run(job, bound))
 
     def _run(self, job: Plain, pods: list[Pod]) -> None:
-        for pod in pods:
-            if self.storage.get("pods", pod.key) is not None:
-                self.storage.put("pods", replace(pod, phase="Running"))
+        """Kubelets start pods, those that were not deleted meanwhile: of a Job that was suspended, none."""
+        running = [pod for pod in pods if self.storage.get("pods", pod.key) is not None]
+        for pod in running:
+            self.storage.put("pods", replace(pod, phase="Running"))
         current = self.storage.get("jobs", job.key)
-        if current is not None and current.uid == job.uid and not job_status.finished(current.body()):
-            self._set_status(job, {**current.body()["status"], "active": len(pods), "ready": len(pods)})
+        if running and current is not None and current.uid == job.uid and not job_status.finished(current.body()):
+            self._set_status(job, {**current.body()["status"], "active": len(running), "ready": len(running)})
 
     def _set_status(self, job: Item, status: JSON) -> None:
         """The Job controller writes the status."""

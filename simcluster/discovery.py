@@ -1,4 +1,8 @@
-"""What a simulated API server says about itself: versions, groups, resources, health."""
+"""How clients find out what a simulated API server serves: its version, its API groups, and their resources.
+
+`/version`, `/api`, `/apis`, `/api/v1` and `/apis/GROUP/VERSION` are answered. There is no aggregated discovery and no
+OpenAPI; each group has one version.
+"""
 
 from collections.abc import Collection
 
@@ -9,23 +13,32 @@ VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update
 
 
 def discovery(path: str, served: Collection[Resource]) -> JSON | None:
-    """The answer to a GET of that path, None for one that is not served."""
-    of_version = [kind for kind in served if path in {f"/apis/{kind.api_version}", f"/api/{kind.api_version}"}]
-    if of_version:
-        found = [
-            {"name": of.plural, "kind": of.kind, "namespaced": of.namespaced, "singularName": "", "verbs": VERBS}
-            for of in of_version
-        ]
-        version = of_version[0].api_version
-        return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": found}
+    """The body of the answer to a GET of `path`, by a server of the `served` resources. None if it is not found."""
     if path == "/version":
         return {"major": "1", "minor": "37", "gitVersion": "v1.37.1"}
     if path == "/api":
         return {"kind": "APIVersions", "versions": ["v1"]}
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": _groups(served)} if path == "/apis" else None
+    if path == "/apis":
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": _groups(served)}
+    return _resources(path, served)
 
 
 def _groups(served: Collection[Resource]) -> list[JSON]:
-    places = sorted({(kind.group, kind.version) for kind in served if kind.group})
-    versions = [(group, {"groupVersion": f"{group}/{version}", "version": version}) for group, version in places]
-    return [{"name": group, "versions": [one], "preferredVersion": one} for group, one in versions]
+    names = sorted({(resource.group, resource.version) for resource in served if resource.group})
+    versions = [(group, {"groupVersion": f"{group}/{version}", "version": version}) for group, version in names]
+    return [{"name": group, "versions": [version], "preferredVersion": version} for group, version in versions]
+
+
+def _resources(path: str, served: Collection[Resource]) -> JSON | None:
+    """What is served in the version that has this path; None if there is no such version."""
+    found = [
+        resource for resource in served if path in {f"/apis/{resource.api_version}", f"/api/{resource.api_version}"}
+    ]
+    if not found:
+        return None
+    resources = [
+        {"name": r.plural, "kind": r.kind, "namespaced": r.namespaced, "singularName": "", "verbs": VERBS}
+        for r in found
+    ]
+    version = found[0].api_version
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources}

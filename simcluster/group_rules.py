@@ -7,7 +7,7 @@ from simcluster.patches import JSON
 
 TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
 COUNTS = frozenset({"minCount", "minGroupCount"})
-WIDEST = 8
+MAX_TEMPLATES = 8
 """Templates in one list of a Workload."""
 
 
@@ -17,7 +17,7 @@ def refusal(kind: str, spec: JSON) -> str:
         lists = [name for name in TEMPLATES if spec.get(name)]
         if len(lists) != 1:
             return f"a Workload has one list of templates, not {lists}"
-        return f"a list has more than {WIDEST} templates" if max(_widths(spec)) > WIDEST else ""
+        return f"a list has more than {MAX_TEMPLATES} templates" if max(_widths(spec)) > MAX_TEMPLATES else ""
     fewest = min(spec["schedulingPolicy"].get("gang", {"": 1}).values())
     return f"a gang of {fewest}" if fewest < 1 else ""
 
@@ -28,7 +28,7 @@ def change_refusal(kind: str, old: JSON, new: JSON) -> str:
     return "" if same else "spec: field is immutable"
 
 
-def ahead_of(spec: JSON, workloads: dict[str, JSON], composites: Collection[str]) -> str:
+def missing_reference(spec: JSON, workloads: dict[str, JSON], composites: Collection[str]) -> str:
     """What a new group names and is not there, "" for nothing. `workloads`: specs by name; `composites`: names."""
     ref, parent = spec["workloadRef"], spec.get("parentCompositePodGroupName")
     if ref["workloadName"] not in workloads:
@@ -58,7 +58,7 @@ def _names(spec: JSON) -> list[str]:
 def _widths(spec: JSON) -> list[int]:
     """Lengths of all lists of templates of a Workload."""
     lists = [spec.get(name, []) for name in TEMPLATES]
-    return [*map(len, lists), *(width for of in lists for template in of for width in _widths(template))]
+    return [*map(len, lists), *(width for templates in lists for template in templates for width in _widths(template))]
 
 
 def _without_counts(value: Any) -> Any:

@@ -1,6 +1,9 @@
-"""What the API server makes of a Job (defaults of batch/v1), and which changes it refuses (ValidateJobUpdate)."""
+"""What the API server makes of a Job (defaults of batch/v1), and which Jobs and changes of Jobs it refuses.
 
-from simcluster.job_status import suspended
+The refusals are those of ValidateJob and ValidateJobUpdate that a JobSet controller can run into.
+"""
+
+from simcluster.job_status import sizes, suspended
 from simcluster.patches import JSON
 
 UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
@@ -12,7 +15,8 @@ IMMUTABLE = "field is immutable"
 
 def defaulted(job: JSON) -> JSON:
     """A new Job as it is stored: sizes, and the labels by which its controller finds its pods. It has name and UID."""
-    spec, meta = job["spec"], job["metadata"]
+    meta = job["metadata"]
+    spec = {field: value for field, value in job["spec"].items() if value is not None}
     template = spec["template"]
     pods = template.get("metadata") or {}
     uid = {UID_LABEL: meta["uid"]}
@@ -22,13 +26,23 @@ def defaulted(job: JSON) -> JSON:
         "labels": {**(pods.get("labels") or {}), **owner_labels},
         "annotations": pods.get("annotations") or {},
     }
-    sizes = {size: spec.get(size) or 1 for size in ("parallelism", "completions")}
-    defaults = {"completionMode": "NonIndexed", "backoffLimit": 6, "suspend": False}
-    whole = {**defaults, **spec, **sizes, "selector": {"matchLabels": uid}, "template": {**template, "metadata": pods}}
+    parallelism, completions = sizes(spec)
+    defaults = {"completionMode": "NonIndexed", "backoffLimit": 6, "suspend": False, "parallelism": parallelism}
+    if completions is not None:
+        defaults["completions"] = completions
+    whole = {**defaults, **spec, "selector": {"matchLabels": uid}, "template": {**template, "metadata": pods}}
     return {**job, "spec": whole, "status": {}}
 
 
-def refusal(old: JSON, new: JSON, *, before_1_36: bool = False) -> str:
+def refusal(job: JSON) -> str:
+    """Why a new Job with its defaults cannot be, "" if it can."""
+    spec = job["spec"]
+    if spec["completionMode"] == "Indexed" and "completions" not in spec:
+        return "spec.completions: Required value: when completion mode is Indexed"
+    return ""
+
+
+def change_refusal(old: JSON, new: JSON, *, before_1_36: bool = False) -> str:
     """Why a Job may not become that, "" if it may. Before 1.36 one that has started keeps its pod template."""
     have, want = old["spec"], new["spec"]
     elastic = want.get("completionMode") == "Indexed" and want.get("completions") == want.get("parallelism")

@@ -33,12 +33,25 @@ def may_run(job: JSON) -> bool:
     return not job["spec"].get("suspend") and not finished(job) and "deletionTimestamp" not in job["metadata"]
 
 
+def sizes(spec: JSON) -> tuple[int, int | None]:
+    """Parallelism and completions of a Job's spec, with the defaults of batch/v1 (SetDefaults_Job).
+
+    If both are unset, both are 1. If only completions are unset, they stay unset (None): the Job is a work queue. Zero
+    stays zero.
+    """
+    parallelism, completions = spec.get("parallelism"), spec.get("completions")
+    if parallelism is None:
+        return 1, 1 if completions is None else completions
+    return parallelism, completions
+
+
 def pods_wanted(job: JSON) -> int:
-    """How many pods run at once."""
-    return job["spec"].get("parallelism") or 1
+    """How many pods run at once: the parallelism, and never more than have to succeed."""
+    parallelism, completions = sizes(job["spec"])
+    return parallelism if completions is None else min(parallelism, completions)
 
 
-def following(job: JSON, now: str) -> JSON | None:
+def next_status(job: JSON, now: str) -> JSON | None:
     """The next status that the controller would write if all goes well; None when it is content."""
     if finished(job):
         return None
@@ -63,8 +76,11 @@ def taken_up(job: JSON, now: str) -> JSON:
 
 
 def started(job: JSON, now: str, *, ready: int) -> JSON:
-    """All its pods run, so many of them are ready."""
-    return {**taken_up(job, now), "active": pods_wanted(job), "ready": ready}
+    """All its pods run, so many of them are ready. With no completions it is Complete at once."""
+    status = taken_up(job, now)
+    if sizes(job["spec"])[1] == 0:
+        return ended({**job, "status": status}, now, "Complete", "CompletionsReached")
+    return {**status, "active": pods_wanted(job), "ready": ready}
 
 
 def halted(job: JSON, now: str) -> JSON:
@@ -80,8 +96,10 @@ def doomed(job: JSON, now: str, reason: str, message: str) -> JSON:
 
 
 def ended(job: JSON, now: str, kind: str, reason: str = "", message: str = "") -> JSON:
-    """It is Complete or Failed; of a Job that failed one pod did."""
-    counts = {"succeeded": pods_wanted(job)} if kind == "Complete" else {"failed": 1, "succeeded": 0}
+    """It is Complete, with all completions (a work queue: all its pods), or Failed, with one failed pod."""
+    parallelism, completions = sizes(job["spec"])
+    succeeded = parallelism if completions is None else completions
+    counts = {"succeeded": succeeded} if kind == "Complete" else {"failed": 1, "succeeded": 0}
     since = (job.get("status") or {}).get("startTime", now)
     said = [*_conditions(job), condition(kind, now, reason, message)]
     return {**counts, "active": 0, "ready": 0, "terminating": 0, "startTime": since, "conditions": said}

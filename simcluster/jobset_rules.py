@@ -13,7 +13,7 @@ def status_refusal(old: JSON, status: JSON) -> str:
     if had.get("terminalState") and had["terminalState"] != status.get("terminalState"):
         return f"status.terminalState: {had['terminalState']} is final"
     replicas = {rjob["name"]: rjob.get("replicas", 1) for rjob in old.get("spec", {}).get("replicatedJobs", ())}
-    for of in status.get("replicatedJobsStatus") or ():
-        if sum(of.get(count, 0) for count in COUNTS) > replicas.get(of["name"], 0):
-            return f"status.replicatedJobsStatus {of['name']}: more Jobs than there are"
+    for entry in status.get("replicatedJobsStatus") or ():
+        if sum(entry.get(count, 0) for count in COUNTS) > replicas.get(entry["name"], 0):
+            return f"status.replicatedJobsStatus {entry['name']}: more Jobs than there are"
     return ""

@@ -176,7 +176,7 @@ class Rest:
         return Watch(collection, target.kind, _scope(request, target), request.metadata_only)
 
     def _act(self, request: Request, target: Target) -> tuple[str, Callable[[], Answer | Stream]]:
-        """Verb and deed."""
+        """The verb of a request, and what carries it out."""
         if request.watches:
             return "watch", partial(self._stream, request, target)
         whole = {"GET": ("list", self._list), "POST": ("create", self._create)}
@@ -210,8 +210,8 @@ class Rest:
         return self._one(request, target, item)
 
     def _delete(self, request: Request, target: Target) -> Answer:
-        held = request.json().get("preconditions")
-        left = self.server.delete(target.kind.plural, target.key, held, foreground=_foreground(request))
+        preconditions = request.json().get("preconditions")
+        left = self.server.delete(target.kind.plural, target.key, preconditions, foreground=_foreground(request))
         if left is not None:
             return self._one(request, target, left)
         return Answer(200, encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}))

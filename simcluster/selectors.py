@@ -36,11 +36,11 @@ class Selector:
     requirements: tuple[Requirement, ...] = ()
 
     def met(self, value: Callable[[str], str | None]) -> bool:
-        return all(of.met(value(of.key)) for of in self.requirements)
+        return all(requirement.met(value(requirement.key)) for requirement in self.requirements)
 
     def only(self, key: str) -> frozenset[str] | None:
         """The values that `key` may have; None if the selector does not say."""
-        return next((of.values for of in self.requirements if of.key == key and of.wanted and of.values), None)
+        return next((r.values for r in self.requirements if r.key == key and r.wanted and r.values), None)
 
 
 EVERYTHING = Selector()

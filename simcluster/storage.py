@@ -15,7 +15,7 @@ from simcluster.selectors import EVERYTHING, Selector
 Key = tuple[str, str]
 """(namespace, name); namespace is "" for cluster-scoped objects."""
 
-REMEMBERED = 50_000
+HISTORY_LENGTH = 50_000
 """Changes of one resource that are kept for watches; a watch from an earlier version has to list again."""
 
 
@@ -147,7 +147,7 @@ class Collection:
     objects: dict[Key, Item] = field(default_factory=dict)
     watchers: dict[tuple[str, str], set[Watcher]] = field(default_factory=dict)
     """By the indexed label and value that they are for; under ("", "") those who are for none."""
-    history: deque[_Change] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    history: deque[_Change] = field(default_factory=lambda: deque(maxlen=HISTORY_LENGTH))
     by_label: dict[tuple[str, str], dict[Key, Item]] = field(default_factory=dict)
     forgotten: int = 0
     """The version up to which changes are not remembered."""
@@ -184,7 +184,10 @@ class Collection:
         key = (new or old).key  # type: ignore[union-attr]  # one of them is there
         for label in self.indexed:
             if old is not None and (value := old.label(label)) is not None:
-                self.by_label[label, value].pop(key, None)
+                labelled = self.by_label[label, value]
+                del labelled[key]
+                if not labelled:
+                    del self.by_label[label, value]
             if new is not None and (value := new.label(label)) is not None:
                 self.by_label.setdefault((label, value), {})[key] = new
         if new is None:
@@ -201,11 +204,19 @@ class Collection:
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         """Call a watcher for what happens from now on. Gives what ends that."""
-        watchers = self.watchers.setdefault(self._place(watcher.scope), set())
-        watchers.add(watcher)
-        return lambda: watchers.discard(watcher)
+        key = self._index_key(watcher.scope)
+        self.watchers.setdefault(key, set()).add(watcher)
 
-    def _place(self, scope: Scope) -> tuple[str, str]:
+        def end() -> None:
+            watching = self.watchers.get(key, set())
+            watching.discard(watcher)
+            if not watching:
+                self.watchers.pop(key, None)
+
+        return end
+
+    def _index_key(self, scope: Scope) -> tuple[str, str]:
+        """Where in `watchers` those of a scope are."""
         for label in self.indexed:
             values = scope.labels.only(label)
             if values is not None and len(values) == 1:
@@ -214,11 +225,11 @@ class Collection:
 
     def _watching(self, change: _Change) -> Iterator[Watcher]:
         """Those whom a change may concern: there may be a watch for each JobSet, and each has many pods."""
-        places = {("", "")}
+        index_keys = {("", "")}
         for item in (change.old, change.new):
-            places |= {(label, value) for label in self.indexed if item and (value := item.label(label))}
-        for place in places:
-            yield from self.watchers.get(place, ())
+            index_keys |= {(label, value) for label in self.indexed if item and (value := item.label(label))}
+        for key in index_keys:
+            yield from self.watchers.get(key, ())
 
 
 class Storage:

@@ -16,11 +16,11 @@ GATES = {"JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True}
 
 def run(scene: Scene, size: Size, _: frozenset[str]) -> Iterator[Result]:
     manifest = jobset(size.of(JOBS), PODS, cpu=CPU)
-    of_jobs = {"targetReplicatedJobs": ["workers"], "job": {"schedulingConstraints": _topology(TOPOLOGY)}}
+    workers = {"targetReplicatedJobs": ["workers"], "job": {"schedulingConstraints": _topology(TOPOLOGY)}}
     manifest["spec"]["scheduling"] = {
         "schedulingPolicy": {"gang": {}},
         "schedulingConstraints": _topology(SUPERSLICE),
-        "replicatedJobs": [of_jobs],
+        "replicatedJobs": [workers],
     }
     phase, pods = created(scene, manifest)
     yield "P7 create", phase

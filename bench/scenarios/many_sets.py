@@ -51,8 +51,9 @@ def beside_a_large_one(scene: Scene, size: Size, _: frozenset[str]) -> Iterator[
 def _waits(scene: Scene, name: str, count: int) -> JSON:
     """Seconds from sending a JobSet of one pod until that pod runs: the median and the longest."""
     manifests = [jobset(1, name=f"{name}-{n}") for n in range(count)]
-    with running(scene, f"{keys.JOBSET_NAME} in ({','.join(of['metadata']['name'] for of in manifests)})") as events:
+    names = [manifest["metadata"]["name"] for manifest in manifests]
+    with running(scene, f"{keys.JOBSET_NAME} in ({','.join(names)})") as events:
         sent = scene.create_all(scene.path("jobsets", GROUP), manifests)
         ran = {meta["labels"][keys.JOBSET_NAME]: moment for moment, meta in reaching(events, "ADDED", count)}
-    waits = [ran[of["metadata"]["name"]] - moment for of, moment in zip(manifests, sent, strict=True)]
+    waits = [ran[created] - moment for created, moment in zip(names, sent, strict=True)]
     return {"pods": count, "seconds": max(waits), "half_seconds": statistics.median(waits), "waits": sorted(waits)}

@@ -11,7 +11,7 @@ from api.jobset import JobSet
 from api.layout import layout_of
 from controllers.resources import JOBSETS
 from kube.resources import JOBS, NODES, PRIORITY_CLASSES, SERVICES
-from simcluster.cluster import TOPOLOGY, Cluster, Land
+from simcluster.cluster import TOPOLOGY, Cluster, Topology
 from simcluster.patches import JSON
 from simcluster.pods import managed
 from simcluster.resources import NAMESPACES
@@ -71,19 +71,19 @@ def fill(cluster: Cluster, fleet: Fleet) -> None:
         cluster.create(NAMESPACES.plural, "", {"metadata": {"name": name}})
     for name, value in (("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)):
         cluster.create(PRIORITY_CLASSES.plural, "", {"metadata": {"name": name}, "value": value})
-    _add_nodes(cluster, Land(fleet.domains, fleet.nodes))
+    _add_nodes(cluster, Topology(fleet.domains, fleet.nodes))
     for number in range(fleet.jobsets):
         _add_running(cluster, jobset(f"train-{number:02}", fleet.jobs, fleet.pods, exclusive=True))
     cluster.storage.compact()
 
 
-def _add_nodes(cluster: Cluster, land: Land) -> None:
+def _add_nodes(cluster: Cluster, topology: Topology) -> None:
     chance = random.Random(0)  # noqa: S311 -- texts, no secrets
     shared = {f"cloud.example.com/label-{n}": f"{chance.getrandbits(48):x}" for n in range(NODE_LABELS)}
     common = managed("kubelet", cluster.timestamp(), shared)
-    for domain in range(land.domains):
-        for number in range(land.nodes):
-            name = land.node(domain, number)
+    for domain in range(topology.domains):
+        for number in range(topology.nodes):
+            name = topology.node(domain, number)
             labels = {"kubernetes.io/hostname": name, TOPOLOGY: f"rack-{domain}", **shared}
             labels["topology.kubernetes.io/zone"] = f"zone-{domain % 3}"
             meta = {"name": name, "uid": cluster.uid(), "creationTimestamp": cluster.timestamp(), "labels": labels}

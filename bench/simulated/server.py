@@ -19,7 +19,7 @@ from api import keys
 from bench.simulated.api import Api
 from bench.simulated.fleet import Fleet, fill
 from controllers.resources import JOBSETS
-from simcluster.cluster import Cluster, Land
+from simcluster.cluster import Cluster, Topology
 from simcluster.patches import JSON
 from simcluster.rest import Answer, Request, Stream, encode
 from simcluster.selectors import parse
@@ -38,10 +38,10 @@ class Server:
 
     def __init__(self, fleet: Fleet) -> None:
         self.storage = Storage(INDEXED)
-        self.world = Cluster(self.storage, Land(fleet.domains, fleet.nodes))
-        self.api = Api(self.world)
-        fill(self.world, fleet)
-        self.world.later = lambda act: asyncio.get_running_loop().call_soon(act)
+        self.cluster = Cluster(self.storage, Topology(fleet.domains, fleet.nodes))
+        self.api = Api(self.cluster)
+        fill(self.cluster, fleet)
+        self.cluster.call_soon = lambda act: asyncio.get_running_loop().call_soon(act)
 
     def handle(self, request: Request) -> Answer | Stream:
         """Answer a request of a manager, or of the benchmark."""
@@ -50,7 +50,7 @@ class Server:
         if request.path == "/simulated/running":
             return Answer(200, encode(self.running()))
         if request.path == "/simulated/fail":
-            self.world.fail((request.query["namespace"], request.query["name"]))
+            self.cluster.fail((request.query["namespace"], request.query["name"]))
             return Answer(200, b"{}")
         return self.api.handle(request)
 
@@ -60,7 +60,7 @@ class Server:
             "calls": [[*what, count] for what, count in sorted(self.api.calls.items())],
             "first_write": self.api.first_write,
             "pods": len(self.storage["pods"].objects),
-            "pods_started": self.world.pods_started,
+            "pods_started": self.cluster.pods_started,
             "nodes": len(self.storage["nodes"].objects),
             "jobsets": {item.key[1]: _reported(item.body()) for item in self.storage[JOBSETS.plural].objects.values()},
         }
@@ -78,7 +78,7 @@ class Server:
 
 def _reported(js: JSON) -> JSON:
     status = js.get("status") or {}
-    ready = sum(of["ready"] for of in status.get("replicatedJobsStatus") or ())
+    ready = sum(entry["ready"] for entry in status.get("replicatedJobsStatus") or ())
     return {"restarts": status.get("restarts", 0), "ready": ready}
 
 

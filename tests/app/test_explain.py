@@ -26,7 +26,7 @@ from tests.support.explained import (
 )
 from tests.support.jobsets import jobset, rjob, stored
 
-AHEAD = DEFAULT_LIMITS.queued_jobs
+QUEUED_JOBS = DEFAULT_LIMITS.queued_jobs
 
 JSON = dict[str, Any]
 
@@ -163,11 +163,11 @@ def test_with_blocking_all_jobs_wait_for_the_last_old_pod():
 
 
 def test_jobs_of_a_large_set_come_as_the_job_controller_comes_to_those_before():
-    js = a_set(rjob(replicas=AHEAD + 3))
-    text, body = explanation_of(facts(js, [job_of(js, index) for index in range(AHEAD)], lease=lease()))
+    js = a_set(rjob(replicas=QUEUED_JOBS + 3))
+    text, body = explanation_of(facts(js, [job_of(js, index) for index in range(QUEUED_JOBS)], lease=lease()))
     assert set(causes(body)) == {"behind", "no-pods"}
-    assert f"3 Jobs come after {AHEAD} that the Job controller has not come to yet" in text
-    _, body = explanation_of(facts(js, [job_of(js, index) for index in range(AHEAD - 1)], lease=lease()))
+    assert f"3 Jobs come after {QUEUED_JOBS} that the Job controller has not come to yet" in text
+    _, body = explanation_of(facts(js, [job_of(js, index) for index in range(QUEUED_JOBS - 1)], lease=lease()))
     assert set(causes(body)) == {"missing", "no-pods"}
 
 

@@ -24,11 +24,11 @@ METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 class Turns:
-    """The event loop of the world, turned by hand."""
+    """The event loop of the cluster, turned by hand."""
 
     def __init__(self, server: Server) -> None:
         self._acts: list[Callable[[], object]] = []
-        server.world.later = self._acts.append
+        server.cluster.call_soon = self._acts.append
 
     def run(self) -> None:
         while self._acts:
@@ -138,7 +138,7 @@ def test_a_streaming_list_ends_with_a_bookmark_and_continues_as_a_watch(server, 
 
 def test_a_watch_from_a_version_gets_the_events_since_then(server, turns):
     version = answered(server, "GET", JOBS_PATH)["metadata"]["resourceVersion"]
-    server.world.fail((NAMESPACE, "train-00-workers-0"))
+    server.cluster.fail((NAMESPACE, "train-00-workers-0"))
     answered(server, "DELETE", f"{JOBS_PATH}/train-00-workers-0", {"propagationPolicy": "Background"})
     watch = Watch(server, JOBS_PATH, resourceVersion=version)
     assert watch.events() == [("MODIFIED", "train-00-workers-0"), ("DELETED", "train-00-workers-0")]
@@ -147,8 +147,8 @@ def test_a_watch_from_a_version_gets_the_events_since_then(server, turns):
 def test_a_watch_from_before_what_is_remembered_has_to_list_again(server):
     server.storage["jobs"].history = deque(maxlen=2)
     for index in "01":
-        server.world.fail((NAMESPACE, f"train-00-workers-{index}"))
-        server.world.fail((NAMESPACE, f"train-01-workers-{index}"))
+        server.cluster.fail((NAMESPACE, f"train-00-workers-{index}"))
+        server.cluster.fail((NAMESPACE, f"train-01-workers-{index}"))
     answered(server, "GET", JOBS_PATH, watch="true", resourceVersion="2", code=410)
 
 
@@ -268,7 +268,7 @@ def test_a_fleet_is_what_it_says(server):
     assert state["jobsets"] == {name: {"restarts": 0, "ready": 2} for name in ("train-00", "train-01")}
     assert server.running() == {"train-00": 2, "train-01": 2}
     with pytest.raises(Exception, match="already exists"):
-        fill(server.world, FLEET)
+        fill(server.cluster, FLEET)
     assert jobset("x", 3, 2, exclusive=False)["metadata"]["annotations"] == {}
 
 

@@ -11,7 +11,7 @@ from api.features import FeatureGates
 from controllers.planning.limits import Limits
 from tests.support.large_sets import RESTARTS
 from tests.support.ledger import Ledger
-from tests.support.replica import Clockwork, Fault, Replica
+from tests.support.replica import Fault, ModelTimeLoop, Replica
 from tests.support.stale import Server
 from tests.support.stored_sets import jobset, rjob
 
@@ -29,7 +29,7 @@ def process() -> Iterator[Replica]:
     server = Server(ledger)
     ledger.spec_of = lambda: server.jobset
     with (
-        contextlib.closing(Clockwork(lambda: float(server.seconds))) as loop,
+        contextlib.closing(ModelTimeLoop(lambda: float(server.seconds))) as loop,
     ):
         server.new_jobset(jobset(rjob("a", 3, parallelism=1, completions=1), failurePolicy=RESTARTS))
         replica = Replica(server, loop, gates, create_suspended=True, limits=EACH_ALONE)

@@ -1,4 +1,4 @@
-"""No set has more Jobs wait for the Job controller than `AHEAD`: it serves Jobs in their order, so others come behind."""
+"""No set has more Jobs wait for the Job controller than `QUEUED_JOBS`: it serves Jobs in their order, so others come behind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from controllers.planning.limits import DEFAULT_LIMITS
 from tests.support.stored_sets import jobset, rjob
 from tests.support.world import World
 
-AHEAD = DEFAULT_LIMITS.queued_jobs
+QUEUED_JOBS = DEFAULT_LIMITS.queued_jobs
 
 
 def of_type(plan, kind):
@@ -17,37 +17,39 @@ def of_type(plan, kind):
 
 
 def large(**spec) -> World:
-    return World(jobset(rjob("workers", 3 * AHEAD), **spec))
+    return World(jobset(rjob("workers", 3 * QUEUED_JOBS), **spec))
 
 
 def test_jobs_are_created_as_the_job_controller_comes_to_those_before():
     world = large()
     world.step()
-    assert world.live() == sorted(f"js-workers-{number}" for number in range(AHEAD))
+    assert world.live() == sorted(f"js-workers-{number}" for number in range(QUEUED_JOBS))
     assert of_type(world.step(), CreateJob) == [], "none of them has been taken up"
     world.take_up(*(f"js-workers-{number}" for number in range(30)))
-    assert of_type(world.step(), CreateJob) == [f"js-workers-{number}" for number in range(AHEAD, AHEAD + 30)]
+    assert of_type(world.step(), CreateJob) == [
+        f"js-workers-{number}" for number in range(QUEUED_JOBS, QUEUED_JOBS + 30)
+    ]
 
 
 def test_the_window_moves_on_to_the_last_job():
     world = large()
     world.settle()
-    assert len(world.jobs) == 3 * AHEAD
+    assert len(world.jobs) == 3 * QUEUED_JOBS
     world.run()
     world.settle()
-    assert world.counts()["ready"] == 3 * AHEAD
+    assert world.counts()["ready"] == 3 * QUEUED_JOBS
 
 
 def test_a_small_set_is_created_at_once():
-    world = World(jobset(rjob("driver"), rjob("workers", AHEAD - 1)))
+    world = World(jobset(rjob("driver"), rjob("workers", QUEUED_JOBS - 1)))
     world.step()
-    assert len(world.jobs) == AHEAD
+    assert len(world.jobs) == QUEUED_JOBS
 
 
 def test_suspended_jobs_are_created_at_once():
     world = large(suspend=True)
     world.step()
-    assert len(world.jobs) == 3 * AHEAD
+    assert len(world.jobs) == 3 * QUEUED_JOBS
 
 
 def test_a_large_set_is_resumed_as_the_job_controller_comes_to_its_jobs():
@@ -56,7 +58,7 @@ def test_a_large_set_is_resumed_as_the_job_controller_comes_to_its_jobs():
     world.halt()
     world.edit(suspend=False)
     resumed = of_type(world.step(), PatchJob)
-    assert resumed == [f"js-workers-{number}" for number in range(AHEAD)]
+    assert resumed == [f"js-workers-{number}" for number in range(QUEUED_JOBS)]
     assert of_type(world.step(), PatchJob) == []
     world.run(*resumed[:10])
     assert len(of_type(world.step(), PatchJob)) == 10
@@ -78,21 +80,21 @@ def test_jobs_that_another_controller_manages_are_not_waited_for():
     world.step()
     for job in world.jobs.values():
         job["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
-    assert len(of_type(world.step(), CreateJob)) == AHEAD
+    assert len(of_type(world.step(), CreateJob)) == QUEUED_JOBS
 
 
 def test_a_job_in_deletion_is_not_counted_in_the_window():
     world = large()
     world.step()
     world.jobs["js-workers-7"]["metadata"]["deletionTimestamp"] = world.now
-    assert of_type(world.step(), CreateJob) == [f"js-workers-{AHEAD}"]
+    assert of_type(world.step(), CreateJob) == [f"js-workers-{QUEUED_JOBS}"]
 
 
 def test_finished_jobs_are_not_counted_in_the_window():
     world = large()
     world.step()
     world.jobs["js-workers-7"]["status"]["conditions"] = [{"type": "Complete", "status": "True"}]
-    assert of_type(world.step(), CreateJob) == [f"js-workers-{AHEAD}"]
+    assert of_type(world.step(), CreateJob) == [f"js-workers-{QUEUED_JOBS}"]
 
 
 def test_jobs_beyond_the_window_after_an_edit_are_kept():
@@ -102,4 +104,4 @@ def test_jobs_beyond_the_window_after_an_edit_are_kept():
         job["spec"]["suspend"] = False
     world.js = msgspec.structs.replace(world.js, spec=msgspec.structs.replace(world.js.spec, suspend=False))
     assert of_type(world.step(), PatchJob) == []
-    assert len(world.jobs) == 3 * AHEAD
+    assert len(world.jobs) == 3 * QUEUED_JOBS

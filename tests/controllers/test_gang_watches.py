@@ -20,7 +20,7 @@ from tests.support.tls import until
 ON = FeatureGates({"JobSetWorkloadAwareSchedulingAPI": True})
 BETA, ALPHA = ("/apis/scheduling.k8s.io/v1beta1", "/apis/scheduling.k8s.io/v1alpha3")
 GROUPS = ("workloads", "podgroups")
-HURRY = Pauses(missing=0.02, complete=3600.0)
+SHORT_PAUSES = Pauses(missing=0.02, complete=3600.0)
 ALL = Served(groups=True, composites=True, topology=True)
 
 
@@ -53,7 +53,7 @@ class Cluster(MemoryApi):
 
 @contextlib.asynccontextmanager
 async def running(cluster: Cluster, gates: FeatureGates = ON) -> AsyncIterator[GroupWatches]:
-    of = GroupWatches(Client(cluster), gates, pauses=HURRY)
+    of = GroupWatches(Client(cluster), gates, pauses=SHORT_PAUSES)
     task = asyncio.create_task(of.run())
     yield of
     task.cancel()

@@ -60,12 +60,12 @@ class TestCreation:
         assert (plan.actions, plan.status) == ((), None)
 
     def test_jobs_of_no_pods_need_no_group(self):
-        w = running(workers(), rjob("idle", 1, parallelism=0), scheduling={})
+        w = running(workers(), rjob("idle", 1, parallelism=0, completions=1), scheduling={})
         assert w.live() == ["js-idle-0", "js-workers-0", "js-workers-1"]
         assert w.group_of("js-idle-0") == ""
 
     def test_a_set_of_no_pods_has_no_workload(self):
-        w = running(rjob("idle", 1, parallelism=0), scheduling={})
+        w = running(rjob("idle", 1, parallelism=0, completions=1), scheduling={})
         assert w.groups == {}
         assert w.condition(keys.GROUPS_SCHEDULED) is None
 

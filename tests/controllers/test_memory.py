@@ -1,28 +1,62 @@
 """What a process remembers of JobSets: of which one, and until when."""
 
+import copy
+import dataclasses
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.meta import NOBODY
+from api.batch import Job
+from api.meta import NOBODY, ObjectMeta
+from controllers.gang.stalled import Reports
 from controllers.jobset.memory import Memories, Memory
+from controllers.jobset.milestones import AttemptTimes
+from controllers.jobset.old_pods import Followed
+from controllers.planning.actions import Event
 from kube.controller import Request
 
 WHO = Request("ns", "js")
 OTHER = Request("ns", "other")
 
 
-def filled(memory: Memory) -> None:
+JOB = Job(metadata=ObjectMeta(name="js-a-0", namespace="ns", uid="job"))
+SAMPLES = {
+    "status_written": 1.0,
+    "rest_until": 2.0,
+    "warned": frozenset({Event("Warning", "Reason", "message")}),
+    "departed": {"job": JOB},
+    "foreign": {"js-a-0": NOBODY},
+    "foreign_until": 3.0,
+    "group_error": ("NameConflict", "x"),
+    "group_error_until": 4.0,
+    "namespace_ends_until": 5.0,
+    "reported_group": "group",
+    "unfinished": True,
+    "attempt_times": AttemptTimes(suspended=False, restarts=1, start=None),
+    "stalled": Reports(next_look=6.0),
+    "followed": Followed(attempt=1, pods=None),
+}
+"""A value of each field of a record that it does not start with. A field without one fails the tests."""
+
+
+def filled(memory: Memory) -> Memory:
     """Everything that can be remembered is."""
-    memory.status_written, memory.rest_until, memory.foreign_until = 1.0, 2.0, 3.0
-    memory.foreign = {"js-a-0": NOBODY}
-    memory.group_error, memory.group_error_until, memory.namespace_ends_until = ("NameConflict", "x"), 4.0, 5.0
-    memory.reported_group, memory.unfinished = "group", True
+    for name, sample in SAMPLES.items():
+        setattr(memory, name, copy.copy(sample))
+    return memory
 
 
-def test_a_new_jobset_of_the_same_name_starts_with_an_empty_memory():
+def test_there_is_a_sample_of_everything_that_is_remembered():
+    empty, remembered = Memory("1"), {field.name for field in dataclasses.fields(Memory)} - {"uid"}
+    assert SAMPLES.keys() == remembered
+    assert [name for name in remembered if getattr(empty, name) == SAMPLES[name]] == []
+
+
+def test_a_new_jobset_of_the_same_name_starts_with_nothing_but_departed_jobs():
     memories = Memories()
-    filled(memories.of(WHO, "1"))
-    assert memories.of(WHO, "2") == Memory("2")
+    followed = filled(memories.of(WHO, "1")).followed
+    assert memories.of(WHO, "2") == Memory("2", departed={"job": JOB})
+    assert followed.over, "its watch of old pods has not ended"
     assert len(memories) == 1
 
 
@@ -34,6 +68,7 @@ def test_a_deleted_jobset_is_forgotten_and_a_new_one_of_its_name_is_not():
     memories.forget(WHO, "2")
     assert len(memories) == 0
     memories.forget(WHO)
+    assert memories.of(WHO, "2") == Memory("2")
 
 
 @given(

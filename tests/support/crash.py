@@ -33,7 +33,7 @@ from kube.transport import Request as Call
 from kube.transport import Response, Transport
 from kube.workqueue import WorkQueue
 from tests.support.kills import Path, Record, Site, When, Write
-from tests.support.played import Ledger, Played, Snapshot, normalised, resource_of, steady_name
+from tests.support.played import PlayedCluster, Snapshot, TrackingTransport, normalised, resource_of, steady_name
 from tests.support.tally import Tally
 
 REST_SECONDS = 40.0
@@ -47,7 +47,7 @@ MOVES = 200
 
 ATTEMPTS = ("jobset.sigs.k8s.io/restart-attempt", "jobset.sigs.k8s.io/job-restart-attempt")
 
-Step = Callable[[Played, Snapshot], Awaitable[None]]
+Step = Callable[[PlayedCluster, Snapshot], Awaitable[None]]
 
 
 class Recorded:
@@ -63,7 +63,7 @@ class Recorded:
     def forget(self, *_: Any) -> None: ...
 
 
-class Mortal:
+class KillableTransport:
     """A transport for one controller and one namespace, which it takes for the whole cluster.
 
     `killed` is set at the site; from then on every call waits for ever, as in a process that is no more; `late` is the
@@ -71,7 +71,7 @@ class Mortal:
     resourceVersions by name, once the controller has handled them.
     """
 
-    def __init__(self, inner: Transport, world: Played, record: Record, site: Site | None) -> None:
+    def __init__(self, inner: Transport, world: PlayedCluster, record: Record, site: Site | None) -> None:
         self.killed = asyncio.Event()
         self.watched: dict[tuple[str, str], dict[str, str]] = {}
         self.sent = 0
@@ -194,7 +194,7 @@ def _show(known: dict[str, str], event: dict[str, Any]) -> None:
 class Instance:
     """One life of the controller, from its start to its kill."""
 
-    def __init__(self, world: Played, transport: Mortal) -> None:
+    def __init__(self, world: PlayedCluster, transport: KillableTransport) -> None:
         self._world = world
         self._transport = transport
         self._queue: WorkQueue[Request] = WorkQueue()
@@ -230,14 +230,14 @@ class Instance:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REST_SECONDS
         while not self._transport.killed.is_set():
-            snapshot = await self._glance() if self._idle() else None
+            snapshot = await self._snapshot_at_rest() if self._idle() else None
             if snapshot is not None:
                 return snapshot
             assert loop.time() < deadline, f"no rest in {REST_SECONDS:g} s: {len(self._queue)} keys wait"
             await asyncio.sleep(PAUSE)
         return None
 
-    async def _glance(self) -> Snapshot | None:
+    async def _snapshot_at_rest(self) -> Snapshot | None:
         """The world, unless the controller moved meanwhile or its watches have still to show some of it."""
         writes = self._transport.sent
         snapshot = await self._world.look()
@@ -251,7 +251,9 @@ class Instance:
 
 
 @contextlib.asynccontextmanager
-async def _life(world: Played, transport: Mortal, path: Path, record: Record) -> AsyncIterator[Instance]:
+async def _running_controller(
+    world: PlayedCluster, transport: KillableTransport, path: Path, record: Record
+) -> AsyncIterator[Instance]:
     """A controller for the length of the block. What it has sent at the end arrives; nothing else of it does."""
     instance = Instance(world, transport)
     async with asyncio.TaskGroup() as tasks:
@@ -264,20 +266,20 @@ async def _life(world: Played, transport: Mortal, path: Path, record: Record) ->
 
 async def run(transport: Transport, namespace: str, path: Path, site: Site | None = None) -> Record:
     """Play a path to its end, with a kill at `site`."""
-    record, ledger = Record(), Ledger(transport)
-    world = Played(ledger, namespace)
+    record, tracking = Record(), TrackingTransport(transport)
+    world = PlayedCluster(tracking, namespace)
     await world.create(JOBSETS, path.manifest)
     steps = iter(path.steps)
     try:
         for death in (site, None):
-            mortal = Mortal(ledger, world, record, death)
-            async with _life(world, mortal, path, record) as instance:
+            killable = KillableTransport(tracking, world, record, death)
+            async with _running_controller(world, killable, path, record) as instance:
                 seen = await _play(instance, world, steps, record)
             if seen is not None:
                 record.end = normalised(seen, namespace)
                 return record
-            if mortal.late:
-                steps = itertools.chain(steps, [_arrival(ledger, mortal.late)])
+            if killable.late:
+                steps = itertools.chain(steps, [_arrival(tracking, killable.late)])
             while site and site.kill.away and (move := world.move(await world.look())):
                 await move()
     finally:
@@ -285,7 +287,7 @@ async def run(transport: Transport, namespace: str, path: Path, site: Site | Non
     raise AssertionError("unreachable: the second life has no site to be killed at")
 
 
-async def _play(instance: Instance, world: Played, steps: Iterator[Step], record: Record) -> Snapshot | None:
+async def _play(instance: Instance, world: PlayedCluster, steps: Iterator[Step], record: Record) -> Snapshot | None:
     """Move the world whenever the controller rests, until nothing is left to happen; None if it was killed."""
     for _ in range(MOVES):
         seen = await instance.rest()

@@ -11,7 +11,7 @@ from simcluster.job_status import condition
 from tests.support.crash import Step
 from tests.support.jobs import group, manifest
 from tests.support.kills import Path
-from tests.support.played import NOW, Played, Snapshot
+from tests.support.played import NOW, PlayedCluster, Snapshot
 
 DNS = {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
 FIRST, SECOND = "js-workers-0", "js-workers-1"
@@ -24,7 +24,7 @@ TPU, GPU = ({"nodeSelector": {"pool": pool}} for pool in ("tpu", "gpu"))
 def complete(*names: str) -> Step:
     """The pods of these Jobs succeed, of all at once."""
 
-    async def step(world: Played, seen: Snapshot) -> None:
+    async def step(world: PlayedCluster, seen: Snapshot) -> None:
         world.at_once(JOBS, *names)
         for name in names:
             done = seen.one(JOBS, name)["spec"].get("completions", 1)
@@ -36,7 +36,7 @@ def complete(*names: str) -> Step:
 def fail(*names: str) -> Step:
     """A pod of each of these Jobs fails, and with it the Job, of all at once."""
 
-    async def step(world: Played, seen: Snapshot) -> None:
+    async def step(world: PlayedCluster, seen: Snapshot) -> None:
         world.at_once(JOBS, *names)
         for name in names:
             await _end(world, seen, name, ("FailureTarget", "Failed"), failed=1)
@@ -47,7 +47,7 @@ def fail(*names: str) -> Step:
 def doom(name: str) -> Step:
     """A pod of the Job fails, and with it the Job, while its other pods still end."""
 
-    async def step(world: Played, _: Snapshot) -> None:
+    async def step(world: PlayedCluster, _: Snapshot) -> None:
         status = {"conditions": [condition("FailureTarget", NOW, "BackoffLimitExceeded")]}
         await world.patch(JOBS, name, {"status": status}, "status")
 
@@ -57,7 +57,7 @@ def doom(name: str) -> Step:
 def exit_with(pod: str, code: int) -> Step:
     """The one container of a pod ends."""
 
-    async def step(world: Played, _: Snapshot) -> None:
+    async def step(world: PlayedCluster, _: Snapshot) -> None:
         ended = {"terminated": {"exitCode": code, "reason": "Error", "finishedAt": NOW, "startedAt": NOW}}
         main = {"name": "main", "image": "busybox", "imageID": "", "ready": False, "restartCount": 0, "state": ended}
         await world.patch(PODS, pod, {"status": {"phase": "Failed", "containerStatuses": [main]}}, "status")
@@ -68,7 +68,7 @@ def exit_with(pod: str, code: int) -> Step:
 def edit(**spec: Any) -> Step:
     """The user changes the spec."""
 
-    async def step(world: Played, _: Snapshot) -> None:
+    async def step(world: PlayedCluster, _: Snapshot) -> None:
         await world.patch(JOBSETS, "js", {"spec": spec})
 
     return step
@@ -77,17 +77,17 @@ def edit(**spec: Any) -> Step:
 def delete_job(name: str) -> Step:
     """A person, or the Job's own time to live, deletes a Job."""
 
-    async def step(world: Played, _: Snapshot) -> None:
+    async def step(world: PlayedCluster, _: Snapshot) -> None:
         await world.delete(JOBS, name, "Background")
 
     return step
 
 
-async def delete_service(world: Played, _: Snapshot) -> None:
+async def delete_service(world: PlayedCluster, _: Snapshot) -> None:
     await world.delete(SERVICES, "js", "Background")
 
 
-async def start_pods(world: Played, seen: Snapshot) -> None:
+async def start_pods(world: PlayedCluster, seen: Snapshot) -> None:
     """Each Job's one pod comes up, with an in-place restart agent in it."""
     for job in seen.of(JOBS):
         meta = job["metadata"]
@@ -101,13 +101,13 @@ async def start_pods(world: Played, seen: Snapshot) -> None:
 def report(job: str, attempt: int) -> Step:
     """The agent in the pod of that Job is about to run an attempt."""
 
-    async def step(world: Played, _: Snapshot) -> None:
+    async def step(world: PlayedCluster, _: Snapshot) -> None:
         await world.patch(PODS, job, {"metadata": {"annotations": {IN_PLACE_RESTART_ATTEMPT: str(attempt)}}})
 
     return step
 
 
-async def _end(world: Played, seen: Snapshot, name: str, kinds: tuple[str, str], **counts: Any) -> None:
+async def _end(world: PlayedCluster, seen: Snapshot, name: str, kinds: tuple[str, str], **counts: Any) -> None:
     job = seen.one(JOBS, name)
     assert job["status"].get("active"), f"{name} runs no pods that could end"
     old = job["status"].get("conditions", [])

@@ -82,12 +82,12 @@ class Histories(Moves):
             extra = ours.keys() - wanted
             assert not extra, f"{sorted(extra)} should not be there"
             missing = wanted - jobs.keys()
-            opened = self._open(number)
-            if opened:
+            released = self._released(number)
+            if released:
                 assert not missing, f"{sorted(missing)} are missing"
             for name, job in ours.items():
                 assert integer(job.metadata.labels[keys.RESTART_ATTEMPT]) == status.restarts
-                if js.suspended or opened:
+                if js.suspended or released:
                     assert job.spec.suspend == js.suspended, f"{name} has suspend={job.spec.suspend}"
                 if self.gates["ElasticJobSet"]:
                     assert (job.spec.parallelism, job.spec.completions) == (of.parallelism, of.completions)
@@ -101,7 +101,7 @@ class Histories(Moves):
         """A rule asks for what its gate does not allow: the set waits for a person."""
         return bool(self.ledger.failed_in(self.js)) and not self.gates["RestartJob"]
 
-    def _open(self, number: int) -> bool:
+    def _released(self, number: int) -> bool:
         """Whether a stage may have started; the cluster has made ready whatever runs."""
         js = self.js
         policy = js.spec.execution_policy

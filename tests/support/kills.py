@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controllers.planning.limits import DEFAULT_LIMITS
-from tests.support.played import Played, Snapshot
+from tests.support.played import PlayedCluster, Snapshot
 
 REST_SECONDS = 40.0
 """How long the controller may take to come to rest: more than any delay in a path, on a busy machine."""
@@ -23,7 +23,7 @@ MOVES = 200
 
 ATTEMPTS = ("jobset.sigs.k8s.io/restart-attempt", "jobset.sigs.k8s.io/job-restart-attempt")
 
-Step = Callable[[Played, Snapshot], Awaitable[None]]
+Step = Callable[[PlayedCluster, Snapshot], Awaitable[None]]
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class Ledger(StatusRules):
     ended: dict[str, str] = field(default_factory=dict)
     codes: dict[str, int] = field(default_factory=dict)
     too_late: set[str] = field(default_factory=set)
-    torn: set[str] = field(default_factory=set)
+    deleted_by_others: set[str] = field(default_factory=set)
     """Jobs that somebody else deleted in the background: nobody waits for their pods."""
     doomed_fail: bool = False
     floors: dict[tuple[str, str, int], tuple[int, ...]] = field(default_factory=dict)
@@ -164,7 +164,7 @@ class Ledger(StatusRules):
             of = self.places.get(uid)
             if (
                 of is None
-                or uid in self.torn | self.broken
+                or uid in self.deleted_by_others | self.broken
                 or (of.owner, of.attempt < place.attempt) != (place.owner, True)
             ):
                 continue

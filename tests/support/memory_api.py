@@ -24,8 +24,8 @@ TICK = 0.001
 """Shortest wait, in seconds."""
 
 
-class Uncollected(ApiServer):
-    """An API server whose garbage collector is never waited for."""
+class ImmediateDeletion(ApiServer):
+    """An API server that removes at once what is deleted in the foreground."""
 
     def remove(self, plural: str, item: Item, *, foreground: bool) -> Item | None:
         return super().remove(plural, item, foreground=False)
@@ -46,7 +46,7 @@ class MemoryApi:
     requests: list[Request] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.server = Uncollected()
+        self.server = ImmediateDeletion()
         self.storage = self.server.storage
         self.rest = rest.Rest(self.server, anything)
         self._changed: set[asyncio.Event] = set()

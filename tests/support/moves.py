@@ -15,7 +15,7 @@ from api.jobset import JobSet
 from controllers.planning.counters import job_ready
 from controllers.planning.limits import Limits
 from tests.support.ledger import Ledger
-from tests.support.replica import NONE, Clockwork, Crash, Fault, Replica
+from tests.support.replica import NONE, Crash, Fault, ModelTimeLoop, Replica
 from tests.support.setups import GATES, SETUPS, spec_of, with_placement
 from tests.support.stale import KINDS, Server, failed_pod
 
@@ -95,7 +95,7 @@ class Moves(RuleBasedStateMachine):
         self.ledger = Ledger(self.gates, create_suspended=not on_resume)
         self.server = Server(self.ledger, old=old_server)
         self.ledger.spec_of = lambda: self.server.jobset
-        self.loop = Clockwork(lambda: float(self.server.seconds))
+        self.loop = ModelTimeLoop(lambda: float(self.server.seconds))
         self.template = spec_of(**setup)
         self.server.new_jobset(self.template)
         self.replica = self.process()
@@ -314,18 +314,18 @@ class Moves(RuleBasedStateMachine):
             self.server.drop("jobsets", "js")
 
     def _somebody_takes_a_name(self, data):
-        name = self._slot(data)
+        name = self._free_name(data)
         if name:
             self.server.intrude(name, owner=("CronJob", "other"), labels={keys.JOBSET_NAME: "js"})
 
     def _somebody_takes_a_name_unlabelled(self, data):
-        name = self._slot(data)
+        name = self._free_name(data)
         if name:
             self.server.intrude(name, owner=None, labels=None)
 
     def _job_with_bad_labels_takes_a_name(self, data):
         self._add_job_with_bad_labels(
-            self._slot(data), {keys.RESTART_ATTEMPT: data.draw(st.sampled_from(["x", "-1", "7"]))}
+            self._free_name(data), {keys.RESTART_ATTEMPT: data.draw(st.sampled_from(["x", "-1", "7"]))}
         )
 
     def _stray_job_appears(self, _data):
@@ -351,7 +351,7 @@ class Moves(RuleBasedStateMachine):
         if name:
             self.server.stuck.add(name)
 
-    def _slot(self, data):
+    def _free_name(self, data):
         """A free name that the set wants."""
         if self.server.jobset is None:
             return None

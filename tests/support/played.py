@@ -86,7 +86,7 @@ class Snapshot:
         )
 
 
-class Ledger:
+class TrackingTransport:
     """A transport that all writers of one new namespace share: it knows what was written, and so which lists are due.
 
     A list that is only asked to be as new as the last write comes from the API server's memory; one that has to be the
@@ -129,13 +129,13 @@ class Ledger:
         return {"resource_version": str(version), "resource_version_match": "NotOlderThan"} if version else {}
 
 
-class Played:
+class PlayedCluster:
     """One namespace, new and empty, and who acts in it beside the JobSet controller."""
 
-    def __init__(self, ledger: Ledger, namespace: str) -> None:
+    def __init__(self, transport: TrackingTransport, namespace: str) -> None:
         self.namespace = namespace
-        self._ledger = ledger
-        self._client = Client(ledger)
+        self._transport = transport
+        self._client = Client(transport)
         self._together: set[tuple[str, str]] = set()
         self._objects: dict[str, list[Object]] = {kind.plural: [] for kind in KINDS}
 
@@ -153,7 +153,7 @@ class Played:
         return Snapshot(dict(self._objects))
 
     async def _list(self, kind: Resource) -> None:
-        options = self._ledger.due(kind.plural)
+        options = self._transport.due(kind.plural)
         if options is not None:
             page = await self._client.list(kind, namespace=self.namespace, limit=0, **options)
             self._objects[kind.plural] = sorted(page.items or [], key=lambda obj: obj["metadata"]["name"])
@@ -179,7 +179,7 @@ class Played:
     async def _release(self, kind: Resource, name: str) -> None:
         with contextlib.suppress(NotFound):
             await self.patch(kind, name, {"metadata": {"finalizers": None}})
-        self._ledger.wrote(kind.plural, 0)
+        self._transport.wrote(kind.plural, 0)
 
     def _orphan(self, seen: Snapshot) -> Move | None:
         """Delete what an owner that is gone or going left behind."""
@@ -200,7 +200,7 @@ class Played:
 
     def _work(self, seen: Snapshot) -> Move | None:
         for job in seen.of(JOBS):
-            status = job_status.following(job, NOW)
+            status = job_status.next_status(job, NOW)
             if status is not None and "deletionTimestamp" not in job["metadata"]:
                 return lambda name=job["metadata"]["name"], status=status: self.patch(
                     JOBS, name, {"status": status}, "status"

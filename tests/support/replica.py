@@ -55,7 +55,7 @@ class Fault:
 NONE = Fault("none", -1)
 
 
-class Clockwork(asyncio.SelectorEventLoop):
+class ModelTimeLoop(asyncio.SelectorEventLoop):
     """A loop whose time is that of the model. Nothing here waits for a timer."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -261,7 +261,7 @@ class Server(ApiServer):
 
     def lose_job(self, name: str) -> None:
         """Somebody else deletes it in the background."""
-        self.ledger.torn.add(self.job(name).metadata.uid)
+        self.ledger.deleted_by_others.add(self.job(name).metadata.uid)
         self.drop("jobs", name)
 
     def terminate(self, plural: str, name: str) -> None:

@@ -3,6 +3,10 @@
 It applies plans the way the API server and the Job controller would, and refuses what could never happen there: a
 second Job of one name, a patch of a Job that is not there, restarts that go down, a terminal state that is left, pods
 in a finished Job, a Job beside pods of its earlier attempt. Time is a counter of seconds.
+
+It is no `simcluster.ApiServer`, because it carries out a plan's actions without executor, client and caches, and tests
+change its objects directly between two plans. What Jobs, groups and statuses may become is decided by the rules of
+`simcluster` alone, and `tests.support.stale` has the same histories on a whole simulated API server.
 """
 
 import dataclasses
@@ -36,7 +40,7 @@ from controllers.planning.actions import (
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import FailedPod, KnownGroups, Observed
 from controllers.planning.plan import plan
-from simcluster import group_rules, job_rules, job_status
+from simcluster import group_rules, job_rules, job_status, jobset_rules
 from simcluster.patches import merge, strategic
 from simcluster.selectors import matches
 
@@ -288,6 +292,8 @@ class World:
                 assert name not in self.jobs, f"{name} is created twice"
                 assert name not in self.old_pods, f"{name} is created while pods of an earlier attempt live"
                 stored = job_rules.defaulted(self._new(body))
+                refusal = job_rules.refusal(stored)
+                assert not refusal, f"{name}: {refusal}"
                 self._tree_stands(stored)
                 self.jobs[name] = stored
             case DeleteJob(name, uid):
@@ -351,7 +357,7 @@ class World:
         if kind != "Workload":
             workloads = {of["metadata"]["name"]: of["spec"] for of in self.of_kind("Workload")}
             composites = {of["metadata"]["name"] for of in self.of_kind("CompositePodGroup")}
-            missing = group_rules.ahead_of(spec, workloads, composites)
+            missing = group_rules.missing_reference(spec, workloads, composites)
             assert not missing, f"{place} is created ahead of {missing}"
         self.groups[place] = self._new(body)
 
@@ -372,15 +378,14 @@ class World:
 
     def _patch(self, name: str, wanted: JSON) -> None:
         job = self.jobs[name]
-        refusal = job_rules.refusal(job, wanted)
+        refusal = job_rules.change_refusal(job, wanted)
         assert not refusal, f"{name}: {refusal}"
         if job["spec"]["suspend"]:
             self._tree_stands(wanted)
         job.update(wanted)
 
     def _store(self, new: JobSetStatus) -> None:
-        old = self.status
-        assert new.restarts >= old.restarts, "restarts go down"
-        assert not old.terminal_state or new.terminal_state == old.terminal_state, "a terminal state is left"
         assert self.js is not None
+        refusal = jobset_rules.status_refusal(msgspec.to_builtins(self.js), msgspec.to_builtins(new))
+        assert not refusal, refusal
         self.js = msgspec.structs.replace(self.js, status=new)

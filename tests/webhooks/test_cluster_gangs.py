@@ -55,7 +55,7 @@ class ApiServer:
         """Nothing to close."""
 
 
-class Away(ApiServer):
+class Unreachable(ApiServer):
     async def send(self, request: Request) -> Response:
         if request.path in self.served:
             raise TransportError("no route", sent=False)
@@ -158,7 +158,7 @@ async def test_nothing_is_asked_about_other_sets(js: JSON, gates: FeatureGates):
 
 
 async def test_a_missing_answer_is_a_warning_and_refuses_nothing():
-    assert await warnings(Away(), of(FLAT)) == [
+    assert await warnings(Unreachable(), of(FLAT)) == [
         "spec.scheduling: not checked against the cluster: no connection to the API server; events report faults"
     ]
 

@@ -32,7 +32,7 @@ PODS = 16
 def superslices(cubes: int, folder: Path, binaries: Path) -> Iterator[Cluster]:
     """A cluster of two superslices of so many cubes, with a manager; a cube is four nodes for four pods."""
     nodes = FakeNodes(count=8 * cubes, label_every={SUPERSLICE: 4 * cubes, CUBE: 4}, capacity={TPU: "16"})
-    spec = ClusterSpec(name=f"hall-{cubes}", nodes=nodes)
+    spec = ClusterSpec(name=f"superslices-{cubes}", nodes=nodes)
     with running(spec, sources=Sources(assets=binaries), state_root=folder / "cluster") as cluster:
         manager = ManagerProcess(cluster, folder / "manager")
         local.install(cluster, webhook_port=manager.port)
@@ -42,36 +42,43 @@ def superslices(cubes: int, folder: Path, binaries: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def hall_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
-    with superslices(JOBS, tmp_path_factory.mktemp("hall"), binaries) as cluster:
+def superslice_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+    with superslices(JOBS, tmp_path_factory.mktemp("superslices"), binaries) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def hall(hall_cluster: Cluster) -> Iterator[GangNamespace]:
+def superslice_namespace(superslice_cluster: Cluster) -> Iterator[GangNamespace]:
     """A namespace for one test, in an empty cluster."""
-    place = GangNamespace(hall_cluster)
-    yield place
-    place.close()
+    namespace = GangNamespace(superslice_cluster)
+    yield namespace
+    namespace.close()
 
 
-def take_one_node(hall: GangNamespace, superslice: str) -> str:
+def take_one_node(superslice_namespace: GangNamespace, superslice: str) -> str:
     """Occupy a part of a superslice; gives the node."""
-    node = hall.nodes(superslice=superslice)[5]
-    hall.fill(node)
+    node = superslice_namespace.nodes(superslice=superslice)[5]
+    superslice_namespace.fill(node)
     return node
 
 
-def wait_bindings(hall: GangNamespace, number: int, timeout: float) -> float:
+def wait_bindings(superslice_namespace: GangNamespace, number: int, timeout: float) -> float:
     """Until so many pods are bound; gives the second of the last one, as the API server saw it."""
-    hall.until(lambda: len(times(hall, "create pods/binding")) >= number, f"{number} bindings", timeout)
-    return max(times(hall, "create pods/binding"))
+    superslice_namespace.until(
+        lambda: len(times(superslice_namespace, "create pods/binding")) >= number, f"{number} bindings", timeout
+    )
+    return max(times(superslice_namespace, "create pods/binding"))
 
 
-def explain(hall: GangNamespace) -> str:
+def explain(superslice_namespace: GangNamespace) -> str:
     """What `jobset explain` prints."""
     out, err = io.StringIO(), io.StringIO()
-    options = Options(name="js", namespace=hall.namespace, kubeconfig=str(hall.cluster.kubeconfig), output="text")
+    options = Options(
+        name="js",
+        namespace=superslice_namespace.namespace,
+        kubeconfig=str(superslice_namespace.cluster.kubeconfig),
+        output="text",
+    )
     assert run(options, out, err) == 0, err.getvalue()
     return out.getvalue()
 
@@ -81,52 +88,59 @@ def tell(figures: str) -> None:
     print(f"\n{figures}")  # noqa: T201 - figures, not a log
 
 
-def check_placed(hall: GangNamespace, jobs: int, superslice: str) -> None:
+def check_placed(superslice_namespace: GangNamespace, jobs: int, superslice: str) -> None:
     """All Jobs in that superslice, each in one cube that it has for itself."""
-    assert len(hall.bound()) == jobs * PODS
-    assert hall.where(SUPERSLICE) == superslice
-    by_job = hall.domains(CUBE)
+    assert len(superslice_namespace.bound()) == jobs * PODS
+    assert superslice_namespace.where(SUPERSLICE) == superslice
+    by_job = superslice_namespace.domains(CUBE)
     assert (len(by_job), [len(found) for found in by_job.values()]) == (jobs, [1] * jobs)
     assert len(set.union(*by_job.values())) == jobs
 
 
-def bind(hall: GangNamespace, jobs: int, timeout: float) -> None:
+def bind(superslice_namespace: GangNamespace, jobs: int, timeout: float) -> None:
     """With one superslice partly taken, all pods go to the other one."""
-    take_one_node(hall, "superslice-0")
-    hall.gang(slices(jobs=jobs, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
-    last = wait_bindings(hall, jobs * PODS, timeout)
-    [created] = times(hall, "patch jobsets")
-    last_pod = max(times(hall, "create pods"))
+    take_one_node(superslice_namespace, "superslice-0")
+    superslice_namespace.gang(slices(jobs=jobs, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
+    last = wait_bindings(superslice_namespace, jobs * PODS, timeout)
+    [created] = times(superslice_namespace, "patch jobsets")
+    last_pod = max(times(superslice_namespace, "create pods"))
     tell(f"{jobs * PODS} pods made {last_pod - created:.1f} s after the set, bound after {last - created:.1f} s")
-    check_placed(hall, jobs, "superslice-1")
+    check_placed(superslice_namespace, jobs, "superslice-1")
 
 
-def test_all_pods_go_to_the_superslice_that_is_free(hall):
-    bind(hall, jobs=JOBS, timeout=60)
+def test_all_pods_go_to_the_superslice_that_is_free(superslice_namespace):
+    bind(superslice_namespace, jobs=JOBS, timeout=60)
 
 
-def test_where_none_is_free_nothing_is_bound_until_one_is(hall):
-    taken = [take_one_node(hall, name) for name in ("superslice-0", "superslice-1")]
-    hall.gang(slices(jobs=JOBS, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
-    hall.wait_refused(JOBS * PODS)
-    assert times(hall, "create pods/binding") == []
-    reported = hall.until(lambda: hall.condition("PodGroupsInitiallyScheduled"), "the set says why") or {}
+def test_where_none_is_free_nothing_is_bound_until_one_is(superslice_namespace):
+    taken = [take_one_node(superslice_namespace, name) for name in ("superslice-0", "superslice-1")]
+    superslice_namespace.gang(slices(jobs=JOBS, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
+    superslice_namespace.wait_refused(JOBS * PODS)
+    assert times(superslice_namespace, "create pods/binding") == []
+    reported = (
+        superslice_namespace.until(
+            lambda: superslice_namespace.condition("PodGroupsInitiallyScheduled"), "the set says why"
+        )
+        or {}
+    )
     assert (reported["status"], reported["reason"]) == ("False", "Unschedulable")
     assert "is not scheduled yet; kube-scheduler says: " in reported["message"]
     event = ("Normal", "Unschedulable", reported["message"])
-    hall.until(lambda: event in hall.events(), "the event")
-    reported = explain(hall)
+    superslice_namespace.until(lambda: event in superslice_namespace.events(), "the event")
+    reported = explain(superslice_namespace)
     assert f"0 of {JOBS * PODS} pods bound; all {JOBS} groups have to fit at once, in one superslice" in reported
     assert "all 16 pods have to fit at once, in one cube" in reported
     assert "the scheduler says: " in reported
-    before = hall.get()["metadata"]["generation"]
-    hall.free(taken[1])
-    [freed] = times(hall, "delete pods")
-    last = wait_bindings(hall, JOBS * PODS, 60)
+    before = superslice_namespace.get()["metadata"]["generation"]
+    superslice_namespace.free(taken[1])
+    [freed] = times(superslice_namespace, "delete pods")
+    last = wait_bindings(superslice_namespace, JOBS * PODS, 60)
     tell(f"{JOBS * PODS} pods bound {last - freed:.1f} s after there was room")
-    check_placed(hall, JOBS, "superslice-1")
-    hall.until(lambda: hall.condition("PodGroupsInitiallyScheduled")["status"] == "True", "and that it is over")
-    assert hall.get()["metadata"]["generation"] == before, "nobody touched the set"
+    check_placed(superslice_namespace, JOBS, "superslice-1")
+    superslice_namespace.until(
+        lambda: superslice_namespace.condition("PodGroupsInitiallyScheduled")["status"] == "True", "and that it is over"
+    )
+    assert superslice_namespace.get()["metadata"]["generation"] == before, "nobody touched the set"
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from tests.support.racks import (
     uids,
 )
 
-PATIENT = {"backoffLimit": 20}
+MANY_RETRIES = {"backoffLimit": 20}
 """Of a Job that creates lost pods again, 10 s after the first, 20 s after the second that is lost, and so on."""
 KEPT = "example.com/kept-to-be-read"
 BY_HAND = ("rack-2", "rack-3")
@@ -26,7 +26,7 @@ BY_HAND = ("rack-2", "rack-3")
 
 def test_a_recreated_leader_comes_back_to_its_followers(rack_namespace: RackNamespace) -> None:
     """Even if it has to wait for that while other domains are free. One is deleted, one is evicted."""
-    rack_namespace.apply(exclusive(jobs=2, pods=3, job=PATIENT))
+    rack_namespace.apply(exclusive(jobs=2, pods=3, job=MANY_RETRIES))
     before = rack_namespace.runs(pods=6)
     leaders, followers = rack_namespace.leaders(), rack_namespace.followers()
     theirs = [node for rack in before.values() for node in rack_namespace.nodes.of(rack)]
@@ -45,7 +45,7 @@ def test_a_recreated_leader_comes_back_to_its_followers(rack_namespace: RackName
 
 
 def test_a_job_whose_leader_has_lost_its_node_has_no_domain_until_it_is_back(rack_namespace: RackNamespace) -> None:
-    rack_namespace.apply(exclusive(pods=2, job=PATIENT))
+    rack_namespace.apply(exclusive(pods=2, job=MANY_RETRIES))
     (rack,) = rack_namespace.runs(pods=2).values()
     (leader,), (stays,) = rack_namespace.leaders(), rack_namespace.followers()
     rack_namespace.nodes.delete(leader["spec"]["nodeName"])
@@ -67,7 +67,7 @@ def test_only_followers_that_are_elsewhere_than_their_leader_are_moved(rack_name
     fixed = place_by_hand(rack_namespace)
     crowded = [node for rack in BY_HAND for node in rack_namespace.nodes.of(rack)]
     rack_namespace.nodes.cordon(*crowded)  # a Job that has lost a node of its rack would not fit there
-    rack_namespace.apply(exclusive(jobs=2, pods=3, job=PATIENT))
+    rack_namespace.apply(exclusive(jobs=2, pods=3, job=MANY_RETRIES))
     before = rack_namespace.runs(pods=6)
     rack_namespace.nodes.cordon(*crowded, on=False)
     moved, kept = (
@@ -104,7 +104,7 @@ def place_by_hand(rack_namespace: RackNamespace) -> list[dict]:
         rack_namespace.nodes.patch(
             rack_namespace.nodes.of(rack)[0], labels={keys.NAMESPACED_JOB: f"{rack_namespace.namespace}_fixed-w-0"}
         )
-    fixed = exclusive("fixed", pods=4, cpu="10", job=PATIENT)
+    fixed = exclusive("fixed", pods=4, cpu="10", job=MANY_RETRIES)
     fixed["metadata"]["annotations"][keys.NODE_SELECTOR_STRATEGY] = "true"
     rack_namespace.apply(fixed)
     rack_namespace.until(
@@ -127,7 +127,7 @@ def now(rack_namespace: RackNamespace, pod: dict) -> dict:
 
 
 def test_a_recreated_leader_brings_followers_of_two_domains_together(rack_namespace: RackNamespace) -> None:
-    rack_namespace.apply(exclusive(pods=3, job=PATIENT))
+    rack_namespace.apply(exclusive(pods=3, job=MANY_RETRIES))
     (rack,) = rack_namespace.runs(pods=3).values()
     (leader,), followers = rack_namespace.leaders(), rack_namespace.followers()
     everywhere = [*rack_namespace.nodes.racks()]
@@ -148,7 +148,7 @@ def test_a_recreated_leader_brings_followers_of_two_domains_together(rack_namesp
 
 
 def test_what_moved_while_no_manager_ran_is_repaired_by_the_next(rack_namespace: RackNamespace) -> None:
-    rack_namespace.apply(exclusive(pods=3, job=PATIENT))
+    rack_namespace.apply(exclusive(pods=3, job=MANY_RETRIES))
     (rack,) = rack_namespace.runs(pods=3).values()
     (leader,), followers = rack_namespace.leaders(), rack_namespace.followers()
     rack_namespace.manager.kill()

@@ -99,7 +99,7 @@ class JobSetReconciler:
         if js is None:
             self.memories.forget(request)
             return Result()
-        memory = self.memories.of(request, js.metadata.uid)
+        memory = self.memories.get_or_create(request, js.metadata.uid)
         clock = asyncio.get_running_loop().time
         began = clock()
         wait = max(memory.rest_until, memory.namespace_ends_until) - began

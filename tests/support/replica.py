@@ -181,7 +181,7 @@ class OldPods:
 
     def note(self) -> None:
         """Whether there is another watch than before: its list is of this moment at the earliest."""
-        memory = self._memories._of.get(REQUEST)
+        memory = self._memories._records.get(REQUEST)
         of = None if memory is None else memory.followed
         if of is not self._of:
             self._of, self._place = of, len(self._log)

@@ -22,6 +22,7 @@ from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.watches import BY_OWNER, BY_SET, owner_requests, owner_uid
 from controllers.planning.actions import DeleteJobs, Plan, PodQuery
 from controllers.planning.child_jobs import not_recorded
+from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.finished import finished
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import KnownGroups, Observed
@@ -161,7 +162,8 @@ class JobSetReconciler:
 
     async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
         """The same with the answer to a query, which is never asked twice; raises if it is needed and there is none."""
-        answer = await list_failed_pods(self._client, observed.jobset.metadata.namespace, pod_query)
+        js, keep = observed.jobset, candidates_of(observed.jobset, observed.jobs)
+        answer = await list_failed_pods(self._client, js.metadata.namespace, pod_query, keep)
         return dataclasses.replace(observed, failed_pods={**observed.failed_pods, **answer})
 
     def _warn(self, js: JobSet, decided: Plan, memory: Memory) -> None:

@@ -102,7 +102,7 @@ class _Judge:
                 continue
             rule = self._rules[place] if place < len(self._rules) else None
             action = action_of(rule.action) if rule else RESTART_JOBSET
-            if action.gate and not self._gates[action.gate]:
+            if not action.enabled(self._gates):
                 self._draft.warn(
                     "FeatureGateDisabled",
                     f"Job {child.name} failed and a rule asks for {action.name}, which needs the feature gate"
@@ -188,7 +188,7 @@ class _Judge:
         draft, reason = self._draft, ""
         if rule and rule.max_restarts is not None:
             attempts.count_rule(draft, rule.name)
-        if action.partial:
+        if action.restarts_part:
             attempts.restart_part(draft, action, self._of(child), child.job_index)
         else:
             reason = f"FailurePolicy_{rule.name}" if rule else "DefaultFailurePolicy"

@@ -14,7 +14,7 @@ from api.pod import Pod
 from api.priority import Priorities
 from controllers.gang.execute import GroupWriteError
 from controllers.gang.stalled import StalledGangs
-from controllers.jobset.execute import Caches, Executor, ForeignObjectError, PartialFailure
+from controllers.jobset.execute import Caches, Executor, FailedWrites, ForeignObjectError
 from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories, Memory
@@ -117,7 +117,7 @@ class JobSetReconciler:
         self._warn(js, decided, memory)
         try:
             carried_out = await self._executor.execute(js, decided)
-        except PartialFailure as failed:
+        except FailedWrites as failed:
             self._remember(failed, memory)
             others = failed.split((ForeignObjectError, GroupWriteError))[1]
             if others is None:
@@ -146,7 +146,7 @@ class JobSetReconciler:
         else:
             self.leftover_pods.end_when_gone(js)
 
-    def _remember(self, failed: PartialFailure, memory: Memory) -> None:
+    def _remember(self, failed: FailedWrites, memory: Memory) -> None:
         """Of what failed, that which the next plan has to know."""
         now_ = asyncio.get_running_loop().time()
         if failed.subgroup(_says_namespace_ends) is not None:

@@ -37,6 +37,7 @@ from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import FailedPod, KnownGroups, Observed
 from controllers.planning.plan import plan
+from kube.decode import convert
 from simcluster import group_rules, job_rules, job_status
 from simcluster.patches import merge, strategic
 from simcluster.selectors import matches
@@ -113,8 +114,8 @@ class World:
             self.groups_required,
             self.group_error,
             tuple(msgspec.convert(of, StoredWorkload) for of in self.of_kind("Workload")),
-            tuple(msgspec.convert(of, StoredGroup) for of in self.of_kind("CompositePodGroup")),
-            tuple(msgspec.convert(of, StoredGroup) for of in self.of_kind("PodGroup")),
+            tuple(convert(StoredGroup, of) for of in self.of_kind("CompositePodGroup")),
+            tuple(convert(StoredGroup, of) for of in self.of_kind("PodGroup")),
         )
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:

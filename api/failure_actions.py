@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from api.features import FeatureGates
+
 
 class Scope(Enum):
     """What an action recreates."""
@@ -31,9 +33,13 @@ class FailureAction:
     words: str
 
     @property
-    def partial(self) -> bool:
+    def restarts_part(self) -> bool:
         """Whether it recreates some Jobs and leaves the rest of the set alone."""
         return self.scope in {Scope.JOB, Scope.REPLICATED_JOB}
+
+    def enabled(self, gates: FeatureGates) -> bool:
+        """Whether it needs no feature gate, or that gate is on."""
+        return not self.gate or gates[self.gate]
 
 
 FAIL_JOBSET = FailureAction("FailJobSet", Scope.NOTHING, counted=False, gate="", words="fail at once")

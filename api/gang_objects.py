@@ -62,7 +62,7 @@ def same(found: StoredGroup, group: Group, parent: str) -> bool:
         and (spec.scheduling_policy.gang is None) == (group.gang is None)
         and "".join(constraint.key for constraint in topology) == group.topology
         and (not group.mode or mode is None or getattr(mode, group.mode) is not None)
-        and {claim.name for claim in spec.resource_claims or ()} == {claim.name for claim in group.claims}
+        and {claim.name for claim in spec.resource_claims} == {claim.name for claim in group.claims}
     )
 
 

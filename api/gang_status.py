@@ -1,16 +1,15 @@
 """Workload, PodGroup and CompositePodGroup as they are cached: what decisions compare (scheduling.k8s.io, 1.37)."""
 
 from api.meta import JSON, Base, Condition, ObjectMeta
-from api.scheduling import Basic, DisruptionMode, GroupResourceClaim, SchedulingConstraints
+from api.scheduling import GangOfPods, JobScheduling, PodsPolicy
 
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 """Condition of a PodGroup. True is a hint: it was scheduled once. So is False: it may be bound since."""
 
 
-class StoredGang(Base, frozen=True, kw_only=True):
+class StoredGang(GangOfPods, frozen=True, kw_only=True):
     """Gang of pods or of groups: which number is there says which."""
 
-    min_count: int | None = None
     min_group_count: int | None = None
 
     @property
@@ -18,10 +17,9 @@ class StoredGang(Base, frozen=True, kw_only=True):
         return self.min_count or self.min_group_count or 0
 
 
-class StoredPolicy(Base, frozen=True, kw_only=True):
+class StoredPolicy(PodsPolicy, frozen=True, kw_only=True):
     """One of both."""
 
-    basic: Basic | None = None
     gang: StoredGang | None = None
 
 
@@ -32,15 +30,15 @@ class WorkloadRef(Base, frozen=True, kw_only=True):
     template_name: str = ""
 
 
-class GroupSpec(Base, frozen=True, kw_only=True):
-    """Spec of a PodGroup or CompositePodGroup. Its parent is empty for a root."""
+class GroupSpec(JobScheduling, frozen=True, kw_only=True):
+    """Spec of a PodGroup or CompositePodGroup. Its parent is empty for a root.
+
+    Kubernetes stores in a group what a JobSet says of one, in fields of the same names.
+    """
 
     parent_composite_pod_group_name: str | None = None
     workload_ref: WorkloadRef | None = None
     scheduling_policy: StoredPolicy = StoredPolicy()
-    scheduling_constraints: SchedulingConstraints | None = None
-    disruption_mode: DisruptionMode | None = None
-    resource_claims: tuple[GroupResourceClaim, ...] | None = None
 
 
 class GroupStatus(Base, frozen=True, kw_only=True):

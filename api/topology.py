@@ -123,7 +123,7 @@ class _NodeMeta(Base, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
 
 
-class PartialNode(Base, frozen=True, kw_only=True):
+class NodeMetadata(Base, frozen=True, kw_only=True):
     """A node of which only metadata was sent."""
 
     metadata: _NodeMeta
@@ -155,10 +155,10 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.values[self.asked.index(key)] if key in self.asked else None
 
 
-def node_keeping(asked: Callable[[], tuple[str, ...]]) -> Callable[[PartialNode], Node]:
+def node_keeping(asked: Callable[[], tuple[str, ...]]) -> Callable[[NodeMetadata], Node]:
     """A transform that keeps, of a node's labels, those with the keys that are asked for at that moment."""
 
-    def kept(node: PartialNode) -> Node:
+    def kept(node: NodeMetadata) -> Node:
         meta, wanted = node.metadata, asked()
         return Node(
             name=meta.name,

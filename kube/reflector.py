@@ -166,7 +166,7 @@ def _change_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(_Change[kind])
 
 
-class _PartialMeta(msgspec.Struct, frozen=True, rename="camel"):
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -174,8 +174,8 @@ class _PartialMeta(msgspec.Struct, frozen=True, rename="camel"):
     annotations: dict[str, str] = {}
 
 
-class _Partial(msgspec.Struct, frozen=True):
-    metadata: _PartialMeta
+class _MetadataOnly(msgspec.Struct, frozen=True):
+    metadata: _Meta
 
 
 def _read(line: bytes, target: Target) -> Input:
@@ -196,7 +196,7 @@ def _read_by_parts(line: bytes, target: Target) -> Input:
             return Failed(TransportError(f"{target.resource}: the stream reported an error without a Status"))
         return Failed(from_status(status))
     if event.type == "BOOKMARK":
-        meta = decode(_Partial, bytes(event.object)).metadata
+        meta = decode(_MetadataOnly, bytes(event.object)).metadata
         return Bookmark(meta.resource_version, initial_end=meta.annotations.get(INITIAL_END) == "true")
     return Observed(read_object(bytes(event.object), target), deleted=event.type == "DELETED")
 
@@ -206,7 +206,7 @@ def read_object(data: bytes, target: Target) -> Any:
     try:
         obj = decode(target.type, data)
     except UnreadableAnswerError as error:
-        meta = decode(_Partial, data).metadata
+        meta = decode(_MetadataOnly, data).metadata
         known = UnreadableMeta(
             namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=meta.resource_version
         )

@@ -16,7 +16,7 @@ from api.gangs import forest
 from api.jobset import JobSet
 from api.meta import Owner
 from api.selectors import of_other_attempts
-from api.topology import PartialNode
+from api.topology import NodeMetadata
 from app.explain.facts import Facts, Holder, SeenEvent, SeenGroup, SeenGroups, SeenLease, SeenPod
 from app.explain.survey import Survey, lacking, survey
 from app.settings import LeaderElectionSettings
@@ -224,7 +224,7 @@ class _Gatherer:
 
     async def _nodes(self, topologies: set[str]) -> Mapping[str, Mapping[str, str]] | None:
         nodes: dict[str, Mapping[str, str]] = {}
-        pages = self._client.pages(NODES, type=PartialNode, accept=METADATA_LIST, limit=PAGE, timeout=TIMEOUT)
+        pages = self._client.pages(NODES, type=NodeMetadata, accept=METADATA_LIST, limit=PAGE, timeout=TIMEOUT)
         try:
             async for node in pages:
                 meta = node.metadata

@@ -14,7 +14,7 @@ from api.pod import Pod
 from api.priority import Priorities
 from controllers.gang.execute import GroupWriteError
 from controllers.gang.stalled import StalledGangs
-from controllers.jobset.execute import Caches, Executor, ForeignObjectError, PartialFailure
+from controllers.jobset.execute import Caches, Executor, FailedWrites, ForeignObjectError
 from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories, Memory
@@ -22,6 +22,7 @@ from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.watches import BY_OWNER, BY_SET, owner_requests, owner_uid
 from controllers.planning.actions import DeleteJobs, Plan, PodQuery
 from controllers.planning.child_jobs import not_recorded
+from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.finished import finished
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import KnownGroups, Observed
@@ -99,7 +100,7 @@ class JobSetReconciler:
         if js is None:
             self.memories.forget(request)
             return Result()
-        memory = self.memories.of(request, js.metadata.uid)
+        memory = self.memories.get_or_create(request, js.metadata.uid)
         clock = asyncio.get_running_loop().time
         began = clock()
         wait = max(memory.rest_until, memory.namespace_ends_until) - began
@@ -116,7 +117,7 @@ class JobSetReconciler:
         self._warn(js, decided, memory)
         try:
             carried_out = await self._executor.execute(js, decided)
-        except PartialFailure as failed:
+        except FailedWrites as failed:
             self._remember(failed, memory)
             others = failed.split((ForeignObjectError, GroupWriteError))[1]
             if others is None:
@@ -145,7 +146,7 @@ class JobSetReconciler:
         else:
             self.leftover_pods.end_when_gone(js)
 
-    def _remember(self, failed: PartialFailure, memory: Memory) -> None:
+    def _remember(self, failed: FailedWrites, memory: Memory) -> None:
         """Of what failed, that which the next plan has to know."""
         now_ = asyncio.get_running_loop().time()
         if failed.subgroup(_says_namespace_ends) is not None:
@@ -161,7 +162,8 @@ class JobSetReconciler:
 
     async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
         """The same with the answer to a query, which is never asked twice; raises if it is needed and there is none."""
-        answer = await list_failed_pods(self._client, observed.jobset.metadata.namespace, pod_query)
+        js, keep = observed.jobset, candidates_of(observed.jobset, observed.jobs)
+        answer = await list_failed_pods(self._client, js.metadata.namespace, pod_query, keep)
         return dataclasses.replace(observed, failed_pods={**observed.failed_pods, **answer})
 
     def _warn(self, js: JobSet, decided: Plan, memory: Memory) -> None:

@@ -42,7 +42,7 @@ class Endings:
         meta, state = js.metadata, js.status.terminal_state
         if not js.is_ours:
             return
-        memory = self._memories.of(Request(meta.namespace, meta.name), meta.uid)
+        memory = self._memories.get_or_create(Request(meta.namespace, meta.name), meta.uid)
         if state and memory.unfinished:
             self._outcomes.finished(meta.namespace, meta.name, state)
         memory.unfinished = not state

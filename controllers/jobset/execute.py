@@ -71,7 +71,7 @@ class ForeignObjectError(KubeError):
         self.owner = owner
 
 
-class PartialFailure(ExceptionGroup[Exception]):
+class FailedWrites(ExceptionGroup[Exception]):
     """Some writes of a plan failed; the others were done."""
 
 
@@ -84,7 +84,7 @@ class Executor:
     recorder: Recorder
 
     async def execute(self, js: JobSet, plan: Plan) -> bool:
-        """Do it all. Raises `PartialFailure` when something failed, after the counters were written.
+        """Do it all. Raises `FailedWrites` when something failed, after the counters were written.
 
         False: the user has changed the JobSet meanwhile. That ends the plan early, and brings the next one.
         """
@@ -102,7 +102,7 @@ class Executor:
             if not plan.status_first:
                 await self._publish(js, plan.counters, ())
             text = f"{len(failures)} of {len(plan.actions)} writes failed"
-            raise PartialFailure(text, [failure.error for failure in failures])
+            raise FailedWrites(text, [failure.error for failure in failures])
         if not plan.status_first:
             await self._publish(js, plan.status, plan.events)
         if any(isinstance(action, DeleteJobSet) for action in plan.actions):

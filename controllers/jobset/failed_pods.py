@@ -5,7 +5,7 @@ up or fails a restart: without an answer in time the history says less. Must not
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from api import keys
 from api.pod import DetailedPod
@@ -30,48 +30,62 @@ JOBS_AT_ONCE = 50
 """Jobs that one call asks about: their UIDs stand in its URL."""
 
 PAGE = 500
-MOST_PAGES = 20
-"""Failed pods of a page, and pages of so many Jobs, that are read for an answer that is needed."""
+"""Failed pods of a page of an answer that is needed. All pages are read: the plan keeps few of the pods."""
+
+Keep = Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]
+"""Of the failed pods of the Job of that UID, those to keep: it is asked after each page, about what it kept and the new
+ones (`controllers.planning.decisive_pod.candidates_of`)."""
 
 
-async def list_failed_pods(client: Client, namespace: str, pod_query: PodQuery, *, page: int = PAGE) -> FailedPodsByJob:
-    """The answer to a plan's query: every Job that it names, with its failed pods as far as they are known.
+async def list_failed_pods(
+    client: Client, namespace: str, pod_query: PodQuery, keep: Keep, *, page: int = PAGE
+) -> FailedPodsByJob:
+    """The answer to a plan's query: every Job that it names, with those of its failed pods that are kept.
 
-    If the answer is needed, it is read in pages of so many pods, and what the client raises is raised.
+    An answer that is needed is of all failed pods, read in pages of so many, and what the client raises is raised.
     """
-    found: dict[str, list[FailedPod]] = {uid: [] for _, uid in pod_query.jobs}
+    kept: dict[str, tuple[FailedPod, ...]] = {uid: () for _, uid in pod_query.jobs}
     try:
-        async for pod in _pods(client, namespace, pod_query, page):
-            found.get(pod.metadata.labels.job_uid, []).append(summary(pod))
+        async for pods in _pages(client, namespace, pod_query, page):
+            for uid, new in _by_job(pods).items():
+                if uid in kept:
+                    kept[uid] = tuple(keep(uid, (*kept[uid], *new)))
     except (KubeError, TimeoutError) as error:
         if pod_query.needed:
             raise
         log.info("pods of Job %s/%s are not known: %s", namespace, pod_query.jobs[0][0], error)
-    return {uid: tuple(pods) for uid, pods in found.items()}
+    return kept
 
 
-async def _pods(client: Client, namespace: str, pod_query: PodQuery, page: int) -> AsyncIterator[DetailedPod]:
-    """What is listed for a query: one page if the answer is not needed, else all within reason."""
+async def _pages(
+    client: Client, namespace: str, pod_query: PodQuery, page: int
+) -> AsyncIterator[Iterable[DetailedPod]]:
+    """What is listed for a query: one page if the answer is not needed, else all."""
     for start in range(0, len(pod_query.jobs), JOBS_AT_ONCE):
         options: ListOptions = {
             "namespace": namespace,
             "label_selector": one_of(keys.JOB_UID, [uid for _, uid in pod_query.jobs[start : start + JOBS_AT_ONCE]]),
             "field_selector": "status.phase=Failed",
-            "limit": MOST_PODS,
+            "limit": page if pod_query.needed else MOST_PODS,
         }
         if not pod_query.needed:
             options["timeout"] = ANSWER_TIMEOUT
-            for pod in (await client.list(PODS, type=DetailedPod, **options)).items or ():
-                yield pod
+            yield (await client.list(PODS, type=DetailedPod, **options)).items or ()
             return
-        options["limit"] = page
-        for _ in range(MOST_PAGES):
+        while True:
             found = await client.list(PODS, type=DetailedPod, **options)
-            for pod in found.items or ():
-                yield pod
-            options["continue_token"] = found.metadata.continue_token
+            yield found.items or ()
             if not found.metadata.continue_token:
                 break
+            options["continue_token"] = found.metadata.continue_token
+
+
+def _by_job(pods: Iterable[DetailedPod]) -> dict[str, list[FailedPod]]:
+    """By the UID of their Job."""
+    by_job: dict[str, list[FailedPod]] = {}
+    for pod in pods:
+        by_job.setdefault(pod.metadata.labels.job_uid, []).append(summary(pod))
+    return by_job
 
 
 def summary(pod: DetailedPod) -> FailedPod:

@@ -41,26 +41,28 @@ class LeftoverPods:
 
     def names(self, js: JobSet) -> frozenset[str] | None:
         """The Jobs of which pods of earlier attempts are left; None while that is not known."""
-        of = self._current(js)
-        if of is None:
+        followed = self._current(js)
+        if followed is None:
             return None
-        if of.over:
+        if followed.over:
             return frozenset()
-        if not of.pods.synced:
+        if not followed.pods.synced:
             return None
         # A pod that nothing controls stands in nobody's way.
-        return frozenset(pod.job for pod in of.pods.store.list() if pod.job)
+        return frozenset(pod.job for pod in followed.pods.store.list() if pod.job)
 
     def follow(self, js: JobSet, *, relist: bool) -> None:
-        """From now on know of the pods of attempts before the current one.
+        """From now on know of the pods of attempts before the current one. Of a JobSet that is forgotten: nothing.
 
         `relist`: Jobs have been deleted. A watch may be behind, and only a list from after that shows all their pods.
         """
-        of = self._current(js)
-        if of is not None and not of.over and not relist:
+        followed = self._current(js)
+        if followed is not None and not followed.over and not relist:
             return
-        request, uid, attempt = _request(js), js.metadata.uid, js.status.restarts
-        memory = self._memories.of(request, uid)
+        request, attempt = _request(js), js.status.restarts
+        memory = self._memories.get(request, js.metadata.uid)
+        if memory is None:
+            return
         memory.stop_following()
         pods: Informer[OldPod] = Informer(
             self._client,
@@ -78,31 +80,33 @@ class LeftoverPods:
 
     def end_when_gone(self, js: JobSet) -> None:
         """The Jobs of earlier attempts are gone: the watch ends as soon as their pods are."""
-        of = self._current(js)
-        if of is not None and not of.over and self.names(js) == frozenset():
-            of.stop()
+        followed = self._current(js)
+        if followed is not None and not followed.over and self.names(js) == frozenset():
+            followed.stop()
 
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
-                request, of = await self._new.get()
-                if not of.over:
-                    of.task = group.create_task(self._watch(request, of), name=f"old-pods-of-{request.name}")
+                request, followed = await self._new.get()
+                if not followed.over:
+                    watching = self._watch(request, followed)
+                    followed.task = group.create_task(watching, name=f"old-pods-of-{request.name}")
 
-    async def _watch(self, request: Request, of: Followed) -> None:
+    async def _watch(self, request: Request, followed: Followed) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(of.pods.run())
-            while not of.pods.synced:
+            group.create_task(followed.pods.run())
+            while not followed.pods.synced:
                 try:
-                    await of.pods.wait_synced(FIRST_LIST_TIMEOUT)
+                    await followed.pods.wait_synced(FIRST_LIST_TIMEOUT)
                 except SyncTimeoutError as error:
                     log.warning("%s/%s cannot go on with its restart: %s", request.namespace, request.name, error)
             self._enqueue(request)
 
     def _current(self, js: JobSet) -> Followed | None:
-        of = self._memories.of(_request(js), js.metadata.uid).followed
-        return of if of is not None and of.attempt == js.status.restarts else None
+        memory = self._memories.get(_request(js), js.metadata.uid)
+        followed = None if memory is None else memory.followed
+        return followed if followed is not None and followed.attempt == js.status.restarts else None
 
 
 def _request(js: JobSet) -> Request:

@@ -58,32 +58,38 @@ class Memories:
     """The records by JobSet. As many as there are JobSets."""
 
     def __init__(self) -> None:
-        self._of: dict[Request, Memory] = {}
+        self._records: dict[Request, Memory] = {}
 
     def __len__(self) -> int:
-        return len(self._of)
+        return len(self._records)
 
-    def of(self, request: Request, uid: str) -> Memory:
-        """The record of the JobSet of that UID; nothing of an earlier one of the name is left in it but `departed`.
+    def get(self, request: Request, uid: str) -> Memory | None:
+        """The record of the JobSet of that UID; None if there is none, or one of another JobSet of the name."""
+        memory = self._records.get(request)
+        return memory if memory is not None and memory.uid == uid else None
 
-        Of Jobs the plan asks for their owner, and the watch of Jobs may be ahead of that of JobSets.
+    def get_or_create(self, request: Request, uid: str) -> Memory:
+        """The record of the JobSet of that UID, which is the one that exists: that of another of the name goes.
+
+        Its `departed` stays: the plan looks at the owner of those Jobs, and the watch of Jobs may be ahead of that of
+        JobSets.
         """
-        memory = self._of.get(request)
+        memory = self._records.get(request)
         if memory is None or memory.uid != uid:
             departed = {} if memory is None else memory.departed
             if memory is not None:
                 memory.stop_following()
-            memory = self._of[request] = Memory(uid, departed=departed)
+            memory = self._records[request] = Memory(uid, departed=departed)
         return memory
 
     def departed(self, request: Request, uid: str, job: Job) -> None:
         """Keep a Job of the JobSet of that UID, deleted finished or bound to fail, until the status records its end."""
-        memory = self._of.get(request) or self.of(request, uid)
+        memory = self._records.get(request) or self.get_or_create(request, uid)
         memory.departed[job.metadata.uid] = job
 
     def forget(self, request: Request, uid: str = "") -> None:
         """The JobSet is gone; the one of that UID, if one is given."""
-        memory = self._of.get(request)
+        memory = self._records.get(request)
         if memory is not None and uid in {"", memory.uid}:
             memory.stop_following()
-            del self._of[request]
+            del self._records[request]

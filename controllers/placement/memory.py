@@ -51,47 +51,47 @@ class JobMemories:
     """The records by Job, and when each JobSet was last reported on. Bounded by the Jobs that wait for something."""
 
     def __init__(self) -> None:
-        self._of: dict[JobRequest, JobMemory] = {}
+        self._records: dict[JobRequest, JobMemory] = {}
         self._reported: dict[str, float] = {}
 
     def __len__(self) -> int:
-        return len(self._of)
+        return len(self._records)
 
     def looks(self, request: JobRequest) -> tuple[float, ...]:
         """When to look for misplaced pods of a Job."""
-        memory = self._of.get(request)
+        memory = self._records.get(request)
         return memory.looks if memory else ()
 
     def look_at(self, request: JobRequest, *times: float) -> None:
         """Look for misplaced pods of a Job at those times as well. Of many, the first and the last are kept."""
-        memory = self._of.setdefault(request, JobMemory())
+        memory = self._records.setdefault(request, JobMemory())
         due = {*memory.looks, *times}
         memory.looks = (min(due), max(due)) if len(due) > 1 else tuple(due)
 
     def looked(self, request: JobRequest, until: float) -> tuple[float, ...]:
         """Those up to that time are done. Gives the others."""
-        memory = self._of.setdefault(request, JobMemory())
+        memory = self._records.setdefault(request, JobMemory())
         memory.looks = tuple(look for look in memory.looks if look > until)
         self._drop_if_empty(request)
         return memory.looks
 
     def without_domain(self, request: JobRequest, now: float) -> float:
         """Since when a Job has no domain: since now, if nobody has noted it before."""
-        memory = self._of.setdefault(request, JobMemory())
+        memory = self._records.setdefault(request, JobMemory())
         if memory.without_domain_since is None:
             memory.without_domain_since = now
         return memory.without_domain_since
 
     def has_domain(self, request: JobRequest) -> None:
         """A Job has a domain, or no pod waits for one."""
-        memory = self._of.get(request)
+        memory = self._records.get(request)
         if memory is not None:
             memory.without_domain_since = None
             self._drop_if_empty(request)
 
     def forget(self, request: JobRequest) -> None:
         """The Job is gone."""
-        self._of.pop(request, None)
+        self._records.pop(request, None)
 
     def reported(self, jobset_uid: str) -> float | None:
         """When a JobSet was last reported on."""
@@ -103,5 +103,5 @@ class JobMemories:
         self._reported[jobset_uid] = now
 
     def _drop_if_empty(self, request: JobRequest) -> None:
-        if self._of[request].empty:
-            del self._of[request]
+        if self._records[request].empty:
+            del self._records[request]

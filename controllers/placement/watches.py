@@ -8,7 +8,7 @@ import asyncio
 
 from api import keys
 from api.pod import DetailedPod, PodMetadata
-from api.topology import Follower, Leader, Node, PartialNode, follower, leader, node_keeping
+from api.topology import Follower, Leader, Node, NodeMetadata, follower, leader, node_keeping
 from kube.client import Client
 from kube.informer import Informer
 from kube.resources import NODES, PODS
@@ -58,7 +58,7 @@ class PlacementWatches:
         self.nodes: Informer[Node] = Informer(
             client,
             NODES,
-            PartialNode,  # type: ignore[arg-type]
+            NodeMetadata,  # type: ignore[arg-type]
             transform=node_keeping(lambda: self._asked),
             metadata_only=True,
         )

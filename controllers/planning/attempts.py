@@ -77,6 +77,9 @@ def fail_set(draft: StatusDraft, reason: str, message: str) -> None:
 def restart_part(draft: StatusDraft, action: FailureAction, rjob: ReplicatedJob, job_index: int) -> None:
     """The failed Job of that index is to be recreated, or all Jobs of its ReplicatedJob (gate RestartJob).
 
+    Only of its ReplicatedJob, however many a rule targets: targets say whose failures a rule is about. Failures in
+    another ReplicatedJob are decided, and counted, for themselves.
+
     All of them, those that completed, too, cost as much as the failed one alone. Indexes that the set had once and may
     have again are counted with them: a Job that is left there is of an earlier one.
     """

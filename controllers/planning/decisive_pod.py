@@ -7,18 +7,26 @@ too) or an Ignore rule spares it, and the one that goes beyond the limit decides
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from api import keys
 from api.batch import Job
 from api.exit_codes import pod_failure_rules
-from api.jobset import ReplicatedJob
+from api.jobset import JobSet, ReplicatedJob
 from api.meta import JSON
 from api.policies import OnExitCodes
 from controllers.planning.observed import Ended, FailedPod
 
 BACKOFF_LIMIT = 6
 """What Kubernetes takes for a Job without backoffLimit."""
+
+MOST_COUNTED = 10_000
+"""Failed pods of one Job among which the decisive one is looked for: they are kept while others are read.
+
+Of a Job with a greater backoffLimit the last of so many is taken for the decisive one (`beyond_counting`). Kubernetes
+deletes the finished pods of a cluster beyond 12,500 (kube-controller-manager, --terminated-pod-gc-threshold).
+"""
 
 _BY_INDEX = {"FailedIndexes", "MaxFailedIndexesExceeded"}
 """Reasons of a Job that failed by its indexes."""
@@ -71,19 +79,56 @@ def decides_by_pods(job: Job) -> bool:
 
 def decisive_pod(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> FailedPod | None:
     """The one of a failed Job's failed pods that decided; None if it is not there, or none did."""
+    ranked = _up_to_decisive(job, rjob, pods)
+    return ranked[-1] if ranked else None
+
+
+def candidates(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> tuple[FailedPod, ...]:
+    """Those of a failed Job's failed pods that may be the decisive or the first failed one, whatever others it has.
+
+    So they can be read in parts: the candidates among those of one part and the pods of the next are those of both.
+    """
+    first = (_first_failed(pods), _first_failed([pod for pod in pods if pod.deleting]))
+    found = (*_up_to_decisive(job, rjob, pods), *(pod for pod, _ in filter(None, first)))
+    return tuple({pod.name: pod for pod in found}.values())
+
+
+def candidates_of(js: JobSet, jobs: Iterable[Job]) -> Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]:
+    """`candidates` for those of the Jobs of a set that belong to a ReplicatedJob, by UID; none of any other Job."""
+    rjobs = {rjob.name: rjob for rjob in js.spec.replicated_jobs}
+    by_uid = {job.metadata.uid: job for job in jobs}
+
+    def keep(uid: str, pods: Sequence[FailedPod]) -> Sequence[FailedPod]:
+        job = by_uid.get(uid)
+        rjob = rjobs.get(job.metadata.labels.get(keys.REPLICATED_JOB_NAME, "")) if job else None
+        return candidates(job, rjob, pods) if job and rjob else ()
+
+    return keep
+
+
+def beyond_counting(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> bool:
+    """Whether there may be more failed pods before the decisive one than are counted, so that another one is taken."""
+    if job.failure is None or len(pods) < MOST_COUNTED:
+        return False
+    limit = _limit(rjob.job_spec, job.failure.reason)
+    return limit >= MOST_COUNTED and len(_up_to_decisive(job, rjob, pods)) == MOST_COUNTED
+
+
+def _up_to_decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> list[FailedPod]:
+    """The decisive pod, last, after all those that have to be known to tell that it is; none if no pod decided."""
     failure = job.failure
     if failure is None or not decides_by_pods(job):
-        return None
+        return []
     rules = pod_failure_rules(rjob.job_spec, rjob.exit_code_policy)
     by_end = sorted(pods, key=_end_order)
     if failure.reason.startswith("PodFailurePolicy"):
         named = _NAMED.search(failure.message)
         if named:
-            return next((pod for pod in pods if pod.name == named["pod"]), None)
-        return next((pod for pod in by_end if _verdict(rules, pod) == "FailJob"), None)
+            return [pod for pod in pods if pod.name == named["pod"]][:1]
+        return [pod for pod in by_end if _verdict(rules, pod) == "FailJob"][:1]
     retries = (rjob.job_spec.get("backoffLimitPerIndex") or 0) if failure.reason in _BY_INDEX else 0
     counted = [pod for pod in by_end if not pod.deleting and _counts(_verdict(rules, pod), pod, retries)]
-    return counted[min(_limit(rjob.job_spec, failure.reason), len(counted) - 1)] if counted else None
+    return counted[: min(_limit(rjob.job_spec, failure.reason) + 1, MOST_COUNTED)]
 
 
 def container_of(job: Job, pod: FailedPod, name: str) -> Ended | None:
@@ -102,11 +147,13 @@ def matching(on: OnExitCodes, ends: Sequence[Ended]) -> Ended | None:
 
 def first_failed(pods: Sequence[FailedPod]) -> FailedContainer:
     """The pod whose container ended first with a code other than 0; ties go to the lower name."""
-    ends = [(end.at, pod.name, pod, end) for pod in pods if (end := _first(pod.ends))]
-    if not ends:
-        return FailedContainer()
-    _, _, pod, end = min(ends, key=lambda found: found[:2])
-    return failed_container(pod, end)
+    found = _first_failed(pods)
+    return failed_container(*found) if found else FailedContainer()
+
+
+def _first_failed(pods: Sequence[FailedPod]) -> tuple[FailedPod, Ended] | None:
+    ends = ((pod, end) for pod in pods if (end := _first(pod.ends)))
+    return min(ends, key=lambda found: (found[1].at, found[0].name), default=None)
 
 
 def _first(ends: Sequence[Ended]) -> Ended | None:

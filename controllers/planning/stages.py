@@ -144,7 +144,7 @@ class Stages:
         return f"{stage_name(self._stages[self._last])} ({self._last + 1}/{len(self._stages)})"
 
     @property
-    def number(self) -> int:
+    def total(self) -> int:
         """How many stages there are."""
         return len(self._stages)
 

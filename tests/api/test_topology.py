@@ -15,7 +15,7 @@ from api import keys
 from api.pod import DetailedPod, PodMetadata
 from api.topology import (
     LONGEST_REASON,
-    PartialNode,
+    NodeMetadata,
     follower,
     leader,
     node_keeping,
@@ -160,7 +160,7 @@ class TestNode:
     def test_a_key_that_comes_later_is_kept_from_then_on(self):
         asked = ["zone"]
         keep = node_keeping(lambda: tuple(asked))
-        node = msgspec.convert({"metadata": {"name": "n", "labels": {"rack": "r", "zone": "z"}}}, PartialNode)
+        node = msgspec.convert({"metadata": {"name": "n", "labels": {"rack": "r", "zone": "z"}}}, NodeMetadata)
         before = keep(node)
         asked.append(RACK)
         assert (before.label(RACK), before.asked) == (None, ("zone",))
@@ -238,7 +238,7 @@ async def test_a_cached_leader_costs_at_most_a_kibibyte(bound):
 
 async def test_a_cached_node_costs_at_most_a_kibibyte():
     store = PlacementWatches(Client(MemoryApi())).nodes.store
-    lines, decoder = [node_json(number) for number in range(MANY)], msgspec.json.Decoder(PartialNode)
+    lines, decoder = [node_json(number) for number in range(MANY)], msgspec.json.Decoder(NodeMetadata)
     keep = node_keeping(lambda: (*COMMON_KEYS, RACK))
     assert bytes_per_object(store, lines, lambda line: keep(decoder.decode(line))) <= 1024
     assert store.list()[7].label(RACK) == "rack-0"

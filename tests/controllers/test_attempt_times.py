@@ -52,11 +52,12 @@ class Watch:
         self.stopwatch, self.memories = Stopwatch(tally), Memories()
 
     def saw(self, js: JobSet, jobs: list[Job], now: float) -> None:
-        memory = self.memories.of(WHO, js.metadata.uid)
+        memory = self.memories.get_or_create(WHO, js.metadata.uid)
         memory.attempt_times = self.stopwatch.saw(memory.attempt_times, js, jobs, now)
 
     def measures(self, uid: str = "1") -> bool:
-        return self.memories.of(WHO, uid).attempt_times is not None
+        memory = self.memories.get(WHO, uid)
+        return memory is not None and memory.attempt_times is not None
 
 
 class TestStopwatch:

@@ -173,8 +173,11 @@ class TestRestartReplicatedJob:
         assert [(e.reason, e.note) for e in found] == [("RestartReplicatedJobFailurePolicyAction", text)]
         assert world.condition("RestartingJobSet") is None
 
-    def test_each_replicated_job_with_failures_costs_one_restart(self):
-        world = started(rjob("a", 3), rjob("b", 2), rjob("c"), gates=GATES, failurePolicy=self.RULES)
+    @pytest.mark.parametrize("targets", [[], ["a", "b"], ["b", "c", "a"]])
+    def test_each_replicated_job_with_failures_costs_one_restart(self, targets):
+        """The targets of a rule say whose failures it is about, not what is restarted."""
+        rules = policy({**self.RULES["rules"][0], "targetReplicatedJobs": targets})
+        world = started(rjob("a", 3), rjob("b", 2), rjob("c"), gates=GATES, failurePolicy=rules)
         for name in ("js-a-0", "js-a-2", "js-b-1"):
             world.fail(name)
         plan = world.step()

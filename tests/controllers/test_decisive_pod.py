@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from api import keys
 from api.batch import Job
@@ -11,7 +13,14 @@ from api.jobset import ReplicatedJob
 from api.pod import DetailedPod as Pod
 from api.policies import OnExitCodes
 from controllers.jobset.failed_pods import summary
-from controllers.planning.decisive_pod import decisive_pod, matching
+from controllers.planning.decisive_pod import (
+    MOST_COUNTED,
+    beyond_counting,
+    candidates,
+    decisive_pod,
+    first_failed,
+    matching,
+)
 from controllers.planning.observed import Ended, FailedPod
 from tests.support.exit_codes import BY_POLICY, at, pod
 
@@ -161,6 +170,56 @@ class TestDecisivePod:
             "b",
             "a",
         ]
+
+
+FAILED_PODS = st.lists(
+    st.builds(
+        pod,
+        st.uuids().map(str),
+        st.sampled_from([0, 1, 3, 9]),
+        st.sampled_from([0, 1, 3, 9]),
+        second=st.integers(0, 9),
+        deleting=st.booleans(),
+        index_failures=st.integers(0, 2),
+    ),
+    max_size=12,
+)
+REASONS = ["BackoffLimitExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", BY_POLICY, "DeadlineExceeded"]
+
+
+class TestReadingInParts:
+    """Nothing depends on the pods that are not kept."""
+
+    @given(
+        parts=st.lists(FAILED_PODS, max_size=4),
+        reason=st.sampled_from(REASONS),
+        limit=st.integers(0, 5),
+        per_index=st.sampled_from([None, 0, 1]),
+    )
+    def test_candidates_lead_to_the_same_decision_as_all_pods(self, parts, reason, limit, per_index):
+        spec = {"backoffLimit": limit, "backoffLimitPerIndex": per_index, "maxFailedIndexes": limit // 2}
+        job, rjob = failed_job(reason), of(**spec, policy={"permanent": [9], "retryable": [3]})
+        kept: tuple[FailedPod, ...] = ()
+        for part in parts:
+            kept = candidates(job, rjob, (*kept, *part))
+            assert len(kept) <= limit + 3
+        pods = [pod for part in parts for pod in part]
+        assert decisive_pod(job, rjob, kept) == decisive_pod(job, rjob, pods)
+        assert first_failed(kept) == first_failed(pods)
+        ending = [[pod for pod in some if pod.deleting] for some in (kept, pods)]
+        assert first_failed(ending[0]) == first_failed(ending[1])
+
+    @pytest.mark.parametrize(
+        ("limit", "more", "beyond"),
+        [(6, 1, False), (MOST_COUNTED - 1, 1, False), (MOST_COUNTED, -1, False), (MOST_COUNTED, 1, True)],
+    )
+    def test_no_more_are_kept_than_are_counted(self, limit, more, beyond):
+        pods = [FailedPod(f"p{number:05}", ended_at=at(1)) for number in range(MOST_COUNTED + more)]
+        job, rjob = failed_job(), of(backoffLimit=limit)
+        kept = candidates(job, rjob, pods)
+        assert len(kept) == min(limit + 1, MOST_COUNTED, len(pods))
+        assert names(decisive_pod(job, rjob, kept)) == f"p{len(kept) - 1:05}"
+        assert beyond_counting(job, rjob, kept) is beyond
 
 
 class TestMatching:

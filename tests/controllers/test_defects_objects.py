@@ -9,7 +9,7 @@ import pytest
 
 from api import keys
 from api.batch import Service
-from controllers.jobset.execute import PartialFailure
+from controllers.jobset.execute import FailedWrites
 from controllers.planning.actions import CreateClaim, CreateJob, CreateService
 from kube.events import NOTE_LIMIT
 from tests.support.blind import Blind, refusing
@@ -94,14 +94,14 @@ class TestDefect14:
 
     async def test_defect_14_a_percent_sign_is_a_percent_sign(self):
         blind = Blind(refusing(lambda _: "quota 100%!d(string=x) %s"), jobset())
-        with pytest.raises(PartialFailure):
+        with pytest.raises(FailedWrites):
             await blind.reconcile()
         [(_, _, note)] = blind.reported.events
         assert note == 'job "js-workers-0" creation failed with error: quota 100%!d(string=x) %s'
 
     async def test_defect_14_and_34_many_failures_fit_into_one_note_and_are_counted(self):
         blind = Blind(refusing(lambda name: f"{name}: {'no' * 100}"), jobset(rjob("workers", 40)))
-        with pytest.raises(PartialFailure):
+        with pytest.raises(FailedWrites):
             await blind.reconcile()
         [(_, reason, note)] = blind.reported.events
         assert reason == "JobCreationFailed"
@@ -112,7 +112,7 @@ class TestDefect14:
 
     async def test_defect_34_the_status_is_there_although_jobs_are_refused(self):
         blind = Blind(refusing(lambda name: "no"), jobset(rjob("workers", 10)))
-        with pytest.raises(PartialFailure):
+        with pytest.raises(FailedWrites):
             await blind.reconcile()
         assert set(blind.replicated_jobs_status()) == {"workers"}
 
@@ -121,10 +121,10 @@ async def test_defect_21_counters_are_published_although_a_later_step_fails():
     blind = Blind(
         refusing(lambda name: "bad template" if "broken" in name else None), jobset(rjob("good"), rjob("broken"))
     )
-    with pytest.raises(PartialFailure):
+    with pytest.raises(FailedWrites):
         await blind.reconcile()
     blind.change_job("js-good-0", status={"active": 1, "ready": 1})
-    with pytest.raises(PartialFailure):
+    with pytest.raises(FailedWrites):
         await blind.reconcile()
     status = blind.replicated_jobs_status()
     assert (status["good"]["ready"], status["good"]["active"], status["broken"]["ready"]) == (1, 1, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from api.jobset import JobSet
-from controllers.jobset.execute import Caches, Executor, PartialFailure, each
+from controllers.jobset.execute import Caches, Executor, FailedWrites, each
 from controllers.planning.actions import CreateJob, Event, Plan
 from kube.controller import is_terminal
 from kube.errors import Conflict, Forbidden, KubeError, NotFound, Status, parse_status, retry_after
@@ -56,7 +56,7 @@ def creations(count: int) -> Plan:
 async def test_a_namespace_that_goes_away_is_not_asked_again():
     gone = Forbidden(403, parse_status(TERMINATING))
     client = Script(create=[gone, gone], patch=[NotFound(404, Status())])
-    with pytest.raises(PartialFailure) as failed:
+    with pytest.raises(FailedWrites) as failed:
         await executor(client, Notes()).execute(jobset(), creations(2))
     assert is_terminal(failed.value)
 
@@ -64,7 +64,7 @@ async def test_a_namespace_that_goes_away_is_not_asked_again():
 async def test_what_the_server_asks_to_wait_is_kept():
     busy = Forbidden(403, Status(message="quota"), retry_after=7.0)
     client = Script(create=[busy], patch=[NotFound(404, Status())])
-    with pytest.raises(PartialFailure) as failed:
+    with pytest.raises(FailedWrites) as failed:
         await executor(client, Notes()).execute(jobset(), creations(1))
     assert not is_terminal(failed.value)
     assert retry_after(failed.value) == 7.0
@@ -73,7 +73,7 @@ async def test_what_the_server_asks_to_wait_is_kept():
 async def test_many_refusals_are_one_event_that_counts_them():
     refused = [Forbidden(403, Status(message=f"no {n} {'x' * 250}")) for n in range(8)]
     client, notes = Script(create=refused, patch=[NotFound(404, Status())]), Notes()
-    with pytest.raises(PartialFailure):
+    with pytest.raises(FailedWrites):
         await executor(client, notes).execute(jobset(), creations(8))
     [(reason, note)] = notes.notes
     assert reason == "JobCreationFailed"
@@ -87,7 +87,7 @@ async def test_counters_are_published_and_decisions_are_not_when_a_step_fails():
     plan = world.step()
     client = Script(create=[Forbidden(403, Status(message="no"))] * 2, patch=[NotFound(404, Status())])
     notes = Notes()
-    with pytest.raises(PartialFailure):
+    with pytest.raises(FailedWrites):
         await executor(client, notes).execute(jobset(), plan)
     [patch] = client.patched
     assert "conditions" not in patch["status"]

@@ -7,7 +7,8 @@ import msgspec
 from api.pod import DetailedPod as Pod
 from controllers.jobset.failed_pods import summary
 from controllers.planning.actions import PodQuery
-from controllers.planning.observed import FailedPod
+from controllers.planning.decisive_pod import MOST_COUNTED
+from controllers.planning.observed import Ended, FailedPod
 from controllers.planning.plan import plan
 from tests.support.exit_codes import BY_POLICY, STOP, at, on, pod, rules
 from tests.support.lives import started
@@ -56,6 +57,18 @@ class TestDecisions:
         world.fail("js-workers-0")
         world.settle()
         assert (world.status.restarts, world.status.terminal_state) == (1, "")
+
+    def test_more_failed_pods_than_are_counted_are_decided_by_and_reported(self):
+        world = started(rjob("workers", backoffLimit=MOST_COUNTED), failurePolicy=rules(STOP))
+        world.fail("js-workers-0")
+        world.failed_pods["js-workers-0"] = tuple(
+            FailedPod(f"p{number:05}", "n", (Ended("c", 3),), at(1)) for number in range(MOST_COUNTED + 1)
+        )
+        world.settle()
+        assert world.status.terminal_state == "Failed"
+        [warning] = world.warnings
+        assert (warning.type, warning.reason) == ("Warning", "TooManyFailedPods")
+        assert "Job js-workers-0 has 10000 failed pods or more" in warning.note
 
     def test_a_job_that_is_gone_does_not_match_and_no_pods_are_read(self):
         world = started(

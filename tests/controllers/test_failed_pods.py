@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
 from api import keys
 from controllers.jobset.controller import JobSetReconciler
-from controllers.jobset.failed_pods import JOBS_AT_ONCE, MOST_PAGES, list_failed_pods
+from controllers.jobset.failed_pods import JOBS_AT_ONCE, list_failed_pods
 from controllers.planning.actions import PodQuery
 from controllers.planning.observed import Ended, FailedPod
 from kube.client import Client
@@ -45,6 +47,10 @@ class Pods(MemoryApi):
         )
 
 
+def every(_uid: str, pods: Sequence[FailedPod]) -> Sequence[FailedPod]:
+    return pods
+
+
 class TestLookingUp:
     def pod_query(self, number: int, *, needed: bool = True) -> PodQuery:
         return PodQuery(tuple((f"j{i}", f"u{i}") for i in range(number)), needed=needed)
@@ -52,7 +58,7 @@ class TestLookingUp:
     async def test_one_attempt_costs_one_small_list(self):
         api = Pods()
         api.add("p", "u0", 3)
-        found = await list_failed_pods(Client(api), "ns", self.pod_query(1, needed=False))
+        found = await list_failed_pods(Client(api), "ns", self.pod_query(1, needed=False), every)
         assert found == {"u0": (FailedPod("p", "n1", (Ended("main", 3, at(1)),), at(1)),)}
         [query] = api.asked()
         assert query == {"labelSelector": f"{keys.JOB_UID}=u0", "fieldSelector": "status.phase=Failed", "limit": "100"}
@@ -63,7 +69,7 @@ class TestLookingUp:
         api.add("q1", "u1", 2)
         api.add("p0", "u0", 3)
         api.add("stranger", "u77", 4)
-        found = await list_failed_pods(Client(api), "ns", self.pod_query(3))
+        found = await list_failed_pods(Client(api), "ns", self.pod_query(3), every)
         assert {u: [p.name for p in pods] for u, pods in found.items()} == {"u0": ["p0"], "u1": ["p1", "q1"], "u2": []}
         [query] = api.asked()
         assert query["labelSelector"] == f"{keys.JOB_UID} in (u0,u1,u2)"
@@ -71,37 +77,50 @@ class TestLookingUp:
     async def test_many_jobs_take_several_calls_but_one_is_enough_for_the_history(self):
         for needed, calls in ((True, 3), (False, 1)):
             api = Pods()
-            found = await list_failed_pods(Client(api), "ns", self.pod_query(2 * JOBS_AT_ONCE + 1, needed=needed))
+            found = await list_failed_pods(
+                Client(api), "ns", self.pod_query(2 * JOBS_AT_ONCE + 1, needed=needed), every
+            )
             assert len(found) == 2 * JOBS_AT_ONCE + 1
             assert len(api.asked()) == calls
 
-    async def test_pages_are_followed_and_bounded(self):
+    async def test_pages_are_followed(self):
         api = Pods()
         for number in range(5):
             api.add(f"p{number}", "u0", 3)
-        found = await list_failed_pods(Client(api), "ns", self.pod_query(1), page=2)
+        found = await list_failed_pods(Client(api), "ns", self.pod_query(1), every, page=2)
         assert len(found["u0"]) == 5
         assert len(api.asked()) == 3
-        for number in range(5, 3 * MOST_PAGES):
-            api.add(f"p{number}", "u0", 3)
-        found = await list_failed_pods(Client(api), "ns", self.pod_query(1), page=2)
-        assert len(found["u0"]) == 2 * MOST_PAGES
+
+    async def test_of_any_number_of_pods_those_are_kept_that_are_wanted(self):
+        api, most = Pods(), 0
+        for number in range(200):
+            api.add(f"p{number:03}", f"u{number % 2}", 3)
+
+        def last(uid: str, pods: Sequence[FailedPod]) -> Sequence[FailedPod]:
+            nonlocal most
+            most = max(most, len(pods))
+            return pods[-1:]
+
+        found = await list_failed_pods(Client(api), "ns", self.pod_query(2), last, page=4)
+        assert {uid: [pod.name for pod in pods] for uid, pods in found.items()} == {"u0": ["p198"], "u1": ["p199"]}
+        assert len(api.asked()) == 50, "every page is read"
+        assert most == 3, "two of a page beside the one that was kept"
 
     async def test_an_error_is_raised_only_where_the_answer_is_needed(self):
         api = Pods()
         api.broken = 500
-        assert await list_failed_pods(Client(api), "ns", self.pod_query(1, needed=False)) == {"u0": ()}
+        assert await list_failed_pods(Client(api), "ns", self.pod_query(1, needed=False), every) == {"u0": ()}
         with pytest.raises(KubeError):
-            await list_failed_pods(Client(api), "ns", self.pod_query(1))
+            await list_failed_pods(Client(api), "ns", self.pod_query(1), every)
 
     async def test_a_pod_that_cannot_be_read_holds_up_what_needs_it_and_nothing_else(self):
         api = Pods()
         api.put(
             "pods", "p", metadata={"labels": {keys.JOB_UID: "u0"}}, status={"phase": "Failed", "containerStatuses": 7}
         )
-        assert await list_failed_pods(Client(api), "ns", self.pod_query(1, needed=False)) == {"u0": ()}
+        assert await list_failed_pods(Client(api), "ns", self.pod_query(1, needed=False), every) == {"u0": ()}
         with pytest.raises(UnreadableAnswerError):
-            await list_failed_pods(Client(api), "ns", self.pod_query(1))
+            await list_failed_pods(Client(api), "ns", self.pod_query(1), every)
 
 
 class TestReconciling:
@@ -124,6 +143,20 @@ class TestReconciling:
         status = api.objects("jobsets")["ns", "js"]["status"]
         assert status["terminalState"] == "Failed"
         assert status["attemptHistory"][0]["pod"] == "p"
+
+    async def test_the_decision_is_by_all_failed_pods_however_many_pages_they_take(self):
+        """The pod beyond the limit is on the third page of 500; all others ended with another code."""
+        api = Pods()
+        job = rjob("workers", backoffLimit=1_100)
+        blind = Blind(api, jobset(job, failurePolicy=rules(STOP)))
+        await blind.reconcile()
+        blind.change_job("js-workers-0", status=ENDED)
+        uid = blind.jobs.get("ns", "js-workers-0").metadata.uid
+        for number in range(1_200):
+            api.add(f"p{number:04}", uid, 3 if number == 1_100 else 1)
+        await blind.reconcile()
+        status = api.objects("jobsets")["ns", "js"]["status"]
+        assert (status["terminalState"], status["attemptHistory"][0]["pod"]) == ("Failed", "p1100")
 
     async def test_each_job_is_asked_about_once(self, monkeypatch):
         rounds = []

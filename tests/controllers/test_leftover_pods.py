@@ -51,6 +51,11 @@ class Running:
     memories: Memories
     queue: WorkQueue[Request]
 
+    def follow(self, js: JobSet, *, relist: bool) -> None:
+        """As at the end of a reconcile, which begins with a record of the JobSet."""
+        self.memories.get_or_create(Request(js.metadata.namespace, js.metadata.name), js.metadata.uid)
+        self.of.follow(js, relist=relist)
+
     async def queued(self) -> Request:
         async with asyncio.timeout(5):
             request = await self.queue.get()
@@ -100,7 +105,7 @@ async def test_jobs_whose_pods_of_earlier_attempts_are_left(streaming: bool):
     js = attempt(2)
     async with running(api) as process:
         assert process.of.names(js) is None, "nobody asked"
-        process.of.follow(js, relist=True)
+        process.follow(js, relist=True)
         assert process.of.names(js) is None
         await process.knows(js, {"js-a-0", "js-a-1"})
         api.drop("pods", first)
@@ -112,7 +117,7 @@ async def test_jobs_whose_pods_of_earlier_attempts_are_left(streaming: bool):
 async def test_only_metadata_of_one_namespace_is_asked_for():
     api = MemoryApi(streaming=False)
     async with running(api) as process:
-        process.of.follow(attempt(1), relist=True)
+        process.follow(attempt(1), relist=True)
         await process.knows(attempt(1), set())
         await settled()
     assert {call.path for call in reads(api)} == {"/api/v1/namespaces/ns/pods"}
@@ -125,7 +130,7 @@ async def test_a_pod_that_begins_or_changes_is_no_reason_to_plan():
     api, js = MemoryApi(), attempt(1)
     pod = put(api, "js-a-0")
     async with running(api) as process:
-        process.of.follow(js, relist=True)
+        process.follow(js, relist=True)
         await process.knows(js, {"js-a-0"})
         put(api, "js-a-1")
         api.put("pods", pod, metadata={**api.objects("pods")["ns", pod]["metadata"], "deletionTimestamp": "now"})
@@ -140,7 +145,7 @@ async def test_a_pod_that_no_job_controls_is_not_waited_for():
     api, js = MemoryApi(), attempt(1)
     put(api, "js-a-0", controller=False)
     async with running(api) as process:
-        process.of.follow(js, relist=True)
+        process.follow(js, relist=True)
         await process.knows(js, set())
         process.of.end_when_gone(js)
         assert process.of.names(js) == set()
@@ -150,7 +155,7 @@ async def test_two_pods_of_a_job_are_waited_for():
     api, js = MemoryApi(), attempt(1)
     pods = [put(api, "js-a-0", name=name) for name in ("x", "y")]
     async with running(api) as process:
-        process.of.follow(js, relist=True)
+        process.follow(js, relist=True)
         await process.knows(js, {"js-a-0"})
         for pod in pods:
             assert process.of.names(js) == {"js-a-0"}
@@ -163,7 +168,7 @@ async def test_what_happens_while_the_watch_is_cut_is_known_after_it():
     api, js = MemoryApi(), attempt(1)
     pod = put(api, "js-a-0")
     async with running(api) as process:
-        process.of.follow(js, relist=True)
+        process.follow(js, relist=True)
         await process.knows(js, {"js-a-0"})
         api.cut_streams()
         api.drop("pods", pod)
@@ -177,13 +182,13 @@ async def test_after_a_new_request_nothing_is_known_until_there_is_another_list(
     """A watch may be behind: pods that were made before Jobs were deleted may not have been reported yet."""
     api, js = MemoryApi(), attempt(1)
     async with running(api) as process:
-        process.of.follow(js, relist=True)
+        process.follow(js, relist=True)
         await process.knows(js, set())
         put(api, "js-a-0")
-        process.of.follow(js, relist=True)
+        process.follow(js, relist=True)
         assert process.of.names(js) is None
         await process.knows(js, {"js-a-0"})
-        process.of.follow(js, relist=False)
+        process.follow(js, relist=False)
         assert process.of.names(js) == {"js-a-0"}, "not asked again without need"
         await settled()
     assert len(reads(api)) == 2
@@ -194,10 +199,10 @@ async def test_another_attempt_has_another_watch():
     put(api, "js-a-0", 0)
     put(api, "js-a-1", 1)
     async with running(api) as process:
-        process.of.follow(attempt(1), relist=True)
+        process.follow(attempt(1), relist=True)
         await process.knows(attempt(1), {"js-a-0"})
         assert process.of.names(attempt(2)) is None
-        process.of.follow(attempt(2), relist=False)
+        process.follow(attempt(2), relist=False)
         await process.knows(attempt(2), {"js-a-0", "js-a-1"})
         assert process.of.names(attempt(1)) is None
         await settled()
@@ -208,7 +213,7 @@ async def test_it_is_over_when_the_last_pod_is_gone():
     api, js = MemoryApi(), attempt(1)
     pod = put(api, "js-a-0")
     async with running(api) as process:
-        process.of.follow(js, relist=True)
+        process.follow(js, relist=True)
         process.of.end_when_gone(js)
         await process.knows(js, {"js-a-0"})
         process.of.end_when_gone(js)
@@ -222,7 +227,7 @@ async def test_it_is_over_when_the_last_pod_is_gone():
         assert _watches() == 0
         assert process.of.names(js) == set(), "and stays known"
         put(api, "js-a-1")
-        process.of.follow(js, relist=False)
+        process.follow(js, relist=False)
         assert process.of.names(js) is None, "a late Job may have come with pods"
         await process.knows(js, {"js-a-1"})
 
@@ -230,9 +235,9 @@ async def test_it_is_over_when_the_last_pod_is_gone():
 async def test_a_jobset_that_is_gone_is_forgotten():
     api, js = MemoryApi(), attempt(1)
     async with running(api) as process:
-        process.of.follow(js, relist=True)
+        process.follow(js, relist=True)
         process.memories.forget(REQUEST)
-        process.of.follow(js, relist=True)
+        process.follow(js, relist=True)
         await process.knows(js, set())
         process.memories.forget(REQUEST)
         process.memories.forget(REQUEST)
@@ -241,9 +246,26 @@ async def test_a_jobset_that_is_gone_is_forgotten():
         assert process.of.names(js) is None
         again = replace(js, metadata=replace(js.metadata, uid="another"))
         put(api, "js-a-0", uid="another")
-        process.of.follow(again, relist=False)
+        process.follow(again, relist=False)
         await process.knows(again, {"js-a-0"})
         assert process.of.names(js) is None
+
+
+async def test_a_reconcile_of_an_earlier_jobset_does_not_touch_what_is_known_of_a_new_one():
+    """The reconcile of the one that is deleted may end after the watch has shown another of its name."""
+    api, old = MemoryApi(), attempt(1)
+    new = replace(old, metadata=replace(old.metadata, uid="another"))
+    put(api, "js-a-0", uid="another")
+    async with running(api) as process:
+        process.follow(old, relist=True)
+        process.follow(new, relist=True)
+        await process.knows(new, {"js-a-0"})
+        process.of.follow(old, relist=True)
+        process.of.end_when_gone(old)
+        assert process.of.names(old) is None
+        assert process.of.names(new) == {"js-a-0"}
+        await settled()
+        assert _watches() == 1
 
 
 async def test_one_set_does_not_end_the_watch_of_another():
@@ -251,8 +273,8 @@ async def test_one_set_does_not_end_the_watch_of_another():
     other = replace(js, metadata=replace(js.metadata, name="other", uid="other"))
     put(api, "other-a-0", uid="other")
     async with running(api) as process:
-        process.of.follow(other, relist=True)
-        process.of.follow(js, relist=True)
+        process.follow(other, relist=True)
+        process.follow(js, relist=True)
         while process.of.names(js) is None:
             await process.queued()
         process.of.end_when_gone(js)
@@ -268,7 +290,7 @@ async def test_a_list_that_does_not_come_is_reported(caplog: pytest.LogCaptureFi
     refused = [True]
     transport = FaultyTransport(api, lambda _: Refused() if refused[0] else None)
     async with running(transport) as process:
-        process.of.follow(js, relist=True)
+        process.follow(js, relist=True)
         await asyncio.sleep(leftover_pods.FIRST_LIST_TIMEOUT + 1)
         assert "ns/js cannot go on with its restart" in caplog.text
         assert process.of.names(js) is None

@@ -168,6 +168,8 @@ async def test_without_an_answer_in_time_the_history_says_less():
         async def list(self, *_: object, **__: object) -> object:
             raise TransportError("no answer in 2 s")
 
-    assert await list_failed_pods(NoAnswer(), "ns", PodQuery((("js-workers-0", "u"),))) == {"u": ()}
+    assert await list_failed_pods(NoAnswer(), "ns", PodQuery((("js-workers-0", "u"),)), lambda _, pods: pods) == {
+        "u": ()
+    }
     with pytest.raises(TransportError):
-        await list_failed_pods(NoAnswer(), "ns", PodQuery((("js-workers-0", "u"),), needed=True))
+        await list_failed_pods(NoAnswer(), "ns", PodQuery((("js-workers-0", "u"),), needed=True), lambda _, pods: pods)

@@ -54,21 +54,30 @@ def test_there_is_a_sample_of_everything_that_is_remembered():
 
 def test_a_new_jobset_of_the_same_name_starts_with_nothing_but_departed_jobs():
     memories = Memories()
-    followed = filled(memories.of(WHO, "1")).followed
-    assert memories.of(WHO, "2") == Memory("2", departed={"job": JOB})
+    followed = filled(memories.get_or_create(WHO, "1")).followed
+    assert memories.get_or_create(WHO, "2") == Memory("2", departed={"job": JOB})
     assert followed.over, "its watch of old pods has not ended"
     assert len(memories) == 1
 
 
 def test_a_deleted_jobset_is_forgotten_and_a_new_one_of_its_name_is_not():
     memories = Memories()
-    filled(memories.of(WHO, "2"))
+    filled(memories.get_or_create(WHO, "2"))
     memories.forget(WHO, "1")
-    assert memories.of(WHO, "2") != Memory("2"), "that was an earlier one of the name"
+    assert memories.get_or_create(WHO, "2") != Memory("2"), "that was an earlier one of the name"
     memories.forget(WHO, "2")
     assert len(memories) == 0
     memories.forget(WHO)
-    assert memories.of(WHO, "2") == Memory("2")
+    assert memories.get_or_create(WHO, "2") == Memory("2")
+
+
+def test_a_read_neither_creates_nor_replaces_a_record():
+    memories = Memories()
+    assert memories.get(WHO, "1") is None
+    assert len(memories) == 0
+    filled(memories.get_or_create(WHO, "2"))
+    assert memories.get(WHO, "1") is None, "that was an earlier one of the name"
+    assert memories.get(WHO, "2") is memories.get_or_create(WHO, "2") != Memory("2")
 
 
 @given(
@@ -81,11 +90,11 @@ def test_there_is_one_record_for_each_name_that_was_seen_and_not_forgotten(event
     memories, seen = Memories(), {}
     for request, uid, what in events:
         if what == "see":
-            filled(memories.of(request, uid))
+            filled(memories.get_or_create(request, uid))
             seen[request] = uid
         else:
             memories.forget(request, uid)
             if seen.get(request) == uid:
                 del seen[request]
         assert len(memories) == len(seen)
-        assert all(memories.of(request, uid).uid == uid for request, uid in seen.items())
+        assert all(memories.get_or_create(request, uid).uid == uid for request, uid in seen.items())

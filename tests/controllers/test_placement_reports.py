@@ -139,7 +139,7 @@ class TestEvents:
         await asyncio.sleep(10 * REPORT_AFTER)
         await bench.until_idle()
         assert bench.events == []
-        assert list(bench.reconciler.memories._of) == [REQUEST]
+        assert list(bench.reconciler.memories._records) == [REQUEST]
 
     async def test_jobs_that_waited_for_a_leader_are_forgotten(self, bench):
         bench.feed()

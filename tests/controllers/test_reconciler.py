@@ -12,7 +12,7 @@ from api import keys
 from api.batch import Claim
 from api.features import FeatureGates
 from controllers.jobset.controller import NAMESPACE_RETRY, Options
-from controllers.jobset.execute import PartialFailure
+from controllers.jobset.execute import FailedWrites
 from controllers.jobset.watches import Watches
 from controllers.planning.actions import PatchJob
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
@@ -123,7 +123,7 @@ class TestSuspension:
         api.drop("services", "js")
         api.answer = refusal(403, "exceeded quota")
         blind.edit(suspend=True)
-        with pytest.raises(PartialFailure):
+        with pytest.raises(FailedWrites):
             await blind.reconcile()
         assert all(job["spec"]["suspend"] for job in api.objects("jobs").values())
 
@@ -160,7 +160,7 @@ async def test_a_retained_claim_that_goes_queues_its_set():
 async def test_a_job_that_a_webhook_denies_without_a_code_is_tried_again():
     """The API server makes 400 of such a denial; the policy behind it may change."""
     api = Answering("jobs", refusal(400, 'admission webhook "v.example.com" denied the request: not now'))
-    with pytest.raises(PartialFailure) as failed:
+    with pytest.raises(FailedWrites) as failed:
         await Blind(api, jobset()).reconcile()
     assert not is_terminal(failed.value)
 
@@ -178,7 +178,7 @@ async def test_a_namespace_that_exists_again_gets_its_jobs():
     """One of the same name may come back, with a JobSet of the same name."""
     api = Answering("jobs", Response(403, {}, msgspec.json.encode(TERMINATING)))
     blind = Blind(api, jobset(rjob("workers", 2)))
-    with pytest.raises(PartialFailure):
+    with pytest.raises(FailedWrites):
         await blind.reconcile()
     api.answer = None
     assert await blind.reconcile() == NAMESPACE_RETRY
@@ -197,7 +197,7 @@ async def test_in_a_namespace_that_ends_nothing_is_created_twice():
     blind.reconciler._caches.jobs.overlay_deleted(
         "ns", "js-workers-0", blind.jobs.get("ns", "js-workers-0").metadata.uid
     )
-    with pytest.raises(PartialFailure) as failed:
+    with pytest.raises(FailedWrites) as failed:
         await blind.reconcile()
     assert is_terminal(failed.value)
     sent = len(api.requests)
@@ -236,7 +236,7 @@ class TestUnreadableJobs:
         api = MemoryApi()
         blind = Blind(api, jobset(rjob("workers", 2)))
         api.put("jobs", "js-workers-0", status={"active": "many"})
-        with pytest.raises(PartialFailure, match="1 of 3 writes failed"):
+        with pytest.raises(FailedWrites, match="1 of 3 writes failed"):
             await blind.reconcile()
         [note] = [note for _, reason, note in blind.reported.events if reason == keys.JOB_CREATION_FAILED]
         assert "js-workers-0" in note

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from api import keys
-from controllers.jobset.execute import PartialFailure
+from controllers.jobset.execute import FailedWrites
 from controllers.planning.actions import CreateClaim, CreateJob, CreateService, PatchJob
 from kube.transport import Request as Call
 from kube.transport import Response
@@ -220,7 +220,7 @@ class TestOldServers:
         blind = Blind(api, jobset(rjob("workers", 2), suspend=True), MutablePodResourcesForSuspendedJobSets=True)
         await blind.reconcile()
         blind.edit(suspend=False)
-        with pytest.raises(PartialFailure):
+        with pytest.raises(FailedWrites):
             await blind.reconcile()
         assert all(job["spec"]["suspend"] for job in api.objects("jobs").values())
         notes = [note for _, reason, note in blind.reported.events if reason == "FailedResourcePropagation"]

@@ -68,5 +68,5 @@ def test_every_field_of_a_replicated_job_is_counted_reached_or_kept():
 def test_every_failure_action_has_an_entry_that_makes_sense(action):
     assert action.words
     assert not action.gate or action.gate in GATES
-    assert action.partial == bool(action.gate), "what leaves the rest of the set alone needs the gate"
+    assert action.restarts_part == bool(action.gate), "what leaves the rest of the set alone needs the gate"
     assert not (action.scope is Scope.NOTHING and action.counted), "nothing is restarted, so nothing is counted"

@@ -21,6 +21,7 @@ from controllers.planning.child_jobs import sort_jobs
 from controllers.planning.limits import DEFAULT_LIMITS
 from devcluster.cluster import Cluster
 from kube.client import Client
+from kube.controller import Request
 from kube.resources import JOBS, PODS
 from tests.support.cluster import eventually
 from tests.support.kube_client import connected
@@ -106,7 +107,9 @@ async def test_old_pods_are_listed_and_watched(api_server: Cluster, namespace: s
     async with connected(api_server.kubeconfig) as (client, _):
         for name, uid, attempt in (("a", "one", 0), ("b", "one", 1), ("c", "one", 2), ("d", "two", 0)):
             await pod(client, name, uid, attempt)
-        leftovers = LeftoverPods(client, Memories())
+        memories = Memories()
+        memories.get_or_create(Request(namespace, js.metadata.name), js.metadata.uid)
+        leftovers = LeftoverPods(client, memories)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(leftovers.run())
             leftovers.follow(js, relist=True)

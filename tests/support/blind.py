@@ -56,7 +56,7 @@ class Blind:
     @property
     def memory(self) -> Memory:
         """What the reconciler knows of the JobSet beyond its caches."""
-        return self.reconciler.memories.of(Request("ns", "js"), "js-uid")
+        return self.reconciler.memories.get_or_create(Request("ns", "js"), "js-uid")
 
     async def reconcile(self) -> float | None:
         """One reconcile, as soon as the one before lets it; the seconds until the next look."""

@@ -245,7 +245,7 @@ class Instance:
         return snapshot if still and snapshot.shown_by(self._transport.watched) else None
 
     def _idle(self) -> bool:
-        followed = [memory.followed for memory in self._memories._of.values() if memory.followed is not None]
+        followed = [memory.followed for memory in self._memories._records.values() if memory.followed is not None]
         listing = any(not of.over and not of.pods.synced for of in followed)
         return self._runs and not listing and not len(self._queue) and not self._queue.unfinished_seconds()
 

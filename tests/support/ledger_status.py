@@ -165,7 +165,7 @@ def _restarted_whole(js: JobSet, before: ReplicatedJobStatus | None, after: Repl
     actions = [action_of(rule.action) for rule in js.spec.failure_policy.rules] if js.spec.failure_policy else ()
     rises = _rises(before.job_restarts if before else (), after.job_restarts)
     replicas = next(r.replicas for r in js.spec.replicated_jobs if r.name == after.name)
-    allowed = any(action.partial and action.scope is not Scope.JOB for action in actions)
+    allowed = any(action.restarts_part and action.scope is not Scope.JOB for action in actions)
     return allowed and len(rises) >= replicas and all(rises)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from api import keys
 from api.pod import DetailedPod
-from api.topology import Follower, Leader, Node, PartialNode, leader, node_keeping
+from api.topology import Follower, Leader, Node, NodeMetadata, leader, node_keeping
 from devcluster.cluster import Cluster
 from kube.informer import Informer
 from kube.watcher import Apply, Delete, Init, InitDone
@@ -65,7 +65,7 @@ def follower_of(job: str = "js-w-0", index: int = 1, **fields: Any) -> Follower:
 def node_of(name: str, version: int = 1, *, asked: tuple[str, ...] = (RACK,), **labels: str) -> Node:
     """A node; of its labels those are known that were asked for."""
     meta = {"name": name, "resourceVersion": str(version), "labels": labels}
-    return node_keeping(lambda: asked)(msgspec.convert({"metadata": meta}, PartialNode))
+    return node_keeping(lambda: asked)(msgspec.convert({"metadata": meta}, NodeMetadata))
 
 
 def pod_json(job: str = "js-w-0", index: int | None = 0, **more: Any) -> dict[str, Any]:

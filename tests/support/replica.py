@@ -20,7 +20,7 @@ from api.features import FeatureGates
 from api.gang_api import Served
 from api.jobset import JobSet
 from controllers.jobset.controller import JobSetReconciler, Options
-from controllers.jobset.execute import PartialFailure
+from controllers.jobset.execute import FailedWrites
 from controllers.jobset.watches import BY_OWNER, Watches
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from kube.client import ListMeta, Page, PatchType
@@ -181,7 +181,7 @@ class OldPods:
 
     def note(self) -> None:
         """Whether there is another watch than before: its list is of this moment at the earliest."""
-        memory = self._memories._of.get(REQUEST)
+        memory = self._memories._records.get(REQUEST)
         of = None if memory is None else memory.followed
         if of is not self._of:
             self._of, self._place = of, len(self._log)
@@ -325,7 +325,7 @@ class Replica:
         self.due = None
         try:
             wait = self.loop.run_until_complete(self._reconcile())
-        except (KubeError, TimeoutError, PartialFailure) as error:
+        except (KubeError, TimeoutError, FailedWrites) as error:
             wait = None if is_terminal(error) else FIRST_BACK_OFF
         self.old_pods.note()
         if wait is not None:

@@ -25,7 +25,7 @@ RULES = st.fixed_dictionaries(
         "maxRestarts": st.sampled_from([0, 1, 2]),
     },
 )
-PARTIAL_RULES = st.fixed_dictionaries(
+RULES_FOR_A_PART = st.fixed_dictionaries(
     {"action": st.sampled_from(["RestartReplicatedJob", "RestartReplicatedJob", "RestartJob"])},
     optional={
         "targetReplicatedJobs": st.just(["a"]),
@@ -70,7 +70,7 @@ RULED = st.fixed_dictionaries(
             {
                 "maxRestarts": st.sampled_from([2, 9, 9]),
                 "restartStrategy": st.sampled_from(["Recreate", "Recreate", "BlockingRecreate"]),
-                "rules": st.lists(RULES | PARTIAL_RULES | PARTIAL_RULES, min_size=1, max_size=3),
+                "rules": st.lists(RULES | RULES_FOR_A_PART | RULES_FOR_A_PART, min_size=1, max_size=3),
                 "failOn": st.sampled_from(["", "FailureTarget"]),
             }
         ),

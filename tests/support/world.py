@@ -37,9 +37,11 @@ from controllers.planning.actions import (
     PatchJob,
     Plan,
 )
+from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import FailedPod, KnownGroups, Observed
 from controllers.planning.plan import plan
+from kube.decode import convert
 from simcluster import group_rules, job_rules, job_status, jobset_rules
 from simcluster.patches import merge, strategic
 from simcluster.selectors import matches
@@ -116,8 +118,8 @@ class World:
             self.groups_required,
             self.group_error,
             tuple(msgspec.convert(of, StoredWorkload) for of in self.of_kind("Workload")),
-            tuple(msgspec.convert(of, StoredGroup) for of in self.of_kind("CompositePodGroup")),
-            tuple(msgspec.convert(of, StoredGroup) for of in self.of_kind("PodGroup")),
+            tuple(convert(StoredGroup, of) for of in self.of_kind("CompositePodGroup")),
+            tuple(convert(StoredGroup, of) for of in self.of_kind("PodGroup")),
         )
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
@@ -127,12 +129,13 @@ class World:
     def plan(self) -> Plan:
         """What the planner wants now, with its queries about pods answered. `failed_pods` are by the name of their Job."""
         observed = self.observe()
+        keep = candidates_of(observed.jobset, observed.jobs)
         decided = plan(observed, self.gates, create_suspended=self.create_suspended)
         while decided.pod_query is not None:
             asked = dict(decided.pod_query.jobs)
             assert asked.keys() <= self.jobs.keys(), "a query about a Job that is not there"
             assert observed.failed_pods.keys().isdisjoint(asked.values()), "an answered query is asked again"
-            answer = {uid: self.failed_pods.get(name, ()) for name, uid in asked.items()}
+            answer = {uid: tuple(keep(uid, self.failed_pods.get(name, ()))) for name, uid in asked.items()}
             observed = dataclasses.replace(observed, failed_pods={**observed.failed_pods, **answer})
             decided = plan(observed, self.gates, create_suspended=self.create_suspended)
         return decided

@@ -21,7 +21,9 @@ from controllers.planning.actions import PodQuery
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.decisive_pod import (
+    MOST_COUNTED,
     FailedContainer,
+    beyond_counting,
     container_of,
     decides_by_pods,
     decisive_pod,
@@ -46,6 +48,8 @@ def apply_failure_policy(ctx: Context) -> Partial:
     failed = sorted(ctx.children.failed, key=_failure_order)
     judge = _Judge(ctx.js, draft, ctx.gates, failed_pods)
     needed = _pod_query([child for child in failed if judge.needs_pods(child)], failed_pods, needed=True)
+    if needed is None:
+        judge.warn_of_pods_beyond_counting(failed)
     pod_query = needed or _pod_query(judge.decide(failed), failed_pods, needed=False)
     decided = draft.status is not ctx.status or needed is not None
     return of_draft(draft, kind=Stop if decided else Partial, pod_query=pod_query)
@@ -76,6 +80,16 @@ class _Judge:
         rule = next((rule for rule in self._rules if matches(rule, child)), None)
         return rule is not None and rule.on_exit_codes is not None
 
+    def warn_of_pods_beyond_counting(self, failed: Sequence[Child]) -> None:
+        """Say so of every Job whose decisive pod may be another than the one that is looked at."""
+        for child in failed:
+            if self.needs_pods(child) and beyond_counting(child.job, self._of(child), self._pods(child)):
+                self._draft.warn(
+                    "TooManyFailedPods",
+                    f"Job {child.name} has {MOST_COUNTED} failed pods or more, and its backoffLimit is no lower:"
+                    f" onExitCodes looks at number {MOST_COUNTED}, which may not be the one by which it failed",
+                )
+
     def decide(self, failed: Sequence[Child]) -> list[Child]:
         """Decide about each, in the order of the rules that win, until the set as a whole ends or restarts.
 
@@ -88,7 +102,7 @@ class _Judge:
                 continue
             rule = self._rules[place] if place < len(self._rules) else None
             action = action_of(rule.action) if rule else RESTART_JOBSET
-            if action.gate and not self._gates[action.gate]:
+            if not action.enabled(self._gates):
                 self._draft.warn(
                     "FeatureGateDisabled",
                     f"Job {child.name} failed and a rule asks for {action.name}, which needs the feature gate"
@@ -174,7 +188,7 @@ class _Judge:
         draft, reason = self._draft, ""
         if rule and rule.max_restarts is not None:
             attempts.count_rule(draft, rule.name)
-        if action.partial:
+        if action.restarts_part:
             attempts.restart_part(draft, action, self._of(child), child.job_index)
         else:
             reason = f"FailurePolicy_{rule.name}" if rule else "DefaultFailurePolicy"

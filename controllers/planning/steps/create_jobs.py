@@ -3,8 +3,8 @@
 See docs/reference/lifecycle.md#order-of-start.
 """
 
+import functools
 from collections.abc import Set as AbstractSet
-from functools import partial
 
 from api import keys
 from api.layout import JobRange
@@ -67,7 +67,7 @@ def _missing(
         elif job in ctx.observed.unreadable:
             continue
         elif len(free) < job_budget and job not in in_use and ctx.groups.may_run(job):
-            free.append(CreateJob(job, partial(job_body, ctx, jobs, index)))
+            free.append(CreateJob(job, functools.partial(job_body, ctx, jobs, index)))
     return free, taken
 
 

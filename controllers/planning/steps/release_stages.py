@@ -12,7 +12,7 @@ def release_stages(ctx: Context) -> Partial:
     """Mark the ReplicatedJobs of stages that are released now, with an event for each stage."""
     draft, released = ctx.draft(), ctx.stages.newly_released()
     for number, stage in released.items():
-        _release(draft, stage, number, ctx.stages.number)
+        _release(draft, stage, number, ctx.stages.total)
     draft.update(current_stage=ctx.stages.current)
     return of_draft(draft, status_first=bool(released))
 

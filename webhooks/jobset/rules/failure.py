@@ -6,7 +6,7 @@ See docs/reference/validation.md#failure-policy.
 import re
 from collections.abc import Iterable, Iterator
 
-from api.failure_actions import ACTIONS, Scope, action_of
+from api.failure_actions import RESTART_JOB, RESTART_JOB_FREE, RESTART_JOBSET, Scope, action_of
 from api.field import SPEC, ErrorType, FieldError, Path, Rule
 from api.policies import FailurePolicyRule
 from api.suggest import did_you_mean
@@ -23,9 +23,11 @@ JOB_FAILURE_REASONS = (
     "MaxFailedIndexesExceeded",
     "PodFailurePolicy",
 )
-RESTART_JOB_ACTIONS = frozenset(name for name, action in ACTIONS.items() if action.scope is Scope.JOB)
+_GO_ACTIONS = (RESTART_JOB, RESTART_JOB_FREE)
+"""The actions behind a gate of which the Go JobSet has sentences. Each of the others is named by itself."""
 MAX_REPLICAS_TO_RESTART = 1024
 """Restarts are counted per Job in a status list of this length."""
+_REPLICAS_FIX = f"split it into several ReplicatedJobs, or use {RESTART_JOBSET.name}"
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _MAX_NAME = 128
 
@@ -33,27 +35,27 @@ RESTART_JOB_GATE = Rule(
     id="restart-job-gate",
     type=ErrorType.FORBIDDEN,
     message=(
-        "RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions are not allowed when RestartJob feature"
-        " gate is disabled"
+        f"{' and '.join(action.name for action in _GO_ACTIONS)} failure policy actions are not allowed when"
+        f" {RESTART_JOB.gate} feature gate is disabled"
     ),
-    fix="use RestartJobSet, or run the manager with --feature-gates=RestartJob=true",
+    fix=f"use {RESTART_JOBSET.name}, or run the manager with --feature-gates={RESTART_JOB.gate}=true",
     source="docs/reference/validation.md#failure-policy",
 )
 RESTART_JOB_REPLICAS = Rule(
     id="restart-job-replicas",
     type=ErrorType.INVALID,
     message=(
-        "JobSet cannot have a failure policy rule with RestartJob or RestartJobAndIgnoreMaxRestarts action and a"
-        f" replicated job with replicas > {MAX_REPLICAS_TO_RESTART}"
+        f"JobSet cannot have a failure policy rule with {' or '.join(action.name for action in _GO_ACTIONS)} action and"
+        f" a replicated job with replicas > {MAX_REPLICAS_TO_RESTART}"
     ),
-    fix="split it into several ReplicatedJobs, or use RestartJobSet",
+    fix=_REPLICAS_FIX,
     source="docs/reference/validation.md#failure-policy",
 )
 RESTART_REPLICATED_JOB_GATE = Rule(
     id="restart-replicated-job-gate",
     type=ErrorType.FORBIDDEN,
-    message="{action} failure policy action is not allowed when RestartJob feature gate is disabled",
-    fix="use RestartJobSet, or run the manager with --feature-gates=RestartJob=true",
+    message="{action} failure policy action is not allowed when {gate} feature gate is disabled",
+    fix=f"use {RESTART_JOBSET.name}, or run the manager with --feature-gates={{gate}}=true",
     source="failurePolicy.rules[].action",
 )
 RESTART_REPLICATED_JOB_REPLICAS = Rule(
@@ -63,7 +65,7 @@ RESTART_REPLICATED_JOB_REPLICAS = Rule(
         "JobSet cannot have a failure policy rule with {action} action and a replicated job with replicas > "
         f"{MAX_REPLICAS_TO_RESTART}"
     ),
-    fix="split it into several ReplicatedJobs, or use RestartJobSet",
+    fix=_REPLICAS_FIX,
     source="failurePolicy.rules[].action",
 )
 NAME_LENGTH = Rule(
@@ -108,12 +110,10 @@ NAMES_UNIQUE = Rule(
     fix="give each a name of its own",
     source="docs/reference/validation.md#failure-policy",
 )
-
-
 NOTHING_TO_LIMIT = Rule(
     id="failure-rule-nothing-to-limit",
     type=ErrorType.FORBIDDEN,
-    message="action FailJobSet restarts nothing, so there are no restarts to limit",
+    message="action {action} restarts nothing, so there are no restarts to limit",
     fix="remove maxRestarts, or choose an action that restarts something",
     source="failurePolicy.rules[].maxRestarts",
 )
@@ -122,34 +122,36 @@ NOTHING_TO_LIMIT = Rule(
 def failure_rules(subject: Subject) -> Iterator[FieldError]:
     """All that is wrong with the rules. Where the gate is missing the Go JobSet says that alone."""
     rules = subject.failure_policy.rules
-    yield from _restart_job_gate(subject)
+    yield from _gates(subject)
     yield from restart_job_replicas(subject, subject.entries)
     for i, rule in enumerate(rules):
         yield from _rule_name(RULES.at(i, "name"), rule.name)
         yield from unknown_targets(subject, TARGET, rule.target_replicated_jobs, RULES.at(i, "targetReplicatedJobs"))
         yield from _reasons(RULES.at(i, "onJobFailureReasons"), rule.on_job_failure_reasons)
         if action_of(rule.action).scope is Scope.NOTHING and rule.max_restarts is not None:
-            yield NOTHING_TO_LIMIT.at(RULES.at(i, "maxRestarts"), rule.max_restarts)
+            yield NOTHING_TO_LIMIT.at(RULES.at(i, "maxRestarts"), rule.max_restarts, action=rule.action)
     yield from _repeated_names(rules)
 
 
-def _restart_job_gate(subject: Subject) -> Iterator[FieldError]:
+def _gates(subject: Subject) -> Iterator[FieldError]:
     for i, rule in enumerate(subject.failure_policy.rules):
-        gate = action_of(rule.action).gate
-        if gate and not subject.gates[gate]:
-            refusal = RESTART_JOB_GATE if rule.action in RESTART_JOB_ACTIONS else RESTART_REPLICATED_JOB_GATE
-            yield refusal.at(RULES.at(i, "action"), action=rule.action)
+        action = action_of(rule.action)
+        if not action.enabled(subject.gates):
+            refusal = RESTART_JOB_GATE if action in _GO_ACTIONS else RESTART_REPLICATED_JOB_GATE
+            yield refusal.at(RULES.at(i, "action"), action=action.name, gate=action.gate)
 
 
 def restart_job_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
     """For some of the ReplicatedJobs: restarts of single Jobs are counted for so many only."""
-    actions = dict.fromkeys(rule.action for rule in subject.failure_policy.rules if action_of(rule.action).partial)
-    if not subject.gates["RestartJob"] or not actions:
+    asked = dict.fromkeys(action_of(rule.action) for rule in subject.failure_policy.rules)
+    actions = [action for action in asked if action.restarts_part and action.enabled(subject.gates)]
+    if not actions:
         return
-    rule = RESTART_REPLICATED_JOB_REPLICAS if RESTART_JOB_ACTIONS.isdisjoint(actions) else RESTART_JOB_REPLICAS
+    rule = RESTART_REPLICATED_JOB_REPLICAS if set(actions).isdisjoint(_GO_ACTIONS) else RESTART_JOB_REPLICAS
     for entry in entries:
         if entry.rjob.replicas > MAX_REPLICAS_TO_RESTART:
-            yield rule.at(entry.path.at("replicas"), entry.rjob.replicas, action=" or ".join(actions))
+            names = " or ".join(action.name for action in actions)
+            yield rule.at(entry.path.at("replicas"), entry.rjob.replicas, action=names)
 
 
 def _rule_name(path: Path, name: str) -> Iterator[FieldError]:

@@ -54,6 +54,7 @@ class ChildJobs:
       the set runs, so that one bad object cannot stop the rest.
     - `existing`: indexes by ReplicatedJob whose name is in use by a Job of this set.
     - `unrecorded`: completed Jobs in deletion or gone that the status does not record yet.
+    - `newer`: of a later attempt than the status has: the JobSet was read from a cache that is behind that of Jobs.
     """
 
     active: tuple[Child, ...]
@@ -65,6 +66,7 @@ class ChildJobs:
     unrecognized: tuple[Job, ...]
     existing: Mapping[str, set[int]]
     unrecorded: tuple[Job, ...]
+    newer: tuple[Job, ...]
 
 
 def integer(text: str | None) -> int | None:
@@ -124,6 +126,7 @@ class _Sorting:
         self._redundant: list[Child] = []
         self._unrecognized: list[Job] = []
         self._unrecorded: list[Job] = []
+        self._newer: list[Job] = []
 
     def add(self, job: Job, *, gone: bool) -> None:
         labels = job.metadata.labels
@@ -168,6 +171,8 @@ class _Sorting:
                     self._previous.append(child)
                 return
             newer |= own > wanted
+        if newer and not child.gone:
+            self._newer.append(job)
         outcome = "Complete" if index in place.recorded and not newer else self._outcome(job)
         if outcome is None:
             self._active.append(child)
@@ -197,6 +202,7 @@ class _Sorting:
             unrecognized=tuple(sorted(self._unrecognized, key=lambda job: job.metadata.name)),
             existing={name: place.existing for name, place in self._places.items()},
             unrecorded=tuple(self._unrecorded),
+            newer=tuple(self._newer),
         )
 
 

@@ -14,6 +14,7 @@ class Limits:
     - `jobs_per_deletion`: Jobs of one such call. The API server deletes those of one call one after the other, and
       calls side by side.
     - `foreign_retry`: seconds until a look whether an object of somebody else has made room.
+    - `cache_lag`: seconds that the cache of JobSets may be behind that of Jobs.
     - `named_objects`: objects that one warning names; the rest is counted.
     - `quoted_characters`: characters of the scheduler's message that a condition repeats.
     """
@@ -22,6 +23,7 @@ class Limits:
     batch_deletion_from: int = 10
     jobs_per_deletion: int = 30
     foreign_retry: float = 10.0
+    cache_lag: float = 60.0
     named_objects: int = 5
     quoted_characters: int = 300
 

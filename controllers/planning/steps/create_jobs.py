@@ -5,6 +5,7 @@ See docs/reference/lifecycle.md#order-of-start.
 
 import functools
 from collections.abc import Set as AbstractSet
+from datetime import datetime
 
 from api import keys
 from api.layout import JobRange
@@ -26,7 +27,8 @@ def create_jobs(ctx: Context) -> Partial:
     free: list[CreateJob] = []
     taken: list[str] = []
     in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
-    for rjob in ctx.stages.in_turn() if _may_create(ctx) else ():
+    lag = _lag(ctx)
+    for rjob in ctx.stages.in_turn() if _may_create(ctx) and lag is None else ():
         found, names = _missing(ctx, ctx.ranges[rjob.name], ctx.job_budget - len(free), in_use)
         free += found
         taken += names
@@ -35,8 +37,21 @@ def create_jobs(ctx: Context) -> Partial:
     if in_order(ctx.js.spec) and not ctx.js.suspended:
         _report_order(draft, complete=ctx.stages.all_started)
     # Nothing tells when a name that somebody else holds, or that cannot be read, is free.
-    waits = taken or unreadable
-    return of_draft(draft, *free, requeue_after=ctx.limits.foreign_retry if waits else None)
+    retry = ctx.limits.foreign_retry if taken or unreadable else lag
+    return of_draft(draft, *free, requeue_after=retry)
+
+
+def _lag(ctx: Context) -> float | None:
+    """Seconds to wait at most for the JobSet as it is stored, if Jobs of a later attempt are there than it knows of.
+
+    What would be created now would be of an attempt that is over, and the order of start that of an earlier one. A Job
+    whose label somebody has changed looks the same: after `cache_lag` it holds up nobody any more.
+    """
+    created = max((job.metadata.creation_timestamp or ctx.now for job in ctx.children.newer), default=None)
+    if created is None:
+        return None
+    age = (datetime.fromisoformat(ctx.now) - datetime.fromisoformat(created)).total_seconds()
+    return ctx.limits.cache_lag - age if age < ctx.limits.cache_lag else None
 
 
 def _may_create(ctx: Context) -> bool:

@@ -17,10 +17,10 @@ from typing import Protocol
 
 from fastapi import FastAPI, Request, Response
 
-from httpserver import limits as http
+from httpserver.limits import WEBHOOK_LIMITS, ConnectionLimits
 from httpserver.protocol import FastPath
 from httpserver.server import Server
-from webhooks.body import DEFAULT, LargeReviews, Limits, Place, read_review
+from webhooks.body import BODY_LIMITS, BodyLimits, LargeReviews, Place, read_review
 from webhooks.offload import compute, worker
 from webhooks.review import (
     AdmissionResponse,
@@ -53,13 +53,15 @@ class AdmissionApp(FastAPI):
     fast_paths: Mapping[bytes, FastPath]
     """By URL path: for reviews that are small and have arrived whole, past the framework."""
 
-    def server(self, listener: socket.socket, tls: ssl.SSLContext, *, limits: http.Limits = http.DEFAULT) -> Server:
+    def server(
+        self, listener: socket.socket, tls: ssl.SSLContext, *, limits: ConnectionLimits = WEBHOOK_LIMITS
+    ) -> Server:
         """A server of this app that takes its fast paths."""
         return Server(self, listener, tls, fast_paths=self.fast_paths, limits=limits)
 
 
 def create_app(
-    handlers: Mapping[str, Handler], *, metrics: WebhookMetrics | None = None, limits: Limits = DEFAULT
+    handlers: Mapping[str, Handler], *, metrics: WebhookMetrics | None = None, limits: BodyLimits = BODY_LIMITS
 ) -> AdmissionApp:
     """Serve each handler by POST at its path. The app has no lifespan and no pages of its own."""
     app = AdmissionApp(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)

@@ -16,7 +16,7 @@ from tests.support.asgi import post
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.reviews import V1, answer, encode, review
 from tests.webhooks.test_default import JUNK, SPEC
-from webhooks.body import Limits
+from webhooks.body import BodyLimits
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
@@ -222,7 +222,9 @@ async def test_an_endless_body_costs_bounded_memory_and_is_not_read_to_the_end()
 
 
 async def test_a_body_that_does_not_arrive_is_given_up():
-    app = create_app({"/x": jobset_handlers(engine(FeatureGates()))[VALIDATE_PATH]}, limits=Limits(body_timeout=0.01))
+    app = create_app(
+        {"/x": jobset_handlers(engine(FeatureGates()))[VALIDATE_PATH]}, limits=BodyLimits(body_timeout=0.01)
+    )
 
     async def stalled() -> AsyncIterator[bytes]:
         yield GOOD[:10]

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -262,6 +263,30 @@ async def test_a_fault_of_ours_is_500_and_leaks_nothing(caplog: pytest.LogCaptur
         },
     }
     assert "ValueError" in caplog.text
+    assert SECRET not in caplog.text
+
+
+async def test_faults_in_a_group_are_logged_each_with_its_place(caplog: pytest.LogCaptureFixture):
+    async def first() -> None:
+        await asyncio.sleep(0)
+        raise ValueError(SECRET)
+
+    async def broken(_: AdmissionRequest) -> AdmissionResponse:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(first())
+                await asyncio.sleep(0)
+        except* ValueError as faults:
+            raise ExceptionGroup("all", [faults, OSError(SECRET)]) from None
+        return AdmissionResponse()
+
+    response = await ask(review({}), "/x", create_app({"/x": broken}))
+    assert response["status"]["code"] == 500
+    logged = [record.getMessage() for record in caplog.records if record.name == "webhooks.router"]
+    assert [re.sub(r"\d+$", "N", line) for line in logged] == [
+        "webhook failed path=/x uid=u1 error=ValueError at=first:N",
+        "webhook failed path=/x uid=u1 error=OSError at=?",
+    ]
     assert SECRET not in caplog.text
 
 

@@ -28,7 +28,7 @@ class Connection(HttpToolsProtocol):
     What a message has beside its body is counted, trailers and chunk extensions included. `_received` and `_body` are
     bytes of the present message, `_fed` those of the present read that may belong to it.
 
-    `_fast_path` answers the present message if that takes it; `_chunks` are its body then. `_idle_since` is the loop's
+    `_fast_path` answers the present message if that takes it; `_chunks` are its body then. `idle_since` is the loop's
     time at which the connection was opened, or its last answer was complete.
     """
 
@@ -38,7 +38,7 @@ class Connection(HttpToolsProtocol):
     _fed = 0
     _fast_path: FastPath | None = None
     _chunks: list[bytes]
-    _idle_since = 0.0
+    idle_since = 0.0
 
     def __init__(
         self, *args: Any, fast_paths: Mapping[bytes, FastPath], limits: ConnectionLimits, **kwargs: Any
@@ -50,7 +50,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         super().connection_made(transport)
-        self._idle_since = self.loop.time()
+        self.idle_since = self.loop.time()
         self._make_room()
         self._await_head()
 
@@ -106,22 +106,22 @@ class Connection(HttpToolsProtocol):
             self.app = application
 
     def on_response_complete(self) -> None:
-        self._idle_since = self.loop.time()
+        self.idle_since = self.loop.time()
         super().on_response_complete()
 
     @property
-    def _idle(self) -> bool:
+    def idle(self) -> bool:
         """No request is in flight; the head of the next one may have begun."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
 
     def _make_room(self) -> None:
-        """Close the connection that has been idle longest if this one is one too many. Else uvicorn answers it with 503."""
+        """If this connection is one too many, close the one that was idle longest. If none is, uvicorn answers 503."""
         limit = self._limits.max_connections
         if limit is None or len(self.connections) <= limit:
             return
         others = (other for other in self.connections if isinstance(other, Connection) and other is not self)
-        longest = min((other for other in others if other._idle), key=lambda other: other._idle_since, default=None)
+        longest = min((other for other in others if other.idle), key=lambda other: other.idle_since, default=None)
         if longest is not None:
             # It is not counted any more, though the loop reports its end only later. A close would wait for the client.
             self.connections.discard(longest)

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 
 from httpserver.address import Address, bind
 from httpserver.asgi import Message, Receive, Send, respond
-from httpserver.limits import SMALL
+from httpserver.limits import ENDPOINT_LIMITS
 from httpserver.server import Server
 
 Check = Callable[[], Awaitable[str | None]]
@@ -50,7 +50,7 @@ class Health:
     def server(self, address: Address) -> Server:
         """Bind now (raises `BindError`); the answer's `run` serves."""
         listener = bind(address, "health probes")
-        return Server(self, listener, limits=SMALL)
+        return Server(self, listener, limits=ENDPOINT_LIMITS)
 
     async def __call__(self, scope: Message, _receive: Receive, send: Send) -> None:
         path = _clean(scope["path"])

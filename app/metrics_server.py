@@ -23,7 +23,7 @@ from certs.source import Live
 from certs.tls import install, server_context
 from httpserver.address import Address, bind
 from httpserver.asgi import Message, Receive, Send, respond
-from httpserver.limits import SMALL
+from httpserver.limits import ENDPOINT_LIMITS
 from httpserver.server import Server
 from kube.client import Client
 from kube.errors import KubeError
@@ -42,7 +42,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ScrapeLimits:
     """How many reviews are sent to the API server, and how long its answers are believed."""
 
     authenticated_for: float = 60.0
@@ -67,7 +67,7 @@ class Limits:
     """Characters of a token; longer ones are refused unseen."""
 
 
-DEFAULT = Limits()
+SCRAPE_LIMITS = ScrapeLimits()
 
 
 class User(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ class Reviewer(Protocol):
 class ApiReviewer:
     """The real one."""
 
-    def __init__(self, client: Client, limits: Limits = DEFAULT) -> None:
+    def __init__(self, client: Client, limits: ScrapeLimits = SCRAPE_LIMITS) -> None:
         self._client = client
         self._timeout = limits.review_timeout
 
@@ -168,7 +168,7 @@ class Guard:
     """Lets requests pass or raises `RefusedError`. `clock` is monotonic seconds."""
 
     def __init__(
-        self, reviewer: Reviewer, *, limits: Limits = DEFAULT, clock: Callable[[], float] = time.monotonic
+        self, reviewer: Reviewer, *, limits: ScrapeLimits = SCRAPE_LIMITS, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._reviewer = reviewer
         self._limits = limits
@@ -281,7 +281,7 @@ def metrics_server(
     install(context, *self_signed())
     app = MetricsApp(metrics, Guard(ApiReviewer(client)))
     listener = bind(address, "metrics")
-    server = Server(app, listener, context, limits=SMALL)
+    server = Server(app, listener, context, limits=ENDPOINT_LIMITS)
     if not Path(cert_dir).is_dir():
         return MetricsServer(server, None)
     live = Live(context, metrics.certificate("metrics"))

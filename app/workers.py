@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -36,7 +37,7 @@ MAX_REPORT = 16 * 2**20
 
 
 class WorkerError(Exception):
-    """A worker ended or hangs; the text is one line."""
+    """A worker cannot start, ended or hangs; the text is one line."""
 
 
 class _Path(msgspec.Struct, array_like=True):
@@ -120,7 +121,10 @@ class Worker:
 
 @contextlib.contextmanager
 def forked(count: int, work: Callable[[socket.socket], None]) -> Iterator[list[Worker]]:
-    """`count` processes that do `work` with their end of the channel; none of them outlives the block."""
+    """`count` processes that do `work` with their end of the channel; none of them outlives the block.
+
+    A `WorkerError` that `work` raises is printed as one line.
+    """
     gc.collect()
     gc.freeze()  # a collection would write to every page, and pages that are written to are not shared any more
     workers: list[Worker] = []
@@ -149,6 +153,9 @@ def _fork(work: Callable[[socket.socket], None], others: list[socket.socket]) ->
             channel.close()
         work(theirs)
         code = 0
+    except WorkerError as error:
+        sys.stderr.write(f"jobset manager: admission worker {os.getpid()}: {error}\n")
+        sys.stderr.flush()
     except Exception:
         log.exception("admission worker failed")
     finally:

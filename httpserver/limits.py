@@ -1,10 +1,10 @@
-"""What a server grants its clients, so that memory and time stay bounded whatever they send."""
+"""What a server grants the connections of its clients, so that memory and time stay bounded whatever they send."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """Of one server."""
 
     head_timeout: float = 32.0
@@ -20,14 +20,12 @@ class Limits:
     """Seconds that an idle connection is kept: longer than the pauses between the API server's calls."""
 
     max_connections: int | None = None
-    """Open connections; the next one is answered with 503. None: no limit."""
-
-    drain_seconds: int = 8
-    """Seconds that a stop waits for the requests that run."""
+    """Open connections. One more closes the one that has been idle longest; if none is idle, its requests are answered
+    with 503. None: no limit."""
 
 
-DEFAULT = Limits()
-"""For webhooks."""
+WEBHOOK_LIMITS = ConnectionLimits()
+"""The API server keeps its connections, and opens as many as it has requests to send."""
 
-SMALL = Limits(max_connections=64, drain_seconds=2)
-"""For probes and metrics: few clients, short answers."""
+ENDPOINT_LIMITS = ConnectionLimits(head_timeout=10.0, keep_alive=10, max_connections=64)
+"""For probes and metrics: few clients, short answers. The kubelet opens a connection for each probe."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from httpserver.limits import Limits
+from httpserver.limits import ConnectionLimits
 
 _MAX_FRAMING = 8
 """Bytes of chunk framing for each byte of a body; the worst honest sender, one byte a chunk, needs five."""
@@ -28,7 +28,8 @@ class Connection(HttpToolsProtocol):
     What a message has beside its body is counted, trailers and chunk extensions included. `_received` and `_body` are
     bytes of the present message, `_fed` those of the present read that may belong to it.
 
-    `_fast_path` answers the present message if that takes it; `_chunks` are its body then.
+    `_fast_path` answers the present message if that takes it; `_chunks` are its body then. `idle_since` is the loop's
+    time at which the connection was opened, or its last answer was complete.
     """
 
     _head_timer: asyncio.TimerHandle | None = None
@@ -37,8 +38,11 @@ class Connection(HttpToolsProtocol):
     _fed = 0
     _fast_path: FastPath | None = None
     _chunks: list[bytes]
+    idle_since = 0.0
 
-    def __init__(self, *args: Any, fast_paths: Mapping[bytes, FastPath], limits: Limits, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, fast_paths: Mapping[bytes, FastPath], limits: ConnectionLimits, **kwargs: Any
+    ) -> None:
         """`fast_paths` by URL path."""
         super().__init__(*args, **kwargs)
         self._fast_paths = fast_paths
@@ -46,6 +50,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         super().connection_made(transport)
+        self.idle_since = self.loop.time()
+        self._make_room()
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -98,6 +104,28 @@ class Connection(HttpToolsProtocol):
             self._give_to_application()
             super().on_message_complete()
             self.app = application
+
+    def on_response_complete(self) -> None:
+        self.idle_since = self.loop.time()
+        super().on_response_complete()
+
+    @property
+    def idle(self) -> bool:
+        """No request is in flight; the head of the next one may have begun."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
+
+    def _make_room(self) -> None:
+        """If this connection is one too many, close the one that was idle longest. If none is, uvicorn answers 503."""
+        limit = self._limits.max_connections
+        if limit is None or len(self.connections) <= limit:
+            return
+        others = (other for other in self.connections if isinstance(other, Connection) and other is not self)
+        longest = min((other for other in others if other.idle), key=lambda other: other.idle_since, default=None)
+        if longest is not None:
+            # It is not counted any more, though the loop reports its end only later. A close would wait for the client.
+            self.connections.discard(longest)
+            longest.transport.abort()
 
     def _find_fast_path(self) -> FastPath | None:
         """What answers the message whose head is there, if it is a POST like any other and nothing is before it."""

@@ -14,7 +14,7 @@ import uvicorn
 
 from httpserver.address import BACKLOG
 from httpserver.asgi import App
-from httpserver.limits import DEFAULT, Limits
+from httpserver.limits import WEBHOOK_LIMITS, ConnectionLimits
 from httpserver.protocol import Connection, FastPath
 
 
@@ -31,7 +31,7 @@ class Server:
         tls: ssl.SSLContext | None = None,
         *,
         fast_paths: Mapping[bytes, FastPath] | None = None,
-        limits: Limits = DEFAULT,
+        limits: ConnectionLimits = WEBHOOK_LIMITS,
     ) -> None:
         self.started = asyncio.Event()
         self.port: int = listener.getsockname()[1]
@@ -48,19 +48,19 @@ class Server:
             server_header=False,
             proxy_headers=False,
             backlog=BACKLOG,
-            limit_concurrency=limits.max_connections,
+            # uvicorn counts the connection that asks: below this many open ones it answers.
+            limit_concurrency=limits.max_connections and limits.max_connections + 1,
             timeout_keep_alive=limits.keep_alive,
-            timeout_graceful_shutdown=limits.drain_seconds,
             ssl_context_factory=(lambda _config, _default: tls) if tls else None,
         )
         self._server = _Server(config, self.started)
 
     def stop(self) -> None:
-        """Take no more connections, finish requests within `drain_seconds`, then end `run`."""
+        """Take no more connections and no more requests; `run` ends with the requests that are running."""
         self._server.should_exit = True
 
     async def run(self) -> None:
-        """Serve. Cancelling drops the requests that are running."""
+        """Serve until `stop`, however long its last requests take. Cancelling drops them."""
         try:
             await self._server.serve(sockets=[self._listener])
         finally:

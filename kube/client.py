@@ -113,7 +113,11 @@ class Client:
         self._limited = limited
 
     def unlimited(self) -> "Client":
-        """The same client past the client-side limits, for lease renewals only."""
+        """The same client past the limits of rate and concurrency, and without repeats of requests that got no answer.
+
+        For calls that have a short deadline of their own and must not queue behind a burst of others: lease renewals,
+        and what admission asks the cluster. An answer that says when to come back is still waited for (`MAX_PAUSE`).
+        """
         return Client(self._transport, limited=False)
 
     async def get(

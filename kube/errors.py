@@ -239,6 +239,13 @@ def disposition(error: BaseException) -> Disposition:
     return Disposition.RETRY
 
 
+def leaves(error: BaseException) -> list[BaseException]:
+    """The errors inside a group, and inside groups of that; an error that is no group is the only one."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for inner in error.exceptions for leaf in leaves(inner)]
+
+
 def retry_after(error: BaseException) -> float | None:
     """Seconds the server asked to wait, if it did; for a group of errors, the longest."""
     if isinstance(error, ApiError):

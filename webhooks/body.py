@@ -16,7 +16,7 @@ _DISCARD = 4 * MAX_BODY
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BodyLimits:
     """What reviews may take of the process."""
 
     body_timeout: float = 10.0
@@ -30,13 +30,13 @@ class Limits:
     """Large reviews that are held at once, some 200 MiB each at worst; the senders of others wait."""
 
 
-DEFAULT = Limits()
+BODY_LIMITS = BodyLimits()
 
 
 class LargeReviews:
     """What the large reviews of an app share: few places to be held in, and one worker beside the event loop."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: BodyLimits) -> None:
         self.limits = limits
         self.places = asyncio.Semaphore(limits.large_at_once)
         self.worker = asyncio.Lock()

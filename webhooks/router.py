@@ -17,10 +17,11 @@ from typing import Protocol
 
 from fastapi import FastAPI, Request, Response
 
-from httpserver import limits as http
+from httpserver.limits import WEBHOOK_LIMITS, ConnectionLimits
 from httpserver.protocol import FastPath
 from httpserver.server import Server
-from webhooks.body import DEFAULT, LargeReviews, Limits, Place, read_review
+from kube.errors import leaves
+from webhooks.body import BODY_LIMITS, BodyLimits, LargeReviews, Place, read_review
 from webhooks.offload import compute, worker
 from webhooks.review import (
     AdmissionResponse,
@@ -53,13 +54,15 @@ class AdmissionApp(FastAPI):
     fast_paths: Mapping[bytes, FastPath]
     """By URL path: for reviews that are small and have arrived whole, past the framework."""
 
-    def server(self, listener: socket.socket, tls: ssl.SSLContext, *, limits: http.Limits = http.DEFAULT) -> Server:
+    def server(
+        self, listener: socket.socket, tls: ssl.SSLContext, *, limits: ConnectionLimits = WEBHOOK_LIMITS
+    ) -> Server:
         """A server of this app that takes its fast paths."""
         return Server(self, listener, tls, fast_paths=self.fast_paths, limits=limits)
 
 
 def create_app(
-    handlers: Mapping[str, Handler], *, metrics: WebhookMetrics | None = None, limits: Limits = DEFAULT
+    handlers: Mapping[str, Handler], *, metrics: WebhookMetrics | None = None, limits: BodyLimits = BODY_LIMITS
 ) -> AdmissionApp:
     """Serve each handler by POST at its path. The app has no lifespan and no pages of its own."""
     app = AdmissionApp(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
@@ -147,12 +150,12 @@ class _Webhook:
     def _failed(self, review: Review, error: Exception) -> _Answer:
         if isinstance(error, RecursionError):
             return _encoded(denied(400, "BadRequest", "the object is nested too deeply"), review)
-        # The text of an exception may quote the object: its type and place are enough to find the fault.
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{frame.name}:{frame.lineno}"
         uid = review.request.uid
         shown = uid if _UID.fullmatch(uid) else "?"
-        log.error("webhook failed path=%s uid=%s error=%s at=%s", self.path, shown, type(error).__name__, where)
+        for each in leaves(error):
+            # The text of an exception may quote the object: its type and place are enough to find the fault.
+            name, where = type(each).__name__, _place(each)
+            log.error("webhook failed path=%s uid=%s error=%s at=%s", self.path, shown, name, where)
         message = f"internal error ({type(error).__name__}) in webhook {self.path}"
         return _encoded(denied(500, "InternalError", message), review)
 
@@ -164,6 +167,12 @@ class _Webhook:
     def _end(self, begun: float, code: int) -> None:
         if self.metrics:
             self.metrics.finished(self.path, code, time.perf_counter() - begun)
+
+
+def _place(error: BaseException) -> str:
+    """Function and line that raised it; "?" of one that was put into a group without being raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].name}:{frames[-1].lineno}" if frames else "?"
 
 
 def _encoded(answer: AdmissionResponse, review: Review) -> _Answer:

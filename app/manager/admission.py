@@ -48,7 +48,7 @@ async def start_webhooks(
     """Serve admission; returns once it answers."""
     app = await _app(deps, placement, shared.records or deps.metrics.webhooks)
     server = app.server(shared.listener, tls)
-    deps.supervisor.start(server.run(), "webhooks", stop=server.stop)
+    deps.supervisor.start(server.run(), "webhooks", stop=server.stop, delayed=True)
     await server.started.wait()
     health.set_readiness("webhook", webhook_check((deps.options.settings.webhook.host, server.port)))
     freeze()

@@ -12,7 +12,7 @@ from app.heap import keep_large_blocks_apart
 from app.manager.admission import bind_webhooks
 from app.manager.options import Options, Shared, StartError
 from app.manager.run import run
-from app.workers import Records, forked
+from app.workers import Records, WorkerError, forked
 from httpserver.address import BindError
 
 
@@ -27,8 +27,16 @@ def main(options: Options) -> None:
         listener = bind_webhooks(options.settings)
     except BindError as error:
         raise StartError(str(error)) from error
-    with forked(workers, lambda channel: _in_loop(_work(options, listener, channel))) as others:
+    with forked(workers, lambda channel: serve_as_worker(options, listener, channel)) as others:
         _in_loop(_run_until_signal(options, Shared(listener, others)))
+
+
+def serve_as_worker(options: Options, listener: socket.socket, channel: socket.socket) -> None:
+    """Serve webhooks and nothing else until the manager closes its end of the channel. Raises `WorkerError`."""
+    try:
+        _in_loop(_work(options, listener, channel))
+    except StartError as error:
+        raise WorkerError(str(error)) from error
 
 
 def _in_loop(part: Coroutine[Any, Any, None]) -> None:
@@ -54,10 +62,11 @@ async def _run_until_signal(options: Options, shared: Shared | None = None) -> N
 
 
 async def _work(options: Options, listener: socket.socket, channel: socket.socket) -> None:
-    """A worker: webhooks and nothing else, until the manager closes its end of the channel."""
+    """Raises `StartError`, after a last report."""
     settings = options.settings.override("metrics", bind_address="0").override("health", health_probe_bind_address="0")
     reader, writer = await asyncio.open_connection(sock=channel)
     stop, records = asyncio.Event(), Records()
+    failed: StartError | None = None
 
     async def hear() -> None:
         await reader.read()
@@ -66,10 +75,15 @@ async def _work(options: Options, listener: socket.socket, channel: socket.socke
     async with asyncio.TaskGroup() as group:
         beside = [group.create_task(hear()), group.create_task(records.send(writer))]
         alone = replace(options, settings=settings, controllers=False)
-        await run(alone, stop, Shared(listener, records=records))
+        try:
+            await run(alone, stop, Shared(listener, records=records))
+        except StartError as error:
+            failed = error  # raised below: the group would wrap it
         for task in beside:
             task.cancel()
     with contextlib.suppress(ConnectionError):
         writer.write(records.report())
         writer.close()
         await writer.wait_closed()
+    if failed is not None:
+        raise failed

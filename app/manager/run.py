@@ -1,7 +1,8 @@
 """One life of the manager in one event loop.
 
-Start: probes -> certificates -> webhooks -> caches synced -> lease -> controllers. Stop: no new reconciles and no new
-admission requests, those that run end, events are written, the lease is given back (`Supervisor.stop`).
+Start: probes -> CRD -> certificates -> webhooks -> caches synced -> lease -> controllers. Stop: readiness fails and no
+new reconciles begin; a moment later no new admission requests; those that run end, events are written, the lease is
+given back (`Supervisor.stop`).
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from controllers.resources import JOBSETS
 from httpserver.address import BindError
 from kube.client import Client
 from kube.config import load
-from kube.errors import KubeError
+from kube.errors import KubeError, leaves
 from kube.transport import HttpTransport
 
 
@@ -39,13 +40,13 @@ async def run(options: Options, stop: asyncio.Event, shared: Shared | None = Non
         expected, unexpected = group.split((KubeError, BindError, CertificateError, WorkerError, StartError))
         if unexpected or not expected:
             raise
-        raise StartError("; ".join(str(error) for error in _leaves(expected))) from group
+        raise StartError("; ".join(str(error) for error in leaves(expected))) from group
 
 
 async def stages(deps: Deps, shared: Shared | None = None) -> None:
     """The start order; ends when the controllers have. `shared` None: this process binds the port of the webhooks."""
-    await _require_jobsets(deps.client)
     health = start_endpoints(deps)
+    await _require_jobsets(deps.client)
     placement = start_placement_watches(deps)
     if deps.options.webhooks:
         shared = shared or Shared(deps.supervisor.keep(bind_webhooks(deps.options.settings)))
@@ -82,10 +83,3 @@ async def _connected(options: Options) -> AsyncIterator[tuple[Client, Metrics]]:
         yield Client(transport), metrics
     finally:
         await transport.close()
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    out: list[BaseException] = []
-    for error in group.exceptions:
-        out.extend(_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
-    return out

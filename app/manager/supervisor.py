@@ -18,13 +18,19 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Of the stop. With the release of the lease (3 s) all of it stays below the 10 s after which the pod is killed."""
+    """Of the stop, in seconds, one after the other.
 
-    drain: float = 5.0
-    """Seconds for reconciles and admission requests that run to end."""
+    With the release of the lease (`kube.leader.RELEASE_TIMEOUT`, 3 s) they add up to 9 s. The pod is killed after 10 s.
+    """
+
+    shutdown_delay: float = 2.0
+    """Readiness fails and servers still accept: clients that do not know of the stop yet must not be refused."""
+
+    drain: float = 3.0
+    """For admission requests that run to end. Reconciles that run have the delay as well."""
 
     flush: float = 1.0
-    """Seconds to write the events that still wait."""
+    """To write the events that still wait."""
 
 
 DEFAULT = Timeouts()
@@ -38,22 +44,41 @@ class Supervisor:
         self._resources = resources
         self._parts: list[asyncio.Task[None]] = []
         self._stops: list[Callable[[], None]] = []
+        self._delayed_stops: list[Callable[[], None]] = []
         self._draining: list[asyncio.Task[None]] = []
         self._flushes: list[Callable[[float], Awaitable[None]]] = []
         self._stages_drain = False
+        self._stopping = False
 
-    def start(self, part: Coroutine[Any, Any, None], name: str, *, stop: Callable[[], None] | None = None) -> None:
-        """Run a part for as long as the manager lives. One with `stop` ends by itself after that, and is waited for."""
+    def start(
+        self,
+        part: Coroutine[Any, Any, None],
+        name: str,
+        *,
+        stop: Callable[[], None] | None = None,
+        delayed: bool = False,
+    ) -> None:
+        """Run a part for as long as the manager lives. One with `stop` ends by itself after that, and is waited for.
+
+        `delayed`: it is stopped `shutdown_delay` after the others.
+        """
         task = self._group.create_task(part, name=name)
         self._parts.append(task)
         if stop is not None:
-            self._stops.append(stop)
             self._draining.append(task)
+            self._register(stop, self._delayed_stops if delayed else self._stops)
 
     def on_stop(self, call: Callable[[], None], *, ends_stages: bool = False) -> None:
         """Call this at the stop. `ends_stages`: the stages end by themselves after it, and are waited for."""
-        self._stops.append(call)
         self._stages_drain = self._stages_drain or ends_stages
+        self._register(call, self._stops)
+
+    def _register(self, stop: Callable[[], None], stops: list[Callable[[], None]]) -> None:
+        """What comes after the stop has begun is stopped at once."""
+        if self._stopping:
+            stop()
+        else:
+            stops.append(stop)
 
     def on_drained(self, flush: Callable[[float], Awaitable[None]]) -> None:
         """Await this, with the seconds it may take, when nothing runs any more that could add to what it writes."""
@@ -69,11 +94,20 @@ class Supervisor:
         The stages hold the lease, and give it back when they end.
         """
         log.info("stopping")
+        self._stopping = True
         for call in self._stops:
             call()
-        draining = [*self._draining, *([stages] if self._stages_drain else [])]
-        if draining:
-            await asyncio.wait(draining, timeout=timeouts.drain)
+        if not self._stages_drain:
+            stages.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeouts.shutdown_delay + timeouts.drain):
+                if self._delayed_stops:
+                    await asyncio.sleep(timeouts.shutdown_delay)
+                for call in self._delayed_stops:
+                    call()
+                # Stages that drain may start a part until they end.
+                while running := [task for task in (stages, *self._draining) if not task.done()]:
+                    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
         stages.cancel()
         for flush in self._flushes:
             await flush(timeouts.flush)

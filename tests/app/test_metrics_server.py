@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 
 from app.metrics import Metrics
-from app.metrics_server import Guard, Limits, MetricsApp, MetricsServer, RefusedError, User, metrics_server
+from app.metrics_server import Guard, MetricsApp, MetricsServer, RefusedError, ScrapeLimits, User, metrics_server
 from app.settings import TLSSettings
 from certs.self_signed import self_signed
 from httpserver.address import bind
@@ -103,7 +103,7 @@ async def test_when_the_api_server_does_not_answer(broken: str, text: str) -> No
 
 
 async def test_a_review_that_hangs_is_a_500() -> None:
-    limits = Limits(review_timeout=0.05)
+    limits = ScrapeLimits(review_timeout=0.05)
     running: set[str] = set()
     peak = 0
 
@@ -178,7 +178,7 @@ async def test_a_right_is_of_one_verb_and_one_whole_identity() -> None:
 
 
 async def test_memory_is_bounded_and_holds_no_token() -> None:
-    reviewer, limits = FakeReviewer(), Limits(cache_size=10)
+    reviewer, limits = FakeReviewer(), ScrapeLimits(cache_size=10)
     guard = Guard(reviewer, limits=limits)
     for number in range(limits.cache_size + 50):
         reviewer.users[f"secret-{number}"] = User(f"user-{number}")

@@ -7,8 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from api.features import FeatureGates
+from app.manager.options import Options
+from app.manager.process import serve_as_worker
 from app.metrics import Metrics
-from app.workers import MAX_ANSWERS, MAX_REPORT, Records, Worker, WorkerError
+from app.settings import Settings
+from app.workers import MAX_ANSWERS, MAX_REPORT, Records, Worker, WorkerError, forked
+from httpserver.address import bind
+from tests.support.serving import LOCAL
 from tests.support.tls import until
 
 
@@ -78,6 +84,20 @@ async def test_a_worker_that_ends_unasked_is_an_error():
         writer.close()
         with pytest.raises(WorkerError, match="admission worker 1 ended"):
             await asyncio.wait_for(watching, 5)
+
+
+def test_a_worker_that_cannot_start_says_why_in_one_line(capfd: pytest.CaptureFixture[str]):
+    options = Options(Settings(), FeatureGates(), kubeconfig="/nowhere/kubeconfig")
+    with (
+        contextlib.closing(bind(LOCAL, "webhooks")) as listener,
+        forked(1, lambda channel: serve_as_worker(options, listener, channel)) as [worker],
+        pytest.raises(WorkerError, match=f"admission worker {worker.pid} ended"),
+    ):
+        asyncio.run(worker.watch(RecordedMetrics()))
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith(f"jobset manager: admission worker {worker.pid}: ")
+    assert "/nowhere/kubeconfig" in lines[0]
 
 
 async def test_a_worker_that_does_not_report_is_an_error():

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from httpserver.limits import Limits
+from httpserver.limits import ConnectionLimits
 from httpserver.protocol import FastPath
 from tests.support.tls import context_with, serving
 from tests.webhooks.test_abuse_tls import PAIR, Connection, connected
 
-TOO_LARGE = Limits().max_fast_body + 1
+TOO_LARGE = ConnectionLimits().max_fast_body + 1
 HEAD = b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
 LENGTH = b"content-length: 2\r\n"
 SIMPLE = HEAD + LENGTH + b"\r\n{}"

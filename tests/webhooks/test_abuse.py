@@ -16,7 +16,7 @@ from tests.support.asgi import post
 from tests.support.jobsets import jobset, stored
 from tests.support.reviews import V1, answer, encode, review
 from tests.support.tls import until
-from webhooks.body import DEFAULT, Limits
+from webhooks.body import BODY_LIMITS, BodyLimits
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.offload import compute
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
@@ -26,7 +26,7 @@ APP = create_app(jobset_handlers(engine(FeatureGates())))
 PATHS = [MUTATE_PATH, VALIDATE_PATH]
 GOOD = encode(review(stored(jobset())))
 SECRET = "hunter2"
-LARGE, LARGE_AT_ONCE = DEFAULT.large, DEFAULT.large_at_once
+LARGE, LARGE_AT_ONCE = BODY_LIMITS.large, BODY_LIMITS.large_at_once
 
 
 def swap(old: bytes, new: bytes, body: bytes = GOOD) -> bytes:
@@ -141,7 +141,7 @@ def test_no_damage_to_a_review_makes_a_webhook_fail(data: st.DataObject):
 class Held:
     """A webhook whose reviews stay where they are until the test lets them go; it sees which thread works."""
 
-    def __init__(self, limits: Limits = DEFAULT) -> None:
+    def __init__(self, limits: BodyLimits = BODY_LIMITS) -> None:
         self.running = 0
         self.most = 0
         self.release = asyncio.Event()
@@ -199,7 +199,7 @@ async def test_few_large_reviews_are_held_at_once_and_small_ones_pass_them():
 
 
 async def test_a_large_review_that_finds_no_place_in_time_gets_a_retry_answer():
-    held = Held(Limits(body_timeout=0.5))
+    held = Held(BodyLimits(body_timeout=0.5))
     large = [asyncio.create_task(ask(padded(LARGE + 1), "/x", held.app)) for _ in range(LARGE_AT_ONCE)]
     await held.until_running(LARGE_AT_ONCE)
     response = await ask(padded(LARGE + 1), "/x", held.app)

@@ -14,14 +14,14 @@ import pytest
 from bench.admission.load import Running, cores, server
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.reviews import JSON, answer, encode, review
-from webhooks.body import DEFAULT
+from webhooks.body import BODY_LIMITS
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 from webhooks.review import MAX_BODY
 
 MIB = 2**20
 SMALL = encode(review(stored(jobset())))
 CONNECTIONS = 50
-LARGE_AT_ONCE = DEFAULT.large_at_once
+LARGE_AT_ONCE = BODY_LIMITS.large_at_once
 PER_CONNECTION = 2
 """MiB: what is read of a body before it has to have a place (256 KiB), and the buffers of TLS and of the sockets."""
 

@@ -9,12 +9,12 @@ import pytest
 
 from api.features import FeatureGates
 from app.engine import engine
-from httpserver.limits import DEFAULT, Limits
+from httpserver.limits import WEBHOOK_LIMITS, ConnectionLimits
 from httpserver.server import Server
 from tests.support.jobsets import jobset, stored
 from tests.support.reviews import answer, encode, review
 from tests.support.tls import context_with, material, serving, trusting
-from webhooks.body import Limits as ReviewLimits
+from webhooks.body import BodyLimits
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
 from webhooks.router import AdmissionApp, create_app
 
@@ -22,7 +22,7 @@ PAIR = material()
 APP = create_app(jobset_handlers(engine(FeatureGates())))
 GOOD = encode(review(stored(jobset())))
 SECRET = b"hunter2"
-MAX_HEAD = DEFAULT.max_head
+MAX_HEAD = WEBHOOK_LIMITS.max_head
 POST = b"POST " + VALIDATE_PATH.encode() + b" HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
 WHOLE = POST + b"content-length: %d\r\n\r\n%s" % (len(GOOD), GOOD)
 CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
@@ -69,7 +69,7 @@ async def connected(to: Server) -> AsyncIterator[Connection]:
 
 
 @contextlib.asynccontextmanager
-async def served(limits: Limits = DEFAULT, app: AdmissionApp = APP) -> AsyncIterator[Server]:
+async def served(limits: ConnectionLimits = WEBHOOK_LIMITS, app: AdmissionApp = APP) -> AsyncIterator[Server]:
     """A server that still answers after whatever the test did to it."""
     async with serving(app, context_with(PAIR), limits=limits) as running:
         yield running
@@ -132,7 +132,7 @@ async def test_a_body_in_chunks_of_one_byte_is_fine():
     "begin", [b"", b"POS", POST, WHOLE + POST], ids=["nothing", "a word", "headers", "a second head"]
 )
 async def test_a_head_that_does_not_arrive_is_given_up(begin: bytes):
-    async with served(Limits(head_timeout=0.1)) as running, connected(running) as connection:
+    async with served(ConnectionLimits(head_timeout=0.1)) as running, connected(running) as connection:
         await connection.send(begin)
         if begin.startswith(WHOLE):
             assert (await connection.review())["allowed"] is True
@@ -140,7 +140,7 @@ async def test_a_head_that_does_not_arrive_is_given_up(begin: bytes):
 
 
 async def test_the_time_for_the_head_is_not_that_of_the_body_or_of_idle_connections():
-    async with served(Limits(head_timeout=0.1)) as running, connected(running) as connection:
+    async with served(ConnectionLimits(head_timeout=0.1)) as running, connected(running) as connection:
         for _ in range(2):
             await connection.send(WHOLE[:-1])
             await asyncio.sleep(0.2)
@@ -150,7 +150,7 @@ async def test_the_time_for_the_head_is_not_that_of_the_body_or_of_idle_connecti
 
 
 async def test_bodies_that_drip_are_given_up_while_others_are_answered():
-    app = create_app(jobset_handlers(engine(FeatureGates())), limits=ReviewLimits(body_timeout=0.5))
+    app = create_app(jobset_handlers(engine(FeatureGates())), limits=BodyLimits(body_timeout=0.5))
 
     async def drip(connection: Connection) -> int:
         await connection.send(CHUNKED)

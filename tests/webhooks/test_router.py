@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -16,7 +17,7 @@ from tests.support.asgi import post
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.reviews import V1, answer, encode, review
 from tests.webhooks.test_default import JUNK, SPEC
-from webhooks.body import Limits
+from webhooks.body import BodyLimits
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
@@ -222,7 +223,9 @@ async def test_an_endless_body_costs_bounded_memory_and_is_not_read_to_the_end()
 
 
 async def test_a_body_that_does_not_arrive_is_given_up():
-    app = create_app({"/x": jobset_handlers(engine(FeatureGates()))[VALIDATE_PATH]}, limits=Limits(body_timeout=0.01))
+    app = create_app(
+        {"/x": jobset_handlers(engine(FeatureGates()))[VALIDATE_PATH]}, limits=BodyLimits(body_timeout=0.01)
+    )
 
     async def stalled() -> AsyncIterator[bytes]:
         yield GOOD[:10]
@@ -260,6 +263,30 @@ async def test_a_fault_of_ours_is_500_and_leaks_nothing(caplog: pytest.LogCaptur
         },
     }
     assert "ValueError" in caplog.text
+    assert SECRET not in caplog.text
+
+
+async def test_faults_in_a_group_are_logged_each_with_its_place(caplog: pytest.LogCaptureFixture):
+    async def first() -> None:
+        await asyncio.sleep(0)
+        raise ValueError(SECRET)
+
+    async def broken(_: AdmissionRequest) -> AdmissionResponse:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(first())
+                await asyncio.sleep(0)
+        except* ValueError as faults:
+            raise ExceptionGroup("all", [faults, OSError(SECRET)]) from None
+        return AdmissionResponse()
+
+    response = await ask(review({}), "/x", create_app({"/x": broken}))
+    assert response["status"]["code"] == 500
+    logged = [record.getMessage() for record in caplog.records if record.name == "webhooks.router"]
+    assert [re.sub(r"\d+$", "N", line) for line in logged] == [
+        "webhook failed path=/x uid=u1 error=ValueError at=first:N",
+        "webhook failed path=/x uid=u1 error=OSError at=?",
+    ]
     assert SECRET not in caplog.text
 
 

@@ -26,7 +26,7 @@ from kube.transport import Request, Response
 from tests.support.cluster import eventually
 from tests.support.jobsets import jobset, stored
 from tests.support.memory_api import MemoryApi
-from tests.support.serving import fetch
+from tests.support.serving import fetch, unverified
 from tests.support.tls import until
 
 NOT_READY = (
@@ -35,12 +35,17 @@ NOT_READY = (
 
 
 class Api(MemoryApi):
-    """With a version, and discovery of JobSets if they are `installed`. Jobs are created while `release` is set."""
+    """With a version, and discovery of JobSets if they are `installed`, answered while `discovery` is set.
+
+    Jobs are created while `release` is set.
+    """
 
     installed = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.discovery = asyncio.Event()
+        self.discovery.set()
         self.creating, self.release, self.cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.release.set()
 
@@ -48,6 +53,7 @@ class Api(MemoryApi):
         if request.path == "/version":
             return Response(200, {}, b'{"major": "1", "minor": "37"}')
         if request.path == "/apis/jobset.x-k8s.io/v1alpha2":
+            await self.discovery.wait()
             names = [{"name": "jobsets"}] if self.installed else []
             return Response(200, {}, json.dumps({"resources": names}).encode())
         if request.method == "POST" and request.path.endswith("/jobs"):
@@ -159,13 +165,43 @@ async def test_a_reconcile_that_runs_at_the_stop_ends(api: Api, certificates: Pa
     assert holder(api) == ""
 
 
+async def dialled(port: int) -> bool:
+    """Whether the webhooks take a new connection and answer on it."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=unverified())
+    except OSError:
+        return False
+    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    head = await asyncio.wait_for(reader.read(), 5)
+    writer.transport.abort()
+    return head.startswith(b"HTTP/1.1 404 ")
+
+
+async def test_webhooks_still_accept_when_readiness_fails_and_then_no_more(api: Api, certificates: Path) -> None:
+    mount(certificates)
+    chosen, port = options(certificates)
+    webhooks = chosen.settings.webhook.port
+    async with living(api, chosen) as stop:
+        await answer(port, 200)
+        await until(lambda: holder(api) != "")
+        assert await dialled(webhooks)
+        begun = time.monotonic()
+        stop.set()
+        await answer(port, 500)
+        await until(lambda: holder(api) == "")
+        while time.monotonic() - begun < DEFAULT.shutdown_delay / 2:
+            assert await dialled(webhooks), "the API server may not know yet that this endpoint is gone"
+    assert time.monotonic() - begun < DEFAULT.shutdown_delay + DEFAULT.drain, "nothing had to be waited for"
+    assert not await dialled(webhooks)
+
+
 async def test_a_stop_before_there_is_a_certificate_waits_for_nothing(api: Api, certificates: Path) -> None:
     chosen, port = options(certificates)
     async with living(api, chosen) as stop:
         await answer(port, 200, "healthz")
         begun = time.monotonic()
         stop.set()
-    assert time.monotonic() - begun < DEFAULT.drain
+    assert time.monotonic() - begun < DEFAULT.shutdown_delay
 
 
 async def test_webhooks_only_fill_no_caches_and_want_no_lease(api: Api, certificates: Path) -> None:
@@ -199,6 +235,14 @@ async def test_probes_say_that_the_manager_stops() -> None:
         stop.set()
         assert await answer(port, 500) == "[-]shutdown failed: the manager is stopping\nreadyz check failed\n"
         stopping.set()
+
+
+async def test_probes_answer_before_the_crd_is_looked_for(api: Api, certificates: Path) -> None:
+    api.discovery.clear()
+    chosen, port = options(certificates)
+    async with living(api, chosen):
+        await answer(port, 200, "healthz")
+        assert await answer(port, 500) == f"[+]shutdown ok\n{NOT_READY}readyz check failed\n"
 
 
 async def test_without_the_crd_it_says_what_to_apply(api: Api, certificates: Path) -> None:

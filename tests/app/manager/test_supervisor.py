@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from app.manager.supervisor import DEFAULT, Supervisor, supervise
+from kube.leader import RELEASE_TIMEOUT
+from manifests.workload import manager_objects
 
 pytestmark = pytest.mark.looptime
 
@@ -57,11 +60,52 @@ async def test_nothing_new_then_what_runs_ends_then_events_then_all_is_cancelled
     await life.run(start)
     assert life.seen == [
         ("not ready", 1),
+        ("stages is cancelled", 1),
         ("server ends", 3),
         ("flush within 1 s", 3),
-        ("stages is cancelled", 3),
         ("probes is cancelled", 3),
     ]
+
+
+async def test_a_delayed_stop_comes_after_the_others_and_is_waited_for():
+    life, reconciles, server = Life(), asyncio.Event(), asyncio.Event()
+
+    def start(supervisor: Supervisor) -> None:
+        supervisor.start(life.part("server", server, takes=1), "server", stop=server.set, delayed=True)
+        supervisor.on_stop(reconciles.set, ends_stages=True)
+        supervisor.on_drained(life.flush)
+
+    await life.run(start, stages={"ends": reconciles, "takes": 0.5})
+    ends = 1 + DEFAULT.shutdown_delay + 1
+    assert life.seen == [("stages ends", 1.5), ("server ends", ends), ("flush within 1 s", ends)]
+
+
+async def test_stages_that_would_not_end_are_cancelled_while_others_drain():
+    life, stopping = Life(), asyncio.Event()
+    await life.run(lambda supervisor: supervisor.start(life.part("server", stopping, 2), "server", stop=stopping.set))
+    assert life.seen == [("stages is cancelled", 1), ("server ends", 3)]
+
+
+@pytest.mark.parametrize("delayed", [False, True])
+async def test_a_part_that_starts_after_the_stop_began_is_stopped_at_once(delayed: bool):
+    life, begun, late = Life(), asyncio.Event(), asyncio.Event()
+
+    async def begin(supervisor: Supervisor) -> None:
+        supervisor.on_stop(begun.set, ends_stages=True)
+        await begun.wait()
+        await asyncio.sleep(0.5)
+        supervisor.start(life.part("late", late, takes=1), "late", stop=late.set, delayed=delayed)
+        supervisor.on_stop(lambda: life.note("called at once"))
+
+    asyncio.get_running_loop().call_later(1, life.stop.set)
+    await supervise(begin, life.stop)
+    assert life.seen == [("called at once", 1.5), ("late ends", 2.5)]
+
+
+def test_the_stop_fits_into_the_pods_grace_period():
+    [deployment] = [each for each in manager_objects() if each["kind"] == "Deployment"]
+    grace = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert sum(asdict(DEFAULT).values()) + RELEASE_TIMEOUT < grace
 
 
 async def test_stages_that_end_by_themselves_are_waited_for():
@@ -87,7 +131,7 @@ async def test_what_does_not_end_in_time_is_cancelled():
         supervisor.on_drained(life.flush)
 
     await life.run(start, stages={"ends": stopping, "takes": 3600})
-    late = 1 + DEFAULT.drain
+    late = 1 + DEFAULT.shutdown_delay + DEFAULT.drain
     assert sorted(life.seen) == [
         ("flush within 1 s", late),
         ("server is cancelled", late),
@@ -99,7 +143,7 @@ async def test_a_stop_at_once_stops_what_is_there():
     life = Life()
     life.stop.set()
     await life.run(lambda supervisor: supervisor.on_drained(life.flush), after=0)
-    assert [what for what, _ in life.seen] == ["flush within 1 s", "stages is cancelled"]
+    assert [what for what, _ in life.seen] == ["stages is cancelled", "flush within 1 s"]
 
 
 @pytest.mark.parametrize("where", ["part", "stages"])

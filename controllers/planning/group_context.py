@@ -32,8 +32,8 @@ class OwnedGroups:
     def removals(self, *, workload: bool, but: Iterable[tuple[str, str]] = ()) -> tuple[Action, ...]:
         """Deletions of what is not in `but`."""
         kept = {*but}
-        workloads = [((WORKLOAD, name), of.metadata) for name, of in self.workloads.items() if workload]
-        groups = [(place, of.metadata) for place, of in self.groups.items() if place not in kept]
+        workloads = [((WORKLOAD, name), found.metadata) for name, found in self.workloads.items() if workload]
+        groups = [(place, found.metadata) for place, found in self.groups.items() if place not in kept]
         return tuple(
             DeleteGroup(kind, name, meta.uid)
             for (kind, name), meta in [*groups, *workloads]

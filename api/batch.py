@@ -66,10 +66,10 @@ class Sized(Protocol):
     def completions(self) -> int | None: ...
 
 
-def pods_at_once(of: Sized) -> int:
+def pods_at_once(job: Sized) -> int:
     """Pods that one Job has at once: its parallelism (1 where it is unset), and no more than have to succeed."""
-    parallelism = 1 if of.parallelism is None else of.parallelism
-    return parallelism if of.completions is None else min(parallelism, of.completions)
+    parallelism = 1 if job.parallelism is None else job.parallelism
+    return parallelism if job.completions is None else min(parallelism, job.completions)
 
 
 class JobStatus(Base, frozen=True, kw_only=True):

@@ -51,7 +51,7 @@ def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int
 
 
 def same(found: StoredGroup, group: Group, parent: str) -> bool:
-    """Whether a stored group says what it was told, but for its count: an API server drops what it does not know."""
+    """Whether a stored group is what was sent, but for its count: an API server drops what it does not know."""
     spec = found.spec
     topology = spec.scheduling_constraints.topology if spec.scheduling_constraints else ()
     mode = spec.disruption_mode
@@ -80,7 +80,7 @@ def dropped(body: JSON, stored: Mapping[str, object]) -> list[str]:
     kept = kept if isinstance(kept, Mapping) else {}
     lost = [name for name in names if spec.get(name) and not kept.get(name)]
     for name in names[-2:]:
-        by_name = {of["name"]: of for of in kept.get(name) or ()}
+        by_name = {entry["name"]: entry for entry in kept.get(name) or ()}
         for template in spec.get(name, ()):
             lost += dropped({"spec": template}, {"spec": by_name.get(template["name"])})
     return [*dict.fromkeys(lost)]

@@ -35,10 +35,10 @@ def total(spec: JobSetSpec) -> int | None:
     return pods
 
 
-def needed(policy: SuccessPolicy, of: int) -> int | None:
-    """How many of `of` have to succeed, shares rounded up; None for what is neither a number nor a share."""
+def needed(policy: SuccessPolicy, total: int) -> int | None:
+    """How many of `total` have to succeed, shares rounded up; None for what is neither a number nor a share."""
     wanted = policy.min_succeeded
     if isinstance(wanted, str):
         share = _PERCENT.fullmatch(wanted)
-        return -(-of * int(share[1]) // 100) if share else None
+        return -(-total * int(share[1]) // 100) if share else None
     return wanted

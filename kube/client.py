@@ -233,7 +233,7 @@ class Client:
             answer = await self.raw(f"/apis/{group_version}")
         except NotFound:
             return frozenset()
-        return frozenset(of.name for of in decode(_ResourceList, answer).resources or ())
+        return frozenset(resource.name for resource in decode(_ResourceList, answer).resources or ())
 
     async def _write(  # noqa: PLR0913, PLR0917 -- the one funnel of four public verbs
         self,

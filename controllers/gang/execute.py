@@ -14,7 +14,7 @@ from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.meta import JSON, ObjectMeta
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
-from controllers.planning.groups import COMPOSITE, POD_GROUP, WORKLOAD
+from controllers.planning.group_context import COMPOSITE, POD_GROUP, WORKLOAD
 from kube.client import Client
 from kube.decode import convert
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound

@@ -75,7 +75,7 @@ class GroupWatches:
         """From now on, put the JobSet of every change into the queue."""
         informers: list[Informer[Any]] = [self._workloads, self._composites, self._pod_groups]
         for informer in informers:
-            informer.enqueue(queue, lambda of: owners(of.metadata))
+            informer.enqueue(queue, lambda group: owners(group.metadata))
 
     def on_change(self, handler: Callable[[], None]) -> None:
         """Call when the API server has come to serve something else."""
@@ -131,6 +131,6 @@ class GroupWatches:
         return keeps_topology(tried)
 
 
-def _owner_uid(of: StoredWorkload | StoredGroup) -> list[str]:
-    owner = of.metadata.controller()
+def _owner_uid(group: StoredWorkload | StoredGroup) -> list[str]:
+    owner = group.metadata.controller()
     return [] if owner is None else [owner.uid]

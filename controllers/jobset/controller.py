@@ -148,17 +148,17 @@ class JobSetReconciler:
 
     def _remember(self, failed: FailedWrites, memory: Memory) -> None:
         """Of what failed, that which the next plan has to know."""
-        now_ = asyncio.get_running_loop().time()
+        loop_time = asyncio.get_running_loop().time()
         if failed.subgroup(_says_namespace_ends) is not None:
-            memory.namespace_ends_until = now_ + NAMESPACE_RETRY
+            memory.namespace_ends_until = loop_time + NAMESPACE_RETRY
         taken = [error for error in failed.exceptions if isinstance(error, ForeignObjectError)]
         if taken:
             memory.foreign = {error.name: error.owner for error in taken}
-            memory.foreign_until = now_ + self._options.limits.foreign_retry
+            memory.foreign_until = loop_time + self._options.limits.foreign_retry
         failed_groups = [error for error in failed.exceptions if isinstance(error, GroupWriteError)]
         if failed_groups:
             memory.group_error = failed_groups[0].reason, str(failed_groups[0])
-            memory.group_error_until = now_ + GROUP_RETRY
+            memory.group_error_until = loop_time + GROUP_RETRY
 
     async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
         """The same with the answer to a query, which is never asked twice; raises if it is needed and there is none."""

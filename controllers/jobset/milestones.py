@@ -135,9 +135,9 @@ def _lacks_jobs(js: JobSet, jobs: Iterable[Job]) -> bool:
     attempt = str(js.status.restarts)
     labels = [job.metadata.labels for job in jobs if job.metadata.deletion_timestamp is None]
     there = {
-        (of.get(keys.REPLICATED_JOB_NAME, ""), of.get(keys.JOB_INDEX, ""))
-        for of in labels
-        if of.get(keys.RESTART_ATTEMPT) == attempt
+        (found.get(keys.REPLICATED_JOB_NAME, ""), found.get(keys.JOB_INDEX, ""))
+        for found in labels
+        if found.get(keys.RESTART_ATTEMPT) == attempt
     }
     completed = {status.name: status.completed_indexes for status in js.status.replicated_jobs_status}
     for rjob in js.spec.replicated_jobs:

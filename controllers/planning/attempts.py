@@ -35,14 +35,14 @@ RESTARTS_OF_JOBS = ("job_restarts", "job_restarts_count_towards_max")
 """Those that count restarts of single Jobs over all attempts: a restart of the set keeps them (gate RestartJob)."""
 
 
-def keep(fields: Iterable[str], of: ReplicatedJobStatus) -> dict[str, Any]:
+def keep(fields: Iterable[str], entry: ReplicatedJobStatus) -> dict[str, Any]:
     """Those fields of a stored entry, to build the next one with."""
-    return {name: getattr(of, name) for name in fields}
+    return {name: getattr(entry, name) for name in fields}
 
 
-def without_counts(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
+def without_counts(entry: ReplicatedJobStatus) -> ReplicatedJobStatus:
     """The entry with nothing counted."""
-    return msgspec.structs.replace(of, **NO_COUNTS)
+    return msgspec.structs.replace(entry, **NO_COUNTS)
 
 
 def begin_attempt(draft: StatusDraft) -> None:
@@ -85,18 +85,18 @@ def restart_part(draft: StatusDraft, action: FailureAction, rjob: ReplicatedJob,
     """
     alone = action.scope is Scope.JOB
 
-    def entry(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
-        indexes = (job_index,) if alone else range(max(rjob.replicas, len(of.job_restarts)))
-        towards_max = of.job_restarts_count_towards_max
+    def restarted(stored: ReplicatedJobStatus) -> ReplicatedJobStatus:
+        indexes = (job_index,) if alone else range(max(rjob.replicas, len(stored.job_restarts)))
+        towards_max = stored.job_restarts_count_towards_max
         return msgspec.structs.replace(
-            of if alone else msgspec.structs.replace(_of_next_attempt(of), **keep(REACHED, of)),
-            job_restarts=raised(of.job_restarts, rjob.replicas, indexes),
+            stored if alone else msgspec.structs.replace(_of_next_attempt(stored), **keep(REACHED, stored)),
+            job_restarts=raised(stored.job_restarts, rjob.replicas, indexes),
             job_restarts_count_towards_max=raised(towards_max, rjob.replicas, (job_index,))
             if action.counted
             else towards_max,
         )
 
-    draft.update_replicated_job(rjob.name, entry)
+    draft.update_replicated_job(rjob.name, restarted)
 
 
 def record_failure(draft: StatusDraft, failed: FailedAttempt) -> None:
@@ -108,11 +108,12 @@ def record_failure(draft: StatusDraft, failed: FailedAttempt) -> None:
 def count_rule(draft: StatusDraft, name: str) -> None:
     """A rule of the failure policy that has a limit of its own restarts something."""
     counted = draft.status.failure_policy_restarts
-    if all(of.name != name for of in counted):
+    if all(entry.name != name for entry in counted):
         counted = (*counted, RuleRestarts(name=name))
     draft.update(
         failure_policy_restarts=tuple(
-            msgspec.structs.replace(of, restarts=of.restarts + 1) if of.name == name else of for of in counted
+            msgspec.structs.replace(entry, restarts=entry.restarts + 1) if entry.name == name else entry
+            for entry in counted
         )
     )
 
@@ -125,7 +126,8 @@ def raised(counters: tuple[int, ...], replicas: int, indexes: Iterable[int]) -> 
     return tuple(full)
 
 
-def _of_next_attempt(of: ReplicatedJobStatus) -> ReplicatedJobStatus:
+def _of_next_attempt(entry: ReplicatedJobStatus) -> ReplicatedJobStatus:
     """The entry of an attempt that begins; all that has succeeded is still to come again."""
-    remaining = None if of.remaining is None else of.remaining + of.succeeded
-    return ReplicatedJobStatus(name=of.name, **{**NO_COUNTS, "remaining": remaining}, **keep(RESTARTS_OF_JOBS, of))
+    remaining = None if entry.remaining is None else entry.remaining + entry.succeeded
+    kept = keep(RESTARTS_OF_JOBS, entry)
+    return ReplicatedJobStatus(name=entry.name, **{**NO_COUNTS, "remaining": remaining}, **kept)

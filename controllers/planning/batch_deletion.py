@@ -54,9 +54,9 @@ def batches(js: JobSet, old: Iterable[Child], layout: Layout, limits: Limits) ->
             attempts.setdefault(child.job.metadata.labels[keys.RESTART_ATTEMPT], []).append(child)
     out: list[DeleteJobs] = []
     size = limits.jobs_per_deletion
-    for attempt, of in sorted(attempts.items(), key=lambda item: int(item[0])):
-        for start in range(0, len(of), size):
-            batch = of[start : start + size]
+    for attempt, children in sorted(attempts.items(), key=lambda item: int(item[0])):
+        for start in range(0, len(children), size):
+            batch = children[start : start + size]
             indexes = ",".join(str(child.global_index) for child in batch)
             selector = (
                 f"{keys.JOBSET_NAME}={js.metadata.name},{keys.JOBSET_UID}={js.metadata.uid},"

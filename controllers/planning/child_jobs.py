@@ -111,13 +111,13 @@ class _Sorting:
         self._places: dict[str, _Place] = {}
         for jobs in layout.ranges:
             rjob = jobs.replicated_job
-            of = stored.get(rjob.name)
+            status = stored.get(rjob.name)
             self._places[rjob.name] = _Place(
                 jobs=jobs,
                 prefix=job_name_prefix(js.metadata.name, rjob.name),
                 replicas=rjob.replicas,
-                recorded=parse_indexes(of.completed_indexes, rjob.replicas) if of else frozenset(),
-                restarts=of.job_restarts if of and gates["RestartJob"] else (),
+                recorded=parse_indexes(status.completed_indexes, rjob.replicas) if status else frozenset(),
+                restarts=status.job_restarts if status and gates["RestartJob"] else (),
             )
         self._active: list[Child] = []
         self._failed: list[Child] = []

@@ -78,13 +78,13 @@ def write_delay(old: JobSetStatus, new: JobSetStatus, jobs: int, since_last_writ
 
 def _milestones(status: JobSetStatus, jobs: int) -> set[str]:
     """Which of the states that somebody waits for hold (Kueue: nothing active, everything ready or done)."""
-    of = status.replicated_jobs_status
-    idle = sum(s.active for s in of) == 0
-    ready = sum(s.ready + s.succeeded for s in of) == jobs
+    entries = status.replicated_jobs_status
+    idle = sum(s.active for s in entries) == 0
+    ready = sum(s.ready + s.succeeded for s in entries) == jobs
     return {name for name, holds in (("idle", idle), ("ready", ready)) if holds}
 
 
 def _without_counts(status: JobSetStatus) -> JobSetStatus:
     """The status with all counts at nothing, so that what is left decides whether to write at once."""
-    entries = tuple(without_counts(of) for of in status.replicated_jobs_status)
+    entries = tuple(without_counts(entry) for entry in status.replicated_jobs_status)
     return msgspec.structs.replace(status, replicated_jobs_status=entries)

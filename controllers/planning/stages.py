@@ -55,11 +55,11 @@ class Stages:
 
     def started(self, name: str) -> bool:
         """Whether every Job of it is ready or has succeeded, or was in this attempt. A failed Job is neither."""
-        of = self._counts.get(name)
-        if of is None:
+        counts = self._counts.get(name)
+        if counts is None:
             return False
-        done = of.ready + of.succeeded - self._halting[name]
-        return of.started or done == self._replicas[name] or self._passed(name)
+        done = counts.ready + counts.succeeded - self._halting[name]
+        return counts.started or done == self._replicas[name] or self._passed(name)
 
     def may_start(self, rjob: ReplicatedJob) -> bool:
         """Whether its stage is released, and every stage it depends on was reached in this attempt; if it runs, so."""
@@ -90,7 +90,7 @@ class Stages:
     def unmet(self, rjob: ReplicatedJob) -> tuple[Unmet, ...]:
         """What it waits for, whichever field of the spec orders the set; none if it may start."""
         if self._stages:
-            waits = ((of.name, self._state, self.progress(of.name)) for of in self._awaited(rjob.name))
+            waits = ((awaited.name, self._state, self.progress(awaited.name)) for awaited in self._awaited(rjob.name))
             return tuple(Unmet(*wait, self._replicas[wait[0]]) for wait in waits if not self.reached(wait[0]))
         if self._ordered:
             before = itertools.takewhile(lambda name: name != rjob.name, self._replicas)
@@ -104,8 +104,8 @@ class Stages:
         )
 
     def _waits_for(self, name: str, state: str) -> Unmet:
-        of = self._counts[name]
-        done = of.succeeded if state == "Complete" else of.ready + of.succeeded
+        counts = self._counts[name]
+        done = counts.succeeded if state == "Complete" else counts.ready + counts.succeeded
         return Unmet(name, state, done, self._replicas[name])
 
     def reached(self, name: str) -> bool:
@@ -117,23 +117,23 @@ class Stages:
 
     def progress(self, name: str) -> int:
         """How many of its Jobs are that."""
-        of = self._counts[name]
+        counts = self._counts[name]
         if self._state not in {"Ready", "Active"}:
-            return of.succeeded
-        there = of.ready - self._halting[name] if self._state == "Ready" else self._there[name]
-        return of.succeeded + (0 if self._suspended else there)
+            return counts.succeeded
+        there = counts.ready - self._halting[name] if self._state == "Ready" else self._there[name]
+        return counts.succeeded + (0 if self._suspended else there)
 
     def remembered(self) -> tuple[ReplicatedJobStatus, ...]:
         """The counts, with what has started noted where somebody waits for it; nothing has while suspended."""
         waited_for = {} if self._suspended else self._successors
         return tuple(
             msgspec.structs.replace(
-                of,
+                counts,
                 started=name in waited_for and self.started(name),
-                released=of.released and not self._suspended,
-                remaining=max(self._replicas[name] - of.succeeded, 0) if self._stages else None,
+                released=counts.released and not self._suspended,
+                remaining=max(self._replicas[name] - counts.succeeded, 0) if self._stages else None,
             )
-            for name, of in self._counts.items()
+            for name, counts in self._counts.items()
         )
 
     @property
@@ -176,7 +176,8 @@ class Stages:
         """Index of the last stage that may start: all before it have, and were reached or have Jobs after them."""
         last = 0
         for number, stage in enumerate(self._stages):
-            if any(self._noted(of.name) for of in stage) or all(self.reached(of.name) for of in self._stages[last]):
+            reached = all(self.reached(rjob.name) for rjob in self._stages[last])
+            if reached or any(self._noted(rjob.name) for rjob in stage):
                 last = number
         return last
 
@@ -185,10 +186,10 @@ class Stages:
         return name in self._running or (self._counts[name].released and not self._suspended)
 
     def _depended_on(self, name: str, status: str) -> bool:
-        of = self._counts.get(name)
-        if of is None:
+        counts = self._counts.get(name)
+        if counts is None:
             return False
-        return of.succeeded == self._replicas[name] if status == "Complete" else self.started(name)
+        return counts.succeeded == self._replicas[name] if status == "Complete" else self.started(name)
 
     def _passed(self, name: str) -> bool:
         """Whether something that waits for it runs: then it was reached before anybody took notes."""

@@ -33,7 +33,7 @@ class StatusDraft:
     def update_replicated_job(self, name: str, change: Callable[[ReplicatedJobStatus], ReplicatedJobStatus]) -> None:
         """Replace the entry of one ReplicatedJob by what `change` makes of it."""
         entries = self.status.replicated_jobs_status
-        self.update(replicated_jobs_status=tuple(change(of) if of.name == name else of for of in entries))
+        self.update(replicated_jobs_status=tuple(change(entry) if entry.name == name else entry for entry in entries))
 
     def condition(
         self, kind: str, *, true: bool, reason: str, message: str, event_type: str = "Normal", always: bool = False

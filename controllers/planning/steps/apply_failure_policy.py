@@ -173,12 +173,12 @@ class _Judge:
         too_many = "jobset failed due to reaching max number of restarts"
         status = self._draft.status
         if rule and rule.max_restarts is not None:
-            used = next((of.restarts for of in status.failure_policy_restarts if of.name == rule.name), 0)
+            used = next((entry.restarts for entry in status.failure_policy_restarts if entry.name == rule.name), 0)
             if used >= rule.max_restarts:
                 return "ReachedMaxRestarts", f"{too_many} of failure policy rule {rule.name}"
         used = status.restarts_count_towards_max
         if self._gates["RestartJob"]:
-            used += sum(sum(of.job_restarts_count_towards_max) for of in status.replicated_jobs_status)
+            used += sum(sum(entry.job_restarts_count_towards_max) for entry in status.replicated_jobs_status)
         if action.counted and used >= self._policy.max_restarts:
             return "ReachedMaxRestarts", too_many
         return None

@@ -4,7 +4,8 @@ from api import keys
 from api.meta import find
 from controllers.planning.context import Context
 from controllers.planning.deletions import delete
-from controllers.planning.groups import NOT_A_WARNING, misplaced
+from controllers.planning.group_context import misplaced
+from controllers.planning.groups import NOT_A_WARNING
 from controllers.planning.partial import Partial, of_draft
 from controllers.planning.status import StatusDraft
 
@@ -15,7 +16,7 @@ def arrange_groups(ctx: Context) -> Partial:
     if ctx.js.spec.scheduling is None:
         draft.remove_condition(keys.GROUPS_READY)
         draft.remove_condition(keys.GROUPS_SCHEDULED)
-    wrong = () if ctx.observed.groups is None else delete(c for c in ctx.children.active if misplaced(c, groups))
+    wrong = () if ctx.observed.groups is None else delete(c for c in ctx.children.active if misplaced(c, groups.forest))
     if groups.state is not None:
         true, reason, message = groups.state
         kind = "Normal" if true or reason in NOT_A_WARNING else "Warning"

@@ -48,7 +48,7 @@ def _jobs_done(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], policy: Succ
     A set that has no Jobs at all has nothing to wait for and is done (defect 8 in docs/reference/defects.md).
     Otherwise, as clients see it today, no set is done before any of its Jobs has succeeded.
     """
-    if not any(of.succeeded for of in counts):
+    if not any(entry.succeeded for entry in counts):
         return not js.suspended and not any(r.replicas for r in js.spec.replicated_jobs)
     done = _jobs(js, counts)
     if policy.operator == "Any":
@@ -59,7 +59,7 @@ def _jobs_done(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], policy: Succ
 def _jobs(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> int:
     """Targeted Jobs that have completed."""
     names = {rjob.name for rjob in share.targets(js.spec)}
-    return sum(of.succeeded for of in counts if of.name in names)
+    return sum(entry.succeeded for entry in counts if entry.name in names)
 
 
 def _pods(js: JobSet, children: ChildJobs) -> int:

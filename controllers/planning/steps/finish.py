@@ -16,12 +16,12 @@ def finish(ctx: Context) -> Partial:
     """End every Job that runs, whatever its labels, and free the groups."""
     if not finished(ctx.js):
         return NOTHING
-    of = ctx.children
-    left = (*of.active, *of.previous, *of.surplus, *of.redundant)
+    children = ctx.children
+    left = (*children.active, *children.previous, *children.surplus, *children.redundant)
     actions: list[Action] = [*delete(child for child in left if child.job.finished is None)]
     actions += [
         DeleteJob(job.metadata.name, job.metadata.uid)
-        for job in of.unrecognized
+        for job in children.unrecognized
         if job.finished is None and job.metadata.deletion_timestamp is None
     ]
     actions += at_the_end(ctx.observed.groups)

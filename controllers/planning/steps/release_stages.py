@@ -20,7 +20,7 @@ def release_stages(ctx: Context) -> Partial:
 def _release(draft: StatusDraft, stage: Stage, number: int, total: int) -> None:
     """`number` counts from 1."""
     for rjob in stage:
-        draft.update_replicated_job(rjob.name, lambda of: msgspec.structs.replace(of, released=True))
+        draft.update_replicated_job(rjob.name, lambda entry: msgspec.structs.replace(entry, released=True))
     jobs = sum(rjob.replicas for rjob in stage)
     what = f"{stage_name(stage)} ({jobs} {'Job' if jobs == 1 else 'Jobs'})"
     draft.event("Normal", "StageReleased", f"stage {number} of {total} is released: {what}")

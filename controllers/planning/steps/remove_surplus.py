@@ -8,9 +8,9 @@ from controllers.planning.warnings import listed
 
 def remove_surplus(ctx: Context) -> Partial:
     """Delete them, the highest index first; warn of owned Jobs that cannot be recognized, which are left alone."""
-    draft, of = ctx.draft(), ctx.children
-    if of.unrecognized:
-        strays = [f"job {job.metadata.name!r}" for job in of.unrecognized]
+    draft, children = ctx.draft(), ctx.children
+    if children.unrecognized:
+        strays = [f"job {job.metadata.name!r}" for job in children.unrecognized]
         advice = "owned by this JobSet, but its labels or its name are none of its Jobs': delete it"
         draft.warn("StrayJob", listed(strays, advice, ctx.limits))
-    return of_draft(draft, *delete(of.surplus[::-1]), *delete(of.redundant))
+    return of_draft(draft, *delete(children.surplus[::-1]), *delete(children.redundant))

@@ -107,7 +107,7 @@ def _left(js: JobSet, status: JobSetStatus, highest: int) -> bool:
     if current is None or highest <= current:
         return False
     early = _awaited(js)
-    return any(of.succeeded for of in status.replicated_jobs_status if of.name not in early)
+    return any(entry.succeeded for entry in status.replicated_jobs_status if entry.name not in early)
 
 
 def _recreate(draft: StatusDraft) -> None:

@@ -5,7 +5,7 @@ from api.layout import JobRange
 from controllers.planning.actions import PatchJob
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
-from controllers.planning.groups import misplaced
+from controllers.planning.group_context import misplaced
 from controllers.planning.job_bodies import job_body
 from controllers.planning.job_patches import attempt_of, resume, suspend
 from controllers.planning.partial import Partial, of_draft
@@ -44,7 +44,7 @@ def _resume_group(ctx: Context, jobs: JobRange, children: list[Child], job_budge
     for child in children:
         if len(patches) >= job_budget:
             break
-        if not ctx.groups.may_run(child.name) or misplaced(child, ctx.groups):
+        if not ctx.groups.may_run(child.name) or misplaced(child, ctx.groups.forest):
             continue
         patch = resume(child, job_body(ctx, jobs, child.job_index, attempt_of(child)), resources=resources)
         if patch is not None:

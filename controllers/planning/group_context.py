@@ -1,0 +1,177 @@
+"""What decisions about groups look at: the groups that a set owns, its Jobs, and what is asked about both. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from api.gang_status import INITIALLY_SCHEDULED, StoredGroup, StoredWorkload
+from api.gangs import Forest, Group
+from api.jobset import JobSet
+from api.meta import find, is_true
+from api.names import job_name
+from controllers.planning.actions import Action, DeleteGroup
+from controllers.planning.child_jobs import Child, ChildJobs
+from controllers.planning.counters import job_ready
+from controllers.planning.observed import KnownGroups
+
+WORKLOAD, COMPOSITE, POD_GROUP = "Workload", "CompositePodGroup", "PodGroup"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedGroups:
+    """The set's groups by kind and name."""
+
+    workloads: Mapping[str, StoredWorkload]
+    groups: Mapping[tuple[str, str], StoredGroup]
+
+    @classmethod
+    def of(cls, known: KnownGroups) -> "OwnedGroups":
+        groups = {(COMPOSITE, group.metadata.name): group for group in known.composites}
+        groups |= {(POD_GROUP, group.metadata.name): group for group in known.pod_groups}
+        return cls({workload.metadata.name: workload for workload in known.workloads}, groups)
+
+    def removals(self, *, workload: bool, but: Iterable[tuple[str, str]] = ()) -> tuple[Action, ...]:
+        """Deletions of what is not in `but`."""
+        kept = {*but}
+        workloads = [((WORKLOAD, name), found.metadata) for name, found in self.workloads.items() if workload]
+        groups = [(place, found.metadata) for place, found in self.groups.items() if place not in kept]
+        return tuple(
+            DeleteGroup(kind, name, meta.uid)
+            for (kind, name), meta in [*groups, *workloads]
+            if meta.deletion_timestamp is None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupContext:
+    """One set that has groups and wants them, computed once. Frozen.
+
+    - `wanted`: the trees. `owned`: the groups that exist.
+    - `active`: Jobs of this attempt that exist and have not ended, by name. `previous`: those of an earlier attempt.
+    - `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
+    - `completed`: names of Jobs. `completions`: of each Job of a ReplicatedJob.
+    """
+
+    js: JobSet
+    wanted: Forest
+    owned: OwnedGroups
+    active: Mapping[str, Child]
+    previous: tuple[Child, ...]
+    leftovers: frozenset[str] | None
+    completed: frozenset[str]
+    completions: Mapping[str, int | None]
+
+
+def group_context(
+    js: JobSet, wanted: Forest, owned: OwnedGroups, children: ChildJobs, leftovers: frozenset[str] | None
+) -> GroupContext:
+    name = js.metadata.name
+    return GroupContext(
+        js=js,
+        wanted=wanted,
+        owned=owned,
+        active={child.name: child for child in children.active if not child.gone},
+        previous=children.previous,
+        leftovers=leftovers,
+        completed=frozenset(
+            job_name(name, rjob, index) for rjob, indexes in children.completed.items() for index in indexes
+        ),
+        completions={rjob.name: rjob.completions for rjob in js.spec.replicated_jobs},
+    )
+
+
+def misplaced(child: Child, wanted: Forest | None) -> bool:
+    """Whether the pods of a suspended Job would name another group than they should: no Job can change that."""
+    if not child.job.spec.suspend or child.deleting:
+        return False
+    group = None if wanted is None else wanted.of_job(child.name)
+    return child.job.spec.template.spec.pod_group != ("" if group is None else group.name)
+
+
+def needed(ctx: GroupContext, group: Group) -> int | None:
+    """How many members have to fit together: no more than are still to come (kubernetes#142330).
+
+    None where there is no such number, or nothing is left that could wait: then what is there stays as it is.
+    """
+    if group.gang is None:
+        return None
+    if group.composite:
+        left = sum(1 for child in group.children if any(_left(ctx, *job) for job in jobs_below(child)))
+    else:
+        left = sum(_left(ctx, *job) for job in group.jobs)
+    return min(group.gang, left) if left else None
+
+
+def _left(ctx: GroupContext, job: str, pods: int) -> int:
+    """Pods of a Job that have not succeeded and can exist at once."""
+    if job in ctx.completed:
+        return 0
+    child = ctx.active.get(job)
+    wanted = None if child is None else ctx.completions[child.replicated_job]
+    if child is None or wanted is None:
+        return pods
+    return min(pods, max(wanted - child.job.status.succeeded, 0))
+
+
+def waits(ctx: GroupContext, group: Group) -> bool:
+    """Whether a Job below has a pod that is not ready, and may wait for members that do not come any more."""
+    children = [ctx.active[job] for job, _ in jobs_below(group) if job in ctx.active]
+    return any(not job_ready(child.job) for child in children)
+
+
+def held_roots(ctx: GroupContext) -> set[str]:
+    """Names of the roots below which pods of an earlier attempt may still end, or a Job is being deleted."""
+    roots, left = ctx.wanted.roots, ctx.leftovers
+    if left is None:
+        return {root.name for root in roots}
+    names = _names(ctx.js) if left else set()
+    if any(ctx.wanted.of_job(name) is None for name in left - names):
+        return {root.name for root in roots}
+    ending = [child for child in ctx.active.values() if child.deleting or _halting(ctx, child)]
+    old = left.union(child.name for child in (*ctx.previous, *ending))
+    # Of Jobs that the set has no more, it is not known in which group they were.
+    lost = {child.replicated_job for child in ctx.previous if ctx.wanted.of_job(child.name) is None}
+    return {
+        root.name
+        for root in roots
+        if not lost.isdisjoint(root.replicated_jobs) or any(job in old for job, _ in jobs_below(root))
+    }
+
+
+def _halting(ctx: GroupContext, child: Child) -> bool:
+    """Whether a suspended Job still has pods, which count as members until they are gone, or is to go itself."""
+    status = child.job.status
+    return misplaced(child, ctx.wanted) or (child.job.spec.suspend and bool(status.active or status.terminating))
+
+
+def is_scheduled(ctx: GroupContext, group: Group) -> bool:
+    """Whether kube-scheduler has scheduled a PodGroup, or all its Jobs are ready or done."""
+    found = ctx.owned.groups.get((POD_GROUP, group.name))
+    if found is not None and is_true(found.status.conditions or (), INITIALLY_SCHEDULED):
+        return True
+    return all(job in ctx.completed or (job in ctx.active and job_ready(ctx.active[job].job)) for job, _ in group.jobs)
+
+
+def refusal(ctx: GroupContext, group: Group) -> str:
+    """What the scheduler says of a PodGroup whose pods it has found no place for; empty where it has not.
+
+    Of a group that has no pods yet it says the same.
+    """
+    found = ctx.owned.groups.get((POD_GROUP, group.name))
+    said = None if found is None else find(found.status.conditions or (), INITIALLY_SCHEDULED)
+    has_pods = any(job in ctx.active and ctx.active[job].job.status.active for job, _ in group.jobs)
+    return said.message if said is not None and has_pods and not is_scheduled(ctx, group) else ""
+
+
+def kind_of(group: Group) -> str:
+    return COMPOSITE if group.composite else POD_GROUP
+
+
+def jobs_below(group: Group) -> list[tuple[str, int]]:
+    """The Jobs in a group and in all groups below it, each with the pods that it has at once."""
+    return [job for below in group.walk() for job in below.jobs]
+
+
+def _names(js: JobSet) -> set[str]:
+    """All Jobs of the set, in groups or not."""
+    name = js.metadata.name
+    return {job_name(name, rjob.name, index) for rjob in js.spec.replicated_jobs for index in range(rjob.replicas)}

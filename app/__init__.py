@@ -1,1 +1,1 @@
-"""The composition root: settings, wiring, the command line. Everything meets here and nothing imports it."""
+"""The composition root: settings, wiring, the command line. It may import every package; only bench imports it."""

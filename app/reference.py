@@ -31,13 +31,13 @@ An answer names all faults of a manifest, sorted by path. Each fault has this fo
 <path>: <type>: <offending value>: <what must hold>; <fix>
 ```
 
-Each fault is also a cause in the `Status` (`details.causes[]`: `field`, `reason`, `message`), which has code 422 and
-reason `Invalid`.
-Where the Go JobSet has a sentence for a fault, that sentence is in the message. Values are cut after 200
+Each fault is also a cause in the `Status` (`details.causes[]`: `field`, `reason`, `message`), code 422, reason
+`Invalid`. Where the Go JobSet has a sentence for a fault, that sentence is in the message. Values are cut after 200
 characters. After {MAX_SHOWN_ERRORS} faults the answer counts the rest ("and N more"). A warning does not refuse a
 JobSet. An answer has at most {MAX_WARNINGS} warnings of at most {MAX_WARNING} characters.
-`jobset validate -f FILE` finds the same faults without a cluster, shows the line, and cuts nothing.
-`jobset validate --server` also finds those marked "cluster" below.
+
+`jobset validate -f FILE` finds the same faults without a cluster, shows the line, and cuts nothing. `jobset validate
+--server` also finds those marked "cluster" below.
 
 ## Who answers, and in which order
 

@@ -1,1 +1,1 @@
-"""The reconcile loop: what is wanted, what is there, and the writes that lead from one to the other."""
+"""The reconcile loop: it compares the wanted state with the observed one and writes the difference."""

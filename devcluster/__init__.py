@@ -1,4 +1,4 @@
 """A real local control plane: etcd, kube-apiserver, controller manager, scheduler and kwok, for tests, demo and bench.
 
-`cluster` is the way in; `cli` puts it on the command line. It must not know of JobSet.
+`cluster` is the entry point for Python, `cli` for the command line. Must not know what a JobSet is.
 """

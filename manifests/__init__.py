@@ -1,8 +1,7 @@
 """What is installed into a cluster: CRD, RBAC, webhook configurations and the manager's workload.
 
 The committed YAML in this directory is generated from here (`python -m manifests`), and tests, the demo and `jobset`
-commands take the same objects as Python values. Nothing here talks to a cluster but the refresh of the embedded
-Kubernetes schema.
+commands take the same objects as Python values. Only the refresh of the embedded Kubernetes schema talks to a cluster.
 """
 
 from manifests.access import rbac_objects

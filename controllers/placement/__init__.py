@@ -1,1 +1,1 @@
-"""Exclusive placement: watches leaders, lets their followers go after them, repairs what is misplaced."""
+"""Exclusive placement: watches leaders, lifts the gates of their followers, evicts misplaced pods."""

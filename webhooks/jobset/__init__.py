@@ -1,1 +1,1 @@
-"""Admission of JobSets: defaults and the checks that need nothing but the objects themselves. Pure."""
+"""Admission of JobSets: defaults, checks of the object, and dry runs. Pure but for `cluster*` and `handlers`."""

@@ -11,6 +11,8 @@ from pathlib import Path
 from api.field import MAX_SHOWN_ERRORS, Layer, Rule, with_placeholders
 from app.catalogue import rules
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS
+from webhooks.jobset.cluster_dry_run import OWNERLESS_SECONDS
+from webhooks.jobset.cluster_memory import SECONDS as ANSWERED_SECONDS
 
 PAGE = Path(__file__).parent.parent / "docs" / "errors.md"
 
@@ -60,10 +62,13 @@ update, it sends the templates that change while the JobSet is suspended. For a 
 API server which kinds of `scheduling.k8s.io` it serves, at most once a minute. All of this takes at most
 `childDryRun.budget` (3 s). `childDryRun.enable: false` switches it off.
 
-For sets that differ only in their names the webhook sends one dry run in 30 s. After a fault or a warning it sends one
-for each set. Without a dry run it checks only the syntax of names. If another owner has a Job or Service of such a
-name, an event reports this, not admission. A webhook for Jobs may refuse a Job because its JobSet is not stored yet
-(Kueue's does). Then the dry run is sent again without an owner.
+Sets of a namespace that differ only in their names are not sent again for {ANSWERED_SECONDS:g} s after one of them was accepted
+without a warning. Each process of the webhook remembers that for itself. Of such a set only a Service with a name of
+its own (`spec.network.subdomain`) and existing claims are checked. If another owner has a Job or Service of such a
+name, an event reports this, not admission.
+
+A webhook for Jobs may refuse a Job because its JobSet is not stored yet (Kueue's does). Then the dry run is sent again
+without an owner, and for {OWNERLESS_SECONDS:g} s all dry runs of new sets in this namespace are.
 
 A JobSet is refused only for the API server's own verdict on an object: a 422 of its validation, or a 400 of its
 decoder. A quota, a policy, another webhook, a missing namespace or an object of the same name depends on the

@@ -20,7 +20,7 @@ from tests.support.scripted_server import (
 )
 from webhooks.jobset import cluster_memory
 from webhooks.jobset.cluster_dry_run import OWNERLESS_SECONDS
-from webhooks.jobset.cluster_memory import AcceptedSets
+from webhooks.jobset.cluster_memory import AnsweredSets
 
 pytestmark = pytest.mark.looptime
 
@@ -54,6 +54,36 @@ class TestSetsOfOneShape:
         alike = [stored(jobset(name=f"train-{number}")) for number in range(3)]
         found = await asyncio.gather(*(asking.create(js, (), GATES) for js in alike))
         assert [len(errors(each)) for each in found] == [1, 1, 1]
+
+    async def test_a_faulty_set_is_refused_though_it_waited_for_its_like(self):
+        fault = ("spec.backoffLimit", "FieldValueInvalid", "Invalid value: -1: must be greater than or equal to 0")
+        script = Script({"create jobs": refusal(fault)}, seconds=2.0)
+        asking = checks(script, budget=3.0)
+
+        async def late(seconds: float):
+            await asyncio.sleep(seconds)
+            return await asking.create(stored(jobset(name=f"train-{seconds * 10:.0f}")), (), GATES)
+
+        found = await asyncio.gather(*(late(seconds) for seconds in (0.0, 0.1, 0.2)))
+        assert [len(errors(each)) for each in found] == [1, 1, 1]
+
+    async def test_nobody_waits_for_a_like_of_what_was_warned_about(self):
+        script = Script({"create services": lambda _: status(403, "Forbidden", "exceeded quota: q")}, seconds=0.4)
+        asking = checks(script)
+        await asking.create(stored(jobset()), (), GATES)
+        begun = asyncio.get_running_loop().time()
+        alike = [stored(jobset(name=f"train-{number}")) for number in range(3)]
+        await asyncio.gather(*(asking.create(js, (), GATES) for js in alike))
+        assert asyncio.get_running_loop().time() - begun == pytest.approx(0.4, abs=0.05)
+
+    async def test_a_change_that_asks_nothing_is_not_remembered(self):
+        script = Script()
+        asking = checks(script)
+        labelled = suspended()
+        labelled["metadata"]["labels"] = {"team": "a"}
+        assert await asking.update(suspended(), labelled, (), GATES) == []
+        assert script.requests == []
+        assert not asking._answered._answers
 
     async def test_nobody_waits_longer_than_the_budget_for_the_answer_of_another(self):
         script = Script(seconds=60.0)
@@ -123,11 +153,15 @@ class TestSetsOfOneShape:
             assert await asking.update(old, new, (), GATES) == []
         assert script.asked() == ["create jobs"]
 
-    def test_only_the_latest_are_remembered(self):
-        memory = AcceptedSets()
+    async def test_only_the_latest_are_remembered(self):
+        memory = AnsweredSets()
         for number in range(cluster_memory.MOST + 1):
-            memory.add(str(number).encode(), 0.0)
-        assert (memory.knows(b"0", 1.0), memory.knows(b"1", 1.0)) == (False, True)
+            memory.add(str(number).encode(), accepted=True)
+        known = []
+        for key in (b"0", b"1"):
+            async with memory.turn(key) as accepted:
+                known.append(accepted)
+        assert known == [False, True]
 
 
 class TestWebhooksThatLookForTheOwner:
@@ -165,6 +199,28 @@ class TestWebhooksThatLookForTheOwner:
         await asyncio.sleep(OWNERLESS_SECONDS)
         await asking.create(stored(jobset(rjob(parallelism=3))), (), GATES)
         assert script.asked().count("create jobs") == 5
+
+    async def test_jobs_of_other_namespaces_are_asked_about_with_their_owner(self):
+        script = Script({"create jobs": self.looking()})
+        asking = checks(script)
+        await asking.create(stored(jobset()), (), GATES)
+        script.answers = {}
+        del script.requests[:]
+        await asking.create(stored(jobset(namespace="elsewhere")), (), GATES)
+        assert [bool(job["metadata"]["ownerReferences"]) for job in script.bodies("Job")] == [True]
+
+    @pytest.mark.parametrize(
+        ("message", "warned"),
+        [
+            ('admission webhook "policy" denied the request: Jobs need an owner', False),
+            ('jobs.batch "train" is forbidden: exceeded quota: q, requested: count/jobs.batch=1', True),
+        ],
+    )
+    async def test_who_wants_an_owner_is_not_quoted(self, message, warned):
+        script = Script({"create jobs": self.looking(lambda _: status(403, "Forbidden", message))})
+        found = await checks(script).create(stored(jobset()), (), GATES)
+        assert errors(found) == []
+        assert bool(warnings(found)) == warned
 
     async def test_a_set_that_is_stored_is_asked_about_with_its_owner(self):
         script = Script({"create jobs": self.looking()})

@@ -41,7 +41,7 @@ from webhooks.jobset.cluster_faults import (
     REFUSED,
 )
 from webhooks.jobset.cluster_gangs import SchedulingApi
-from webhooks.jobset.cluster_memory import AcceptedSets, digest
+from webhooks.jobset.cluster_memory import AnsweredSets, digest
 from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_questions import Ask, Questions
 from webhooks.jobset.cluster_verdict import why
@@ -50,6 +50,7 @@ from webhooks.jobset.resources import is_amount
 from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
 from webhooks.jobset.rules.scheduling import SCHEDULING
 from webhooks.jobset.subject import Unreadable, subject
+from webhooks.offload import compute
 
 MAX_CHILDREN = 32
 """Children of one JobSet that are asked about: one for each different template, the Service; and as many claims."""
@@ -80,7 +81,7 @@ class ClusterChecks:
         self._budget = budget
         self._questions = Questions()
         self._dry_runs = DryRuns(self._client, budget)
-        self._accepted = AcceptedSets()
+        self._answered = AnsweredSets()
 
     def has_questions(self, js: JSON, old: JSON | None = None) -> bool:
         """Whether `create`, or `update` of `old`, may have anything to ask; never wrongly false."""
@@ -145,18 +146,21 @@ class ClusterChecks:
         js = request.js
         if not self._asks_about(request):
             return []
-        key = digest(request.raw, request.namespace, wanted, service=service)
-        async with self._accepted.turn(key, request.deadline) as accepted:
+        service = service and js.dns_enabled
+        if not wanted and not service:
+            return []
+        key = await compute(digest, request.raw, request.namespace, wanted, service=service)
+        async with self._answered.turn(key) as accepted:
             try:
                 jobs = [] if accepted else child_jobs(request.raw, js, gates, wanted)
             except (KeyError, TypeError, AttributeError):
                 return []  # a template of which no child can be built: refused elsewhere
-            service = service and js.dns_enabled and not (accepted and _has_own_service(js))
+            service = service and not (accepted and _service_has_its_name(js))
             asks: list[Ask] = [partial(self._dry_runs.service, request)] if service else []
             asks += [partial(self._dry_runs.job, request, child) for child in jobs]
             found = await self._answers(request, asks)
-            if not accepted and not found:
-                self._accepted.add(key, asyncio.get_running_loop().time())
+            if not accepted:
+                self._answered.add(key, accepted=not found)
         return found
 
     async def _groups(self, request: Request, gates: FeatureGates) -> list[FieldError]:
@@ -200,8 +204,8 @@ class ClusterChecks:
         return list(claim_faults(request.js, claim, live))
 
 
-def _has_own_service(js: JobSet) -> bool:
-    """Whether no other set asks for this Service, and its name is a good one: a label of DNS (RFC 1035)."""
+def _service_has_its_name(js: JobSet) -> bool:
+    """Whether the Service is named after the set, by a name that a Service may have: a label of DNS (RFC 1035)."""
     subdomain = js.spec.network and js.spec.network.subdomain
     return not subdomain and _DNS_LABEL.fullmatch(js.metadata.name) is not None
 

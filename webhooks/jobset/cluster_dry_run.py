@@ -4,6 +4,7 @@
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -24,13 +25,15 @@ from webhooks.jobset.cluster_claims import Claim
 from webhooks.jobset.cluster_decode import Parts, unreadable
 from webhooks.jobset.cluster_faults import REFUSED, claim_template_faults, decode_faults, job_faults, service_faults
 from webhooks.jobset.cluster_new_findings import new_findings
-from webhooks.jobset.cluster_verdict import Verdict, misses_owner, verdict, why
+from webhooks.jobset.cluster_verdict import Verdict, may_want_owner, misses_owner, verdict, why
 
 DECODE_ROUNDS = 8
 """Times that a Job which cannot be decoded is asked about again, without what was wrong with it."""
 
 OWNERLESS_SECONDS = 600.0
-"""How long Jobs are asked about without their owner after a webhook has looked for it."""
+"""How long Jobs of a namespace are asked about without their owner after a webhook has looked for it."""
+MOST_NAMESPACES = 1024
+"""Namespaces of which that is remembered, the latest."""
 
 API_WARNS = Rule(
     id="child-warning",
@@ -95,13 +98,13 @@ class DryRuns:
     `budget`: seconds for one call.
 
     A webhook of somebody else may look for the owner of a Job (Kueue's does), and refuse one whose JobSet is not
-    stored yet. Such a Job is asked about without its owner, and so are all, without delay, for `OWNERLESS_SECONDS`.
+    stored yet. Such a Job is asked about without its owner, and so are all of its namespace for `OWNERLESS_SECONDS`.
     """
 
     def __init__(self, client: Client, budget: float) -> None:
         self._client = client
         self._budget = budget
-        self._ownerless_until = 0.0
+        self._ownerless_until: OrderedDict[str, float] = OrderedDict()
 
     async def job(self, request: Request, child: ChildJob) -> list[FieldError]:
         """Ask about a Job; what cannot be decoded is taken out, so that the rest can be checked too."""
@@ -125,16 +128,24 @@ class DryRuns:
         """None when the Job may be created; `texts` gets the warnings."""
         if request.is_stored:
             return await self._dry_create(JOBS, body, request.namespace, texts)
-        ownerless = {**body, "metadata": {**body["metadata"], "ownerReferences": []}}
         clock = asyncio.get_running_loop().time
-        if clock() >= self._ownerless_until:
+        if clock() >= self._ownerless_until.get(request.namespace, 0.0):
             heard: list[str] = []
             error = await self._dry_create(JOBS, body, request.namespace, heard)
             if error is None or not misses_owner(error, request.js.metadata.name):
                 texts += heard
                 return error
-            self._ownerless_until = clock() + OWNERLESS_SECONDS
-        return await self._dry_create(JOBS, ownerless, request.namespace, texts)
+            self._ask_without_owner(request.namespace, clock() + OWNERLESS_SECONDS)
+        ownerless = {**body, "metadata": {**body["metadata"], "ownerReferences": []}}
+        error = await self._dry_create(JOBS, ownerless, request.namespace, texts)
+        # Who wants Jobs to have an owner has nothing against this one.
+        return None if error is not None and may_want_owner(error) else error
+
+    def _ask_without_owner(self, namespace: str, until: float) -> None:
+        self._ownerless_until[namespace] = until
+        self._ownerless_until.move_to_end(namespace)
+        if len(self._ownerless_until) > MOST_NAMESPACES:
+            self._ownerless_until.popitem(last=False)
 
     async def _job_answer(self, request: Request, child: ChildJob, error: ApiError) -> list[FieldError]:
         match verdict(error, JOBS):

@@ -14,7 +14,12 @@ import msgspec
 from api.meta import JSON
 
 SECONDS = 30.0
-"""How long an answer counts. A quota or a policy that changes meanwhile is missed by a warning, nothing more."""
+"""How long an answer counts.
+
+Meanwhile a quota or a policy may change, and an object may have the name of a child: these warnings are left out.
+"""
+WAIT_SECONDS = 0.5
+"""How long a set waits for the answer about one like it, before it is asked about, too."""
 MOST = 1024
 """Digests remembered, the latest: some 100 KiB."""
 
@@ -22,38 +27,49 @@ _OF_KUBECTL = "kubectl.kubernetes.io/last-applied-configuration"
 """An annotation that repeats the manifest, its name included."""
 
 
-class AcceptedSets:
-    """By digest (`digest`); each is forgotten after `SECONDS`, and the oldest beyond `MOST`. Times are of the loop."""
+class AnsweredSets:
+    """Whether there was nothing to say about a set, by digest (`digest`). Each is forgotten after `SECONDS`.
+
+    Times are of the event loop.
+    """
 
     def __init__(self) -> None:
-        self._until: OrderedDict[bytes, float] = OrderedDict()
+        self._answers: OrderedDict[bytes, tuple[float, bool]] = OrderedDict()
         self._asking: dict[bytes, asyncio.Event] = {}
 
     @contextlib.asynccontextmanager
-    async def turn(self, key: bytes, deadline: float) -> AsyncIterator[bool]:
-        """Whether this set is accepted. While one is asked about, its likes wait for the answer, until `deadline`."""
+    async def turn(self, key: bytes) -> AsyncIterator[bool]:
+        """Whether a set like this one was accepted. While one is asked about, its likes wait for the answer.
+
+        Nobody waits where something was said about the last one: each gets an answer of its own then.
+        """
+        accepted = self._answer(key)
         asking = self._asking.get(key)
-        if asking is not None:
+        if accepted is None and asking is not None:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout(WAIT_SECONDS):
                     await asking.wait()
-            yield self.knows(key, asyncio.get_running_loop().time())
+            accepted = self._answer(key)
+        if accepted is not None or key in self._asking:
+            yield bool(accepted)
             return
         asking = self._asking[key] = asyncio.Event()
         try:
-            yield self.knows(key, asyncio.get_running_loop().time())
+            yield False
         finally:
             del self._asking[key]
             asking.set()
 
-    def knows(self, key: bytes, now: float) -> bool:
-        return self._until.get(key, now) > now
+    def add(self, key: bytes, *, accepted: bool) -> None:
+        """Remember what became of a set that was asked about."""
+        self._answers[key] = asyncio.get_running_loop().time() + SECONDS, accepted
+        self._answers.move_to_end(key)
+        if len(self._answers) > MOST:
+            self._answers.popitem(last=False)
 
-    def add(self, key: bytes, now: float) -> None:
-        self._until[key] = now + SECONDS
-        self._until.move_to_end(key)
-        if len(self._until) > MOST:
-            self._until.popitem(last=False)
+    def _answer(self, key: bytes) -> bool | None:
+        until, accepted = self._answers.get(key, (0.0, False))
+        return accepted if asyncio.get_running_loop().time() < until else None
 
 
 def digest(js: JSON, namespace: str, wanted: Iterable[int], *, service: bool) -> bytes:

@@ -15,7 +15,7 @@ from enum import Enum
 from api import keys
 from api.field import shortened
 from kube.errors import AlreadyExists, ApiError, Invalid, TransportError, UnreadableAnswerError
-from kube.resources import Resource
+from kube.resources import JOBS, Resource
 
 MAX_WHY = 70
 """Characters of a reason that are kept: a warning has 120 for everything."""
@@ -46,6 +46,11 @@ def misses_owner(error: ApiError, jobset: str) -> bool:
     # A client with a cache names the kind, the API server the resource.
     names = (f'{keys.KIND}.{keys.GROUP} "{jobset}"', f'{keys.PLURAL}.{keys.GROUP} "{jobset}"')
     return any(f"{name} not found" in error.message for name in names)
+
+
+def may_want_owner(error: ApiError) -> bool:
+    """Whether a Job without an owner may have been refused for that: by a policy or a webhook, not by a quota."""
+    return verdict(error, JOBS) is Verdict.REFUSED and "exceeded quota" not in error.message
 
 
 _NOISE = (

@@ -175,9 +175,12 @@ REFUSED: dict[str, tuple[JSON, list[str]]] = {
         jobset(coordinator={"replicatedJob": "x"}),
         ['spec.coordinator.replicatedJob: Invalid value: "x": coordinator replicatedJob x does not exist'],
     ),
-    "job index": (
+    "job index and pod index": (
         jobset(coordinator={"replicatedJob": "workers", "jobIndex": 1, "podIndex": 9}),
-        ["spec.coordinator.jobIndex: Invalid value: 1: coordinator job index 1 is invalid for replicatedJob workers"],
+        [
+            "spec.coordinator.jobIndex: Invalid value: 1: coordinator job index 1 is invalid for replicatedJob workers",
+            "spec.coordinator.podIndex: Invalid value: 9: coordinator pod index 9 is invalid for replicatedJob workers job index 1",
+        ],
     ),
     "negative job index": (
         jobset(coordinator={"replicatedJob": "workers", "jobIndex": -1}),

@@ -58,6 +58,7 @@ BEFORE: tuple[SubjectCheck, ...] = (
 PER_REPLICATED_JOB: tuple[EntryCheck, ...] = (
     names.pod_count,
     names.group_name,
+    names.has_a_name,
     names.job_names,
     names.pod_names,
     depends_on.known_and_earlier,

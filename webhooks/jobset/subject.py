@@ -89,6 +89,7 @@ class JobSpec(Base, frozen=True, kw_only=True):
     active_deadline_seconds: int | None = None
     pod_replacement_policy: str | None = None
     pod_failure_policy: JSON | None = None
+    managed_by: str | None = None
     template: PodTemplate = PodTemplate()
 
     @property

@@ -61,6 +61,7 @@ PER_REPLICATED_JOB: tuple[EntryCheck, ...] = (
     names.has_a_name,
     names.job_names,
     names.pod_names,
+    managed_by.jobs,
     depends_on.known_and_earlier,
     in_place.job_template,
     exit_codes.policy,

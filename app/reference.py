@@ -57,8 +57,10 @@ JobSet. An answer has at most {MAX_WARNINGS} warnings of at most {MAX_WARNING} c
 On create, the webhook sends the headless Service and one Job for each different template to the API server as a dry
 run (`dryRun=All`), with the manager's rights. It compares existing claims with the fields that their templates set. On
 update, it sends the templates that change while the JobSet is suspended. For a set with `spec.scheduling` it asks the
-API server which kinds of `scheduling.k8s.io` it serves, at most once a minute. All of this takes at most
-`childDryRun.budget` (3 s). `childDryRun.enable: false` switches it off.
+API server which kinds of `scheduling.k8s.io` it serves, at most once a minute. On create, it looks whether the
+PriorityClasses of the pods exist, and whether a node has the label of exclusive placement: for each name once a minute,
+or once in 5 s while it is missing. All of this takes at most `childDryRun.budget` (3 s). `childDryRun.enable: false`
+switches it off.
 
 For sets that differ only in their names the webhook sends one dry run in 30 s. After a fault or a warning it sends one
 for each set. Without a dry run it checks only the syntax of names. If another owner has a Job or Service of such a

@@ -42,6 +42,7 @@ from webhooks.jobset.cluster_faults import (
 )
 from webhooks.jobset.cluster_gangs import SchedulingApi
 from webhooks.jobset.cluster_memory import AcceptedSets, digest
+from webhooks.jobset.cluster_needs import Needs, needs_of
 from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_questions import Ask, Questions
 from webhooks.jobset.cluster_verdict import why
@@ -82,6 +83,7 @@ class ClusterChecks:
         self._questions = Questions()
         self._dry_runs = DryRuns(self._client, budget)
         self._accepted = AcceptedSets()
+        self._needs = Needs(self._client, budget)
 
     def has_questions(self, js: JSON, old: JSON | None = None) -> bool:
         """Whether `create`, or `update` of `old`, may have anything to ask; never wrongly false."""
@@ -98,8 +100,9 @@ class ClusterChecks:
             reading = group.create_task(self._claims(request))
             asking = group.create_task(self._children(request, gates, range(len(request.js.spec.replicated_jobs))))
             looking = group.create_task(self._groups(request, gates))
+            searching = group.create_task(self._named(request))
         found, missing = reading.result()
-        found += [*asking.result(), *looking.result()]
+        found += [*asking.result(), *looking.result(), *searching.result()]
         if missing and self._asks_about(request):
             found += await self._answers(request, [partial(self._dry_runs.claim, request, claim) for claim in missing])
         return in_place(new_findings(_each_once(found), known, request.js), js)
@@ -129,12 +132,13 @@ class ClusterChecks:
     ) -> Request | None:
         """None for what is no JobSet at all: that is refused elsewhere."""
         try:
-            js = subject(raw, gates).js
+            read = subject(raw, gates)
         except Unreadable:
             return None
         # A managedBy that is no good names nobody: whoever corrects it may well mean us.
-        ours = js.is_ours or any(error.path == MANAGED_BY for error in known)
-        return Request(raw, identified(js), asyncio.get_running_loop().time() + self._budget, ours, is_stored)
+        ours = read.js.is_ours or any(error.path == MANAGED_BY for error in known)
+        deadline, needs = asyncio.get_running_loop().time() + self._budget, tuple(needs_of(read))
+        return Request(raw, identified(read.js), deadline, ours, is_stored, needs)
 
     def _asks_about(self, request: Request) -> bool:
         """Whether there is anything to try: our controller is the one that will make the children."""
@@ -166,6 +170,12 @@ class ClusterChecks:
         if js.spec.scheduling is None or not gates[GATE] or not self._asks_about(request):
             return []
         return await self._answers(request, [partial(self._scheduling.missing, js)], of=SCHEDULING)
+
+    async def _named(self, request: Request) -> list[FieldError]:
+        """What its pods need by name and the cluster has not."""
+        if not self._asks_about(request):
+            return []
+        return await self._answers(request, [partial(self._needs.missing, need) for need in request.needs])
 
     async def _answers(self, request: Request, asks: Sequence[Ask], of: Path = _CHILDREN) -> list[FieldError]:
         """Findings about children, and a warning about those that there was no answer about."""

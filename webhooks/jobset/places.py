@@ -1,6 +1,6 @@
 """Holds findings to places that stand in the object: rules also speak of what is left out. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ def in_place(found: Iterable[FieldError], *objects: JSON) -> list[FieldError]:
     return [_in_place(error, objects) for error in found]
 
 
-def _in_place(error: FieldError, objects: Iterable[JSON]) -> FieldError:
+def _in_place(error: FieldError, objects: Sequence[JSON]) -> FieldError:
     parts = error.path.parts
     depth = max(_depth(obj, parts) for obj in objects)
     if depth == len(parts):

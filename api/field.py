@@ -148,6 +148,7 @@ def with_placeholders(template: str, mark: Callable[[str], str]) -> str:
 class FieldError:
     """One finding: where, of what kind, the offending JSON value, the rule in words, and the fix.
 
+    A list or an object is not written down: the place leads to it, and the words say what is wrong in it.
     `verbatim` stands for type, value and detail where another program has worded them already.
     """
 
@@ -174,7 +175,7 @@ class FieldError:
         if self.verbatim:
             return self.verbatim
         text = self.type.text
-        if self.type not in _WITHOUT_VALUE:
+        if self.type not in _WITHOUT_VALUE and not isinstance(self.value, list | dict):
             text += f": {render_value(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 

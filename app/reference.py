@@ -59,13 +59,15 @@ JobSet. An answer has at most {MAX_WARNINGS} warnings of at most {MAX_WARNING} c
 On create, the webhook sends the headless Service and one Job for each different template to the API server as a dry
 run (`dryRun=All`), with the manager's rights. It compares existing claims with the fields that their templates set. On
 update, it sends the templates that change while the JobSet is suspended. For a set with `spec.scheduling` it asks the
-API server which kinds of `scheduling.k8s.io` it serves, at most once a minute. All of this takes at most
-`childDryRun.budget` (3 s). `childDryRun.enable: false` switches it off.
+API server which kinds of `scheduling.k8s.io` it serves, at most once a minute. On create, it looks whether the
+PriorityClasses of the pods exist, and whether a node has the label of exclusive placement: for each name once a minute,
+or once in 5 s while it is missing. All of this takes at most `childDryRun.budget` (3 s). `childDryRun.enable: false`
+switches it off.
 
-Sets of a namespace that differ only in their names are not sent again for {ANSWERED_SECONDS:g} s after one of them was accepted
-without a warning. Each process of the webhook remembers that for itself. Of such a set only a Service with a name of
-its own (`spec.network.subdomain`) and existing claims are checked. If another owner has a Job or Service of such a
-name, an event reports this, not admission.
+Sets of a namespace that differ only in their names are not sent again for {ANSWERED_SECONDS:g} s after one of them was
+accepted without a warning. Each process of the webhook remembers that for itself. Of such a set only existing claims
+are checked, and a Service with a name of its own (`spec.network.subdomain`). If another owner has a Job or Service of
+such a name, an event reports this, not admission.
 
 A webhook for Jobs may refuse a Job because its JobSet is not stored yet (Kueue's does). Then the dry run is sent again
 without an owner, and for {OWNERLESS_SECONDS:g} s all dry runs of new sets in this namespace are.

@@ -14,7 +14,6 @@ from api.field import MAX_SHOWN_VALUE, ErrorType, FieldError, shortened
 from api.jsontree import dig
 from app.check.documents import Document
 from app.check.places import Span
-from webhooks.jobset.subject import place_in_object
 
 MAX_FINDINGS = 5000
 """Findings that are kept; the rest is counted."""
@@ -84,7 +83,7 @@ class Finding:
 def located(document: Document, error: FieldError, span: Span | None = None) -> Finding:
     """The finding at the place that its path leads to, or as far as the path leads; or at `span`."""
     if span is None:
-        parts = place_in_object(error.path)
+        parts = error.path.parts
         place, depth = document.place.nearest(parts)
         missing = depth < len(parts) or (error.type is ErrorType.REQUIRED and not dig(document.value, *parts))
         span = place.pointed(at_key=missing or (error.rule is not None and error.rule.id in AT_KEY))

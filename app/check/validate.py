@@ -16,6 +16,8 @@ from app.check.documents import Document
 from app.check.findings import MAX_FINDINGS, Report, printable, write_json, write_text
 from app.check.manifest_files import Inputs
 from app.check.sarif import sarif
+from app.check.shared_services import Services
+from webhooks.jobset.engine import Findings
 
 if TYPE_CHECKING:
     from app.check.server_checks import ServerChecks
@@ -65,11 +67,15 @@ async def checked(options: Options) -> Report:
     """Everything that was found."""
     report = Report(most_findings=options.most_findings)
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
-    checks = Checks(options.gates, options.namespace)
+    checks, services = Checks(options.gates, options.namespace), Services()
     try:
         async with _server(options) as server:
             for document in inputs.jobsets():
-                await _check(document, checks, server, report)
+                findings = await _findings(document, checks, server)
+                if findings is not None:
+                    report.jobsets += 1
+                    findings = findings.and_also(services.shared(findings.object))
+                report.add(placed(document, findings))
     except CheckError as error:
         report.problems.append(str(error))
     report.files, report.others = inputs.files, inputs.others
@@ -89,11 +95,9 @@ async def _server(options: Options) -> AsyncIterator["ServerChecks | None"]:
         yield server
 
 
-async def _check(document: Document, checks: Checks, server: "ServerChecks | None", report: Report) -> None:
+async def _findings(document: Document, checks: Checks, server: "ServerChecks | None") -> Findings | None:
+    """What there is to say about the JobSet; None where the text gives none."""
     if document.broken or not isinstance(document.value, dict):
-        report.add(placed(document))
-        return
-    report.jobsets += 1
+        return None
     sent = checks.sent(document.value)
-    findings = checks.create(sent) if server is None else await server.check(checks, sent)
-    report.add(placed(document, findings))
+    return checks.create(sent) if server is None else await server.check(checks, sent)

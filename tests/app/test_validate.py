@@ -133,6 +133,28 @@ def test_generated_names_are_fine(validate, write):
     assert validate("-f", write(yaml.safe_dump(body)))[0] == 0
 
 
+SHARED = 'warning: spec.network.subdomain: JobSet "a" has the Service net, too: it selects only that set\'s pods'
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (jobset(name="b", network={"subdomain": "net"}), SHARED),
+        (jobset(name="net"), SHARED.replace("spec.network.subdomain", "metadata.name")),
+        (jobset(name="a", network={"subdomain": "net"}), ""),
+        (jobset(name="b", namespace="elsewhere", network={"subdomain": "net"}), ""),
+        (jobset(name="b", network={"subdomain": "net", "enableDNSHostnames": False}), ""),
+        (jobset(name="b"), ""),
+    ],
+)
+def test_jobsets_of_one_run_that_share_a_service(validate, write, second, words):
+    first = write(yaml.safe_dump(jobset(name="a", network={"subdomain": "net"})))
+    code, out, _ = validate("-f", first, "-f", write(yaml.safe_dump(second), "second.yaml"))
+    assert code == 0
+    assert (words in out, "has the Service" in out) == (True, bool(words))
+    assert out.splitlines()[-1].startswith("2 files, 2 JobSets: 0 errors, ")
+
+
 def test_five_mistakes_of_five_layers_are_all_named(validate, write):
     text = TYPO.replace("name: train", "name: train\n  labels: {a: 1}") + (
         "  coordinator: {replicatedJob: worker}\n  suspend: true\n  suspend: false\n  network: {subdomain: Bad}\n"

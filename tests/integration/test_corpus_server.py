@@ -33,6 +33,10 @@ GOOD, BAD = cases("good"), cases("bad")
 APPLY = "application/apply-patch+yaml"
 STRICT = "fieldValidation=Strict"
 WORKERS = 8
+TOPOLOGIES = (
+    "cloud.google.com/gke-nodepool", "example.com/rack", "kubernetes.io/hostname", "rack", "topology.kubernetes.io/zone",
+)  # fmt: skip
+"""Labels that the corpus places Jobs by; some node has them, else each answer would warn that none has."""
 
 
 def ids(case: Case) -> str:
@@ -75,7 +79,9 @@ def world(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> World:
     world = World()
     spec = ClusterSpec(name="corpus", profile="api")
     folder = tmp_path_factory.mktemp("corpus")
+    node = {"metadata": {"name": "n", "labels": dict.fromkeys(TOPOLOGIES, "a")}}
     with running(spec, sources=Sources(assets=binaries), state_root=folder) as cluster:
+        assert request(cluster, "POST", "/api/v1/nodes", node)[0] == 201
         for gates in ({}, {"AllAlpha": True}):
             with admission(cluster, FeatureGates(gates)), contextlib.closing(Asker(cluster, world)) as ask:
                 ask.wait_for_gates(on=bool(gates))

@@ -27,7 +27,10 @@ MOUNT = {"containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "d
 
 @dataclass
 class Script:
-    """A transport that answers by plural and verb: `create jobs`; what is not scripted is taken, or not found."""
+    """A transport that answers by plural and verb: `create jobs`.
+
+    What is not scripted is taken, or not found; of a list there is one item.
+    """
 
     answers: dict[str, Callable[[Request], Response] | Exception] = field(default_factory=dict)
     seconds: float = 0.0
@@ -48,6 +51,8 @@ class Script:
             raise answer
         if answer is not None:
             return answer(request)
+        if request.verb == "list":
+            return Response(200, {}, b'{"metadata": {}, "items": [{}]}')
         return status(404, "NotFound", "not found") if request.verb == "get" else Response(201, {}, b"{}")
 
     @asynccontextmanager
@@ -68,7 +73,7 @@ class Script:
 
 def plural(request: Request) -> str:
     parts = request.path.split("/")
-    return parts[parts.index("namespaces") + 2]
+    return parts[parts.index("namespaces") + 2] if "namespaces" in parts else parts[-1]
 
 
 def status(code: int, reason: str, message: str, retry_after: int | None = None, **details: Any) -> Response:

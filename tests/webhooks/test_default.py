@@ -69,6 +69,17 @@ def test_a_spec_that_is_no_object_is_left_to_the_schema(spec):
     with_defaults(new, stored(jobset(rjob("a"))))
 
 
+@pytest.mark.parametrize("old", [None, stored(jobset(rjob(""), rjob("b")))])
+@pytest.mark.parametrize("nameless", [{}, {"name": None}])
+def test_names_that_the_schema_requires_are_empty_where_they_are_absent(old, nameless):
+    js = jobset(rjob(""), rjob("b", dependsOn=[{"status": "Ready", **nameless}]), coordinator={"podIndex": 0})
+    js["spec"]["replicatedJobs"][0] = {**nameless, "template": js["spec"]["replicatedJobs"][0]["template"]}
+    spec = applied(js, old)["spec"]
+    assert [r["name"] for r in spec["replicatedJobs"]] == ["", "b"]
+    assert spec["replicatedJobs"][1]["dependsOn"] == [{"status": "Ready", "name": ""}]
+    assert spec["coordinator"] == {"podIndex": 0, "replicatedJob": ""}
+
+
 def test_nulls_are_absent():
     nulls = dict.fromkeys(("successPolicy", "startupPolicy", "network", "failurePolicy", "volumeClaimPolicies"))
     spec = applied(jobset(**nulls))["spec"]

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.looptime
 class TestClaims:
     """Claims that exist already."""
 
-    PREFIX = "spec.volumeClaimPolicies[0].template[0]"
+    PREFIX = "spec.volumeClaimPolicies[0].templates[0]"
 
     async def ask(self, answer: Any, **options: Any) -> list[FieldError]:
         script = Script({"get persistentvolumeclaims": answer})
@@ -42,11 +42,8 @@ class TestClaims:
             found_object(name="data-train", spec={**DATA, "storageClassName": "slow"}), storageClassName="fast"
         )
         [error] = errors(found)
-        assert error.startswith(f"{self.PREFIX}.spec: Invalid value: {{")
-        assert (
-            'spec does not match existing PVC data-train in namespace default; storageClassName is "slow" there:'
-            in error
-        )
+        words = 'spec does not match existing PVC data-train in namespace default; storageClassName is "slow" there:'
+        assert error.startswith(f"{self.PREFIX}.spec: Invalid value: {words}")
 
     async def test_a_claim_that_would_go_with_the_jobset_must_not_be_there_before(self):
         found = await self.ask(found_object(name="data-train", spec=DATA), retain=False)
@@ -97,7 +94,7 @@ class TestClaims:
         assert [str(error.path) for error in found] == [
             f"{self.PREFIX}.spec.accessModes",
             f"{self.PREFIX}.spec.resources.requests.storage",
-            f"{self.PREFIX}.name",
+            f"{self.PREFIX}.metadata.name",
         ]
 
     async def test_a_claim_that_somebody_refuses_now_is_a_warning_with_the_reason(self):

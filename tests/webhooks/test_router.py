@@ -74,11 +74,12 @@ async def test_an_update_is_compared_with_the_old_object():
     assert response["status"]["details"]["causes"][0]["field"] == "spec.replicatedJobs[0].replicas"
 
 
-async def test_a_generated_name_is_shown_as_empty():
+async def test_a_name_that_is_to_be_generated_is_shown_as_its_beginning():
     js = stored(jobset(managedBy=""))
     js["metadata"] = {"generateName": "train-"}
     response = await ask(review(js))
-    assert response["status"]["message"].startswith('JobSet.jobset.x-k8s.io "" is invalid: ')
+    assert response["status"]["message"].startswith('JobSet.jobset.x-k8s.io "train-" is invalid: ')
+    assert response["status"]["details"]["name"] == "train-"
 
 
 async def test_the_mutating_webhook_refuses_what_the_schema_would_with_all_other_faults():

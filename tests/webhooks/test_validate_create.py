@@ -175,9 +175,12 @@ REFUSED: dict[str, tuple[JSON, list[str]]] = {
         jobset(coordinator={"replicatedJob": "x"}),
         ['spec.coordinator.replicatedJob: Invalid value: "x": coordinator replicatedJob x does not exist'],
     ),
-    "job index": (
+    "job index and pod index": (
         jobset(coordinator={"replicatedJob": "workers", "jobIndex": 1, "podIndex": 9}),
-        ["spec.coordinator.jobIndex: Invalid value: 1: coordinator job index 1 is invalid for replicatedJob workers"],
+        [
+            "spec.coordinator.jobIndex: Invalid value: 1: coordinator job index 1 is invalid for replicatedJob workers",
+            "spec.coordinator.podIndex: Invalid value: 9: coordinator pod index 9 is invalid for replicatedJob workers job index 1",
+        ],
     ),
     "negative job index": (
         jobset(coordinator={"replicatedJob": "workers", "jobIndex": -1}),
@@ -212,17 +215,19 @@ REFUSED: dict[str, tuple[JSON, list[str]]] = {
     "repeated claim": (
         jobset(mounting("data"), volumeClaimPolicies=claim("data", "data")),
         [
-            'spec.volumeClaimPolicies[1].template[0].name: Invalid value: "data": names must be unique for VolumeClaimPolicies template'
+            'spec.volumeClaimPolicies[1].templates[0].metadata.name: Invalid value: "data": names must be unique for VolumeClaimPolicies template'
         ],
     ),
     "claim name": (
         jobset(mounting("Data"), volumeClaimPolicies=claim("Data")),
-        [f'spec.volumeClaimPolicies[0].template[0].name: Invalid value: "Data": {v.DNS1123_SUBDOMAIN_FORMAT}'],
+        [
+            f'spec.volumeClaimPolicies[0].templates[0].metadata.name: Invalid value: "Data": {v.DNS1123_SUBDOMAIN_FORMAT}'
+        ],
     ),
     "claim name too long with the JobSet's": (
         jobset(mounting("d" * 58), volumeClaimPolicies=claim("d" * 58)),
         [
-            f'spec.volumeClaimPolicies[0].template[0].name: Invalid value: "{"d" * 58}": VolumeClaimPolicies template name is too long'
+            f'spec.volumeClaimPolicies[0].templates[0].metadata.name: Invalid value: "{"d" * 58}": VolumeClaimPolicies template name is too long'
         ],
     ),
     "claim and volume of one name": (
@@ -240,11 +245,11 @@ def test_refused(row: str):
     assert errors(js) == expected
 
 
-def test_9e_an_unmounted_claim_shows_the_whole_list():
+def test_9e_an_unmounted_claim_is_named_where_it_stands():
     js = stored(jobset(volumeClaimPolicies=claim("data")))
     [error] = create_errors(js, FeatureGates())
-    assert str(error.path) == "spec.replicatedJobs"
-    assert error.value == js["spec"]["replicatedJobs"]
+    assert str(error.path) == "spec.volumeClaimPolicies[0].templates[0].metadata.name"
+    assert error.value == "data"
     assert error.detail == "replicatedJob containers don't have a matching volumeMount: data from VolumeClaimPolicies"
 
 
@@ -266,7 +271,7 @@ def test_9e_a_mount_of_an_init_container_counts():
         (
             {"podReplacementPolicy": "Failed"},
             [
-                f"{PATH}.template.spec.backoffLimit: Invalid value: null: replicatedJob workers: must be set to 2147483647 (MaxInt32) when in-place restart is enabled"
+                f"{PATH}.template.spec.backoffLimit: Required value: replicatedJob workers: must be set to 2147483647 (MaxInt32) when in-place restart is enabled"
             ],
         ),
         (

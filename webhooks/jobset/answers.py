@@ -21,9 +21,14 @@ def answer(findings: Findings, obj: JSON) -> AdmissionResponse:
     warnings = warning_texts(findings.warnings)
     if not findings.errors:
         return AdmissionResponse(warnings=warnings)
-    name = dig(obj, "metadata", "name")
-    status = invalid_status(findings.errors, group=GROUP, kind=KIND, name=name if isinstance(name, str) else "")
+    status = invalid_status(findings.errors, group=GROUP, kind=KIND, name=_name(obj))
     return AdmissionResponse(allowed=False, status=status, warnings=warnings)
+
+
+def _name(obj: JSON) -> str:
+    """The name; of an object that is still to get one what it begins with."""
+    names = (dig(obj, "metadata", key) for key in ("name", "generateName"))
+    return next((name for name in names if isinstance(name, str) and name), "")
 
 
 def warning_texts(warnings: Sequence[FieldError]) -> tuple[str, ...]:

@@ -42,10 +42,12 @@ from webhooks.jobset.cluster_faults import (
 )
 from webhooks.jobset.cluster_gangs import SchedulingApi
 from webhooks.jobset.cluster_memory import AnsweredSets, digest
+from webhooks.jobset.cluster_needs import Needs, needs_of
 from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_questions import Ask, Questions
 from webhooks.jobset.cluster_verdict import why
 from webhooks.jobset.default import by_name
+from webhooks.jobset.places import in_place
 from webhooks.jobset.resources import is_amount
 from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
 from webhooks.jobset.rules.scheduling import SCHEDULING
@@ -82,6 +84,7 @@ class ClusterChecks:
         self._questions = Questions()
         self._dry_runs = DryRuns(self._client, budget)
         self._answered = AnsweredSets()
+        self._needs = Needs(self._client, budget)
 
     def has_questions(self, js: JSON, old: JSON | None = None) -> bool:
         """Whether `create`, or `update` of `old`, may have anything to ask; never wrongly false."""
@@ -98,11 +101,12 @@ class ClusterChecks:
             reading = group.create_task(self._claims(request))
             asking = group.create_task(self._children(request, gates, range(len(request.js.spec.replicated_jobs))))
             looking = group.create_task(self._groups(request, gates))
+            searching = group.create_task(self._named(request))
         found, missing = reading.result()
-        found += [*asking.result(), *looking.result()]
+        found += [*asking.result(), *looking.result(), *searching.result()]
         if missing and self._asks_about(request):
             found += await self._answers(request, [partial(self._dry_runs.claim, request, claim) for claim in missing])
-        return new_findings(_each_once(found), known, request.js)
+        return in_place(new_findings(_each_once(found), known, request.js), js)
 
     async def update(self, old: JSON, js: JSON, known: Sequence[FieldError], gates: FeatureGates) -> list[FieldError]:
         """The same for an update: templates that change while suspended are checked, nothing else.
@@ -122,19 +126,20 @@ class ClusterChecks:
         found = await self._children(request, gates, changed, service=False)
         if dig(old, "spec", "scheduling") != dig(js, "spec", "scheduling"):
             found += await self._groups(request, gates)
-        return new_findings(_each_once(found), known, request.js)
+        return in_place(new_findings(_each_once(found), known, request.js), js)
 
     def _request(
         self, raw: JSON, gates: FeatureGates, known: Sequence[FieldError], *, is_stored: bool = False
     ) -> Request | None:
         """None for what is no JobSet at all: that is refused elsewhere."""
         try:
-            js = subject(raw, gates).js
+            read = subject(raw, gates)
         except Unreadable:
             return None
         # A managedBy that is no good names nobody: whoever corrects it may well mean us.
-        ours = js.is_ours or any(error.path == MANAGED_BY for error in known)
-        return Request(raw, identified(js), asyncio.get_running_loop().time() + self._budget, ours, is_stored)
+        ours = read.js.is_ours or any(error.path == MANAGED_BY for error in known)
+        deadline, needs = asyncio.get_running_loop().time() + self._budget, tuple(needs_of(read))
+        return Request(raw, identified(read.js), deadline, ours, is_stored, needs)
 
     def _asks_about(self, request: Request) -> bool:
         """Whether there is anything to try: our controller is the one that will make the children."""
@@ -169,6 +174,12 @@ class ClusterChecks:
         if js.spec.scheduling is None or not gates[GATE] or not self._asks_about(request):
             return []
         return await self._answers(request, [partial(self._scheduling.missing, js)], of=SCHEDULING)
+
+    async def _named(self, request: Request) -> list[FieldError]:
+        """What its pods need by name and the cluster has not."""
+        if not self._asks_about(request):
+            return []
+        return await self._answers(request, [partial(self._needs.missing, need) for need in request.needs])
 
     async def _answers(self, request: Request, asks: Sequence[Ask], of: Path = _CHILDREN) -> list[FieldError]:
         """Findings about children, and a warning about those that there was no answer about."""

@@ -20,7 +20,8 @@ from api.meta import JSON
 from api.names import namespaced_job
 from webhooks.jobset.cluster_decode import Parts
 
-JOBSET_NAME = Path(("metadata", "name"))
+_NAME = ("metadata", "name")
+JOBSET_NAME = Path(_NAME)
 _NAMED = {("labels",), ("annotations",), ("nodeSelector",)}
 """Fields into which the controller writes names."""
 
@@ -89,7 +90,7 @@ class ChildJob:
                 if key == "tolerations":
                     return self.path.at("name")
                 claim = dig(self.pod_spec, "volumes", number, "name")
-                return _claim_paths(self.js)[claim].at(*(["name"] if rest == ["name"] else []))
+                return _claim_paths(self.js)[claim].at(*(_NAME if rest == ["name"] else ()))
         return None
 
     def _compiled(self, parts: Parts) -> Parts:
@@ -172,7 +173,7 @@ def claim_names(js: JobSet) -> list[str]:
 
 def _claim_paths(js: JobSet) -> dict[str, Path]:
     return {
-        template["metadata"]["name"]: SPEC.at("volumeClaimPolicies", p, "template", t)
+        template["metadata"]["name"]: SPEC.at("volumeClaimPolicies", p, "templates", t)
         for p, policy in enumerate(js.spec.volume_claim_policies)
         for t, template in enumerate(policy.templates)
     }

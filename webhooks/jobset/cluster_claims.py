@@ -63,7 +63,7 @@ class LiveClaim(Base, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim that a JobSet will use. `path` is spelled as the Go JobSet spells it: `template`, not `templates`."""
+    """A claim that a JobSet will use, and the place of its template."""
 
     path: Path
     retention_path: Path
@@ -86,7 +86,7 @@ def claims_of(js: JobSet) -> list[Claim]:
             name = volume_claim_name(short, js.metadata.name)
             if short and not dns1123_subdomain(name):
                 retention = base.at("retentionPolicy", "whenDeleted")
-                found.setdefault(name, Claim(base.at("template", t), retention, policy, template, name))
+                found.setdefault(name, Claim(base.at("templates", t), retention, policy, template, name))
     return list(found.values())
 
 

@@ -24,6 +24,7 @@ from webhooks.jobset.cluster_children import ChildJob, service_name_path
 from webhooks.jobset.cluster_claims import Claim
 from webhooks.jobset.cluster_decode import Parts, unreadable
 from webhooks.jobset.cluster_faults import REFUSED, claim_template_faults, decode_faults, job_faults, service_faults
+from webhooks.jobset.cluster_needs import Need
 from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_verdict import Verdict, may_want_owner, misses_owner, verdict, why
 
@@ -78,7 +79,7 @@ class Request:
     """One admission request.
 
     The JobSet as JSON and read, when (loop time) the answer is due, whether our controller is the set's, and whether
-    the set is stored already, with Jobs of its own.
+    the set is stored already, with Jobs of its own. `needs`: what its pods need of the cluster by name.
     """
 
     raw: JSON
@@ -86,6 +87,7 @@ class Request:
     deadline: float
     ours: bool
     is_stored: bool = False
+    needs: tuple[Need, ...] = ()
 
     @property
     def namespace(self) -> str:

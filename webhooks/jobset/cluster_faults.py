@@ -4,6 +4,7 @@ The API server's own words are kept. What is added is the place in the JobSet, a
 those that people make.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -138,8 +139,7 @@ _KNOWN: tuple[_Known, ...] = (
     _known(UNSUPPORTED, _ANY, r"^Unsupported value: .*supported values: ", _a_supported),
 )
 _TYPES = {kind.value: kind for kind in ErrorType}
-_GENERATED = re.compile(r',?"batch\.kubernetes\.io/controller-uid":"[^"]*"')
-"""Random, so that the same manifest would not get the same answer."""
+_JSON = json.JSONDecoder()
 _INDEX = re.compile(r"\[[^\]]*\]")
 
 
@@ -170,9 +170,21 @@ def _follows(child: ChildJob, cause: Cause, places: set[str]) -> bool:
 def _job_fault(child: ChildJob, cause: Cause) -> Iterator[FieldError]:
     kind = _TYPES.get(cause.reason, ErrorType.INVALID)
     rule, fix = _fix_for(child, cause)
-    words = _GENERATED.sub("", cause.message)
+    words = _without_object(cause.message)
     for path in child.places(parts_of(cause.field), _first_quoted(cause.message)):
         yield FieldError(path, kind, dig(child.raw, *path.parts), "", fix, rule, words)
+
+
+def _without_object(words: str) -> str:
+    """What the API server says without a list or an object that it shows as the value: the place leads there."""
+    kind, _, rest = words.partition(": ")
+    if not rest.startswith(("{", "[")):
+        return words
+    try:
+        _, end = _JSON.raw_decode(rest)
+    except ValueError:
+        return words
+    return kind + rest[end:]
 
 
 def _fix_for(child: ChildJob, cause: Cause) -> tuple[Rule, str]:
@@ -215,7 +227,7 @@ def service_faults(raw: JSON, js: JobSet, causes: Iterable[Cause]) -> list[Field
         path = places.get(cause.field, SPEC.at("network"))
         kind = _TYPES.get(cause.reason, ErrorType.INVALID)
         fix = SERVICE.fix if path == JOBSET_NAME else ""
-        found.append(FieldError(path, kind, dig(raw, *path.parts), "", fix, SERVICE, cause.message))
+        found.append(FieldError(path, kind, dig(raw, *path.parts), "", fix, SERVICE, _without_object(cause.message)))
     return found
 
 
@@ -226,9 +238,11 @@ def claim_template_faults(claim: Claim, causes: Iterable[Cause]) -> list[FieldEr
         parts = parts_of(cause.field)
         if parts == ("spec", "resources", "storage"):
             parts = ("spec", "resources", "requests", "storage")
-        path = claim.path.at("name") if parts[:2] == ("metadata", "name") else claim.path.at(*parts)
+        path = claim.path.at(*parts)
         kind = _TYPES.get(cause.reason, ErrorType.INVALID)
-        found.append(FieldError(path, kind, dig(claim.template, *parts), "", CLAIM.fix, CLAIM, cause.message))
+        found.append(
+            FieldError(path, kind, dig(claim.template, *parts), "", CLAIM.fix, CLAIM, _without_object(cause.message))
+        )
     return found
 
 

@@ -10,7 +10,6 @@ from webhooks.jobset.cluster_claims import claims_of
 from webhooks.jobset.cluster_decode import Parts
 from webhooks.jobset.cluster_faults import TYPE
 from webhooks.jobset.rules.volume_claims import VOLUME
-from webhooks.jobset.subject import place_in_object
 
 _NAME = ("metadata", "name")
 
@@ -23,22 +22,18 @@ def new_findings(found: Iterable[FieldError], known: Iterable[FieldError], js: J
     the names of all its Jobs; a volume that a claim clashes with, from the volume.
     """
     errors = [error for error in known if not error.is_warning]
-    taken = {place_in_object(error.path) for error in errors}
-    repaired = [place_in_object(error.path) for error in errors if error.layer is Layer.SCHEMA or error.rule is TYPE]
+    taken = {error.path.parts for error in errors}
+    repaired = [error.path.parts for error in errors if error.layer is Layer.SCHEMA or error.rule is TYPE]
     names = {replicated_job(i).at("name").parts for i in range(len(js.spec.replicated_jobs))}
     if names and names <= taken:
         taken.add(JOBSET_NAME.parts)
     in_conflict = {error.value for error in errors if error.rule is VOLUME}
-    taken |= {
-        place_in_object(claim.path.at("name")) for claim in claims_of(js) if dig(claim.template, *_NAME) in in_conflict
-    }
+    taken |= {claim.path.at(*_NAME).parts for claim in claims_of(js) if dig(claim.template, *_NAME) in in_conflict}
     return [
         error
         for error in found
         if error.is_warning
-        or not (
-            place_in_object(error.path) in taken or any(_near(place_in_object(error.path), parts) for parts in repaired)
-        )
+        or not (error.path.parts in taken or any(_near(error.path.parts, parts) for parts in repaired))
     ]
 
 

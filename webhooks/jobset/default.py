@@ -41,7 +41,7 @@ def with_defaults(new: JSON, old: JSON | None = None) -> tuple[JSON, list[JSON]]
     """The defaulted object and the operations that make it; `old` is the stored object on update, None on create."""
     draft = PatchDraft(new)
     for path, value in _wanted(new.get("spec"), None if old is None else old.get("spec") or {}):
-        draft.default(path, value, empty_is_absent=path.parts[-1] in _EMPTY_TEXT_IS_ABSENT)
+        draft.default(path, value, empty_is_absent=bool(value) and path.parts[-1] in _EMPTY_TEXT_IS_ABSENT)
     if old is not None:
         for path in islice(_nulls(draft.object.get("spec")), MAX_NULLS):
             draft.remove(path)
@@ -69,12 +69,13 @@ def _wanted(spec: Any, old: Any) -> Iterator[tuple[Path, Any]]:
     yield from _where_stored(SPEC, _POLICIES, old)
     if dig(spec, "successPolicy", "minSucceeded") is not None:
         yield from _where_stored(SPEC, _SHARE, old)
+    yield from _empty_names(spec)
     stored = None if old is None else by_name(dig(old, "replicatedJobs"))
     for i, rjob in _objects(dig(spec, "replicatedJobs")):
         if isinstance(rjob.get("template"), dict):
             yield from _empty_for_null(SPEC.at("replicatedJobs", i), rjob)
             name = rjob.get("name")
-            before = None if stored is None else stored.get(name if isinstance(name, str) else None)
+            before = None if stored is None else stored.get(name if isinstance(name, str) else "")
             yield from _where_stored(SPEC.at("replicatedJobs", i), _TEMPLATE, before)
     for i, _ in _objects(dig(spec, "failurePolicy", "rules")):
         yield SPEC.at("failurePolicy", "rules", i, "name"), f"failurePolicyRule{i}"
@@ -82,6 +83,20 @@ def _wanted(spec: Any, old: Any) -> Iterator[tuple[Path, Any]]:
         before = None if old is None else dig(old, "volumeClaimPolicies", i)
         retention = ((("retentionPolicy",), {"whenDeleted": "Delete"}),)
         yield from _where_stored(SPEC.at("volumeClaimPolicies", i), retention, before)
+
+
+def _empty_names(spec: Any) -> Iterator[tuple[Path, Any]]:
+    """Names that the schema requires, where they are absent: empty, as the Go JobSet's webhook leaves them.
+
+    So a ReplicatedJob without a name is stored, and the rules speak of a reference without one.
+    """
+    for i, rjob in _objects(dig(spec, "replicatedJobs")):
+        path = SPEC.at("replicatedJobs", i)
+        yield path.at("name"), ""
+        for k, _ in _objects(rjob.get("dependsOn")):
+            yield path.at("dependsOn", k, "name"), ""
+    if isinstance(dig(spec, "coordinator"), dict):
+        yield SPEC.at("coordinator", "replicatedJob"), ""
 
 
 def _empty_for_null(base: Path, rjob: JSON) -> Iterator[tuple[Path, Any]]:

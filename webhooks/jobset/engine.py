@@ -16,6 +16,8 @@ from api.jsontree import dig
 from api.meta import JSON
 from api.policies import STAGE_STATES
 from webhooks.jobset.default import by_name, with_defaults
+from webhooks.jobset.places import in_place
+from webhooks.jobset.rules.volume_claims import UNMOUNTED
 from webhooks.jobset.schema import Schema
 from webhooks.jobset.subject import Subject, Unreadable, subject
 from webhooks.jobset.validate_create import create_findings
@@ -23,6 +25,9 @@ from webhooks.jobset.validate_update import POLICIES, update_findings
 
 MAX_FINDINGS = 500
 """Findings after which an object is not looked at any further."""
+
+_FOUND_ELSEWHERE = {UNMOUNTED: ("spec", "replicatedJobs")}
+"""Rules that say at one place what they see at another: while that is repaired, they see a consequence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +64,16 @@ class Engine:
             obj = with_defaults(obj)[0]
         faults = self.schema.faults(obj)
         repaired = self.schema.repaired(obj, faults)
-        return _sorted([*faults, *_without_consequences(faults, self._create(repaired))], repaired)
+        found = in_place(_without_consequences(faults, self._create(repaired)), obj)
+        return _sorted([*faults, *found], repaired)
 
     def update(self, old: JSON, new: JSON) -> Findings:
         """Findings about a change: faults that it makes, warnings that did not hold before."""
         new = with_defaults(new, old)[0]
         faults = self.schema.faults(new)
         repaired = self.schema.repaired(new, faults)
-        found = list(_without_consequences(faults, self._update(old, repaired)))
-        return _sorted([*_ratcheted(faults, old, new), *found, *self._new_warnings(old, repaired)], repaired)
+        found = [*_without_consequences(faults, self._update(old, repaired)), *self._new_warnings(old, repaired)]
+        return _sorted([*_ratcheted(faults, old, new), *in_place(found, new, old)], repaired)
 
     def may_hide(self, new: JSON, old: JSON | None = None) -> bool:
         """Whether `Findings.hides` could be true: quick, and never wrongly false. `new` is defaulted."""
@@ -115,6 +121,9 @@ def _without_consequences(faults: Sequence[FieldError], found: Iterable[FieldErr
     for error in found:
         parts = error.path.parts
         under = any(parts[:n] in repaired for n in range(len(parts) + 1))
+        elsewhere = None if error.rule is None else _FOUND_ELSEWHERE.get(error.rule)
+        if elsewhere in above or elsewhere in repaired:
+            continue
         if not under and (parts not in above or error.layer is Layer.SCHEMA):
             yield error
 

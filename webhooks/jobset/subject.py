@@ -89,6 +89,7 @@ class JobSpec(Base, frozen=True, kw_only=True):
     active_deadline_seconds: int | None = None
     pod_replacement_policy: str | None = None
     pod_failure_policy: JSON | None = None
+    managed_by: str | None = None
     template: PodTemplate = PodTemplate()
 
     @property
@@ -152,12 +153,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One volume claim template. `path` is spelled as the Go JobSet spells it: `template`, not `templates`."""
+    """One volume claim template and its place."""
 
     path: Path
     name: str
     namespace: str
-    metadata_path: Path
 
 
 @dataclass(frozen=True)
@@ -204,16 +204,6 @@ class Subject:
         return [self.by_name[name] for name in names if name in self.by_name] if names else list(self.entries)
 
 
-def place_in_object(path: Path) -> tuple[str | int, ...]:
-    """Where a path really leads: the Go JobSet spells the parts of a claim template in a way of its own."""
-    match path.parts:
-        case ("spec", "volumeClaimPolicies", int(policy), "template", int(template), "name"):
-            return ("spec", "volumeClaimPolicies", policy, "templates", template, "metadata", "name")
-        case ("spec", "volumeClaimPolicies", int(policy), "template", *rest):
-            return ("spec", "volumeClaimPolicies", policy, "templates", *rest)
-    return path.parts
-
-
 class Unreadable(Exception):  # noqa: N818 -- the object is, nothing failed
     """The object has not the shape of a JobSet; `error` says where."""
 
@@ -251,9 +241,9 @@ def _claims(js: JobSet) -> Iterator[Claim]:
     for p, policy in enumerate(js.spec.volume_claim_policies):
         base = Path(("spec", "volumeClaimPolicies", p))
         for t, template in enumerate(policy.templates):
-            claim = _read(template, ClaimTemplate, base.at("templates", t))
-            meta = claim.metadata
-            yield Claim(base.at("template", t), meta.name, meta.namespace, base.at("templates", t, "metadata"))
+            path = base.at("templates", t)
+            meta = _read(template, ClaimTemplate, path).metadata
+            yield Claim(path, meta.name, meta.namespace)
 
 
 def _read(value: Any, kind: type[T], base: Path) -> T:

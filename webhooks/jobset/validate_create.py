@@ -58,8 +58,10 @@ BEFORE: tuple[SubjectCheck, ...] = (
 PER_REPLICATED_JOB: tuple[EntryCheck, ...] = (
     names.pod_count,
     names.group_name,
+    names.has_a_name,
     names.job_names,
     names.pod_names,
+    managed_by.jobs,
     depends_on.known_and_earlier,
     in_place.job_template,
     exit_codes.policy,

@@ -95,6 +95,13 @@ DEPENDS_ON = Rule(
     source="CRD rule on dependsOn",
     layer=Layer.SCHEMA,
 )
+DEPENDS_ON_PRESENCE = Rule(
+    id="immutable-depends-on-presence",
+    type=ErrorType.INVALID,
+    message=_IMMUTABLE,
+    fix=DEPENDS_ON.fix,
+    source="docs/reference/validation.md#what-does-not-change",
+)
 MANAGED_BY = Rule(
     id="immutable-managed-by",
     type=ErrorType.INVALID,
@@ -174,7 +181,7 @@ def _replicated_jobs(old: JSON, new: JSON, changes: Sequence[Change], gates: Fea
         if semantically_equal(change.old, munged):
             continue
         for place in islice(differences(change.old, munged), MAX_PLACES):
-            yield _immutable(place, gates).at(change.path.at(*place), dig(change.new, *place))
+            yield _immutable(change, place, gates).at(change.path.at(*place), dig(change.new, *place))
 
 
 def _munged(change: Change, gates: FeatureGates, *, suspended: bool) -> JSON:
@@ -192,10 +199,11 @@ def _munged(change: Change, gates: FeatureGates, *, suspended: bool) -> JSON:
     return munged
 
 
-def _immutable(place: tuple[str | int, ...], gates: FeatureGates) -> Rule:
+def _immutable(change: Change, place: tuple[str | int, ...], gates: FeatureGates) -> Rule:
     """The rule that a change at this place of a ReplicatedJob breaks."""
     if place[:1] == ("dependsOn",):
-        return DEPENDS_ON
+        added_or_removed = any(dig(rjob, "dependsOn") is None for rjob in (change.old, change.new))
+        return DEPENDS_ON_PRESENCE if added_or_removed else DEPENDS_ON  # the CRD's rule compares what both have
     if place in PODS:
         return SIZE
     if place == JOBS:

@@ -89,7 +89,7 @@ REFUSED = {
                 }
             ]
         },
-        [("spec.replicatedJobs", "FieldValueInvalid")],
+        [("spec.volumeClaimPolicies[0].templates[0].metadata.name", "FieldValueInvalid")],
     ),
 }
 

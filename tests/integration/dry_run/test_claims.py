@@ -19,7 +19,7 @@ from tests.support.jobsets import rjob
 
 class TestClaims:
     LIVE = {"accessModes": ["ReadWriteOnce"], "resources": storage("1Gi"), "storageClassName": "standard"}
-    TEMPLATE = "spec.volumeClaimPolicies[0].template[0]"
+    TEMPLATE = "spec.volumeClaimPolicies[0].templates[0]"
 
     async def ask(self, kubeconfig: Path, ns: str, *, retain: str = "Retain", **spec: Any) -> list[FieldError]:
         worker = rjob(pod=pod(container(volumeMounts=[{"name": "data", "mountPath": "/d"}])))

@@ -22,6 +22,13 @@ UNKNOWN = Rule(
     fix="{names_that_exist}",
     source="docs/reference/validation.md#coordinator",
 )
+UNNAMED = Rule(
+    id="coordinator-unnamed",
+    type=ErrorType.REQUIRED,
+    message=UNKNOWN.message,
+    fix="name the ReplicatedJob that it is a pod of; {names_that_exist}",
+    source="docs/reference/validation.md#coordinator",
+)
 JOB_INDEX = Rule(
     id="coordinator-job-index",
     type=ErrorType.INVALID,
@@ -63,14 +70,15 @@ LABEL = Rule(
 
 
 def coordinator(subject: Subject) -> Iterator[FieldError]:
-    """Of a pod that cannot exist the first reason; then the label."""
+    """Why the pod cannot exist: both indexes are looked at; then the label."""
     at = subject.js.spec.coordinator
     if at is None:
         return
     entry = subject.by_name.get(at.replicated_job)
     if entry is None:
         known = did_you_mean(at.replicated_job, subject.names, what="the ReplicatedJobs are")
-        yield UNKNOWN.at(PATH.at("replicatedJob"), at.replicated_job, name=at.replicated_job, names_that_exist=known)
+        rule = UNKNOWN if at.replicated_job else UNNAMED
+        yield rule.at(PATH.at("replicatedJob"), at.replicated_job, name=at.replicated_job, names_that_exist=known)
     else:
         yield from _pod(entry, at)
     endpoint = coordinator_endpoint(subject.js) or ""
@@ -83,7 +91,7 @@ def _pod(entry: Entry, at: Coordinator) -> Iterator[FieldError]:
     name, job, replicas = at.replicated_job, entry.job, entry.rjob.replicas
     if not 0 <= at.job_index < replicas:
         yield JOB_INDEX.at(PATH.at("jobIndex"), at.job_index, index=at.job_index, name=name, count=replicas)
-    elif job.completion_mode != "Indexed":
+    if job.completion_mode != "Indexed":
         yield COMPLETION_MODE.at(entry.job_path.at("completionMode"), job.completion_mode)
     elif job.completions is None:
         yield COMPLETIONS.at(entry.job_path.at("completions"))

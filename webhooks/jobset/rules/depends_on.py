@@ -51,6 +51,13 @@ UNKNOWN = Rule(
     fix="there is none of that name; {names_that_exist}",
     source="docs/reference/validation.md#dependson",
 )
+UNNAMED = Rule(
+    id="depends-on-unnamed",
+    type=ErrorType.REQUIRED,
+    message=_CANNOT,
+    fix="name what it waits for; {names_that_exist}",
+    source="docs/reference/validation.md#dependson",
+)
 NEVER_COMPLETES = Rule(
     id="depends-on-never-completes",
     type=ErrorType.INVALID,
@@ -93,7 +100,8 @@ def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         other = subject.by_name.get(item.name)
         if other is None:
             known = did_you_mean(item.name, (n for n in subject.names if n != name), what="the others are")
-            yield UNKNOWN.at(path, item.name, name=name, wanted=item.name, names_that_exist=known)
+            rule = UNKNOWN if item.name else UNNAMED
+            yield rule.at(path, item.name, name=name, wanted=item.name, names_that_exist=known)
         elif item.name == name:
             yield ITSELF.at(path, item.name, name=name, wanted=item.name)
         elif other.index >= entry.index:

@@ -1,13 +1,14 @@
-"""Name of the managing controller.
+"""Name of the managing controller, of the JobSet and of its Jobs.
 
 See docs/reference/validation.md#managedby.
 """
 
 from collections.abc import Iterator
 
-from api.field import SPEC, ErrorType, FieldError, Rule
+from api.field import SPEC, ErrorType, FieldError, Rule, Severity
+from api.keys import JOB_CONTROLLER
 from api.validation import byte_length, dns1123_subdomain, http_path
-from webhooks.jobset.subject import Subject
+from webhooks.jobset.subject import Entry, Subject
 
 PATH = SPEC.at("managedBy")
 MAX_BYTES = 63
@@ -41,6 +42,23 @@ TOO_LONG = Rule(
     fix="shorten it by {excess} bytes",
     source="docs/reference/validation.md#managedby",
 )
+
+
+JOBS = Rule(
+    id="managed-by-of-jobs",
+    type=ErrorType.INVALID,
+    message="Jobs are left to {name}, not the Job controller",
+    fix="remove it, or set spec.managedBy for the whole set",
+    source="docs/reference/validation.md#managedby",
+    severity=Severity.WARNING,
+)
+
+
+def jobs(_: Subject, entry: Entry) -> Iterator[FieldError]:
+    """A Job that is left to another controller than Kubernetes' own."""
+    name = entry.job.managed_by
+    if name and name != JOB_CONTROLLER and entry.rjob.replicas:
+        yield JOBS.at(entry.job_path.at("managedBy"), name, name=name)
 
 
 def domain_prefixed_path(subject: Subject) -> Iterator[FieldError]:

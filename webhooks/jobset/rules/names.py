@@ -5,7 +5,7 @@ See docs/reference/validation.md#names.
 
 from collections.abc import Iterator
 
-from api.field import SPEC, ErrorType, FieldError, Path, Rule, quote
+from api.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, quote
 from api.keys import MAX_INT32
 from api.names import job_name, pod_base_name
 from api.validation import MAX_LABEL, TOO_LONG_LABEL, as_label, byte_length, dns1035_label, dns1123_subdomain
@@ -49,6 +49,14 @@ GROUP_LENGTH = Rule(
     message=".spec.replicatedJob[].groupName is too long, must be less than 63 characters",
     fix="shorten it by {excess}",
     source="docs/reference/validation.md#names",
+)
+UNNAMED = Rule(
+    id="replicated-job-unnamed",
+    type=ErrorType.REQUIRED,
+    message='no name: its Jobs are called "{first}" and so on',
+    fix='write one, such as "workers"',
+    source="docs/reference/validation.md#names",
+    severity=Severity.WARNING,
 )
 JOB = Rule(
     id="job-name-form",
@@ -105,6 +113,12 @@ def group_name(_: Subject, entry: Entry) -> Iterator[FieldError]:
     """The group is a label value."""
     group = entry.rjob.group_name
     yield from _label((GROUP, GROUP_LENGTH), entry.path.at("groupName"), group, group)
+
+
+def has_a_name(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+    """The schema requires one, and the webhook's defaults make it an empty one, which works."""
+    if not entry.rjob.name:
+        yield UNNAMED.at(entry.path.at("name"), first=job_name(subject.name, "", 0))
 
 
 def job_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:

@@ -27,6 +27,14 @@ NON_INDEXED = Rule(
     fix="set completionMode: Indexed and completions, or remove the annotation {key}",
     source="docs/reference/validation.md#exclusive-placement, defect 7",
 )
+NON_INDEXED_EMPTY = Rule(
+    id="exclusive-non-indexed-empty",
+    type=ErrorType.INVALID,
+    message="with more replicas than 0 its Jobs get no pods",
+    fix="set Indexed: placement is exclusive",
+    source="docs/reference/validation.md#exclusive-placement, defect 7",
+    severity=Severity.WARNING,
+)
 TOPOLOGY_KEY = Rule(
     id="exclusive-topology-key",
     type=ErrorType.INVALID,
@@ -110,7 +118,8 @@ def exclusive(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         on_pod, indexed = entry.job.template.metadata.annotations, entry.job.completion_mode == "Indexed"
         if topology is not None and not indexed and NODE_SELECTOR_STRATEGY not in on_pod:
             path = entry.job_path.at("completionMode")
-            yield NON_INDEXED.at(path, entry.job.completion_mode, topology=topology, key=EXCLUSIVE_TOPOLOGY)
+            rule = NON_INDEXED if entry.rjob.replicas else NON_INDEXED_EMPTY
+            yield rule.at(path, entry.job.completion_mode, topology=topology, key=EXCLUSIVE_TOPOLOGY)
 
 
 def by_affinity(subject: Subject, entry: Entry) -> str | None:

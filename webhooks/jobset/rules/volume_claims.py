@@ -5,7 +5,7 @@ See docs/reference/validation.md#volume-claims. What asks the cluster is in clus
 
 from collections.abc import Iterator
 
-from api.field import SPEC, ErrorType, FieldError, Layer, Rule
+from api.field import ErrorType, FieldError, Layer, Rule
 from api.names import volume_claim_name
 from api.validation import MAX_LABEL, byte_length, dns1123_subdomain
 from webhooks.jobset.subject import Claim, Subject
@@ -59,7 +59,7 @@ def namespaces(subject: Subject) -> Iterator[FieldError]:
     """The CRD's own rule, said before it hides the rest."""
     for claim in subject.claims:
         if claim.namespace:
-            yield NAMESPACE.at(claim.metadata_path.at("namespace"), claim.namespace)
+            yield NAMESPACE.at(claim.path.at("metadata", "namespace"), claim.namespace)
 
 
 def volume_claims(subject: Subject) -> Iterator[FieldError]:
@@ -67,7 +67,7 @@ def volume_claims(subject: Subject) -> Iterator[FieldError]:
     seen: set[str] = set()
     clashing = {volume.name for entry in subject.entries for volume in entry.job.template.spec.volumes}
     for claim in subject.claims:
-        path = claim.path.at("name")
+        path = claim.path.at("metadata", "name")
         if claim.name in seen:
             yield UNIQUE.at(path, claim.name)
         seen.add(claim.name)
@@ -79,7 +79,7 @@ def volume_claims(subject: Subject) -> Iterator[FieldError]:
         if claim.name in clashing:
             yield from _clashes(subject, claim)
         if claim.name not in subject.mounted:
-            yield UNMOUNTED.at(SPEC.at("replicatedJobs"), subject.raw_spec.get("replicatedJobs"), name=claim.name)
+            yield UNMOUNTED.at(path, claim.name, name=claim.name)
 
 
 def _clashes(subject: Subject, claim: Claim) -> Iterator[FieldError]:

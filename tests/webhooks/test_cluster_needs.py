@@ -1,0 +1,129 @@
+"""What pods need by name and the cluster has not: asked at admission, a warning."""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from api.field import FieldError
+from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
+from kube.errors import TransportError
+from kube.transport import Request, Response
+from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.scripted_server import GATES, Script, checks
+from webhooks.jobset.answers import MAX_WARNING, warning_texts
+from webhooks.jobset.cluster import INCOMPLETE, MAX_CHILDREN
+from webhooks.jobset.cluster_needs import FOUND_FOR, MISSING_FOR
+
+pytestmark = pytest.mark.looptime
+
+CLASS = {"priorityClassName": "high"}
+RACK = "example.com/rack"
+POD = "spec.replicatedJobs[0].template.spec.template"
+
+
+class Cluster(Script):
+    """Has the given PriorityClasses, and one node with the given labels."""
+
+    def __init__(self, *, classes: tuple[str, ...] = (), labels: tuple[str, ...] = ()) -> None:
+        super().__init__()
+        self.classes, self.labels = classes, labels
+        self.asked_for: list[str] = []
+
+    async def send(self, request: Request) -> Response:
+        kind, _, name = request.path.removeprefix("/apis/scheduling.k8s.io/v1/").removeprefix("/api/v1/").partition("/")
+        if kind == "priorityclasses":
+            self.asked_for.append(name)
+            there = name in self.classes
+            body: JSON = {"kind": "PriorityClass"} if there else {"kind": "Status", "code": 404, "reason": "NotFound"}
+            return Response(200 if there else 404, {}, msgspec.json.encode(body))
+        if kind == "nodes":
+            query = dict(request.query)
+            assert query["limit"] == "1"
+            self.asked_for.append(query["labelSelector"])
+            nodes = [{"metadata": {"name": "n"}}] if query["labelSelector"] in self.labels else []
+            return Response(200, {}, msgspec.json.encode({"metadata": {}, "items": nodes}))
+        return await super().send(request)
+
+
+class Away(Cluster):
+    async def send(self, request: Request) -> Response:
+        if "priorityclasses" in request.path:
+            raise TransportError("no route", sent=False)
+        return await super().send(request)
+
+
+def exclusive(js: JSON, level: str = "js", **more: str) -> JSON:
+    template = js["spec"]["replicatedJobs"][0]["template"]
+    holder = {"js": js, "job": template, "pod": template["spec"]["template"]}[level]
+    holder["metadata"] = {**holder.get("metadata", {}), "annotations": {EXCLUSIVE_TOPOLOGY: RACK, **more}}
+    return js
+
+
+async def asked(server: Script, js: JSON) -> list[FieldError]:
+    return await checks(server).create(stored(js), (), GATES)
+
+
+async def test_a_priority_class_that_does_not_exist():
+    text = f"{POD}.spec.priorityClassName: no PriorityClass high: no pod runs; create it"
+    assert warning_texts(await asked(Cluster(), jobset(rjob(pod=CLASS)))) == (text,)
+    assert await asked(Cluster(classes=("high",)), jobset(rjob(pod=CLASS))) == []
+
+
+@pytest.mark.parametrize(
+    ("level", "place"),
+    [("js", "metadata"), ("job", "spec.replicatedJobs[0].template.metadata"), ("pod", f"{POD}.metadata")],
+)
+async def test_a_topology_that_no_node_has(level: str, place: str):
+    [found] = await asked(Cluster(), exclusive(jobset(rjob()), level))
+    assert str(found.path) == f"{place}.annotations[{EXCLUSIVE_TOPOLOGY}]"
+    assert found.detail == f"no node has the label {RACK}: pods wait for one"
+    assert len(warning_texts([found])[0]) <= MAX_WARNING
+    assert await asked(Cluster(labels=(RACK,)), exclusive(jobset(rjob()), level)) == []
+
+
+@pytest.mark.parametrize(
+    "js",
+    [
+        jobset(rjob()),
+        jobset(rjob(replicas=0, pod=CLASS)),
+        jobset(rjob(pod={"priorityClassName": "../nodes"})),
+        jobset(rjob(pod=CLASS), managedBy="kueue.x-k8s.io/multikueue"),
+        exclusive(jobset(rjob()), **{NODE_SELECTOR_STRATEGY: "true"}),
+        exclusive(jobset(rjob()), **{EXCLUSIVE_TOPOLOGY: "a b"}),
+    ],
+)
+async def test_nothing_is_asked_where_nothing_is_needed(js: JSON):
+    server = Cluster()
+    await asked(server, js)
+    assert server.asked_for == []
+
+
+async def test_a_cluster_that_does_not_answer_refuses_nothing():
+    found = await asked(Away(), jobset(rjob(pod=CLASS)))
+    assert [error.rule.id for error in found if error.rule] == ["dry-run-incomplete"]
+
+
+@pytest.mark.parametrize(("make", "kept"), [(lambda: Cluster(classes=("high",)), FOUND_FOR), (Cluster, MISSING_FOR)])
+async def test_many_sets_cost_one_question_until_the_answer_is_old(make: Callable[[], Cluster], kept: float):
+    server = make()
+    asking = checks(server)
+    sets = [stored(jobset(rjob(pod=CLASS), name=f"train-{i}")) for i in range(40)]
+    await asyncio.gather(*(asking.create(js, (), GATES) for js in sets))
+    assert server.asked_for == ["high"]
+    await asyncio.sleep(kept + 1)
+    await asking.create(sets[0], (), GATES)
+    assert server.asked_for == ["high"] * 2
+
+
+async def test_of_very_many_names_some_are_asked_about_and_the_rest_is_counted():
+    server = Cluster()
+    found = await asked(server, jobset(*(rjob(f"r{i}", pod={"priorityClassName": f"c{i}"}) for i in range(100))))
+    assert len(server.asked_for) == MAX_CHILDREN
+    assert [error.rule for error in found].count(INCOMPLETE) == 1
+
+
+async def test_a_name_in_many_places_is_asked_about_once_and_said_at_each():
+    found = await asked(Cluster(), jobset(rjob("a", pod=CLASS), rjob("b", pod=CLASS), rjob("c")))
+    assert [error.path.parts[2] for error in found] == [0, 1]

@@ -1,0 +1,122 @@
+"""What a JobSet's pods need by name and the cluster may not have: a PriorityClass, nodes that carry a label.
+
+Without the class each pod is refused, without the label each pod waits; the JobSet says neither. Both may come later: a
+warning. Asked on create alone, with one small request for each name; the answers are kept for a while.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from api.field import ErrorType, FieldError, Layer, Path, Rule, Severity
+from api.keys import EXCLUSIVE_TOPOLOGY
+from api.validation import dns1123_subdomain, qualified_name
+from kube.client import Client
+from kube.errors import NotFound
+from kube.resources import NODES, PRIORITY_CLASSES
+from webhooks.jobset.rules.placement import by_affinity
+from webhooks.jobset.subject import Entry, Subject
+
+FOUND_FOR = 60.0
+"""Seconds for which something that is there is not asked about again."""
+MISSING_FOR = 5.0
+"""The same for something that is missing: short, for whoever reads the warning may create it and apply again."""
+MOST = 1024
+"""Names that are remembered, the latest."""
+
+PRIORITY_CLASS = Rule(
+    id="priority-class-missing",
+    type=ErrorType.NOT_FOUND,
+    message="no PriorityClass {name}: no pod runs",
+    fix="create it",
+    source="docs/reference/validation.md#what-only-the-cluster-knows",
+    layer=Layer.CLUSTER,
+    severity=Severity.WARNING,
+)
+TOPOLOGY = Rule(
+    id="exclusive-topology-missing",
+    type=ErrorType.NOT_FOUND,
+    message="no node has the label {name}: pods wait for one",
+    fix="label nodes",
+    source="docs/reference/validation.md#what-only-the-cluster-knows",
+    layer=Layer.CLUSTER,
+    severity=Severity.WARNING,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that is named in a JobSet: what is said of it when it is missing, its name, and where that stands."""
+
+    rule: Rule
+    name: str
+    paths: tuple[Path, ...]
+
+
+def needs_of(js: Subject) -> list[Need]:
+    """What the pods of a JobSet need, each name once; names that can be nobody's are left out: they are refused."""
+    found: dict[tuple[Rule, str], dict[Path, None]] = {}
+    for entry in js.entries:
+        for rule, name, path in _of_entry(js, entry) if entry.rjob.replicas else ():
+            found.setdefault((rule, name), {})[path] = None
+    return [Need(rule, name, tuple(paths)) for (rule, name), paths in found.items()]
+
+
+def _of_entry(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
+    name = entry.rjob.pod_spec.get("priorityClassName")
+    if isinstance(name, str) and name and not dns1123_subdomain(name):
+        yield PRIORITY_CLASS, name, entry.pod_path.at("spec", "priorityClassName")
+    topology = by_affinity(js, entry)
+    if topology is not None and not qualified_name(topology):
+        yield TOPOLOGY, topology, _level(js, entry).at("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
+
+
+def _level(js: Subject, entry: Entry) -> Path:
+    """Where the topology in force for a ReplicatedJob is asked for."""
+    if EXCLUSIVE_TOPOLOGY in entry.template.metadata.annotations:
+        return entry.path.at("template")
+    return Path() if EXCLUSIVE_TOPOLOGY in js.js.metadata.annotations else entry.pod_path
+
+
+class Needs:
+    """Looks whether what is needed is there. One for a process."""
+
+    def __init__(self, client: Client, budget: float) -> None:
+        """`budget`: seconds for one call."""
+        self._client = client
+        self._budget = budget
+        self._known: OrderedDict[tuple[str, str], tuple[bool, float]] = OrderedDict()
+        self._asking = asyncio.Lock()
+
+    async def missing(self, need: Need) -> list[FieldError]:
+        """A warning at each place if it is not there; raises when there is no answer."""
+        if await self._is_there(need):
+            return []
+        return [need.rule.at(path, need.name, name=need.name) for path in need.paths]
+
+    async def _is_there(self, need: Need) -> bool:
+        key, now = (need.rule.id, need.name), asyncio.get_running_loop().time
+        async with self._asking:  # many sets that come at once cost one question
+            there, until = self._known.get(key, (False, now()))
+            if until <= now():
+                there = await self._look(need)
+                self._known[key] = there, now() + (FOUND_FOR if there else MISSING_FOR)
+                self._known.move_to_end(key)
+                if len(self._known) > MOST:
+                    self._known.popitem(last=False)
+        return there
+
+    async def _look(self, need: Need) -> bool:
+        if need.rule is TOPOLOGY:
+            page = await self._client.list(
+                NODES, type=msgspec.Raw, label_selector=need.name, limit=1, timeout=self._budget
+            )
+            return bool(page.items)
+        try:
+            await self._client.get(PRIORITY_CLASSES, need.name, type=msgspec.Raw, timeout=self._budget)
+        except NotFound:
+            return False
+        return True

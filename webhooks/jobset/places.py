@@ -1,0 +1,42 @@
+"""Holds findings to places that stand in the object: rules also speak of what is left out. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from api.field import ErrorType, FieldError, Path
+from api.meta import JSON
+
+_NAME = Path(("metadata", "name"))
+_GENERATE_NAME = Path(("metadata", "generateName"))
+
+
+def in_place(found: Iterable[FieldError], *objects: JSON) -> list[FieldError]:
+    """The findings at places that are in one of the objects.
+
+    What is left out is required: `Invalid value: null` says less. Where what would hold it is left out as well, the
+    finding is about that. The API server's own words stay where it says them.
+    """
+    return [_in_place(error, objects) for error in found]
+
+
+def _in_place(error: FieldError, objects: Sequence[JSON]) -> FieldError:
+    parts = error.path.parts
+    depth = max(_depth(obj, parts) for obj in objects)
+    if depth == len(parts):
+        return error
+    if error.path == _NAME and any(_depth(obj, _GENERATE_NAME.parts) == len(parts) for obj in objects):
+        return replace(error, path=_GENERATE_NAME)
+    if error.verbatim:
+        return error
+    return replace(error, path=Path(parts[: depth + 1]), type=ErrorType.REQUIRED)
+
+
+def _depth(obj: Any, parts: tuple[str | int, ...]) -> int:
+    """How many parts of a place lead to something, which may be null."""
+    for depth, part in enumerate(parts):
+        in_object = isinstance(obj, dict) and part in obj
+        if not in_object and not (isinstance(obj, list) and isinstance(part, int) and part < len(obj)):
+            return depth
+        obj = obj[part]
+    return len(parts)

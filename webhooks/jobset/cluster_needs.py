@@ -89,7 +89,7 @@ class Needs:
         self._client = client
         self._budget = budget
         self._known: OrderedDict[tuple[str, str], tuple[bool, float]] = OrderedDict()
-        self._asking = asyncio.Lock()
+        self._asking: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def missing(self, need: Need) -> list[FieldError]:
         """A warning at each place if it is not there; raises when there is no answer."""
@@ -99,14 +99,19 @@ class Needs:
 
     async def _is_there(self, need: Need) -> bool:
         key, now = (need.rule.id, need.name), asyncio.get_running_loop().time
-        async with self._asking:  # many sets that come at once cost one question
-            there, until = self._known.get(key, (False, now()))
-            if until <= now():
-                there = await self._look(need)
-                self._known[key] = there, now() + (FOUND_FOR if there else MISSING_FOR)
-                self._known.move_to_end(key)
-                if len(self._known) > MOST:
-                    self._known.popitem(last=False)
+        lock = self._asking.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:  # many sets that come at once cost one question
+                there, until = self._known.get(key, (False, now()))
+                if until <= now():
+                    there = await self._look(need)
+                    self._known[key] = there, now() + (FOUND_FOR if there else MISSING_FOR)
+                    self._known.move_to_end(key)
+                    if len(self._known) > MOST:
+                        self._known.popitem(last=False)
+        finally:
+            if not lock.locked():
+                self._asking.pop(key, None)
         return there
 
     async def _look(self, need: Need) -> bool:

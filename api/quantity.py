@@ -1,9 +1,10 @@
-"""Kubernetes resource quantities, as far as telling whether two of them are the same amount.
+"""Kubernetes resource quantities: whether two of them are the same amount, and how the API server writes one.
 
 A text that is no quantity is no error here: the API server's schema refuses it elsewhere.
 """
 
 import re
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +13,10 @@ _FORM = re.compile(
 )
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_UNITS = {suffix: Fraction(10) ** power for suffix, power in {**_DECIMAL, "": 0}.items()}
+_BINARY_UNITS = {suffix: Fraction(1 << bits) for suffix, bits in {**_BINARY, "": 0}.items()}
+_EXPONENTS = {f"e{power}" if power else "": Fraction(10) ** power for power in range(-9, 19, 3)}
+_EXPONENT = re.compile(r"[eE][+-]?\d")
 
 
 def parse_quantity(value: Any) -> Fraction | None:
@@ -28,3 +33,23 @@ def parse_quantity(value: Any) -> Fraction | None:
     if suffix in _BINARY:
         return amount * (1 << _BINARY[suffix])
     return amount * Fraction(f"1e{_DECIMAL.get(suffix, 0)}")
+
+
+def canonical(value: Any) -> str:
+    """The amount as the API server writes it: `0.5` is `500m`, `1024Mi` is `1Gi`. What is no quantity stays as it is."""
+    amount, text = parse_quantity(value), str(value)
+    if amount is None:
+        return text
+    if text.endswith("i") and abs(amount) >= _BINARY_UNITS["Ki"] and amount.denominator == 1:
+        return _with_suffix(amount, _BINARY_UNITS)
+    exponent = _EXPONENT.search(text) is not None
+    return _with_suffix(amount, _EXPONENTS if exponent else _DECIMAL_UNITS)
+
+
+def _with_suffix(amount: Fraction, units: Mapping[str, Fraction]) -> str:
+    """The amount as a whole number of the largest unit that allows it, else of the smallest, rounded up."""
+    if not amount:
+        return "0"
+    whole = ((unit, suffix) for suffix, unit in units.items() if (amount / unit).denominator == 1)
+    unit, suffix = max(whole, default=min((unit, suffix) for suffix, unit in units.items()))
+    return f"{-(-amount // unit)}{suffix}"

@@ -1,0 +1,301 @@
+"""The rules about containers: ports, variables, probes, hooks, words. Pure."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from api.field import FieldError, Path
+from api.job_rules.checks import (
+    Check,
+    both,
+    duplicate,
+    each,
+    entries,
+    fields,
+    forbidden,
+    invalid,
+    needs,
+    not_negative,
+    not_supported,
+    number,
+    one_of,
+    required,
+    text,
+    too_many,
+    whole,
+)
+from api.job_rules.forms import config_key, header_name, port_name, variable_name
+from api.job_rules.resources import container_resources
+from api.job_rules.security import CONTAINER_SECURITY
+from api.job_rules.volumes import field_of_pod, resource_of_container
+from api.validation import dns1123_label, dns1123_subdomain
+
+MAX_PORT = 65535
+_PORT_RANGE = f"must be between 1 and {MAX_PORT}, inclusive"
+_MAX_RESTART_RULES = 20
+_GRACE_PERIOD = 30
+"""Seconds that a pod is given to end where it does not say how many."""
+
+
+def _port_number(*, zero: bool) -> Check:
+    return number(lambda port: (zero and port == 0) or 1 <= port <= MAX_PORT, _PORT_RANGE)
+
+
+def _port_or_name(path: Path, value: Any) -> Iterator[FieldError]:
+    yield from _port_number(zero=False)(path, value)
+    yield from text(port_name, empty=True)(path, value)
+
+
+def _container_port(path: Path, value: Any) -> Iterator[FieldError]:
+    if value.get("containerPort") == 0:
+        yield required(path.at("containerPort"))
+
+
+_PORT = fields(
+    _container_port,
+    name=text(port_name),
+    containerPort=_port_number(zero=True),
+    hostPort=_port_number(zero=True),
+    protocol=one_of("SCTP", "TCP", "UDP"),
+)
+
+
+def _port_names(path: Path, value: Any) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for i, port in entries(value):
+        name = port.get("name")
+        if name and not port_name(str(name)):
+            if name in seen:
+                yield duplicate(path.at(i, "name"), name)
+            seen.add(name)
+
+
+def _host_ports(containers: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
+    """Ports of the node that are asked for twice."""
+    seen: set[str] = set()
+    for path, container in containers:
+        for p, port in entries(container.get("ports")):
+            if port.get("hostPort"):
+                taken = f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or ''}/{port['hostPort']}"
+                if taken in seen:
+                    yield duplicate(path.at("ports", p, "hostPort"), taken)
+                seen.add(taken)
+
+
+def _sources(what: str, *names: str) -> Check:
+    """Exactly one of these members."""
+
+    def check(path: Path, value: Any) -> Iterator[FieldError]:
+        given = [name for name in names if value.get(name) is not None]
+        if not given:
+            yield invalid(path, "", f"must specify one of: {what}")
+        elif len(given) > 1:
+            yield invalid(path, "", "may not have more than one field specified at a time")
+
+    return check
+
+
+_KEY = fields(needs("key"), name=text(dns1123_subdomain, empty=True), key=text(config_key))
+
+
+def _named(path: Path, value: Any) -> Iterator[FieldError]:
+    """An absent name of a ConfigMap or Secret is an empty one."""
+    if value.get("name") is None:
+        yield from text(dns1123_subdomain, empty=True)(path.at("name"), "")
+
+
+_REFERENCES = {
+    "fieldRef": field_of_pod(
+        "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
+        "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
+    ),
+    "resourceFieldRef": resource_of_container(named=False),
+    "configMapKeyRef": both(fields(_named), _KEY),
+    "secretKeyRef": both(fields(_named), _KEY),
+    "fileKeyRef": fields(needs("key", "volumeName", "path"), key=text(variable_name), volumeName=text(dns1123_label)),
+}  # fmt: skip
+_ONE_REFERENCE = _sources(
+    "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`", *_REFERENCES
+)
+
+
+def _value_from(path: Path, variable: Any) -> Iterator[FieldError]:
+    origin = variable.get("valueFrom")
+    if not isinstance(origin, dict):
+        return
+    if variable.get("value") and any(origin.get(name) is not None for name in _REFERENCES):
+        yield invalid(path.at("valueFrom"), "", "may not be specified when `value` is not empty")
+    else:
+        yield from _ONE_REFERENCE(path.at("valueFrom"), origin)
+
+
+_VARIABLE = fields(needs("name"), _value_from, name=text(variable_name), valueFrom=fields(**_REFERENCES))
+_VARIABLES = fields(
+    _sources("`configMapRef` or `secretRef`", "configMapRef", "secretRef"),
+    prefix=text(variable_name),
+    configMapRef=fields(needs("name"), name=text(dns1123_subdomain)),
+    secretRef=fields(needs("name"), name=text(dns1123_subdomain)),
+)
+
+
+def _one_handler(*kinds: str) -> Check:
+    """A handler of exactly one kind: of two, the second in the API server's order is one too many."""
+
+    def check(path: Path, value: Any) -> Iterator[FieldError]:
+        given = [kind for kind in kinds if value.get(kind) is not None]
+        if not given:
+            yield required(path, "must specify a handler type")
+        for kind in given[1:]:
+            yield forbidden(path.at(kind), "may not specify more than 1 handler type")
+        if given:
+            yield from _HANDLERS[given[0]](path.at(given[0]), value[given[0]])
+
+    return check
+
+
+def _http_2(path: Path, value: Any) -> Iterator[FieldError]:
+    if value.get("protocol") == "HTTP2" and value.get("scheme", "HTTP") != "HTTP":
+        yield invalid(path.at("protocol"), "HTTP2", "is only supported with HTTP (H2C)")
+    elif value.get("protocol") == "HTTP2" and value.get("host"):
+        yield invalid(path.at("host"), value["host"], 'must be empty when `protocol` is "HTTP2"')
+
+
+def _grpc_port(path: Path, value: Any) -> Iterator[FieldError]:
+    yield from _port_number(zero=False)(path.at("port"), value.get("port") or 0)
+
+
+_HANDLERS: dict[str, Check] = {
+    "exec": fields(needs("command")),
+    "httpGet": fields(
+        _http_2,
+        port=_port_or_name,
+        scheme=one_of("HTTP", "HTTPS"),
+        httpHeaders=each(fields(name=text(header_name, empty=True))),
+        protocol=one_of("HTTP1", "HTTP2", empty=True),
+    ),
+    "tcpSocket": fields(port=_port_or_name),
+    "grpc": fields(_grpc_port, mode=one_of("Plaintext", "TLS", empty=True)),
+    "sleep": fields(),
+}
+_THRESHOLDS = fields(
+    _one_handler("exec", "httpGet", "tcpSocket", "grpc"),
+    initialDelaySeconds=not_negative,
+    timeoutSeconds=not_negative,
+    periodSeconds=not_negative,
+    successThreshold=not_negative,
+    failureThreshold=not_negative,
+    terminationGracePeriodSeconds=number(lambda seconds: seconds > 0, "must be greater than 0"),
+)
+_ONCE = fields(successThreshold=number(lambda times: times in (0, 1), "must be 1"))
+
+
+def _no_grace_period(path: Path, value: Any) -> Iterator[FieldError]:
+    if value.get("terminationGracePeriodSeconds") is not None:
+        seconds = value["terminationGracePeriodSeconds"]
+        yield invalid(path.at("terminationGracePeriodSeconds"), seconds, "must not be set for readinessProbes")
+
+
+_PROBES: dict[str, Check] = {
+    "livenessProbe": both(_THRESHOLDS, _ONCE),
+    "readinessProbe": both(_THRESHOLDS, fields(_no_grace_period)),
+    "startupProbe": both(_THRESHOLDS, _ONCE),
+}
+_HOOK = fields(_one_handler("exec", "httpGet", "tcpSocket", "sleep"))
+_LIVING = fields(lifecycle=fields(postStart=_HOOK, preStop=_HOOK), **_PROBES)
+"""What containers have that run while the pod does."""
+
+
+def _sleeps(path: Path, container: Any, grace_period: int) -> Iterator[FieldError]:
+    for hook in ("postStart", "preStop"):
+        handler = (container.get("lifecycle") or {}).get(hook) if isinstance(container.get("lifecycle"), dict) else None
+        sleep = handler.get("sleep") if isinstance(handler, dict) else None
+        seconds = sleep.get("seconds") or 0 if isinstance(sleep, dict) else None
+        if whole(seconds) and not 0 <= seconds <= grace_period:
+            why = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_period})"
+            yield invalid(path.at("lifecycle", hook, "sleep"), seconds, why)
+
+
+def _restart_rules(path: Path, value: Any) -> Iterator[FieldError]:
+    rules = value.get("restartPolicyRules") or []
+    if rules and value.get("restartPolicy") is None:
+        yield required(path.at("restartPolicy"), "must specify restartPolicy when restart rules are used")
+    if len(rules) > _MAX_RESTART_RULES:
+        yield too_many(path.at("restartPolicyRules"), len(rules), _MAX_RESTART_RULES)
+    for i, rule in entries(rules):
+        if rule.get("exitCodes") is None:
+            yield required(path.at("restartPolicyRules", i, "exitCodes"), "must be specified")
+
+
+def _resizes(path: Path, value: Any) -> Iterator[FieldError]:
+    seen: set[Any] = set()
+    for i, policy in entries(value):
+        name = policy.get("resourceName")
+        if name in seen:
+            yield duplicate(path.at(i), name)
+        seen.add(name)
+        if name and name not in {"cpu", "memory"}:
+            yield not_supported(path.at(i, "resourceName"), name, ("cpu", "memory"))
+
+
+_CONTAINER = fields(
+    needs("name", "image"),
+    _restart_rules,
+    name=text(dns1123_label),
+    terminationMessagePolicy=one_of("File", "FallbackToLogsOnError"),
+    ports=both(_port_names, each(_PORT)),
+    env=each(_VARIABLE),
+    envFrom=each(_VARIABLES),
+    imagePullPolicy=one_of("Always", "IfNotPresent", "Never"),
+    resources=container_resources,
+    resizePolicy=_resizes,
+    securityContext=CONTAINER_SECURITY,
+    restartPolicy=one_of("Always", "Never", "OnFailure", empty=True),
+)
+
+
+def containers(path: Path, pod: Any) -> Iterator[FieldError]:
+    """A check of a pod's containers and init containers."""
+    grace = pod.get("terminationGracePeriodSeconds")
+    grace = max(grace, 1 if grace < 0 else 0) if whole(grace) else _GRACE_PERIOD
+    own, before = path.at("containers"), path.at("initContainers")
+    names: set[Any] = set()
+    if not pod.get("containers"):
+        yield required(own)
+    for i, container in entries(pod.get("containers")):
+        yield from _container(own.at(i), container, names)
+        yield from _living(own.at(i), container, grace)
+    yield from _host_ports((own.at(i), container) for i, container in entries(pod.get("containers")))
+    for i, container in entries(pod.get("initContainers")):
+        yield from _container(before.at(i), container, names)
+        if container.get("restartPolicy") == "Always":
+            yield from _living(before.at(i), container, grace)
+        else:
+            for key in ("lifecycle", *_PROBES):
+                if container.get(key) is not None:
+                    why = "may not be set for init containers without restartPolicy=Always"
+                    yield forbidden(before.at(i, key), why)
+        yield from _host_ports([(before.at(i), container)])
+    if pod.get("hostNetwork"):
+        yield from _same_ports(own, pod.get("containers"))
+
+
+def _container(path: Path, container: Any, names: set[Any]) -> Iterator[FieldError]:
+    yield from _CONTAINER(path, container)
+    name = container.get("name")
+    if name in names:
+        yield duplicate(path.at("name"), name)
+    if name:
+        names.add(name)
+
+
+def _living(path: Path, container: Any, grace_period: int) -> Iterator[FieldError]:
+    yield from _LIVING(path, container)
+    yield from _sleeps(path, container, grace_period)
+
+
+def _same_ports(path: Path, value: Any) -> Iterator[FieldError]:
+    for c, container in entries(value):
+        for p, port in entries(container.get("ports")):
+            asked = port.get("hostPort") or 0
+            if asked and asked != port.get("containerPort"):
+                why = "must match `containerPort` when `hostNetwork` is true"
+                yield invalid(path.at(c, "ports", p, "hostPort"), asked, why)

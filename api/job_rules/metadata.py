@@ -1,0 +1,60 @@
+"""The rules about labels, annotations and selectors in a Job. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from api.field import FieldError, Path
+from api.job_rules.checks import Check, each, fields, forbidden, invalid, required, text
+from api.job_rules.forms import label_key
+from api.validation import label_value
+
+_VALUES_WANTED = frozenset({"In", "NotIn"})
+_NO_VALUES = frozenset({"Exists", "DoesNotExist"})
+
+
+def labels(path: Path, value: Any) -> Iterator[FieldError]:
+    """Labels, or a selector of labels that are equal; what is wrong with one is said of all."""
+    for key, label in value.items() if isinstance(value, dict) else ():
+        yield from (invalid(path, key, complaint) for complaint in label_key(key))
+        if isinstance(label, str):
+            yield from (invalid(path, label, complaint) for complaint in label_value(label))
+
+
+def annotations(path: Path, value: Any) -> Iterator[FieldError]:
+    """Annotations: their keys, in which capitals do not matter."""
+    for key in value if isinstance(value, dict) else ():
+        yield from (invalid(path, key, complaint) for complaint in label_key(key.lower()))
+
+
+metadata = fields(labels=labels, annotations=annotations)
+key = text(label_key, empty=True)
+"""A key of labels."""
+
+
+def operator(*, numbers: bool = False) -> Check:
+    """An operator of a term that selects by a key, and whether it has values; `numbers`: these can be compared, too."""
+
+    def check(path: Path, value: Any) -> Iterator[FieldError]:
+        name, values = value.get("operator") or "", value.get("values") or []
+        if name in _VALUES_WANTED and not values:
+            yield required(path.at("values"), "must be specified when `operator` is 'In' or 'NotIn'")
+        elif name in _NO_VALUES and values:
+            why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield forbidden(path.at("values"), why)
+        elif numbers and name in {"Gt", "Lt"} and len(values) != 1:
+            yield required(path.at("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'")
+        elif name not in _VALUES_WANTED | _NO_VALUES | ({"Gt", "Lt"} if numbers else set()):
+            yield invalid(path.at("operator"), name, "not a valid selector operator")
+
+    return check
+
+
+def key_present(path: Path, value: Any) -> Iterator[FieldError]:
+    """A term whose key is missing has an empty one."""
+    if value.get("key") is None:
+        yield from key(path.at("key"), "")
+
+
+_EXPRESSION = fields(operator(), key_present, key=key, values=each(text(label_value)))
+selector = fields(matchLabels=labels, matchExpressions=each(_EXPRESSION))
+"""A selector of labels."""

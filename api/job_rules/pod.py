@@ -1,0 +1,138 @@
+"""The rules about a pod template. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from api.field import FieldError, Path
+from api.job_rules.checks import (
+    MAX_INT32,
+    between,
+    duplicate,
+    each,
+    entries,
+    fields,
+    forbidden,
+    invalid,
+    needs,
+    one_of,
+    required,
+    text,
+)
+from api.job_rules.containers import containers
+from api.job_rules.forms import ip_address, search_domain
+from api.job_rules.metadata import key, labels, metadata
+from api.job_rules.resources import claims, overhead, pod_resources
+from api.job_rules.scheduling import AFFINITY, TOLERATION, scheduling_gates, spread_constraints
+from api.job_rules.security import POD_SECURITY, host_namespaces
+from api.job_rules.volumes import volumes
+from api.validation import dns1123_label, dns1123_subdomain
+
+_MAX_NAMESERVERS = 3
+_MAX_SEARCHES = 32
+_MAX_SEARCH_CHARACTERS = 2048
+_NAME = text(dns1123_subdomain)
+
+
+def _dns(path: Path, pod: Any) -> Iterator[FieldError]:
+    config, at = pod.get("dnsConfig"), path.at("dnsConfig")
+    servers = config.get("nameservers") or [] if isinstance(config, dict) else []
+    if pod.get("dnsPolicy") == "None" and not servers:
+        if config is None:
+            yield required(at, "must provide `dnsConfig` when `dnsPolicy` is None")
+        else:
+            why = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            yield required(at.at("nameservers"), why)
+        return
+    yield from _DNS_CONFIG(at, config)
+
+
+def _dns_sizes(path: Path, config: Any) -> Iterator[FieldError]:
+    servers, searches = config.get("nameservers") or [], config.get("searches") or []
+    if len(servers) > _MAX_NAMESERVERS:
+        yield invalid(path.at("nameservers"), servers, f"must not have more than {_MAX_NAMESERVERS} nameservers")
+    if len(searches) > _MAX_SEARCHES:
+        yield invalid(path.at("searches"), searches, f"must not have more than {_MAX_SEARCHES} search paths")
+    if len(" ".join(map(str, searches))) > _MAX_SEARCH_CHARACTERS:
+        why = f"must not have more than {_MAX_SEARCH_CHARACTERS} characters (including spaces) in the search list"
+        yield invalid(path.at("searches"), searches, why)
+    for i, option in entries(config.get("options")):
+        if not option.get("name"):
+            yield required(path.at("options", i), "must not be empty")
+
+
+_DNS_CONFIG = fields(
+    _dns_sizes, nameservers=each(text(ip_address, empty=True)), searches=each(text(search_domain, empty=True))
+)
+
+
+def _account(path: Path, pod: Any) -> Iterator[FieldError]:
+    account, old = pod.get("serviceAccountName"), pod.get("serviceAccount")
+    if account and old and account != old:
+        yield invalid(path.at("serviceAccount"), old, f'must be the same as serviceAccountName: "{account}"')
+
+
+def _hostname(path: Path, pod: Any) -> Iterator[FieldError]:
+    if pod.get("hostnameOverride") is None:
+        return
+    for name in ("setHostnameAsFQDN", "hostNetwork"):
+        if pod.get(name) is True:
+            yield forbidden(path.at("hostnameOverride"), f"may not be specified when {name} is true")
+
+
+def _claims(path: Path, pod: Any) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for i, claim in entries(pod.get("resourceClaims")):
+        at, name = path.at("resourceClaims", i), str(claim.get("name") or "")
+        kinds = [kind for kind in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(kind) is not None]
+        if name in seen:
+            yield duplicate(at.at("name"), name)
+        seen.add(name)
+        if len(kinds) > 1:
+            why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            yield invalid(at, claim, why)
+        elif not kinds:
+            yield invalid(at, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+    yield from claims(path, pod)
+
+
+def _no_ephemeral_containers(path: Path, pod: Any) -> Iterator[FieldError]:
+    if pod.get("ephemeralContainers"):
+        yield forbidden(path.at("ephemeralContainers"), "ephemeral containers not allowed in pod template")
+
+
+_CLAIM = fields(needs("name"), name=text(dns1123_label), resourceClaimName=_NAME, resourceClaimTemplateName=_NAME)
+SPEC = fields(
+    volumes,
+    containers,
+    host_namespaces,
+    _dns,
+    _account,
+    _hostname,
+    _claims,
+    _no_ephemeral_containers,
+    activeDeadlineSeconds=between(1, MAX_INT32),
+    affinity=AFFINITY,
+    dnsPolicy=one_of("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
+    hostAliases=each(fields(ip=text(ip_address, empty=True), hostnames=each(text(dns1123_subdomain, empty=True)))),
+    hostname=text(dns1123_label),
+    hostnameOverride=text(dns1123_subdomain, empty=True),
+    nodeName=_NAME,
+    nodeSelector=labels,
+    os=fields(needs("name")),
+    overhead=overhead,
+    preemptionPolicy=one_of("PreemptLowerPriority", "Never"),
+    priorityClassName=_NAME,
+    readinessGates=each(fields(conditionType=key)),
+    resourceClaims=each(_CLAIM),
+    resources=pod_resources,
+    restartPolicy=one_of("Always", "OnFailure", "Never"),
+    runtimeClassName=text(dns1123_subdomain, empty=True),
+    schedulingGates=scheduling_gates,
+    securityContext=POD_SECURITY,
+    serviceAccountName=_NAME,
+    subdomain=text(dns1123_label),
+    tolerations=each(TOLERATION),
+    topologySpreadConstraints=spread_constraints,
+)
+TEMPLATE = fields(metadata=metadata, spec=SPEC)
+"""A pod template."""

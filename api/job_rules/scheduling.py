@@ -1,0 +1,166 @@
+"""The rules about where pods may run: tolerations, affinity, spreading, gates. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from api.field import FieldError, Path
+from api.job_rules.checks import (
+    duplicate,
+    each,
+    entries,
+    fields,
+    forbidden,
+    invalid,
+    number,
+    one_of,
+    positive,
+    required,
+    text,
+    whole,
+)
+from api.job_rules.forms import label_key
+from api.job_rules.metadata import key, key_present, operator, selector
+from api.validation import dns1123_label, label_value
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def _toleration(path: Path, value: Any) -> Iterator[FieldError]:
+    kind, content = value.get("operator") or "", value.get("value") or ""
+    at = path.at("operator")
+    if not value.get("key") and kind != "Exists":
+        why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield invalid(at, kind, why)
+    if value.get("tolerationSeconds") is not None and value.get("effect") != "NoExecute":
+        why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        yield invalid(path.at("effect"), value.get("effect") or "", why)
+    if kind in {"", "Equal"}:
+        if complaints := label_value(str(content)):
+            yield invalid(at, content, ";".join(complaints))
+    elif kind == "Exists":
+        if content:
+            yield invalid(at, content, "value must be empty when `operator` is 'Exists'")
+    elif kind not in {"Lt", "Gt"}:
+        yield from one_of("Equal", "Exists")(at, kind)
+
+
+TOLERATION = fields(_toleration, key=text(label_key), effect=one_of(*_EFFECTS))
+_VALUES = each(text(label_value))
+_NODE_TERM = fields(operator(numbers=True), key_present, key=key)
+
+
+def _field_term(path: Path, value: Any) -> Iterator[FieldError]:
+    if value.get("operator") not in {"In", "NotIn"}:
+        yield invalid(path.at("operator"), value.get("operator") or "", "not a valid selector operator")
+    elif len(value.get("values") or ()) != 1:
+        why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        yield required(path.at("values"), why)
+    if value.get("key") != "metadata.name":
+        yield invalid(path.at("key"), value.get("key") or "", "not a valid field selector key")
+
+
+_REQUIRED_TERM = fields(
+    matchExpressions=each(fields(operator(numbers=True), key_present, key=key, values=_VALUES)),
+    matchFields=each(fields(_field_term)),
+)
+_PREFERRED_TERM = fields(matchExpressions=each(_NODE_TERM), matchFields=each(fields(_field_term)))
+
+
+def _has_terms(path: Path, value: Any) -> Iterator[FieldError]:
+    if not value.get("nodeSelectorTerms"):
+        yield required(path.at("nodeSelectorTerms"), "must have at least one node selector term")
+
+
+def _label_keys(path: Path, value: Any) -> Iterator[FieldError]:
+    """Keys whose values are those of the pod itself, beside a selector."""
+    for name in ("matchLabelKeys", "mismatchLabelKeys"):
+        keys = value.get(name) or []
+        if keys and value.get("labelSelector") is None:
+            yield forbidden(path.at(name), "must not be specified when labelSelector is not set")
+        else:
+            yield from each(key)(path.at(name), keys)
+    mismatched = value.get("mismatchLabelKeys") or []
+    for i, name in enumerate(value.get("matchLabelKeys") or []):
+        if name in mismatched:
+            why = "exists in both matchLabelKeys and mismatchLabelKeys"
+            yield invalid(path.at("matchLabelKeys", i), name, why)
+
+
+def _topology(path: Path, value: Any) -> Iterator[FieldError]:
+    topology = value.get("topologyKey") or ""
+    if not topology:
+        yield required(path.at("topologyKey"), "can not be empty")
+    yield from key(path.at("topologyKey"), topology)
+
+
+_POD_TERM = fields(
+    _label_keys, _topology, labelSelector=selector, namespaceSelector=selector, namespaces=each(text(dns1123_label))
+)
+
+
+def _weight(path: Path, value: Any) -> Iterator[FieldError]:
+    weight = value.get("weight") or 0
+    if whole(weight) and not 1 <= weight <= 100:  # noqa: PLR2004 (the API server's words name it)
+        yield invalid(path.at("weight"), weight, "must be in the range 1-100")
+
+
+_PODS = fields(
+    requiredDuringSchedulingIgnoredDuringExecution=each(_POD_TERM),
+    preferredDuringSchedulingIgnoredDuringExecution=each(fields(_weight, podAffinityTerm=_POD_TERM)),
+)
+AFFINITY = fields(
+    nodeAffinity=fields(
+        requiredDuringSchedulingIgnoredDuringExecution=fields(_has_terms, nodeSelectorTerms=each(_REQUIRED_TERM)),
+        preferredDuringSchedulingIgnoredDuringExecution=each(fields(_weight, preference=_PREFERRED_TERM)),
+    ),
+    podAffinity=_PODS,
+    podAntiAffinity=_PODS,
+)
+
+
+def _spread(path: Path, value: Any) -> Iterator[FieldError]:
+    if not value.get("topologyKey"):
+        yield required(path.at("topologyKey"), "can not be empty")
+    if not value.get("whenUnsatisfiable"):
+        yield from one_of("DoNotSchedule", "ScheduleAnyway", empty=True)(path.at("whenUnsatisfiable"), "")
+    if not value.get("maxSkew"):
+        yield from positive(path.at("maxSkew"), 0)
+    action = value.get("whenUnsatisfiable") or ""
+    if value.get("minDomains") is not None and action != "DoNotSchedule":
+        why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        yield invalid(path.at("minDomains"), value["minDomains"], why)
+
+
+_INCLUSION = one_of("Honor", "Ignore", empty=True)
+_CONSTRAINT = fields(
+    _spread,
+    _label_keys,
+    maxSkew=number(lambda skew: skew >= 0, "must be greater than zero"),
+    minDomains=positive,
+    whenUnsatisfiable=one_of("DoNotSchedule", "ScheduleAnyway"),
+    nodeAffinityPolicy=_INCLUSION,
+    nodeTaintsPolicy=_INCLUSION,
+    labelSelector=selector,
+)
+
+
+def spread_constraints(path: Path, value: Any) -> Iterator[FieldError]:
+    """A check of the constraints; of two alike the API server reports the first."""
+    yield from each(_CONSTRAINT)(path, value)
+    later: set[tuple[Any, Any]] = set()
+    for i, constraint in reversed(list(entries(value))):
+        pair = (constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"))
+        if pair in later:
+            yield duplicate(path.at(i, "{topologyKey, whenUnsatisfiable}"), f"{{{pair[0]}, {pair[1]}}}")
+        later.add(pair)
+
+
+def scheduling_gates(path: Path, value: Any) -> Iterator[FieldError]:
+    """A check of the gates: names like those of labels, each once."""
+    seen: set[str] = set()
+    for i, gate in entries(value):
+        name = str(gate.get("name") or "")
+        yield from key(path.at(i), name)
+        if name in seen:
+            yield duplicate(path.at(i), name)
+        seen.add(name)

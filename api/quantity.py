@@ -36,7 +36,7 @@ def parse_quantity(value: Any) -> Fraction | None:
 
 
 def canonical(value: Any) -> str:
-    """The amount as the API server writes it: `0.5` is `500m`, `1024Mi` is `1Gi`. What is no quantity stays as it is."""
+    """The amount as the API server writes it: `0.5` is `500m`, `1024Mi` is `1Gi`; what is none stays as it is."""
     amount, text = parse_quantity(value), str(value)
     if amount is None:
         return text

@@ -15,7 +15,6 @@ from api.job_rules.checks import (
     invalid,
     needs,
     not_negative,
-    not_supported,
     number,
     one_of,
     required,
@@ -23,11 +22,12 @@ from api.job_rules.checks import (
     too_many,
     whole,
 )
-from api.job_rules.forms import config_key, header_name, port_name, variable_name
+from api.job_rules.forms import config_key, header_name, label, port_name, variable_name
 from api.job_rules.resources import container_resources
 from api.job_rules.security import CONTAINER_SECURITY
 from api.job_rules.volumes import field_of_pod, resource_of_container
-from api.validation import dns1123_label, dns1123_subdomain
+from api.jsontree import dig
+from api.validation import dns1123_subdomain
 
 MAX_PORT = 65535
 _PORT_RANGE = f"must be between 1 and {MAX_PORT}, inclusive"
@@ -111,7 +111,7 @@ _REFERENCES = {
     "resourceFieldRef": resource_of_container(named=False),
     "configMapKeyRef": both(fields(_named), _KEY),
     "secretKeyRef": both(fields(_named), _KEY),
-    "fileKeyRef": fields(needs("key", "volumeName", "path"), key=text(variable_name), volumeName=text(dns1123_label)),
+    "fileKeyRef": fields(needs("key", "volumeName", "path"), key=text(variable_name), volumeName=text(label)),
 }  # fmt: skip
 _ONE_REFERENCE = _sources(
     "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`", *_REFERENCES
@@ -206,8 +206,7 @@ _LIVING = fields(lifecycle=fields(postStart=_HOOK, preStop=_HOOK), **_PROBES)
 
 def _sleeps(path: Path, container: Any, grace_period: int) -> Iterator[FieldError]:
     for hook in ("postStart", "preStop"):
-        handler = (container.get("lifecycle") or {}).get(hook) if isinstance(container.get("lifecycle"), dict) else None
-        sleep = handler.get("sleep") if isinstance(handler, dict) else None
+        sleep = dig(container, "lifecycle", hook, "sleep")
         seconds = sleep.get("seconds") or 0 if isinstance(sleep, dict) else None
         if whole(seconds) and not 0 <= seconds <= grace_period:
             why = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_period})"
@@ -223,23 +222,36 @@ def _restart_rules(path: Path, value: Any) -> Iterator[FieldError]:
     for i, rule in entries(rules):
         if rule.get("exitCodes") is None:
             yield required(path.at("restartPolicyRules", i, "exitCodes"), "must be specified")
+        yield from _RESTART_RULE(path.at("restartPolicyRules", i), rule)
+
+
+_RESTART_RULE = fields(
+    action=one_of("Restart", "RestartAllContainers", empty=True),
+    exitCodes=fields(operator=one_of("In", "NotIn", empty=True)),
+)
+
+
+_RESIZE = fields(
+    needs("resourceName"),
+    resourceName=one_of("cpu", "memory"),
+    restartPolicy=one_of("NotRequired", "RestartContainer"),
+)
 
 
 def _resizes(path: Path, value: Any) -> Iterator[FieldError]:
     seen: set[Any] = set()
     for i, policy in entries(value):
+        yield from _RESIZE(path.at(i), policy)
         name = policy.get("resourceName")
         if name in seen:
             yield duplicate(path.at(i), name)
         seen.add(name)
-        if name and name not in {"cpu", "memory"}:
-            yield not_supported(path.at(i, "resourceName"), name, ("cpu", "memory"))
 
 
 _CONTAINER = fields(
     needs("name", "image"),
     _restart_rules,
-    name=text(dns1123_label),
+    name=text(label),
     terminationMessagePolicy=one_of("File", "FallbackToLogsOnError"),
     ports=both(_port_names, each(_PORT)),
     env=each(_VARIABLE),

@@ -6,7 +6,15 @@ Those of names and labels are in `api.validation`. Each function gives the list 
 import ipaddress
 import re
 
-from api.validation import MAX_SUBDOMAIN, QUALIFIED_NAME_FORMAT, byte_length, qualified_name
+from api.validation import (
+    DNS1123_LABEL_FORMAT,
+    MAX_SUBDOMAIN,
+    QUALIFIED_NAME_FORMAT,
+    byte_length,
+    dns1123_label,
+    dns1123_subdomain,
+    qualified_name,
+)
 
 _PORT_NAME = re.compile(r"[-a-z0-9]+")
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
@@ -27,6 +35,17 @@ def label_key(key: str) -> list[str]:
         return [f"a valid label key {QUALIFIED_NAME_FORMAT} {domain}"]
     complaints = qualified_name(key)
     return complaints if key and not key.endswith("/") else [*complaints, f"name part {QUALIFIED_NAME_FORMAT}"]
+
+
+def label(name: str) -> list[str]:
+    """Name of a container, a volume, a host: a DNS label."""
+    complaints = dns1123_label(name)
+    dots = complaints and "." in name and not dns1123_subdomain(name)
+    return (
+        ["must not contain dots" if complaint == DNS1123_LABEL_FORMAT else complaint for complaint in complaints]
+        if dots
+        else complaints
+    )
 
 
 def port_name(name: str) -> list[str]:

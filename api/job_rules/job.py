@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from api.field import FieldError, Path
+from api.field import SPEC, FieldError, Path
 from api.job_rules.checks import (
     Check,
     duplicate,
@@ -21,7 +21,7 @@ from api.job_rules.checks import (
     word_of,
 )
 from api.job_rules.forms import label_key
-from api.job_rules.metadata import metadata
+from api.job_rules.metadata import metadata, selector
 from api.job_rules.pod import TEMPLATE
 from api.jsontree import dig
 from api.meta import JSON
@@ -36,11 +36,9 @@ _INDEXED_ONLY = "requires indexed completion mode"
 
 def job_errors(job: JSON) -> list[FieldError]:
     """What the API server would refuse about a new Job, at places in the Job. Never raises."""
-    spec, own = job.get("spec"), _own_labels(job)
-    errors = [*_JOB(Path(), job)]
-    if isinstance(spec, dict):
-        errors += _selector(Path(("spec",)), spec, own)
-    return errors
+    spec = job.get("spec")
+    own = _selector(SPEC, spec, _own_labels(job)) if isinstance(spec, dict) else ()
+    return [*_JOB(Path(), job), *own]
 
 
 def _own_labels(job: JSON) -> dict[str, str]:
@@ -62,6 +60,12 @@ def _number(spec: Any, name: str) -> int | None:
     return value if whole(value) else None
 
 
+def _completions(spec: Any) -> int | None:
+    """How many pods have to succeed: one, where nothing is said about the number of pods."""
+    alone = spec.get("completions") is None and spec.get("parallelism") is None
+    return 1 if alone else _number(spec, "completions")
+
+
 def _mode(path: Path, spec: Any) -> Iterator[FieldError]:
     """What a Job must, and what only an Indexed one may have."""
     if _number(spec, "maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
@@ -80,7 +84,7 @@ def _mode(path: Path, spec: Any) -> Iterator[FieldError]:
 
 def _limits(path: Path, spec: Any) -> Iterator[FieldError]:
     """Numbers of an Indexed Job beside each other."""
-    completions, parallelism = _number(spec, "completions"), _number(spec, "parallelism")
+    completions, parallelism = _completions(spec), _number(spec, "parallelism")
     failures, per_index = _number(spec, "maxFailedIndexes"), spec.get("backoffLimitPerIndex")
     if completions is None:
         yield required(path.at("completions"), "when completion mode is Indexed")
@@ -112,8 +116,7 @@ def _failure_policy(path: Path, spec: Any) -> Iterator[FieldError]:
     for i, rule in entries(rules):
         if rule.get("action") == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
             yield invalid(at.at(i, "action"), "FailIndex", "requires the backoffLimitPerIndex to be set")
-        codes = rule.get("onExitCodes")
-        name = codes.get("containerName") if isinstance(codes, dict) else None
+        name = dig(rule, "onExitCodes", "containerName")
         if name is not None and name not in _container_names(spec):
             why = "must be one of the container or initContainer names in the pod template"
             yield invalid(at.at(i, "onExitCodes", "containerName"), name, why)
@@ -179,7 +182,7 @@ _FAILURE_RULE = fields(
 
 
 def _success_policy(path: Path, spec: Any) -> Iterator[FieldError]:
-    policy, completions = spec.get("successPolicy"), _number(spec, "completions")
+    policy, completions = spec.get("successPolicy"), _completions(spec)
     if not isinstance(policy, dict) or not _indexed(spec) or completions is None:
         return
     rules, at = policy.get("rules") or [], path.at("successPolicy", "rules")
@@ -218,7 +221,7 @@ def _count_of_indexes(text_: str, completions: int) -> int:
     total, last = 0, -1
     for interval in text_.split(",") if text_ else ():
         limits = interval.split("-")
-        if len(limits) > 2:  # noqa: PLR2004 (from and to)
+        if len(limits) > 2:
             raise ValueError(
                 f'the fragment "{interval}" violates the requirement that an index interval can have at most two parts'
                 " separated by '-'"
@@ -237,7 +240,7 @@ def _count_of_indexes(text_: str, completions: int) -> int:
 def _index(digits: str, completions: int) -> int:
     if not digits.removeprefix("+").isdecimal() or not digits.isascii():
         raise ValueError(f'cannot convert string to integer for index: "{digits}"')
-    if len(digits) > len(str(completions)) + 1 and int(digits[:20]) or int(digits[:20]) >= completions:
+    if (len(digits) > len(str(completions)) + 1 and int(digits[:20])) or int(digits[:20]) >= completions:
         raise ValueError(f'too large index: "{digits}"')
     return int(digits)
 
@@ -267,7 +270,7 @@ def _selector(path: Path, spec: Any, own: Mapping[str, str]) -> Iterator[FieldEr
     if spec.get("manualSelector") is True:
         if given is None:
             yield required(path.at("selector"))
-        elif not _selects(given, pods):
+        elif not [*selector(path.at("selector"), given)] and not _selects(given, pods):
             yield invalid(at, pods, "`selector` does not match template `labels`")
         return
     if given is not None and not _selects(given, own):
@@ -277,11 +280,11 @@ def _selector(path: Path, spec: Any, own: Mapping[str, str]) -> Iterator[FieldEr
             yield invalid(at.at(key), pods, f"must be '{own[key]}'")
 
 
-def _selects(selector: Any, labels: Mapping[str, str]) -> bool:
-    """Whether a selector is met by these labels; one that cannot be read is, for it is refused elsewhere."""
-    wanted = dig(selector, "matchLabels") or {}
-    terms = [term for _, term in entries(dig(selector, "matchExpressions"))]
-    return all(labels.get(key) == value for key, value in wanted.items()) and all(_met(term, labels) for term in terms)
+def _selects(wanted: Any, labels: Mapping[str, str]) -> bool:
+    """Whether a selector is met by these labels; a term that cannot be read is, for it is refused elsewhere."""
+    pairs = dig(wanted, "matchLabels") or {}
+    terms = [term for _, term in entries(dig(wanted, "matchExpressions"))]
+    return all(labels.get(key) == value for key, value in pairs.items()) and all(_met(term, labels) for term in terms)
 
 
 def _met(term: JSON, labels: Mapping[str, str]) -> bool:
@@ -313,6 +316,7 @@ _SPEC = fields(
     maxFailedIndexes=not_negative,
     completionMode=one_of("NonIndexed", "Indexed", empty=True),
     podFailurePolicy=fields(rules=each(_FAILURE_RULE)),
+    selector=selector,
     template=TEMPLATE,
 )
 _JOB = fields(metadata=metadata, spec=_SPEC)

@@ -19,13 +19,14 @@ from api.job_rules.checks import (
     text,
 )
 from api.job_rules.containers import containers
-from api.job_rules.forms import ip_address, search_domain
+from api.job_rules.forms import ip_address, label, search_domain
 from api.job_rules.metadata import key, labels, metadata
 from api.job_rules.resources import claims, overhead, pod_resources
 from api.job_rules.scheduling import AFFINITY, TOLERATION, scheduling_gates, spread_constraints
 from api.job_rules.security import POD_SECURITY, host_namespaces
 from api.job_rules.volumes import volumes
-from api.validation import dns1123_label, dns1123_subdomain
+from api.jsontree import items
+from api.validation import dns1123_subdomain
 
 _MAX_NAMESERVERS = 3
 _MAX_SEARCHES = 32
@@ -35,8 +36,7 @@ _NAME = text(dns1123_subdomain)
 
 def _dns(path: Path, pod: Any) -> Iterator[FieldError]:
     config, at = pod.get("dnsConfig"), path.at("dnsConfig")
-    servers = config.get("nameservers") or [] if isinstance(config, dict) else []
-    if pod.get("dnsPolicy") == "None" and not servers:
+    if pod.get("dnsPolicy") == "None" and not items(config, "nameservers"):
         if config is None:
             yield required(at, "must provide `dnsConfig` when `dnsPolicy` is None")
         else:
@@ -100,7 +100,7 @@ def _no_ephemeral_containers(path: Path, pod: Any) -> Iterator[FieldError]:
         yield forbidden(path.at("ephemeralContainers"), "ephemeral containers not allowed in pod template")
 
 
-_CLAIM = fields(needs("name"), name=text(dns1123_label), resourceClaimName=_NAME, resourceClaimTemplateName=_NAME)
+_CLAIM = fields(needs("name"), name=text(label), resourceClaimName=_NAME, resourceClaimTemplateName=_NAME)
 SPEC = fields(
     volumes,
     containers,
@@ -114,7 +114,7 @@ SPEC = fields(
     affinity=AFFINITY,
     dnsPolicy=one_of("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
     hostAliases=each(fields(ip=text(ip_address, empty=True), hostnames=each(text(dns1123_subdomain, empty=True)))),
-    hostname=text(dns1123_label),
+    hostname=text(label),
     hostnameOverride=text(dns1123_subdomain, empty=True),
     nodeName=_NAME,
     nodeSelector=labels,
@@ -130,7 +130,7 @@ SPEC = fields(
     schedulingGates=scheduling_gates,
     securityContext=POD_SECURITY,
     serviceAccountName=_NAME,
-    subdomain=text(dns1123_label),
+    subdomain=text(label),
     tolerations=each(TOLERATION),
     topologySpreadConstraints=spread_constraints,
 )

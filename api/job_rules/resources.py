@@ -6,6 +6,7 @@ from typing import Any
 from api.field import FieldError, Path
 from api.job_rules.checks import Check, duplicate, entries, forbidden, invalid, not_found, not_supported, required
 from api.job_rules.forms import label_key
+from api.jsontree import dig
 from api.quantity import canonical, parse_quantity
 
 _OF_CONTAINERS = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -115,13 +116,13 @@ def claims(path: Path, pod: Any) -> Iterator[FieldError]:
     why = f": {', '.join(known)}" if known else " which is empty"
     for key in ("containers", "initContainers"):
         for i, container in entries(pod.get(key)):
-            resources = container.get("resources")
-            yield from _claims(path.at(key, i, "resources", "claims"), resources, known, why)
+            at = path.at(key, i, "resources", "claims")
+            yield from _claims(at, dig(container, "resources", "claims"), known, why)
 
 
-def _claims(path: Path, resources: Any, known: list[str], why: str) -> Iterator[FieldError]:
+def _claims(path: Path, value: Any, known: list[str], why: str) -> Iterator[FieldError]:
     seen: set[tuple[str, str]] = set()
-    for i, claim in entries(resources.get("claims") if isinstance(resources, dict) else None):
+    for i, claim in entries(value):
         name, part = str(claim.get("name") or ""), str(claim.get("request") or "")
         if not name:
             yield required(path.at(i))

@@ -18,9 +18,10 @@ from api.job_rules.checks import (
     text,
     whole,
 )
-from api.job_rules.forms import label_key
+from api.job_rules.forms import label, label_key
 from api.job_rules.metadata import key, key_present, operator, selector
-from api.validation import dns1123_label, label_value
+from api.jsontree import items
+from api.validation import label_value
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -79,8 +80,8 @@ def _label_keys(path: Path, value: Any) -> Iterator[FieldError]:
             yield forbidden(path.at(name), "must not be specified when labelSelector is not set")
         else:
             yield from each(key)(path.at(name), keys)
-    mismatched = value.get("mismatchLabelKeys") or []
-    for i, name in enumerate(value.get("matchLabelKeys") or []):
+    mismatched = set(items(value, "mismatchLabelKeys"))
+    for i, name in enumerate(items(value, "matchLabelKeys")):
         if name in mismatched:
             why = "exists in both matchLabelKeys and mismatchLabelKeys"
             yield invalid(path.at("matchLabelKeys", i), name, why)
@@ -94,13 +95,13 @@ def _topology(path: Path, value: Any) -> Iterator[FieldError]:
 
 
 _POD_TERM = fields(
-    _label_keys, _topology, labelSelector=selector, namespaceSelector=selector, namespaces=each(text(dns1123_label))
+    _label_keys, _topology, labelSelector=selector, namespaceSelector=selector, namespaces=each(text(label))
 )
 
 
 def _weight(path: Path, value: Any) -> Iterator[FieldError]:
     weight = value.get("weight") or 0
-    if whole(weight) and not 1 <= weight <= 100:  # noqa: PLR2004 (the API server's words name it)
+    if whole(weight) and not 1 <= weight <= 100:
         yield invalid(path.at("weight"), weight, "must be in the range 1-100")
 
 

@@ -20,6 +20,7 @@ from api.job_rules.checks import (
     text,
 )
 from api.job_rules.forms import descending
+from api.jsontree import dig, items
 
 _SYSCTL = re.compile(r"[a-z0-9][-_a-z0-9]*[a-z0-9]|[a-z0-9]")
 _SYSCTL_FORM = r"must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
@@ -71,8 +72,7 @@ def _escalation(path: Path, value: Any) -> Iterator[FieldError]:
         return
     if value.get("privileged") is True:
         yield invalid(path, value, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
-    added = (value.get("capabilities") or {}).get("add") if isinstance(value.get("capabilities"), dict) else None
-    if isinstance(added, list) and "CAP_SYS_ADMIN" in added:
+    if "CAP_SYS_ADMIN" in items(value, "capabilities", "add"):
         why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
         yield invalid(path, value, why)
 
@@ -103,7 +103,7 @@ def host_namespaces(path: Path, pod: Any) -> Iterator[FieldError]:
     """A check of a pod: namespaces of the node that exclude each other, or users of its own."""
     if pod.get("shareProcessNamespace") is True and pod.get("hostPID") is True:
         why = "ShareProcessNamespace and HostPID cannot both be enabled"
-        yield invalid(path.at("shareProcessNamespace"), True, why)  # noqa: FBT003 (the value that is no good)
+        yield invalid(path.at("shareProcessNamespace"), True, why)
     if pod.get("hostUsers") is False:
         for key in ("hostNetwork", "hostPID", "hostIPC"):
             if pod.get(key) is True:
@@ -111,7 +111,6 @@ def host_namespaces(path: Path, pod: Any) -> Iterator[FieldError]:
         return
     for key in ("containers", "initContainers"):
         for i, container in entries(pod.get(key)):
-            context = container.get("securityContext")
-            if isinstance(context, dict) and context.get("procMount") == "Unmasked":
+            if dig(container, "securityContext", "procMount") == "Unmasked":
                 why = "`hostUsers` must be false to use `Unmasked`"
                 yield invalid(path.at(key, i, "securityContext", "procMount"), "Unmasked", why)

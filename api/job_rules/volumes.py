@@ -21,10 +21,10 @@ from api.job_rules.checks import (
     required,
     text,
 )
-from api.job_rules.forms import descending, file_in_volume, label_key, no_way_up
+from api.job_rules.forms import descending, file_in_volume, label, label_key, no_way_up
 from api.job_rules.metadata import selector
+from api.jsontree import dig
 from api.quantity import parse_quantity
-from api.validation import dns1123_label
 
 _FILES = fields(needs("key", "path"), path=text(file_in_volume), mode=file_mode, user=identity)
 _FIELDS_OF_POD = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
@@ -102,12 +102,17 @@ def _divisor(path: Path, resource: str, divisor: Any) -> Iterator[FieldError]:
         yield invalid(path, resource, f"only divisor's values {_SIZES} are supported with the {words} resource")
 
 
+_OF_ANY_CONTAINER = resource_of_container(named=True)
+
+
 def _one_origin(path: Path, value: Any) -> Iterator[FieldError]:
     origins = [key for key in ("fieldRef", "resourceFieldRef") if value.get(key) is not None]
     if not origins:
         yield required(path, "one of fieldRef and resourceFieldRef is required")
     elif len(origins) > 1:
         yield invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
+    elif origins == ["resourceFieldRef"]:
+        yield from _OF_ANY_CONTAINER(path.at("resourceFieldRef"), value["resourceFieldRef"])
 
 
 _POD_FILES = fields(
@@ -115,20 +120,28 @@ _POD_FILES = fields(
     _one_origin,
     path=text(file_in_volume),
     fieldRef=field_of_pod(*_FIELDS_OF_POD),
-    resourceFieldRef=resource_of_container(named=True),
     mode=file_mode,
 )
 
 
 def _token(path: Path, value: Any) -> Iterator[FieldError]:
     seconds = value.get("expirationSeconds")
-    if isinstance(seconds, int) and seconds < 600:  # noqa: PLR2004 (the API server's words name it)
+    if isinstance(seconds, int) and seconds < 600:
         yield invalid(path.at("expirationSeconds"), seconds, "may not specify a duration less than 10 minutes")
     elif isinstance(seconds, int) and seconds > 2**32:
         yield invalid(path.at("expirationSeconds"), seconds, "may not specify a duration larger than 2^32 seconds")
 
 
+def _one_kind(path: Path, value: Any) -> Iterator[FieldError]:
+    if len([kind for kind in _PROJECTED if value.get(kind) is not None]) > 1:
+        yield forbidden(path, "may not specify more than 1 volume type per source")
+
+
+_PROJECTED = ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate")
+
+
 _SOURCE = fields(
+    _one_kind,
     secret=fields(needs("name"), items=each(_FILES)),
     configMap=fields(needs("name"), items=each(_FILES)),
     downwardAPI=fields(items=each(_POD_FILES)),
@@ -136,12 +149,24 @@ _SOURCE = fields(
 )
 
 
+def _distinct_files(path: Path, value: Any) -> Iterator[FieldError]:
+    """A check of a projected volume: no two sources make the same file."""
+    seen: set[str] = set()
+    for _, source in entries(value.get("sources")):
+        for kind in ("secret", "configMap", "downwardAPI"):
+            for _, item in entries(dig(source, kind, "items")):
+                file = str(item.get("path") or "")
+                if file in seen:
+                    shown = file if kind == "downwardAPI" else dig(source, kind, "name") or ""
+                    yield invalid(path, shown, "conflicting duplicate paths")
+                elif file:
+                    seen.add(file)
+
+
 def _claim_spec(path: Path, value: Any) -> Iterator[FieldError]:
     if not value.get("accessModes"):
         yield required(path.at("accessModes"), "at least 1 access mode is required")
-    requests = value.get("resources") or {}
-    requests = requests.get("requests") if isinstance(requests, dict) else None
-    amount = (requests or {}).get("storage") if isinstance(requests, dict | None) else None
+    amount = dig(value, "resources", "requests", "storage")
     if amount is None:
         yield required(path.at("resources").at("storage"))
     elif (size := parse_quantity(amount)) is not None and size <= 0:
@@ -175,7 +200,7 @@ _SOURCES: dict[str, Check] = {
     "persistentVolumeClaim": fields(needs("claimName")),
     "downwardAPI": fields(defaultMode=file_mode, items=each(_POD_FILES)),
     "configMap": fields(needs("name"), defaultMode=file_mode, items=each(_FILES)),
-    "projected": fields(defaultMode=file_mode, sources=each(_SOURCE)),
+    "projected": fields(_distinct_files, defaultMode=file_mode, sources=each(_SOURCE)),
     "csi": fields(needs("driver")),
     "ephemeral": fields(needs("volumeClaimTemplate"), volumeClaimTemplate=fields(needs("spec"), spec=CLAIM)),
 }
@@ -196,7 +221,7 @@ def _source(path: Path, value: Any) -> Iterator[FieldError]:
         yield from _SOURCES[kinds[0]](path.at(kinds[0]), value[kinds[0]])
 
 
-_VOLUME = fields(needs("name"), _source, name=text(dns1123_label))
+_VOLUME = fields(needs("name"), _source, name=text(label))
 
 
 def volumes(path: Path, pod: Any) -> Iterator[FieldError]:
@@ -227,7 +252,7 @@ def _mounts(path: Path, container: Any, volumes_by_name: dict[str, Any]) -> Iter
     devices = [device for _, device in entries(container.get("volumeDevices"))]
     device_names = {device.get("name") for device in devices}
     device_paths = {device.get("devicePath") for device in devices}
-    privileged = isinstance(container.get("securityContext"), dict) and container["securityContext"].get("privileged")
+    privileged = dig(container, "securityContext", "privileged") is True
     paths: set[Any] = set()
     for i, mount in entries(container.get("volumeMounts")):
         at, name, where = path.at("volumeMounts", i), mount.get("name") or "", mount.get("mountPath") or ""

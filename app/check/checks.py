@@ -13,6 +13,7 @@ from api.field import FieldError
 from api.meta import JSON
 from app.check.documents import Document
 from app.check.findings import Finding, located
+from app.check.job_checks import with_job_faults
 from app.check.object_checks import checked
 from app.check.trees import DUPLICATE_KEY
 from app.engine import crd_schema, engine
@@ -45,9 +46,10 @@ class Checks:
         faults, obj = checked(manifest, self._namespace)
         return Sent(with_defaults(obj, crd_schema()), (*faults, *self.engine.schema.unknown(obj)))
 
-    def create(self, sent: Sent) -> Findings:
-        """Everything there is to say about a new JobSet."""
-        return joined(sent, self.engine.create(sent.object))
+    def create(self, sent: Sent, *, children: bool = True) -> Findings:
+        """Everything there is to say about a new JobSet; `children` False where the API server is asked about those."""
+        findings = self.engine.create(sent.object)
+        return joined(sent, with_job_faults(findings, self.gates) if children else findings)
 
     def update(self, stored: JSON, sent: Sent) -> Findings:
         """Everything there is to say about a change of a stored one."""

@@ -117,7 +117,7 @@ class ServerChecks:
         except Forbidden as error:
             more.append(NOT_READABLE.at(_AT_NAME, None, why=f"{error.code} {error.reason}"))
         if stored is None:
-            found = checks.create(sent)
+            found = checks.create(sent, children=False)
             more += await self._children.create(_within(found.object, namespace), found.errors, checks.gates)
         else:
             found = checks.update(stored, Sent(_continued(sent.object, stored), sent.faults))

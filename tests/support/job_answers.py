@@ -53,9 +53,9 @@ def recorded() -> dict[str, list[JSON]]:
 
 
 def record() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        with running(ClusterSpec(name="answers", profile="api"), state_root=Path(folder)) as server:
-            write({name: ask(server, child(case)) for name, case in CASES.items()})
+    spec = ClusterSpec(name="answers", profile="api")
+    with tempfile.TemporaryDirectory() as folder, running(spec, state_root=Path(folder)) as server:
+        write({name: ask(server, child(case)) for name, case in CASES.items()})
 
 
 def write(answers: dict[str, list[JSON]]) -> None:
@@ -65,7 +65,7 @@ def write(answers: dict[str, list[JSON]]) -> None:
 def unexpected(job: JSON, causes: list[JSON]) -> tuple[list[Said], list[Said]]:
     """What the API server says and the rules do not, and the other way round; both empty where they agree.
 
-    Not compared is what the API server says a second time: of a default that it made of a value, and of labels that a
+    Not compared is what the API server says a second time: of a default that it made of a value, of labels that a
     selector which is refused does not match.
     """
     ours = [[said(place, error.complaint) for place in spellings(str(error.path))] for error in job_errors(job)]
@@ -80,6 +80,8 @@ def said(field: str, message: str) -> Said:
 
 def repeated(one: Said, theirs: list[Said], job: JSON) -> bool:
     place, text = one
+    if "ephemeralContainers" in place[:-1]:
+        return any(other[-1] == "ephemeralContainers" for other, _ in theirs)
     if text.endswith("`selector` does not match template `labels`"):
         return any(other == ("spec", "selector") for other, _ in theirs)
     return dig(job, *place) is None and any(other != place and words == text for other, words in theirs)
@@ -97,6 +99,8 @@ PLACES = [
         (r"(httpHeaders|resizePolicy)\[\d+\]\.\w+$", r"\1"),
         (r"(envFrom|accessModes)\[\d+\]$", r"\1"),
         (r"(downwardAPI)\.items\[\d+\]", r"\1"),
+        (r"(projected)\.sources\[\d+\]\.serviceAccountToken(\.path)$", r"\1\2"),
+        (r"\.downwardAPI$", ".downwarAPI"),
         (r"namespaces\[\d+\]$", "namespace"),
         (r"\.overhead\.", ".overhead.limits."),
         (r"(volumeMounts)\[\d+\]\.(subPath\w*|mountPropagation|recursiveReadOnly)$", r"\1.\2"),

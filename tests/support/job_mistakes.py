@@ -113,6 +113,9 @@ JOBS = {
     "success-policy-without-rules": succeeding(),
     "success-rule-empty": succeeding({}),
     "success-count-above-completions": succeeding({"succeededCount": 5}),
+    "success-count-above-the-one-pod": rjob(
+        completions=None, parallelism=None, job={"successPolicy": {"rules": [{"succeededCount": 2}]}}
+    ),
     "success-count-negative": succeeding({"succeededCount": -1}),
     "success-count-above-indexes": succeeding({"succeededIndexes": "0-1", "succeededCount": 3}),
     "success-index-too-large": succeeding({"succeededIndexes": "1,4"}),
@@ -153,12 +156,6 @@ JOBS = {
         job={"manualSelector": True, "selector": {"matchLabels": {"team": "b"}}}
     ),
     "pod-label-job-name": meta(labels={"job-name": "x", "batch.kubernetes.io/job-name": "y"}),
-    "good-manual-selector": rjob(
-        job={
-            "manualSelector": True,
-            "selector": {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": "train"}},
-        }
-    ),
     "job-label-key": {**rjob(), "template": {**rjob()["template"], "metadata": {"labels": {"a b": "c"}}}},
     "job-annotation-key": {**rjob(), "template": {**rjob()["template"], "metadata": {"annotations": {"/a": "c"}}}},
     "pod-label-value": meta(labels={"team": "a b"}),
@@ -420,10 +417,17 @@ PODS = {
 }
 GOOD = {
     "good": rjob(),
+    "good-without-numbers": rjob(completions=None, parallelism=None),
     "good-volume-without-source": volume(),
     "good-grace-period-negative": rjob(pod=pod(terminationGracePeriodSeconds=-1)),
     "good-pod-condition-status-empty": failing(
         {"action": "Ignore", "onPodConditions": [{"type": "Ready", "status": ""}]}
+    ),
+    "good-manual-selector": rjob(
+        job={
+            "manualSelector": True,
+            "selector": {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": "train"}},
+        }
     ),
     "good-side-car": before(restartPolicy="Always", livenessProbe={"tcpSocket": {"port": "http"}}),
     "good-devices": resources(limits={"nvidia.com/gpu": 8, "cpu": "0.5", "memory": "1.5Gi"}, requests={"cpu": "100m"}),

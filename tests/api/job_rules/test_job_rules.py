@@ -17,4 +17,8 @@ def test_each_mistake_is_found_in_the_words_of_the_api_server(name: str):
 
 def test_the_answers_are_of_these_cases_and_each_mistake_was_refused():
     assert ANSWERS.keys() == CASES.keys()
-    assert {name for name, causes in ANSWERS.items() if not causes} == {n for n in CASES if n.startswith("good")} >= GOOD.keys()
+    assert (
+        {name for name, causes in ANSWERS.items() if not causes}
+        == {n for n in CASES if n.startswith("good")}
+        >= GOOD.keys()
+    )

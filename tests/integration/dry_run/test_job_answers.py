@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from devcluster.cluster import Cluster
 from tests.support.job_answers import ask, child, recorded
 from tests.support.job_mistakes import CASES

@@ -20,7 +20,7 @@ from api.job_rules.checks import (
     whole,
     word_of,
 )
-from api.job_rules.forms import label_key
+from api.job_rules.forms import label, label_key
 from api.job_rules.metadata import metadata, selector
 from api.job_rules.pod import TEMPLATE
 from api.jsontree import dig
@@ -35,10 +35,22 @@ _INDEXED_ONLY = "requires indexed completion mode"
 
 
 def job_errors(job: JSON) -> list[FieldError]:
-    """What the API server would refuse about a new Job, at places in the Job. Never raises."""
-    spec = job.get("spec")
-    own = _selector(SPEC, spec, _own_labels(job)) if isinstance(spec, dict) else ()
-    return [*_JOB(Path(), job), *own]
+    """What the API server would refuse about a new Job, at places in the Job.
+
+    The values have the types that the schema of the CRD gives them, or are null.
+    """
+    errors = list(_JOB(Path(), job))
+    if isinstance(spec := job.get("spec"), dict):
+        errors += [*_selector(SPEC, spec, _own_labels(job)), *_pod_names(job, spec)]
+    return errors
+
+
+def _pod_names(job: JSON, spec: Any) -> Iterator[FieldError]:
+    """Pods of an Indexed Job are named after it and their index."""
+    count, name = _completions(spec) or 0, dig(job, "metadata", "name")
+    last = f"{name}-{count - 1}"
+    if _indexed(spec) and count > 0 and label(last):
+        yield invalid(Path(("metadata", "name")), name, f"will not able to create pod with invalid DNS label: {last}")
 
 
 def _own_labels(job: JSON) -> dict[str, str]:

@@ -20,11 +20,12 @@ def report_on(case: Case) -> Report:
 
 
 @pytest.mark.parametrize("case", CREATED, ids=lambda case: case.id)
-def test_every_fault_that_needs_no_cluster_has_a_place_of_its_own(case: Case):
+def test_every_fault_has_a_place_of_its_own(case: Case):
+    """Those that admission asks the API server about are found by the rules of `api.job_rules`."""
     report = report_on(case)
     assert report.problems == []
     reported = {str(finding.error.path): finding for finding in report.findings}
-    paths = [finding.path for finding in (*case.errors, *case.warnings) if finding.layer != "cluster"]
+    paths = [finding.path for finding in (*case.errors, *case.warnings)]
     for path in paths or case.unknown:
         finding = reported[path]
         assert finding.text[finding.column - 1 : finding.end_column - 1].strip()

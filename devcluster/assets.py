@@ -62,6 +62,13 @@ def locate(sources: Sources) -> Path:
     return folder
 
 
+def present(sources: Sources) -> bool:
+    """Whether `locate` would find the binaries here, without fetching or building anything."""
+    variable = os.environ.get("KUBEBUILDER_ASSETS")
+    given = sources.assets or (Path(variable) if variable else None)
+    return not _missing(given or (sources.cache_root or default_cache_root()) / cache_key())
+
+
 def cache_key() -> str:
     """Names one exact set of binaries: the pinned modules, the platform and the build flags."""
     digest = hashlib.sha256()

@@ -5,7 +5,7 @@ the field's pass: they are the schema's to refuse.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 from api.field import ErrorType, FieldError, Path, quote
 
@@ -50,7 +50,7 @@ def too_many(path: Path, count: int, most: int) -> FieldError:
     return FieldError(path, ErrorType.TOO_MANY, count, f"must have at most {most} items")
 
 
-def whole(value: Any) -> bool:
+def whole(value: Any) -> TypeGuard[int]:
     """Whether a value is a number as the API counts."""
     return isinstance(value, int) and not isinstance(value, bool)
 

@@ -1,6 +1,6 @@
 """Forms that the API server demands of texts in a Job, with its complaints. Pure.
 
-Those of names and labels are in `api.validation`. Each function gives the list of complaints, empty when the text is good.
+Those of names and labels are in `api.validation`. Each function gives a list of complaints, empty for a good text.
 """
 
 import ipaddress
@@ -40,12 +40,9 @@ def label_key(key: str) -> list[str]:
 def label(name: str) -> list[str]:
     """Name of a container, a volume, a host: a DNS label."""
     complaints = dns1123_label(name)
-    dots = complaints and "." in name and not dns1123_subdomain(name)
-    return (
-        ["must not contain dots" if complaint == DNS1123_LABEL_FORMAT else complaint for complaint in complaints]
-        if dots
-        else complaints
-    )
+    if "." not in name or dns1123_subdomain(name):
+        return complaints
+    return ["must not contain dots" if complaint == DNS1123_LABEL_FORMAT else complaint for complaint in complaints]
 
 
 def port_name(name: str) -> list[str]:
@@ -90,10 +87,8 @@ def header_name(name: str) -> list[str]:
     """Name of an HTTP header."""
     if _HEADER.fullmatch(name):
         return []
-    return [
-        "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for"
-        " validation is '[-A-Za-z0-9]+')"
-    ]
+    example = "(e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')"
+    return [f"a valid HTTP header must consist of alphanumeric characters or '-' {example}"]
 
 
 def ip_address(address: str) -> list[str]:

@@ -1,6 +1,7 @@
 """The rules about a Job: its numbers, its policies, its pod template. Pure."""
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from api.field import SPEC, FieldError, Path
@@ -171,7 +172,7 @@ def _exit_codes(path: Path, value: Any) -> Iterator[FieldError]:
         if code in seen:
             yield duplicate(at.at(i), code)
         seen.add(code)
-    if any(code > after for code, after in zip(values, values[1:], strict=False)):
+    if any(code > after for code, after in pairwise(values)):
         yield invalid(at, values, "must be ordered")
 
 

@@ -20,7 +20,7 @@ from api.job_rules.checks import (
 )
 from api.job_rules.forms import label, label_key
 from api.job_rules.metadata import key, key_present, operator, selector
-from api.jsontree import items
+from api.jsontree import dig, items
 from api.validation import label_value
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -80,6 +80,14 @@ def _label_keys(path: Path, value: Any) -> Iterator[FieldError]:
             yield forbidden(path.at(name), "must not be specified when labelSelector is not set")
         else:
             yield from each(key)(path.at(name), keys)
+    positions = {name: i for i, name in enumerate(items(value, "matchLabelKeys"))}
+    selected = set(dig(value, "labelSelector", "matchLabels") or ())
+    for _, term in entries(dig(value, "labelSelector", "matchExpressions")):
+        name = term.get("key")
+        if name in positions and name in selected:
+            why = "exists in both matchLabelKeys and labelSelector"
+            yield invalid(path.at("matchLabelKeys", positions[name]), name, why)
+        selected.add(name)
     mismatched = set(items(value, "mismatchLabelKeys"))
     for i, name in enumerate(items(value, "matchLabelKeys")):
         if name in mismatched:

@@ -23,13 +23,16 @@ from api.job_rules.forms import descending
 from api.jsontree import dig, items
 
 _SYSCTL = re.compile(r"[a-z0-9][-_a-z0-9]*[a-z0-9]|[a-z0-9]")
-_SYSCTL_FORM = r"must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
+_SYSCTL_FORM = (
+    "must have at most 253 characters and match regex"
+    r" ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
+)
 _MAX_SYSCTL = 253
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 
 
 def _profile(field: str, what: str, shown: Callable[[Any], Any]) -> Check:
-    """A profile of a kind, and a file for the kind that has one; `shown`: what is shown of one that has no use for it."""
+    """A profile of a kind, and a file for the kind that has one; `shown`: what an answer shows of a file too many."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         kind, file = value.get("type") or "", value.get("localhostProfile")

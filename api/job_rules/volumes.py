@@ -206,10 +206,10 @@ _SOURCES: dict[str, Check] = {
 }
 """The kinds of volumes that are looked into, in the API server's order: of two, the second is one too many."""
 _KINDS = (
-    "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi", "glusterfs",
-    "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc", "flexVolume", "configMap",
-    "azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk", "portworxVolume", "scaleIO", "storageos",
-    "projected", "csi", "ephemeral", "image",
+    "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi",
+    "glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc",
+    "flexVolume", "configMap", "azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk", "portworxVolume",
+    "scaleIO", "storageos", "projected", "csi", "ephemeral", "image",
 )  # fmt: skip
 
 

@@ -14,10 +14,14 @@ VALIDATE_EXAMPLES = """examples:
   helm template chart | %(prog)s -f -           standard input; objects of other kinds are passed over
   %(prog)s -R -f deploy/ --strict               subdirectories too; warnings count as faults
   %(prog)s -f jobset.yaml --server              and ask the cluster: updates, namespace, child objects; changes nothing
+  %(prog)s -R -f deploy/ --local-server         and ask an API server started for this run (4 s): every word is its own
   %(prog)s -f jobset.yaml -o sarif > out.sarif  for code hosts; -o json for everything else
 
 Each finding stands as FILE:LINE:COLUMN: error: PATH: what is wrong; how to fix it, with the line and a mark under the
-place. These are the checks of the admission webhook and those that the API server makes before it.
+place. These are the checks of the admission webhook, those that the API server makes before it, and the rules of the
+Job API that people break. --local-server finds all that is left of these rules: it starts etcd and kube-apiserver on
+this machine, with the CRD, and stops them at the end. `jobset cluster fetch` brings their binaries here, once.
+What only a certain cluster knows (policies, quotas, what is stored there) takes --server.
 
 exit codes:
   0  good; there may be warnings
@@ -48,7 +52,15 @@ def add_validate(commands: Commands) -> None:
     add = parser.add_argument
     add("-o", "--output", choices=("text", "json", "sarif"), default="text", help="default: text")
     add("--strict", action="store_true", help="warnings count as faults: exit code 1")
-    add("--server", action="store_true", help="ask the cluster too, as yourself; nothing is changed there")
+    asked = parser.add_mutually_exclusive_group()
+    asked.add_argument(
+        "--server", action="store_true", help="ask the cluster too, as yourself; nothing is changed there"
+    )
+    asked.add_argument(
+        "--local-server",
+        action="store_true",
+        help="ask an API server that runs here for the time of the check; no cluster and no rights needed",
+    )
     add("--kubeconfig", default="", metavar="FILE", help="for --server; default: $KUBECONFIG, ~/.kube/config")
     add("--context", default="", metavar="NAME", help="for --server; default: the current one")
     parser.set_defaults(handler=as_command(_validate))
@@ -104,6 +116,7 @@ def _validate(parsed: argparse.Namespace) -> int:
         output=parsed.output,
         strict=parsed.strict,
         server=parsed.server,
+        local_server=parsed.local_server,
         kubeconfig=parsed.kubeconfig,
         context=parsed.context,
     )

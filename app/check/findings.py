@@ -152,12 +152,16 @@ class Report:
         return self.errors + self.warnings + self.notes - len(self.findings)
 
     @property
-    def summary(self) -> str:
-        """`3 files, 5 JobSets: 4 errors, 1 warning`."""
-        seen = f"{_count(self.files, 'file')}, {_count(self.jobsets, 'JobSet')}"
+    def seen(self) -> str:
+        """`3 files, 5 JobSets`."""
         passed = f" ({_count(self.others, 'object')} of other kinds passed over)" if self.others else ""
+        return f"{_count(self.files, 'file')}, {_count(self.jobsets, 'JobSet')}{passed}"
+
+    @property
+    def summary(self) -> str:
+        """`3 files, 5 JobSets, 4 errors, 1 warning`: without a colon, so that nobody takes it for `file: message`."""
         notes = f", {_count(self.notes, 'note')}" if self.notes else ""
-        return f"{seen}{passed}: {_count(self.errors, 'error')}, {_count(self.warnings, 'warning')}{notes}"
+        return f"{self.seen}, {_count(self.errors, 'error')}, {_count(self.warnings, 'warning')}{notes}"
 
     def json(self) -> dict[str, Any]:
         """For programs; members may be added."""

@@ -1,4 +1,4 @@
-"""What the Job API would refuse about the children of a JobSet, without asking it: by the rules of `api.job_rules`. Pure.
+"""What the Job API would refuse about the children of a JobSet, by the rules of `api.job_rules`: nobody is asked. Pure.
 
 The same children are looked at as a dry run would send, and what is found is placed in the JobSet in the same way; so
 nobody can tell by a finding whether a cluster was asked.

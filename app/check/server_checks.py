@@ -1,4 +1,4 @@
-"""What only a cluster can say about a manifest: `jobset validate --server`. Asks as who runs it; writes nothing.
+"""What only a cluster can say about a manifest: `jobset validate --server`. Asks as who runs it; changes nothing.
 
 Findings are those that `kubectl apply` would meet: the rules of updates where the JobSet exists, the namespace, the
 children, and, where all that is good, policies and webhooks of others. The API server is asked with `dryRun=All`.
@@ -18,7 +18,7 @@ from app.version import user_agent
 from controllers.resources import JOBSETS
 from kube.client import Client, PatchType
 from kube.config import load
-from kube.errors import ApiError, Forbidden, KubeError, NotFound
+from kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, NotFound
 from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
 from webhooks.jobset.cluster import ClusterChecks
@@ -86,9 +86,10 @@ JOBSET_NOT_SENT = Rule(
 class ServerChecks:
     """Asks one cluster."""
 
-    def __init__(self, client: Client, namespace: str = "") -> None:
-        """`namespace` is for manifests that name none."""
+    def __init__(self, client: Client, namespace: str = "", *, empty: bool = False) -> None:
+        """`namespace` is for manifests that name none. `empty`: nobody uses this cluster, so namespaces are made."""
         self._client = client
+        self._empty = empty
         self._namespace = namespace or "default"
         self._children = ClusterChecks(client, budget=BUDGET)
 
@@ -104,13 +105,9 @@ class ServerChecks:
             return checks.create(sent)  # it has no name or namespace to ask about
         namespace = dig(sent.object, "metadata", "namespace") or self._namespace
         more: list[FieldError] = []
-        try:
-            await self._client.get(NAMESPACES, namespace, timeout=TIMEOUT)
-        except NotFound:
+        if not await self._has_namespace(namespace):
             missing = NAMESPACE_MISSING.at(_AT_NAMESPACE, namespace, namespace=namespace)
             return checks.create(sent).and_also([missing])
-        except Forbidden:
-            pass  # whoever may create JobSets need not be able to read namespaces
         stored = None
         try:
             stored = await self._stored(namespace, dig(sent.object, "metadata", "name"))
@@ -125,6 +122,25 @@ class ServerChecks:
             more += await self._children.update(stored, new, found.errors, checks.gates)
         found = found.and_also(map(_not_a_fault, more))
         return found if found.errors else found.and_also(await self._sent(sent.object, namespace, stored))
+
+    async def _has_namespace(self, name: str) -> bool:
+        try:
+            await self._client.get(NAMESPACES, name, timeout=TIMEOUT)
+        except NotFound:
+            return self._empty and await self._made_namespace(name)
+        except Forbidden:
+            pass  # whoever may create JobSets need not be able to read namespaces
+        return True
+
+    async def _made_namespace(self, name: str) -> bool:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        try:
+            await self._client.create(NAMESPACES, body, timeout=TIMEOUT)
+        except AlreadyExists:
+            pass  # the API server makes its own a moment after it has begun to answer
+        except Invalid:
+            return False  # no cluster has one of that name
+        return True
 
     async def _sent(self, obj: JSON, namespace: str, stored: JSON | None) -> list[FieldError]:
         """What the cluster says about the JobSet itself. Nothing is wrong with it so far: a refusal is by others."""
@@ -193,8 +209,11 @@ def _continued(obj: JSON, stored: JSON) -> JSON:
 
 
 @contextlib.asynccontextmanager
-async def connected(kubeconfig: str, context: str) -> AsyncIterator[ServerChecks]:
-    """Checks against the cluster of a kubeconfig. `CheckError` when it cannot be reached or has no JobSets."""
+async def connected(kubeconfig: str, context: str, *, empty: bool = False) -> AsyncIterator[ServerChecks]:
+    """Checks against the cluster of a kubeconfig. `CheckError` when it cannot be reached or has no JobSets.
+
+    `empty`: nobody uses that cluster.
+    """
     try:
         credentials = await load(kubeconfig or None, context or None)
         transport = HttpTransport(credentials, user_agent=user_agent())
@@ -203,7 +222,7 @@ async def connected(kubeconfig: str, context: str) -> AsyncIterator[ServerChecks
     try:
         client = Client(transport)
         await _has_jobsets(client)
-        yield ServerChecks(client, credentials.namespace)
+        yield ServerChecks(client, credentials.namespace, empty=empty)
     finally:
         await transport.close()
 

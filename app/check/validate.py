@@ -29,6 +29,8 @@ OUTPUTS = ("text", "json", "sarif")
 class Options:
     """What to check and how to say it. `server` asks the cluster of `kubeconfig` and `context` as well.
 
+    `local_server` starts an API server on this machine for the run and asks that one.
+
     `most_findings`: those that are shown; the rest is counted.
     """
 
@@ -39,6 +41,7 @@ class Options:
     output: str = "text"
     strict: bool = False
     server: bool = False
+    local_server: bool = False
     kubeconfig: str = ""
     context: str = ""
     most_findings: int = MAX_FINDINGS
@@ -80,19 +83,24 @@ async def checked(options: Options) -> Report:
         report.problems.append(str(error))
     report.files, report.others = inputs.files, inputs.others
     if not (report.jobsets or report.errors or report.problems):
-        report.problems.append(f"no JobSet found in what -f names ({report.summary.partition(':')[0]})")
+        report.problems.append(f"no JobSet found in what -f names ({report.seen})")
     return report
 
 
 @contextlib.asynccontextmanager
 async def _server(options: Options) -> AsyncIterator["ServerChecks | None"]:
-    if not options.server:
-        yield None
-        return
-    from app.check.server_checks import connected  # noqa: PLC0415 (a second of imports that offline checks need not pay)
+    if options.local_server:
+        from app.check.local_server import started  # noqa: PLC0415 (a second of imports that offline checks need not pay)
 
-    async with connected(options.kubeconfig, options.context) as server:
-        yield server
+        async with started() as server:
+            yield server
+    elif options.server:
+        from app.check.server_checks import connected  # noqa: PLC0415 (the same)
+
+        async with connected(options.kubeconfig, options.context) as server:
+            yield server
+    else:
+        yield None
 
 
 async def _findings(document: Document, checks: Checks, server: "ServerChecks | None") -> Findings | None:

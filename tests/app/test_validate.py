@@ -66,13 +66,13 @@ def test_mistakes_in_stages_exit_codes_and_shares_stand_at_their_lines(validate,
 
 
 def test_a_good_manifest_passes(validate, write):
-    assert validate("-f", write(GOOD)) == (0, "1 file, 1 JobSet: 0 errors, 0 warnings\n", "")
+    assert validate("-f", write(GOOD)) == (0, "1 file, 1 JobSet, 0 errors, 0 warnings\n", "")
 
 
 def test_warnings_pass_unless_strict(validate, write):
     name = write(WARNED)
     code, out, _ = validate("-f", name)
-    assert (code, out.splitlines()[-1]) == (0, "1 file, 1 JobSet: 0 errors, 1 warning")
+    assert (code, out.splitlines()[-1]) == (0, "1 file, 1 JobSet, 0 errors, 1 warning")
     assert ": warning: spec.failurePolicy.maxRestarts: below 0 means 0" in out
     assert "null" not in out
     assert validate("-f", name, "--strict")[0] == 1
@@ -104,7 +104,7 @@ def test_what_the_api_server_checks_before_any_webhook(validate, write, change, 
     code, out, _ = validate("-f", write(yaml.safe_dump(body, sort_keys=False)))
     at, *words = expected
     assert code == 1
-    assert out.splitlines()[-1] == "1 file, 1 JobSet: 1 error, 0 warnings", out
+    assert out.splitlines()[-1] == "1 file, 1 JobSet, 1 error, 0 warnings", out
     if "labels.bad key" in words[0] or "annotations[" in words[0] or "part must be" in words[0]:
         at = out.split(": error")[0].removeprefix("f.yaml:")  # under the value
     assert out.startswith(f"f.yaml:{at}: error: ")
@@ -123,7 +123,7 @@ def test_names_that_are_fine(validate, write, name):
 def test_a_template_expression_is_named_and_its_value_is_not_judged(validate, write):
     code, out, _ = validate("-f", write(GOOD.replace("name: train", "name: {{ .Values.name }}")))
     assert code == 1
-    assert out.splitlines()[-1] == "1 file, 1 JobSet: 1 error, 0 warnings"
+    assert out.splitlines()[-1] == "1 file, 1 JobSet, 1 error, 0 warnings"
     assert "{{ }} is a template (Helm, Argo): render it first" in out
 
 
@@ -181,7 +181,7 @@ def test_a_text_that_cannot_be_read_is_a_fault_and_what_stands_before_is_checked
     assert code == 1
     assert "f.yaml:6:3: error: spec.sucessPolicy" in out
     assert "f.yaml:16:4: error: cannot be read: did not find expected ',' or ']'" in out
-    assert out.splitlines()[-1] == "1 file, 1 JobSet: 3 errors, 0 warnings"
+    assert out.splitlines()[-1] == "1 file, 1 JobSet, 3 errors, 0 warnings"
 
 
 @pytest.mark.parametrize(

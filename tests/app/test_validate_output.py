@@ -23,7 +23,7 @@ def test_faults_are_shown_as_compilers_show_them(validate, write):
         + out.splitlines()[3].partition("equal to 0; ")[2],
         "      replicas: -1",
         "                ^~",
-        "1 file, 1 JobSet: 2 errors, 0 warnings",
+        "1 file, 1 JobSet, 2 errors, 0 warnings",
     ]
 
 
@@ -135,4 +135,4 @@ def test_findings_are_bounded_and_the_rest_is_counted(write):
     out = io.StringIO()
     assert run(Options([write("---\n".join([TYPO] * 4))], FeatureGates({}), most_findings=3), out, io.StringIO()) == 1
     assert out.getvalue().count(": error: ") == 3
-    assert out.getvalue().splitlines()[-2:] == ["and 5 more", "1 file, 4 JobSets: 8 errors, 0 warnings"]
+    assert out.getvalue().splitlines()[-2:] == ["and 5 more", "1 file, 4 JobSets, 8 errors, 0 warnings"]

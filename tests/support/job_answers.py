@@ -37,9 +37,14 @@ def child(rjob: JSON) -> JSON:
     return only.body
 
 
-def ask(server: Cluster, job: JSON) -> list[JSON]:
-    """The causes of the API server's refusal, without values that are objects or lists; none where it takes the Job."""
+def ask(server: Cluster, job: JSON) -> list[JSON] | None:
+    """The causes of the API server's refusal, without values that are objects or lists; none where it takes the Job.
+
+    None where the Job cannot even be read.
+    """
     status, answer = request(server, "POST", DRY_RUN, job)
+    if status == 400:
+        return None
     if status == 201:
         return []
     assert status == 422, answer
@@ -58,7 +63,7 @@ def record() -> None:
         write({name: ask(server, child(case)) for name, case in CASES.items()})
 
 
-def write(answers: dict[str, list[JSON]]) -> None:
+def write(answers: dict[str, list[JSON] | None]) -> None:
     RECORDED.write_text(json.dumps(answers, indent=1, sort_keys=True) + "\n")
 
 
@@ -100,6 +105,7 @@ PLACES = [
         (r"(envFrom|accessModes)\[\d+\]$", r"\1"),
         (r"(downwardAPI)\.items\[\d+\]", r"\1"),
         (r"(projected)\.sources\[\d+\]\.serviceAccountToken(\.path)$", r"\1\2"),
+        (r"\.matchLabelKeys(\[\d+\])$", r"\1"),
         (r"\.downwardAPI$", ".downwarAPI"),
         (r"namespaces\[\d+\]$", "namespace"),
         (r"\.overhead\.", ".overhead.limits."),

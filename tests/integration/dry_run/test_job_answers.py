@@ -1,12 +1,25 @@
-"""The answers that the rules about Jobs are held to, asked again; and Jobs at random, which both judge alike."""
+"""The answers that the rules about Jobs are held to, asked again; and Jobs at random, which both have to judge alike."""
 
 from __future__ import annotations
 
+from hypothesis import HealthCheck, assume, given, settings
+
 from devcluster.cluster import Cluster
-from tests.support.job_answers import ask, child, recorded
+from tests.support.job_answers import ask, child, recorded, unexpected
 from tests.support.job_mistakes import CASES
+from tests.support.job_mutations import templates
+from tests.support.jobsets import JSON
 
 
 def test_the_api_server_still_says_what_it_said(server: Cluster):
     """Record them again with `python -m tests.support.job_answers` where it does not."""
     assert {name: ask(server, child(case)) for name, case in CASES.items()} == recorded()
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(templates())
+def test_jobs_at_random_are_judged_alike(server: Cluster, template: JSON):
+    job = child(template)
+    causes = ask(server, job)
+    assume(causes is not None)  # an amount has become a text: that is for the schema to find
+    assert unexpected(job, causes or []) == ([], [])

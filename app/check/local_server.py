@@ -1,0 +1,37 @@
+"""`jobset validate --local-server`: an API server of its own for one run, which serves JobSets and has nothing in it.
+
+It is asked like any other cluster (`server_checks`), so its answer is that of a cluster without policies and quotas.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from app.check.checks import CheckError
+from app.check.server_checks import ServerChecks, connected
+from app.local import LocalError, install
+from devcluster.assets import Sources, present
+from devcluster.cluster import running
+from devcluster.errors import DevclusterError
+from devcluster.progress import step
+from devcluster.spec import ClusterSpec
+
+SPEC = ClusterSpec(name="validate", profile="api", audit=False)
+
+
+@contextlib.asynccontextmanager
+async def started() -> AsyncIterator[ServerChecks]:
+    """Checks against an API server that runs for the length of the block. `CheckError` when there is none to start."""
+    if not present(Sources()):
+        raise CheckError("--local-server needs kube-apiserver and etcd: `jobset cluster fetch` brings them here, once")
+    try:
+        with contextlib.ExitStack() as stack:
+            with step("starting a local API server"):
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="jobset-validate-"))
+                cluster = stack.enter_context(running(SPEC, state_root=Path(folder)))
+                install(cluster, webhook_port=None)
+            async with connected(str(cluster.kubeconfig), "", empty=True) as checks:
+                yield checks
+    except (DevclusterError, LocalError) as error:
+        raise CheckError(f"the local API server: {error}") from error

@@ -1,0 +1,59 @@
+"""`jobset validate --local-server`: the same command against an API server that it starts and stops itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.job_mistakes import CASES
+from tests.support.jobsets import JSON, jobset, rjob
+
+WRONG = ("requests-above-limits", "exit-codes-zero", "spread-skew", "mount-without-volume")
+
+
+def validate(*args: str, stdin: str, **environment: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, report, standard error."""
+    done = subprocess.run(  # noqa: S603 (ourselves)
+        [sys.executable, "-m", "app", "validate", "-f", "-", "-o", "json", *args],
+        input=stdin, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **environment},
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+def manifests() -> str:
+    """One good JobSet, one with each mistake, one that only an API server finds wrong; in namespaces of their own."""
+    rare: JSON = rjob(pod={"volumes": [{"name": "v", "iscsi": {"targetPortal": "a", "iqn": "x", "lun": 0}}]})
+    rjobs = [rjob(), *(CASES[name] for name in WRONG), rare]
+    return yaml.safe_dump_all(jobset(each, namespace=f"team-{i}") for i, each in enumerate(rjobs))
+
+
+def findings(report: dict[str, Any]) -> list[tuple[int, str, str, str]]:
+    return [(found["document"], found["path"], found["message"], found["fix"]) for found in report["findings"]]
+
+
+def test_the_api_server_says_what_the_rules_say_and_more(tmp_path: Path, binaries: Path):
+    """Both name the same places in the same words; only the server knows the rules of rare volumes."""
+    local = {"KUBEBUILDER_ASSETS": str(binaries), "TMPDIR": str(tmp_path)}
+    code, asked, err = validate("--local-server", stdin=manifests(), **local)
+    offline, unasked, _ = validate(stdin=manifests())
+    assert (code, offline, asked["problems"], asked["notes"]) == (1, 1, [], 0)
+    more = [found for found in findings(asked) if found not in findings(unasked)]
+    assert [found for found in findings(unasked) if found not in findings(asked)] == []
+    assert {(document, path.rpartition(".")[2]) for document, path, _, _ in more} == {(len(WRONG) + 2, "iqn")}
+    assert err.splitlines()[0] == "starting a local API server ..."
+    assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
+
+
+def test_without_binaries_it_says_how_to_get_them(tmp_path: Path):
+    code, report, err = validate("--local-server", stdin=manifests(), KUBEBUILDER_ASSETS=str(tmp_path))
+    assert (code, report["jobsets"]) == (2, 0)
+    assert err == (
+        "jobset validate: --local-server needs kube-apiserver and etcd: `jobset cluster fetch` brings them here, once\n"
+    )

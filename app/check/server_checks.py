@@ -1,4 +1,4 @@
-"""What only a cluster can say about a manifest: `jobset validate --server`. Asks as who runs it; changes nothing.
+"""What only a cluster can say about a manifest: `jobset validate --server`. Asks as who runs it; writes nothing.
 
 Findings are those that `kubectl apply` would meet: the rules of updates where the JobSet exists, the namespace, the
 children, and, where all that is good, policies and webhooks of others. The API server is asked with `dryRun=All`.

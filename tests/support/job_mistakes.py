@@ -138,7 +138,7 @@ CONTAINERS = {
     "env-value-and-value-from": env(name="A", value="x", valueFrom=FIELD),
     "env-two-sources": env(name="A", valueFrom={**FIELD, "secretKeyRef": {"name": "s", "key": "k"}}),
     "env-no-source": env(name="A", valueFrom={}),
-    "env-field-path": env(name="A", valueFrom={"fieldRef": {"fieldPath": "metadata.nam"}}),
+    "env-field-path": env(name="A", valueFrom={"fieldRef": {"fieldPath": "metadata.names"}}),
     "env-field-unsupported": env(name="A", valueFrom={"fieldRef": {"fieldPath": "spec.restartPolicy"}}),
     "env-field-subscript": env(name="A", valueFrom={"fieldRef": {"fieldPath": "spec.x['a']"}}),
     "env-field-label-key": env(name="A", valueFrom={"fieldRef": {"fieldPath": "metadata.labels['a b']"}}),

@@ -34,7 +34,7 @@ def test_several_files_and_kinds_in_one_summary(validate, write, tmp_path):
     write("apiVersion: v1\nkind: ConfigMap\n", "c.yaml")
     code, out, _ = validate("-f", "d", "-f", "c.yaml", "-f", write(TYPO))
     assert code == 1
-    assert out.splitlines()[-1] == "4 files, 4 JobSets (1 object of other kinds passed over): 2 errors, 0 warnings"
+    assert out.splitlines()[-1] == "4 files, 4 JobSets (1 object of other kinds passed over), 2 errors, 0 warnings"
 
 
 def test_json_has_the_documented_shape(validate, write):

@@ -25,6 +25,7 @@ from api.job_rules.forms import descending, file_in_volume, label, label_key, no
 from api.job_rules.metadata import selector
 from api.jsontree import dig
 from api.quantity import parse_quantity
+from api.validation import dns1123_subdomain
 
 _FILES = fields(needs("key", "path"), path=text(file_in_volume), mode=file_mode, user=identity)
 _FIELDS_OF_POD = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
@@ -176,6 +177,7 @@ def _claim_spec(path: Path, value: Any) -> Iterator[FieldError]:
 CLAIM = fields(
     _claim_spec,
     accessModes=each(one_of("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod", empty=True)),
+    storageClassName=text(dns1123_subdomain),
     volumeMode=one_of("Block", "Filesystem", empty=True),
     selector=selector,
 )

@@ -29,7 +29,7 @@ def found(*rjobs: JSON, **spec: Any) -> Findings:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_template_that_the_api_server_refuses_is_refused_at_a_place_of_the_manifest(name: str):
+def test_what_the_api_server_refuses_is_refused_at_a_place_of_the_manifest(name: str):
     errors = found(CASES[name]).errors
     assert bool(errors) == bool(ANSWERS[name]), errors
     raw = jobset(CASES[name])

@@ -14,7 +14,7 @@ import yaml
 from tests.support.job_mistakes import CASES
 from tests.support.jobsets import JSON, jobset, rjob
 
-WRONG = ("requests-above-limits", "exit-codes-zero", "spread-skew", "mount-without-volume")
+WRONG = ("requests-above-limits", "exit-codes-zero", "spread-skew", "mount-without-volume", "mount-sub-path")
 
 
 def validate(*args: str, stdin: str, **environment: str) -> tuple[int, dict[str, Any], str]:

@@ -104,6 +104,15 @@ def test_a_key_in_brackets_is_one_step_whatever_is_in_it():
 
 
 @pytest.mark.parametrize(
+    ("value", "place"),
+    [("/d", "volumeMounts[1].mountPath"), ("/x", "volumeMounts[0].mountPath"), ("/y", "volumeMounts")],
+)
+def test_an_index_that_the_api_server_leaves_out_is_that_of_the_offending_value(value, place):
+    [error] = faults(("spec.template.spec.containers[0].volumeMounts.mountPath", f'Invalid value: "{value}": bad'))
+    assert str(error.path) == f"{POD}.spec.containers[0].{place}"
+
+
+@pytest.mark.parametrize(
     ("field", "value", "place"),
     [
         ("spec.template.labels", "train-workers-0", "spec.replicatedJobs[0].name"),

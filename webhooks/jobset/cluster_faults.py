@@ -171,7 +171,8 @@ def _job_fault(child: ChildJob, cause: Cause) -> Iterator[FieldError]:
     kind = _TYPES.get(cause.reason, ErrorType.INVALID)
     rule, fix = _fix_for(child, cause)
     words = _without_object(cause.message)
-    for path in child.places(parts_of(cause.field), _first_quoted(cause.message)):
+    value = _first_quoted(cause.message)
+    for path in child.places(_indexed(child.body, parts_of(cause.field), value), value):
         yield FieldError(path, kind, dig(child.raw, *path.parts), "", fix, rule, words)
 
 
@@ -185,6 +186,19 @@ def _without_object(words: str) -> str:
     except ValueError:
         return words
     return kind + rest[end:]
+
+
+def _indexed(body: JSON, parts: Parts, value: str) -> Parts:
+    """The place with the index that the API server leaves out of some: that of the item with the offending value.
+
+    Where no item has it, the place is the list.
+    """
+    for depth, part in enumerate(parts):
+        node = dig(body, *parts[:depth])
+        if isinstance(node, list) and isinstance(part, str):
+            found = (i for i, item in enumerate(node) if dig(item, *parts[depth:]) == value)
+            return next(((*parts[:depth], i, *parts[depth:]) for i in found), parts[:depth])
+    return parts
 
 
 def _fix_for(child: ChildJob, cause: Cause) -> tuple[Rule, str]:

@@ -74,12 +74,12 @@ def _has_terms(path: Path, value: Any) -> Iterator[FieldError]:
 
 def _label_keys(path: Path, value: Any) -> Iterator[FieldError]:
     """Keys whose values are those of the pod itself, beside a selector."""
-    for name in ("matchLabelKeys", "mismatchLabelKeys"):
-        keys = value.get(name) or []
+    for field in ("matchLabelKeys", "mismatchLabelKeys"):
+        keys = value.get(field) or []
         if keys and value.get("labelSelector") is None:
-            yield forbidden(path.at(name), "must not be specified when labelSelector is not set")
+            yield forbidden(path.at(field), "must not be specified when labelSelector is not set")
         else:
-            yield from each(key)(path.at(name), keys)
+            yield from each(key)(path.at(field), keys)
     positions = {name: i for i, name in enumerate(items(value, "matchLabelKeys"))}
     selected = set(dig(value, "labelSelector", "matchLabels") or ())
     for _, term in entries(dig(value, "labelSelector", "matchExpressions")):

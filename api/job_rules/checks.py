@@ -100,6 +100,11 @@ def needs(*names: str, why: str = "") -> Check:
     return check
 
 
+def member(name: str, absent: Any, check: Check) -> Check:
+    """A member of an object that is checked in any case: where it is absent, it counts as `absent`."""
+    return lambda path, value: check(path.at(name), absent if value.get(name) is None else value[name])
+
+
 def text(complaints: Callable[[str], Iterable[str]], *, empty: bool = False) -> Check:
     """A text of a certain form; `empty`: whether that of no characters is looked at, too."""
 
@@ -121,7 +126,7 @@ def one_of(*supported: str, empty: bool = False) -> Check:
 
 
 def word_of(*supported: str) -> Check:
-    """The same for a word that has to be there, where its absence is reported with those that are supported."""
+    """The same for a word that has to be there: an empty one is reported with those that are supported."""
     words = " ".join(map(quote, supported))
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
@@ -146,11 +151,6 @@ def number(good: Callable[[int], bool], detail: str) -> Check:
 def between(least: int, most: int) -> Check:
     """A number of a range."""
     return number(lambda value: least <= value <= most, f"must be between {least} and {most}, inclusive")
-
-
-def only_if(condition: Callable[[Any], bool], check: Check) -> Check:
-    """A check of those values for which the condition holds."""
-    return lambda path, value: check(path, value) if condition(value) else ()
 
 
 not_negative = number(lambda value: value >= 0, "must be greater than or equal to 0")

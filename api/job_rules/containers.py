@@ -13,6 +13,7 @@ from api.job_rules.checks import (
     fields,
     forbidden,
     invalid,
+    member,
     needs,
     not_negative,
     number,
@@ -94,23 +95,15 @@ def _sources(what: str, *names: str) -> Check:
     return check
 
 
-_KEY = fields(needs("key"), name=text(dns1123_subdomain, empty=True), key=text(config_key))
-
-
-def _named(path: Path, value: Any) -> Iterator[FieldError]:
-    """An absent name of a ConfigMap or Secret is an empty one."""
-    if value.get("name") is None:
-        yield from text(dns1123_subdomain, empty=True)(path.at("name"), "")
-
-
+_KEY = fields(needs("key"), member("name", "", text(dns1123_subdomain, empty=True)), key=text(config_key))
 _REFERENCES = {
     "fieldRef": field_of_pod(
         "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
         "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
     ),
     "resourceFieldRef": resource_of_container(named=False),
-    "configMapKeyRef": both(fields(_named), _KEY),
-    "secretKeyRef": both(fields(_named), _KEY),
+    "configMapKeyRef": _KEY,
+    "secretKeyRef": _KEY,
     "fileKeyRef": fields(needs("key", "volumeName", "path"), key=text(variable_name), volumeName=text(label)),
 }  # fmt: skip
 _ONE_REFERENCE = _sources(
@@ -159,10 +152,6 @@ def _http_2(path: Path, value: Any) -> Iterator[FieldError]:
         yield invalid(path.at("host"), value["host"], 'must be empty when `protocol` is "HTTP2"')
 
 
-def _grpc_port(path: Path, value: Any) -> Iterator[FieldError]:
-    yield from _port_number(zero=False)(path.at("port"), value.get("port") or 0)
-
-
 _HANDLERS: dict[str, Check] = {
     "exec": fields(needs("command")),
     "httpGet": fields(
@@ -173,7 +162,7 @@ _HANDLERS: dict[str, Check] = {
         protocol=one_of("HTTP1", "HTTP2", empty=True),
     ),
     "tcpSocket": fields(port=_port_or_name),
-    "grpc": fields(_grpc_port, mode=one_of("Plaintext", "TLS", empty=True)),
+    "grpc": fields(member("port", 0, _port_number(zero=False)), mode=one_of("Plaintext", "TLS", empty=True)),
     "sleep": fields(),
 }
 _THRESHOLDS = fields(
@@ -267,17 +256,19 @@ _CONTAINER = fields(
 def containers(path: Path, pod: Any) -> Iterator[FieldError]:
     """A check of a pod's containers and init containers."""
     grace = pod.get("terminationGracePeriodSeconds")
-    grace = max(grace, 1 if grace < 0 else 0) if whole(grace) else _GRACE_PERIOD
+    grace = grace if whole(grace) else _GRACE_PERIOD
     own, before = path.at("containers"), path.at("initContainers")
     names: set[Any] = set()
     if not pod.get("containers"):
         yield required(own)
     for i, container in entries(pod.get("containers")):
         yield from _container(own.at(i), container, names)
+        names.add(container.get("name") or "")
         yield from _living(own.at(i), container, grace)
     yield from _host_ports((own.at(i), container) for i, container in entries(pod.get("containers")))
     for i, container in entries(pod.get("initContainers")):
         yield from _container(before.at(i), container, names)
+        names |= {container["name"]} if container.get("name") else set()
         if container.get("restartPolicy") == "Always":
             yield from _living(before.at(i), container, grace)
         else:
@@ -288,20 +279,28 @@ def containers(path: Path, pod: Any) -> Iterator[FieldError]:
         yield from _host_ports([(before.at(i), container)])
     if pod.get("hostNetwork"):
         yield from _same_ports(own, pod.get("containers"))
+    if pod.get("restartPolicy") == "Never":
+        yield from _never_resized_by_restart(path, pod)
 
 
 def _container(path: Path, container: Any, names: set[Any]) -> Iterator[FieldError]:
     yield from _CONTAINER(path, container)
-    name = container.get("name")
-    if name in names:
+    if (name := container.get("name") or "") in names:
         yield duplicate(path.at("name"), name)
-    if name:
-        names.add(name)
 
 
 def _living(path: Path, container: Any, grace_period: int) -> Iterator[FieldError]:
     yield from _LIVING(path, container)
     yield from _sleeps(path, container, grace_period)
+
+
+def _never_resized_by_restart(path: Path, pod: Any) -> Iterator[FieldError]:
+    for key in ("containers", "initContainers"):
+        for c, container in entries(pod.get(key)):
+            for p, policy in entries(container.get("resizePolicy")):
+                if (wanted := policy.get("restartPolicy") or "") not in {"", "NotRequired"}:
+                    why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+                    yield invalid(path.at(key, c, "resizePolicy", p, "restartPolicy"), wanted, why)
 
 
 def _same_ports(path: Path, value: Any) -> Iterator[FieldError]:

@@ -6,23 +6,22 @@ from typing import Any
 
 from api.field import SPEC, FieldError, Path
 from api.job_rules.checks import (
-    Check,
     duplicate,
     each,
     entries,
     fields,
     invalid,
+    member,
     not_negative,
     not_supported,
     one_of,
     required,
-    text,
     too_many,
     whole,
     word_of,
 )
-from api.job_rules.forms import label, label_key
-from api.job_rules.metadata import metadata, selector
+from api.job_rules.forms import label
+from api.job_rules.metadata import key, metadata, selector
 from api.job_rules.pod import TEMPLATE
 from api.jsontree import dig
 from api.meta import JSON
@@ -153,11 +152,6 @@ def _one_requirement(path: Path, rule: Any) -> Iterator[FieldError]:
         yield invalid(path, rule, "specifying one of OnExitCodes and OnPodConditions is required")
 
 
-def _words(**words: Check) -> Check:
-    """Members that have to be there and have to be certain words."""
-    return lambda path, value: (e for name, check in words.items() for e in check(path.at(name), value.get(name)))
-
-
 def _exit_codes(path: Path, value: Any) -> Iterator[FieldError]:
     values = value.get("values") or []
     at = path.at("values")
@@ -176,20 +170,16 @@ def _exit_codes(path: Path, value: Any) -> Iterator[FieldError]:
         yield invalid(at, values, "must be ordered")
 
 
-def _condition_type(path: Path, value: Any) -> Iterator[FieldError]:
-    yield from text(label_key, empty=True)(path.at("type"), value.get("type") or "")
-
-
 def _conditions_count(path: Path, value: Any) -> Iterator[FieldError]:
     if isinstance(value, list) and len(value) > _MAX_RULES:
         yield too_many(path, len(value), _MAX_RULES)
 
 
-_CONDITION = fields(_condition_type, status=one_of("False", "True", "Unknown"))
+_CONDITION = fields(member("type", "", key), status=one_of("False", "True", "Unknown"))
 _FAILURE_RULE = fields(
     _one_requirement,
-    _words(action=word_of("Count", "FailIndex", "FailJob", "Ignore")),
-    onExitCodes=fields(_words(operator=word_of("In", "NotIn")), _exit_codes),
+    member("action", "", word_of("Count", "FailIndex", "FailJob", "Ignore")),
+    onExitCodes=fields(member("operator", "", word_of("In", "NotIn")), _exit_codes),
     onPodConditions=lambda path, value: (*_conditions_count(path, value), *each(_CONDITION)(path, value)),
 )
 
@@ -283,18 +273,20 @@ def _selector(path: Path, spec: Any, own: Mapping[str, str]) -> Iterator[FieldEr
     if spec.get("manualSelector") is True:
         if given is None:
             yield required(path.at("selector"))
-        elif not [*selector(path.at("selector"), given)] and not _selects(given, pods):
+        elif not _selects(given, pods):
             yield invalid(at, pods, "`selector` does not match template `labels`")
         return
     if given is not None and not _selects(given, own):
         yield invalid(path.at("selector"), given, "`selector` not auto-generated")
-    for key in own.keys() & pods.keys():
-        if pods[key] != own[key]:
-            yield invalid(at.at(key), pods, f"must be '{own[key]}'")
+    for name in own.keys() & pods.keys():
+        if pods[name] != own[name]:
+            yield invalid(at.at(name), pods, f"must be '{own[name]}'")
 
 
 def _selects(wanted: Any, labels: Mapping[str, str]) -> bool:
-    """Whether a selector is met by these labels; a term that cannot be read is, for it is refused elsewhere."""
+    """Whether a selector is met by these labels; one that is no good is, for that is said already."""
+    if any(selector(Path(), wanted)):
+        return True
     pairs = dig(wanted, "matchLabels") or {}
     terms = [term for _, term in entries(dig(wanted, "matchExpressions"))]
     return all(labels.get(key) == value for key, value in pairs.items()) and all(_met(term, labels) for term in terms)
@@ -309,9 +301,7 @@ def _met(term: JSON, labels: Mapping[str, str]) -> bool:
             return value not in (term.get("values") or [])
         case "Exists":
             return there
-        case "DoesNotExist":
-            return not there
-    return True
+    return not there
 
 
 _SPEC = fields(

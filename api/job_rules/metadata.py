@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from api.field import FieldError, Path
-from api.job_rules.checks import Check, each, fields, forbidden, invalid, required, text
+from api.job_rules.checks import Check, each, fields, forbidden, invalid, member, required, text
 from api.job_rules.forms import label_key
 from api.validation import label_value
 
@@ -29,6 +29,7 @@ def annotations(path: Path, value: Any) -> Iterator[FieldError]:
 metadata = fields(labels=labels, annotations=annotations)
 key = text(label_key, empty=True)
 """A key of labels."""
+key_member = member("key", "", key)
 
 
 def operator(*, numbers: bool = False) -> Check:
@@ -49,12 +50,6 @@ def operator(*, numbers: bool = False) -> Check:
     return check
 
 
-def key_present(path: Path, value: Any) -> Iterator[FieldError]:
-    """A term whose key is missing has an empty one."""
-    if value.get("key") is None:
-        yield from key(path.at("key"), "")
-
-
-_EXPRESSION = fields(operator(), key_present, key=key, values=each(text(label_value)))
+_EXPRESSION = fields(operator(), key_member, values=each(text(label_value)))
 selector = fields(matchLabels=labels, matchExpressions=each(_EXPRESSION))
 """A selector of labels."""

@@ -32,6 +32,7 @@ _MAX_NAMESERVERS = 3
 _MAX_SEARCHES = 32
 _MAX_SEARCH_CHARACTERS = 2048
 _NAME = text(dns1123_subdomain)
+_ANY_NAME = text(dns1123_subdomain, empty=True)
 
 
 def _dns(path: Path, pod: Any) -> Iterator[FieldError]:
@@ -100,7 +101,7 @@ def _no_ephemeral_containers(path: Path, pod: Any) -> Iterator[FieldError]:
         yield forbidden(path.at("ephemeralContainers"), "ephemeral containers not allowed in pod template")
 
 
-_CLAIM = fields(needs("name"), name=text(label), resourceClaimName=_NAME, resourceClaimTemplateName=_NAME)
+_CLAIM = fields(needs("name"), name=text(label), resourceClaimName=_ANY_NAME, resourceClaimTemplateName=_ANY_NAME)
 SPEC = fields(
     volumes,
     containers,
@@ -113,9 +114,9 @@ SPEC = fields(
     activeDeadlineSeconds=between(1, MAX_INT32),
     affinity=AFFINITY,
     dnsPolicy=one_of("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
-    hostAliases=each(fields(ip=text(ip_address, empty=True), hostnames=each(text(dns1123_subdomain, empty=True)))),
+    hostAliases=each(fields(ip=text(ip_address, empty=True), hostnames=each(_ANY_NAME))),
     hostname=text(label),
-    hostnameOverride=text(dns1123_subdomain, empty=True),
+    hostnameOverride=_ANY_NAME,
     nodeName=_NAME,
     nodeSelector=labels,
     os=fields(needs("name")),
@@ -126,7 +127,7 @@ SPEC = fields(
     resourceClaims=each(_CLAIM),
     resources=pod_resources,
     restartPolicy=one_of("Always", "OnFailure", "Never"),
-    runtimeClassName=text(dns1123_subdomain, empty=True),
+    runtimeClassName=_ANY_NAME,
     schedulingGates=scheduling_gates,
     securityContext=POD_SECURITY,
     serviceAccountName=_NAME,

@@ -11,15 +11,16 @@ from api.job_rules.checks import (
     fields,
     forbidden,
     invalid,
+    member,
+    needs,
     number,
     one_of,
     positive,
     required,
     text,
-    whole,
 )
 from api.job_rules.forms import label, label_key
-from api.job_rules.metadata import key, key_present, operator, selector
+from api.job_rules.metadata import key, key_member, operator, selector
 from api.jsontree import dig, items
 from api.validation import label_value
 
@@ -47,7 +48,7 @@ def _toleration(path: Path, value: Any) -> Iterator[FieldError]:
 
 TOLERATION = fields(_toleration, key=text(label_key), effect=one_of(*_EFFECTS))
 _VALUES = each(text(label_value))
-_NODE_TERM = fields(operator(numbers=True), key_present, key=key)
+_NODE_TERM = fields(operator(numbers=True), key_member)
 
 
 def _field_term(path: Path, value: Any) -> Iterator[FieldError]:
@@ -61,7 +62,7 @@ def _field_term(path: Path, value: Any) -> Iterator[FieldError]:
 
 
 _REQUIRED_TERM = fields(
-    matchExpressions=each(fields(operator(numbers=True), key_present, key=key, values=_VALUES)),
+    matchExpressions=each(fields(operator(numbers=True), key_member, values=_VALUES)),
     matchFields=each(fields(_field_term)),
 )
 _PREFERRED_TERM = fields(matchExpressions=each(_NODE_TERM), matchFields=each(fields(_field_term)))
@@ -95,45 +96,33 @@ def _label_keys(path: Path, value: Any) -> Iterator[FieldError]:
             yield invalid(path.at("matchLabelKeys", i), name, why)
 
 
-def _topology(path: Path, value: Any) -> Iterator[FieldError]:
-    topology = value.get("topologyKey") or ""
-    if not topology:
-        yield required(path.at("topologyKey"), "can not be empty")
-    yield from key(path.at("topologyKey"), topology)
-
-
+_TOPOLOGY = needs("topologyKey", why="can not be empty")
 _POD_TERM = fields(
-    _label_keys, _topology, labelSelector=selector, namespaceSelector=selector, namespaces=each(text(label))
+    _label_keys,
+    _TOPOLOGY,
+    member("topologyKey", "", key),
+    labelSelector=selector,
+    namespaceSelector=selector,
+    namespaces=each(text(label)),
 )
 
 
-def _weight(path: Path, value: Any) -> Iterator[FieldError]:
-    weight = value.get("weight") or 0
-    if whole(weight) and not 1 <= weight <= 100:
-        yield invalid(path.at("weight"), weight, "must be in the range 1-100")
-
-
+_WEIGHT = member("weight", 0, number(lambda weight: 1 <= weight <= 100, "must be in the range 1-100"))
 _PODS = fields(
     requiredDuringSchedulingIgnoredDuringExecution=each(_POD_TERM),
-    preferredDuringSchedulingIgnoredDuringExecution=each(fields(_weight, podAffinityTerm=_POD_TERM)),
+    preferredDuringSchedulingIgnoredDuringExecution=each(fields(_WEIGHT, podAffinityTerm=_POD_TERM)),
 )
 AFFINITY = fields(
     nodeAffinity=fields(
         requiredDuringSchedulingIgnoredDuringExecution=fields(_has_terms, nodeSelectorTerms=each(_REQUIRED_TERM)),
-        preferredDuringSchedulingIgnoredDuringExecution=each(fields(_weight, preference=_PREFERRED_TERM)),
+        preferredDuringSchedulingIgnoredDuringExecution=each(fields(_WEIGHT, preference=_PREFERRED_TERM)),
     ),
     podAffinity=_PODS,
     podAntiAffinity=_PODS,
 )
 
 
-def _spread(path: Path, value: Any) -> Iterator[FieldError]:
-    if not value.get("topologyKey"):
-        yield required(path.at("topologyKey"), "can not be empty")
-    if not value.get("whenUnsatisfiable"):
-        yield from one_of("DoNotSchedule", "ScheduleAnyway", empty=True)(path.at("whenUnsatisfiable"), "")
-    if not value.get("maxSkew"):
-        yield from positive(path.at("maxSkew"), 0)
+def _min_domains(path: Path, value: Any) -> Iterator[FieldError]:
     action = value.get("whenUnsatisfiable") or ""
     if value.get("minDomains") is not None and action != "DoNotSchedule":
         why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
@@ -142,11 +131,12 @@ def _spread(path: Path, value: Any) -> Iterator[FieldError]:
 
 _INCLUSION = one_of("Honor", "Ignore", empty=True)
 _CONSTRAINT = fields(
-    _spread,
+    _TOPOLOGY,
+    _min_domains,
     _label_keys,
-    maxSkew=number(lambda skew: skew >= 0, "must be greater than zero"),
+    member("maxSkew", 0, positive),
+    member("whenUnsatisfiable", "", one_of("DoNotSchedule", "ScheduleAnyway", empty=True)),
     minDomains=positive,
-    whenUnsatisfiable=one_of("DoNotSchedule", "ScheduleAnyway"),
     nodeAffinityPolicy=_INCLUSION,
     nodeTaintsPolicy=_INCLUSION,
     labelSelector=selector,

@@ -181,6 +181,12 @@ CONTAINERS = {
         restartPolicyRules=[{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}]
     ),
     "restart-rule-without-codes": main(restartPolicy="Never", restartPolicyRules=[{"action": "Restart"}]),
+    "resize-by-restart-of-pods-that-never-restart": rjob(
+        pod=pod(
+            container(resizePolicy=[{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]),
+            restartPolicy="Never",
+        )
+    ),
     "resize-resource": main(resizePolicy=[{"resourceName": "gpu", "restartPolicy": "NotRequired"}]),
 }
 GOOD = {

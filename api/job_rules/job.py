@@ -34,15 +34,15 @@ _MAX_EXIT_CODES = 255
 _INDEXED_ONLY = "requires indexed completion mode"
 
 
-def job_errors(job: JSON) -> list[FieldError]:
+def job_errors(job: JSON) -> Iterator[FieldError]:
     """What the API server would refuse about a new Job, at places in the Job.
 
     The values have the types that the schema of the CRD gives them, or are null.
     """
-    errors = list(_JOB(Path(), job))
+    yield from _JOB(Path(), job)
     if isinstance(spec := job.get("spec"), dict):
-        errors += [*_selector(SPEC, spec, _own_labels(job)), *_pod_names(job, spec)]
-    return errors
+        yield from _selector(SPEC, spec, _own_labels(job))
+        yield from _pod_names(job, spec)
 
 
 def _pod_names(job: JSON, spec: Any) -> Iterator[FieldError]:
@@ -123,13 +123,14 @@ def _failure_policy(path: Path, spec: Any) -> Iterator[FieldError]:
     if not isinstance(policy, dict):
         return
     rules, at = policy.get("rules") or [], path.at("podFailurePolicy", "rules")
+    containers = _container_names(spec)
     if len(rules) > _MAX_RULES:
         yield too_many(at, len(rules), _MAX_RULES)
     for i, rule in entries(rules):
         if rule.get("action") == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
             yield invalid(at.at(i, "action"), "FailIndex", "requires the backoffLimitPerIndex to be set")
         name = dig(rule, "onExitCodes", "containerName")
-        if name is not None and name not in _container_names(spec):
+        if name is not None and name not in containers:
             why = "must be one of the container or initContainer names in the pod template"
             yield invalid(at.at(i, "onExitCodes", "containerName"), name, why)
 

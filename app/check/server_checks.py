@@ -23,6 +23,7 @@ from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.cluster_faults import REFUSED
+from webhooks.jobset.cluster_needs import PRIORITY_CLASS, TOPOLOGY
 from webhooks.jobset.engine import Findings
 
 TIMEOUT = 10.0
@@ -83,6 +84,9 @@ JOBSET_NOT_SENT = Rule(
 )
 
 
+_BROUGHT = (PRIORITY_CLASS, TOPOLOGY)
+
+
 class ServerChecks:
     """Asks one cluster."""
 
@@ -120,6 +124,8 @@ class ServerChecks:
             found = checks.update(stored, Sent(_continued(sent.object, stored), sent.faults))
             new = _within(found.object, namespace)
             more += await self._children.update(stored, new, found.errors, checks.gates)
+        if self._empty:  # what every cluster has to bring itself is missing there, and that says nothing
+            more = [error for error in more if error.rule not in _BROUGHT]
         found = found.and_also(map(_not_a_fault, more))
         return found if found.errors else found.and_also(await self._sent(sent.object, namespace, stored))
 

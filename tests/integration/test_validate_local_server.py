@@ -28,9 +28,9 @@ def validate(*args: str, stdin: str, **environment: str) -> tuple[int, dict[str,
 
 
 def manifests() -> str:
-    """One good JobSet, one with each mistake, one that only an API server finds wrong; in namespaces of their own."""
+    """One JobSet that is good where there is its PriorityClass, one with each mistake, one that only an API server finds wrong; in namespaces of their own."""
     rare: JSON = rjob(pod={"volumes": [{"name": "v", "iscsi": {"targetPortal": "a", "iqn": "x", "lun": 0}}]})
-    rjobs = [rjob(), *(CASES[name] for name in WRONG), rare]
+    rjobs = [rjob(pod={"priorityClassName": "theirs"}), *(CASES[name] for name in WRONG), rare]
     return yaml.safe_dump_all(jobset(each, namespace=f"team-{i}") for i, each in enumerate(rjobs))
 
 

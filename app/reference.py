@@ -39,8 +39,8 @@ characters. After {MAX_SHOWN_ERRORS} faults the answer counts the rest ("and N m
 JobSet. An answer has at most {MAX_WARNINGS} warnings of at most {MAX_WARNING} characters.
 
 `jobset validate -f FILE` finds the same faults without a cluster, shows the line, and cuts nothing. Of those marked
-"cluster" below it finds mistakes in Job templates, by rules of its own in the API server's words; with `--local-server` or
-`--server` it asks an API server.
+"cluster" below it finds mistakes in Job templates, by rules of its own in the API server's words; with
+`--local-server` or `--server` it asks an API server.
 
 ## Who answers, and in which order
 

@@ -152,7 +152,7 @@ def test_jobsets_of_one_run_that_share_a_service(validate, write, second, words)
     code, out, _ = validate("-f", first, "-f", write(yaml.safe_dump(second), "second.yaml"))
     assert code == 0
     assert (words in out, "has the Service" in out) == (True, bool(words))
-    assert out.splitlines()[-1].startswith("2 files, 2 JobSets: 0 errors, ")
+    assert out.splitlines()[-1].startswith("2 files, 2 JobSets, 0 errors, ")
 
 
 def test_five_mistakes_of_five_layers_are_all_named(validate, write):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.quantity import parse_quantity
+from api.quantity import canonical, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,15 @@ def test_never_raises(value: object):
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**12), max_value=10**12))
 def test_agrees_with_decimal_arithmetic(amount: Decimal):
     assert parse_quantity(f"{amount:f}") == parse_quantity(f"{amount * 1000:f}m")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("0.5", "500m"), ("1500m", "1500m"), ("2000m", "2"), (2, "2"), ("1024Mi", "1Gi"), ("1.5Gi", "1536Mi"),
+        ("1.5Ki", "1536"), ("0.5Ki", "512"), ("100000k", "100M"), ("12e6", "12e6"), ("1e3", "1e3"), ("-1", "-1"), ("0Gi", "0"),
+        ("many", "many"),
+    ],
+)  # fmt: skip
+def test_amounts_are_shown_as_the_api_server_writes_them(text: object, shown: str):
+    assert canonical(text) == shown

@@ -24,7 +24,7 @@ from api.job_rules.checks import (
 from api.job_rules.forms import descending, file_in_volume, label, label_key, no_way_up
 from api.job_rules.metadata import selector
 from api.jsontree import dig
-from api.quantity import parse_quantity
+from api.quantity import canonical, parse_quantity
 from api.validation import dns1123_subdomain
 
 _FILES = fields(needs("key", "path"), path=text(file_in_volume), mode=file_mode, user=identity)
@@ -94,12 +94,13 @@ def resource_of_container(*, named: bool) -> Check:
 def _divisor(path: Path, resource: str, divisor: Any) -> Iterator[FieldError]:
     if not parse_quantity(divisor):
         return
+    step = canonical(divisor)
     kind = resource.partition(".")[2]
-    if kind == "cpu" and str(divisor) not in {"1", "1m"}:
+    if kind == "cpu" and step not in {"1", "1m"}:
         yield invalid(path, resource, "only divisor's values 1m and 1 are supported with the cpu resource")
     words = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}.get(kind)
     words = "hugepages" if resource.startswith(_HUGE) else words
-    if words and str(divisor) not in _MEMORY:
+    if words and step not in _MEMORY:
         yield invalid(path, resource, f"only divisor's values {_SIZES} are supported with the {words} resource")
 
 

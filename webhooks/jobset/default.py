@@ -9,8 +9,8 @@ Defaults are set on update as well, because a client-side apply of an unchanged 
 ReplicatedJobs without them. On update a default is set only where the stored object has a value: one that was stored
 without it (past this webhook) runs without it, and setting it would change what the object means.
 
-Names of failure rules are set in any case, and null metadata of templates becomes `{}`: the schema refuses a rule
-without a name, and null. For the same reason other nulls are removed on update (`_nulls`).
+Names that the schema requires are set in any case, and null metadata of templates becomes `{}`. Other nulls are removed
+on update (`_nulls`): the schema refuses them.
 """
 
 from collections.abc import Iterator, Mapping

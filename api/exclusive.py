@@ -12,7 +12,7 @@ from api import keys
 from api.meta import JSON
 from api.topology import Leader
 
-EXCLUDED_NAMESPACES = ("kube-system", "jobset-system")
+EXCLUDED_NAMESPACES = ("kube-system", keys.MANAGER_NAMESPACE)
 """Namespaces whose pods reach neither webhooks nor policies: what runs there must not depend on us."""
 
 

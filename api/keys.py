@@ -10,6 +10,8 @@ API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "JobSet"
 PLURAL = "jobsets"
 CONTROLLER_NAME = "jobset.sigs.k8s.io/jobset-controller"
+MANAGER_NAMESPACE = "jobset-system"
+"""Namespace that `manifests/` installs the manager into."""
 
 # Written as label and as annotation, on the Job and on its pod template.
 JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"

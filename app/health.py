@@ -26,6 +26,7 @@ CHECK_TIMEOUT = 12.0
 DIAL_TIMEOUT = 10.0
 """Seconds for a TLS handshake with our own webhook server."""
 
+CRD_NOT_FOUND: Final = "the CRD of JobSets has not been found yet"
 CERTIFICATES_NOT_READY: Final = "certificates are not ready"
 WEBHOOK_NOT_STARTED: Final = "webhook server has not been started yet"
 

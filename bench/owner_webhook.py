@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from api import keys
-from bench.scene import Scene
+from bench.scene import Scene, wait
 from devcluster import pki
 
 JSON = dict[str, Any]
@@ -26,11 +26,16 @@ CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigu
 NAME = "bench-owner.example.com"
 SECONDS = 5
 """In which a review is answered."""
+CALLED_SECONDS = 30
+"""Until the API server calls a new webhook; most often it takes about one."""
 
 
 @contextlib.contextmanager
 def looking_for_owners(scene: Scene) -> Iterator[None]:
-    """The webhook is called for new Jobs of the scene's namespace, through the length of the block."""
+    """The webhook is called for new Jobs of the scene's namespace, through the length of the block.
+
+    Raises `BenchmarkError` if the API server does not call it.
+    """
     authority = pki.new_authority("bench-webhook")
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(scene))
     server.daemon_threads = True
@@ -40,6 +45,7 @@ def looking_for_owners(scene: Scene) -> Iterator[None]:
     try:
         scene.request("POST", CONFIGURATIONS, _configuration(scene.namespace, server.server_port, authority))
         try:
+            wait(lambda: _is_called(scene), CALLED_SECONDS, f"the API server to call {NAME}")
             yield
         finally:
             scene.request("DELETE", f"{CONFIGURATIONS}/{NAME}")
@@ -47,6 +53,16 @@ def looking_for_owners(scene: Scene) -> Iterator[None]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def _is_called(scene: Scene) -> bool:
+    """Whether a Job whose JobSet is not stored is refused by the webhook. Nothing is stored."""
+    owner = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "name": "missing", "uid": "missing"}
+    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    job = {"metadata": {"name": "missing", "ownerReferences": [owner]}, "spec": {"template": {"spec": pod}}}
+    with scene.cluster.connect() as connection:
+        status, answer = connection.request("POST", f"{scene.path('jobs', '/apis/batch/v1')}?dryRun=All", job)
+    return status >= 400 and NAME in str(answer)
 
 
 def _context(authority: pki.Pair) -> ssl.SSLContext:

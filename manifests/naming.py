@@ -5,7 +5,9 @@ They are API: other projects' kustomize patches, scripts and test harnesses find
 
 from typing import Any
 
-NAMESPACE = "jobset-system"
+from api.keys import MANAGER_NAMESPACE
+
+NAMESPACE = MANAGER_NAMESPACE
 IMAGE_NAME = "jobset"
 IMAGE_TAG = "latest"
 IMAGE = f"{IMAGE_NAME}:{IMAGE_TAG}"

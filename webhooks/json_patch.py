@@ -21,7 +21,10 @@ class PatchDraft:
     _copies: dict[int, Any] = field(default_factory=dict)
 
     def default(self, path: Path, value: Any, *, empty_is_absent: bool = False) -> None:
-        """Set `value` where nothing is; do nothing where something is, or where a parent is no container."""
+        """Set `value` where nothing is; do nothing where something is, or where a parent is no container.
+
+        `empty_is_absent`: an empty text at the end of the path counts as nothing. As a parent it is no container.
+        """
         if depth := self._gap(path, empty_is_absent=empty_is_absent):
             self._add(path, depth, value)
 
@@ -54,15 +57,17 @@ class PatchDraft:
                 node = node[part]
             else:
                 return 0
-            if node is None or (empty_is_absent and node == ""):
+            if node is None:
                 return depth
-        return 0
+        return len(path.parts) if empty_is_absent and node == "" else 0
 
     def _add(self, path: Path, depth: int, value: Any) -> None:
         for missing in reversed(path.parts[depth:]):
             value = {missing: value}
         place = Path(path.parts[:depth])
-        self.operations.append({"op": "add", "path": place.pointer, "value": value})
+        # In a list, "add" would insert.
+        op = "replace" if isinstance(place.parts[-1], int) else "add"
+        self.operations.append({"op": op, "path": place.pointer, "value": value})
         self._open(place.parts[:-1])[place.parts[-1]] = value
 
     def _open(self, parts: Sequence[str | int]) -> Any:

@@ -158,9 +158,9 @@ def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
     found = Finding(
         level=Level.FAULT,
         cause="no-manager",
-        what=f"{what} in namespace jobset-system: Jobs are neither created nor restarted nor placed",
-        fix="kubectl get pods -n jobset-system; one that runs without --leader-elect or in another namespace is not"
-        " seen here",
+        what=f"{what} in namespace {keys.MANAGER_NAMESPACE}: Jobs are neither created nor restarted nor placed",
+        fix=f"kubectl get pods -n {keys.MANAGER_NAMESPACE}; one that runs without --leader-elect or in another"
+        " namespace is not seen here",
         since=renewed,
     )
     return [Found(found)]

@@ -1,11 +1,13 @@
 """The stage of admission: the webhook server, and the further processes that serve on its port."""
 
-import json
 import logging
 import re
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
 
 from api.exclusive import TermForm
 from app.engine import engine
@@ -59,17 +61,23 @@ async def _app(deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics)
     settings = deps.options.settings
     dry_run = settings.child_dry_run
     cluster = ClusterChecks(deps.client, dry_run=dry_run.enable, budget=dry_run.budget)
-    form = term_form(settings.exclusive_placement.terms, await deps.client.raw("/version"))
+    form = await term_form(settings.exclusive_placement.terms, lambda: deps.client.raw("/version"))
     # What followers get before the leaders are listed is the gate: no pod has to wait for the caches.
     pods = pod_handlers(Domains(placement, FOLLOWER_WAIT), lambda: form)
     return create_app({**jobset_handlers(engine(deps.options.gates), cluster), **pods}, metrics=metrics)
 
 
-def term_form(asked: str, version: bytes) -> TermForm:
-    """How leaders' terms are written: as asked for, or by the answer of the API server to /version."""
+async def term_form(asked: str, version: Callable[[], Awaitable[bytes]]) -> TermForm:
+    """How leaders' terms are written: as asked for, or for `Auto` by what the API server answers to /version.
+
+    An answer that cannot be read gives the form that every API server understands.
+    """
     if asked != "Auto":
         return TermForm(asked)
-    numbers = json.loads(version)
-    # Some providers write "33+".
-    known = tuple(int(re.sub(r"\D.*", "", str(numbers.get(part, ""))) or 0) for part in ("major", "minor"))
+    try:
+        numbers = msgspec.json.decode(await version(), type=dict[str, Any])
+        # Some providers write "33+".
+        known = tuple(int(re.sub(r"\D.*", "", str(numbers.get(part, ""))) or 0) for part in ("major", "minor"))
+    except ValueError:
+        return TermForm.EXPRESSIONS
     return TermForm.LABEL_KEYS if known >= LABEL_KEYS_SINCE else TermForm.EXPRESSIONS

@@ -1,5 +1,6 @@
 """The stage of caches: every replica fills them, so that a new leader starts warm."""
 
+import asyncio
 import logging
 
 from app.heap import freeze
@@ -21,12 +22,14 @@ def start_placement_watches(deps: Deps) -> PlacementWatches:
 
 
 async def fill_caches(deps: Deps, placement: PlacementWatches) -> Watches:
-    """What the JobSet controller reads, once it is all there. Raises the name of what is not after `SYNC_TIMEOUT`."""
+    """What the JobSet controller reads, once it is all there.
+
+    Raises `kube.informer.SyncTimeoutError`, which names what is not there after `SYNC_TIMEOUT`.
+    """
     required = deps.options.settings.scheduling.when_unavailable == "Hold"
     watches = Watches(deps.client, deps.options.gates, groups_required=required)
     deps.supervisor.start(watches.run(), "watches")
-    await watches.wait_synced(SYNC_TIMEOUT)
-    await placement.wait_synced(SYNC_TIMEOUT)
+    await asyncio.gather(watches.wait_synced(SYNC_TIMEOUT), placement.wait_synced(SYNC_TIMEOUT))
     freeze()
     log.info("caches are synced: %d JobSets, %d Jobs", len(watches.jobsets.store), len(watches.jobs.store))
     return watches

@@ -11,7 +11,11 @@ from certs.tls import server_context
 
 
 async def start_certificates(deps: Deps, health: Health) -> ssl.SSLContext:
-    """Wait for the first pair. Raises `certs.tls.CertificateError` if none can be had."""
+    """Wait for the first pair; readiness fails until it is there.
+
+    Our own CA is tried until it succeeds. Files that do not come in time end the manager: the part that reads them
+    raises `certs.files.MissingFilesError`.
+    """
     tls = deps.options.settings.tls
     context = server_context(tls.min_version, tls.cipher_suites)
     source = _source(deps, Live(context, deps.metrics.certificate("webhook")))

@@ -1,6 +1,6 @@
 """The first stage: probes and metrics answer before anything else is there."""
 
-from app.health import CERTIFICATES_NOT_READY, WEBHOOK_NOT_STARTED, Health, fails, passes
+from app.health import CERTIFICATES_NOT_READY, CRD_NOT_FOUND, WEBHOOK_NOT_STARTED, Health, fails, passes
 from app.manager.options import Deps
 from app.metrics_server import metrics_server
 from httpserver.address import parse_bind_address
@@ -16,6 +16,7 @@ def start_endpoints(deps: Deps) -> Health:
         readiness_path=settings.health.readiness_endpoint_name,
     )
     health.set_readiness("shutdown", passes)
+    health.set_readiness("crd", fails(CRD_NOT_FOUND))
     supervisor.on_stop(lambda: health.set_readiness("shutdown", fails(STOPPING)))
     if deps.options.webhooks:
         health.set_readiness("certificates", fails(CERTIFICATES_NOT_READY))

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from api.features import FeatureGates
+from api.keys import MANAGER_NAMESPACE
 from app.manager.supervisor import Supervisor
 from app.metrics import Metrics
 from app.settings import Settings
 from app.workers import Records, Worker
 from kube.client import Client
 from kube.config import pod_namespace
-
-DEFAULT_NAMESPACE = "jobset-system"
 
 
 class StartError(Exception):
@@ -52,4 +51,4 @@ class Deps:
 
 def own_namespace() -> str:
     """The pod's namespace; outside a cluster the one that manifests install into."""
-    return pod_namespace() or DEFAULT_NAMESPACE
+    return pod_namespace() or MANAGER_NAMESPACE

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from app.health import passes
 from app.manager.admission import bind_webhooks, start_webhooks, watch_workers
 from app.manager.caches import fill_caches, start_placement_watches
 from app.manager.certificates import start_certificates
@@ -47,6 +48,7 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
     """The start order; ends when the controllers have. `shared` None: this process binds the port of the webhooks."""
     health = start_endpoints(deps)
     await _require_jobsets(deps.client)
+    health.set_readiness("crd", passes)
     placement = start_placement_watches(deps)
     if deps.options.webhooks:
         shared = shared or Shared(deps.supervisor.keep(bind_webhooks(deps.options.settings)))

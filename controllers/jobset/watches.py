@@ -60,9 +60,11 @@ class Watches:
             group.create_task(self.groups.run())
 
     async def wait_synced(self, timeout: float) -> None:
-        """Wait until every first list is complete; raises with the name of the one that is not after `timeout` s."""
-        for informer in self._all:
-            await informer.wait_synced(timeout)
+        """Wait until every first list is complete.
+
+        Raises `kube.informer.SyncTimeoutError` with the name of one that is not after `timeout` s.
+        """
+        await asyncio.gather(*(informer.wait_synced(timeout) for informer in self._all))
 
     def feed(self, queue: WorkQueue[Request]) -> None:
         """From now on, put the JobSet of every change into the queue."""

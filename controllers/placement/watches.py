@@ -80,9 +80,13 @@ class PlacementWatches:
             await asyncio.sleep(RELIST_PAUSE)
 
     async def wait_synced(self, timeout: float) -> None:
-        """Wait until every first list is complete; raises with the name of the one that is not after `timeout` s."""
-        for informer in (self.leaders, self.followers, self.nodes):
-            await informer.wait_synced(timeout)
+        """Wait until every first list is complete.
+
+        Raises `kube.informer.SyncTimeoutError` with the name of one that is not after `timeout` s.
+        """
+        await asyncio.gather(
+            *(informer.wait_synced(timeout) for informer in (self.leaders, self.followers, self.nodes))
+        )
 
     def ask(self, topology: str) -> None:
         """Keep the node label of this key; of too many, one by which nobody is placed is forgotten, or the oldest."""

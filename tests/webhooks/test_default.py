@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api.jsontree import dig
 from tests.support.jobsets import jobset, rjob, stored
 from webhooks.jobset.default import MAX_NULLS, with_defaults
 
@@ -57,10 +58,24 @@ def test_nulls_that_an_apply_leaves_are_removed():
     assert changed["spec"]["template"]["spec"]["containers"] == [{"name": "c", "image": "i"}]
 
 
+def test_every_null_of_many_replicated_jobs_is_removed():
+    names = [f"r{i}" for i in range(500)]
+    new = jobset(*(rjob(name, pod={"nodeSelector": None, "tolerations": None}) for name in names))
+    changed = applied(new, stored(jobset(*map(rjob, names))))["spec"]["replicatedJobs"]
+    pods = [entry["template"]["spec"]["template"]["spec"] for entry in changed]
+    assert not [pod for pod in pods if None in pod.values()]
+
+
 def test_the_patch_of_an_object_full_of_nulls_is_bounded():
-    new = jobset(rjob("a", pod={"nodeSelector": dict.fromkeys(map(str, range(9999)))}))
+    new = jobset(rjob("a", pod={"nodeSelector": dict.fromkeys(map(str, range(2 * MAX_NULLS)))}))
     _, operations = with_defaults(new, stored(jobset(rjob("a"))))
     assert sum(operation["op"] == "remove" for operation in operations) == MAX_NULLS
+
+
+def test_nulls_at_a_very_long_path_are_left_for_the_schema():
+    """A patch repeats the path for each of them."""
+    new = jobset(rjob("a", pod={"x" * 100_000: dict.fromkeys(map(str, range(2 * MAX_NULLS)))}))
+    assert len(str(with_defaults(new, stored(jobset(rjob("a"))))[1])) < 1000
 
 
 @pytest.mark.parametrize("spec", [None, "x", 3, [None, {"a": None}]])
@@ -139,22 +154,35 @@ def test_an_empty_restart_policy_is_absent_and_an_empty_completion_mode_is_not()
 
 
 @pytest.mark.parametrize(
-    "spec",
+    ("path", "wrong"),
     [
-        None,
-        [],
-        "x",
-        {"replicatedJobs": {}},
-        {"replicatedJobs": [None, 1, "a", {"template": []}]},
-        {"network": 1},
-        {"failurePolicy": []},
-        {"failurePolicy": {"rules": [None]}},
+        ((), []),
+        ((), ""),
+        ((), "x"),
+        (("replicatedJobs",), {}),
+        (("replicatedJobs",), [None, 1, "a", {"template": []}]),
+        (("replicatedJobs", 0, "template"), ""),
+        (("replicatedJobs", 0, "template", "spec"), ""),
+        (("replicatedJobs", 0, "template", "spec", "template"), ""),
+        (("replicatedJobs", 0, "template", "spec", "template", "spec"), ""),
+        (("replicatedJobs", 0, "template", "spec", "template", "spec", "restartPolicy"), 0),
+        (("network",), 1),
+        (("network",), ""),
+        (("successPolicy",), ""),
+        (("failurePolicy",), []),
+        (("failurePolicy", "rules"), ""),
+        (("failurePolicy", "rules"), [None, ""]),
+        (("volumeClaimPolicies",), ["", None]),
     ],
 )
-def test_wrong_shapes_are_left_for_the_schema(spec: Any):
-    js = {"metadata": {"name": "x"}, "spec": spec}
-    applied(js)
-    applied(js, stored(jobset()))
+def test_wrong_shapes_are_left_for_the_schema(path: tuple[str | int, ...], wrong: Any):
+    js = stored(jobset(failurePolicy={}))
+    parent: Any = js
+    for part in ("spec", *path)[:-1]:
+        parent = parent[part]
+    parent[("spec", *path)[-1]] = wrong
+    for old in (None, stored(jobset())):
+        assert dig(applied(js, old)["spec"], *path) == wrong
     applied(stored(jobset()), js)
 
 

@@ -2,12 +2,15 @@
 
 See docs/reference/defaulting.md.
 
-Works on the JSON as it came, so that what this program does not know survives. Null is the same as absent. Whatever
-has not the shape the schema wants is left alone, for the API server to refuse.
+Works on the JSON as it came, so that what this program does not know survives. Null is the same as absent. A value that
+has not the shape that the schema wants is left alone, for the API server to refuse.
 
 Defaults are set on update as well, because a client-side apply of an unchanged manifest sends the list of
 ReplicatedJobs without them. On update a default is set only where the stored object has a value: one that was stored
 without it (past this webhook) runs without it, and setting it would change what the object means.
+
+Names that the schema requires are set in any case, and null metadata of templates becomes `{}`. Other nulls are removed
+on update (`_nulls`): the schema refuses them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,8 +34,10 @@ _TEMPLATE: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("template", "spec", "completionMode"), "Indexed"),
     (("template", "spec", "template", "spec", "restartPolicy"), "OnFailure"),
 )
-MAX_NULLS = 100
-"""Nulls that are taken out of one object: more than an apply leaves, and a bound for what a patch can become."""
+MAX_NULLS = 10_000
+"""Nulls that are removed from one object. An apply leaves some four for each ReplicatedJob."""
+MAX_NULL_PATH = 1000
+"""Characters of the path of an object whose nulls are removed: the patch repeats it for each of them."""
 _METADATA = (("template", "metadata"), ("template", "spec", "template", "metadata"))
 _EMPTY_TEXT_IS_ABSENT = frozenset({"restartPolicy", "name"})
 
@@ -54,13 +59,15 @@ def _nulls(spec: Any) -> Iterator[Path]:
     The API server drops them from what a client sends, but not from what a server-side apply leaves: of labels that a
     client has applied, and then applies as `labels: {}`, it leaves `labels: null`, which the schema refuses.
     """
-    pending: list[tuple[Path, Any]] = [(SPEC, spec)] if isinstance(spec, dict | list) else []
+    pending: list[tuple[Path, int, Any]] = [(SPEC, 0, spec)] if isinstance(spec, dict | list) else []
     while pending:
-        path, node = pending.pop()
+        path, length, node = pending.pop()
         members = node.items() if isinstance(node, dict) else enumerate(node)
         for key, member in list(members):
             if isinstance(member, dict | list):
-                pending.append((path.at(key), member))
+                below = length + 1 + len(str(key))
+                if below <= MAX_NULL_PATH:
+                    pending.append((path.at(key), below, member))
             elif member is None and isinstance(node, dict):
                 yield path.at(key)
 

@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 
 from api.features import FeatureGates
+from app.health import passes
 from app.local import free_port
 from app.manager.endpoints import start_endpoints
 from app.manager.options import Deps, Options, StartError
@@ -29,6 +30,7 @@ from tests.support.memory_api import MemoryApi
 from tests.support.serving import fetch, unverified
 from tests.support.tls import until
 
+NO_CRD = "[-]crd failed: the CRD of JobSets has not been found yet\n"
 NOT_READY = (
     "[-]certificates failed: certificates are not ready\n[-]webhook failed: webhook server has not been started yet\n"
 )
@@ -135,7 +137,7 @@ async def test_from_the_first_probe_to_the_release_of_the_lease(
     chosen, port = options(certificates)
     async with living(api, chosen) as stop:
         await answer(port, 200, "healthz")
-        assert await answer(port, 500) == f"[+]shutdown ok\n{NOT_READY}readyz check failed\n"
+        assert await answer(port, 500) == f"[+]shutdown ok\n[+]crd ok\n{NOT_READY}readyz check failed\n"
         assert holder(api) == "", "nobody leads who does not serve yet"
         mount(certificates)
         await answer(port, 200)
@@ -217,7 +219,7 @@ async def test_controllers_only_are_ready_without_webhooks(api: Api, certificate
     chosen, port = options(certificates, webhooks=False)
     async with living(api, chosen):
         await until(lambda: holder(api) != "")
-        assert await answer(port, 200, "readyz?verbose") == "[+]shutdown ok\nreadyz check passed\n"
+        assert await answer(port, 200, "readyz?verbose") == "[+]shutdown ok\n[+]crd ok\nreadyz check passed\n"
 
 
 async def test_probes_say_that_the_manager_stops() -> None:
@@ -225,7 +227,8 @@ async def test_probes_say_that_the_manager_stops() -> None:
     stop, stopping = asyncio.Event(), asyncio.Event()
 
     async def stage(supervisor: Supervisor) -> None:
-        start_endpoints(Deps(chosen, Client(Api()), Metrics(), supervisor))
+        health = start_endpoints(Deps(chosen, Client(Api()), Metrics(), supervisor))
+        health.set_readiness("crd", passes)
         supervisor.on_stop(lambda: None, ends_stages=True)
         await stopping.wait()
 
@@ -233,7 +236,9 @@ async def test_probes_say_that_the_manager_stops() -> None:
         group.create_task(supervise(stage, stop))
         await answer(port, 200)
         stop.set()
-        assert await answer(port, 500) == "[-]shutdown failed: the manager is stopping\nreadyz check failed\n"
+        assert (
+            await answer(port, 500) == "[-]shutdown failed: the manager is stopping\n[+]crd ok\nreadyz check failed\n"
+        )
         stopping.set()
 
 
@@ -242,7 +247,16 @@ async def test_probes_answer_before_the_crd_is_looked_for(api: Api, certificates
     chosen, port = options(certificates)
     async with living(api, chosen):
         await answer(port, 200, "healthz")
-        assert await answer(port, 500) == f"[+]shutdown ok\n{NOT_READY}readyz check failed\n"
+        assert await answer(port, 500) == f"[+]shutdown ok\n{NO_CRD}{NOT_READY}readyz check failed\n"
+
+
+async def test_controllers_only_are_not_ready_before_the_crd_is_found(api: Api, certificates: Path) -> None:
+    api.discovery.clear()
+    chosen, port = options(certificates, webhooks=False)
+    async with living(api, chosen):
+        assert await answer(port, 500) == f"[+]shutdown ok\n{NO_CRD}readyz check failed\n"
+        api.discovery.set()
+        await answer(port, 200)
 
 
 async def test_without_the_crd_it_says_what_to_apply(api: Api, certificates: Path) -> None:

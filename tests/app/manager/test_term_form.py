@@ -1,12 +1,26 @@
 """How the manager learns in which form leaders' terms are to be written."""
 
 import json
+from dataclasses import dataclass
 
 import pytest
 
 from api.exclusive import TermForm
 from app.manager.admission import term_form
 from app.settings import Settings, SettingsError, parse
+
+
+@dataclass
+class Version:
+    """What the API server answers to /version, and how often it was asked."""
+
+    answer: bytes
+    asked: int = 0
+
+    async def __call__(self) -> bytes:
+        self.asked += 1
+        return self.answer
+
 
 HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
 
@@ -23,18 +37,33 @@ HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
         ("", "", TermForm.EXPRESSIONS),
     ],
 )
-def test_by_the_version_of_the_api_server(major, minor, form):
-    assert term_form("Auto", json.dumps({"major": major, "minor": minor}).encode()) is form
+async def test_by_the_version_of_the_api_server(major, minor, form):
+    assert await term_form("Auto", Version(json.dumps({"major": major, "minor": minor}).encode())) is form
 
 
-def test_a_server_that_does_not_say_gets_what_every_server_understands():
-    assert term_form("Auto", b"{}") is TermForm.EXPRESSIONS
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"{}",
+        b"",
+        b"<html>",
+        b"\xff",
+        b"[]",
+        b"null",
+        b'{"major": null, "minor": {}}',
+        b'{"minor": "%s"}' % (b"9" * 9999),
+    ],
+)
+async def test_a_server_that_does_not_say_gets_what_every_server_understands(answer):
+    assert await term_form("Auto", Version(answer)) is TermForm.EXPRESSIONS
 
 
 @pytest.mark.parametrize("form", TermForm)
-def test_as_configured_whatever_the_version(form):
+async def test_as_configured_without_a_question(form):
     settings = parse(f"{HEAD}exclusivePlacement: {{terms: {form.value}}}")
-    assert term_form(settings.exclusive_placement.terms, b'{"major": "1", "minor": "5"}') is form
+    version = Version(b'{"major": "1", "minor": "5"}')
+    assert await term_form(settings.exclusive_placement.terms, version) is form
+    assert version.asked == 0
 
 
 @pytest.mark.parametrize("text", ["{}", "{terms: Auto}", "{terms: ''}"])

@@ -1,0 +1,42 @@
+"""How long the manager waits for its caches."""
+
+import asyncio
+
+import pytest
+
+from api.features import FeatureGates
+from app.manager.caches import SYNC_TIMEOUT, fill_caches, start_placement_watches
+from app.manager.options import Deps, Options
+from app.manager.supervisor import Supervisor, supervise
+from app.metrics import Metrics
+from app.settings import Settings
+from kube.client import Client
+from kube.informer import SyncTimeoutError
+from kube.transport import Request, Response
+from tests.support.memory_api import MemoryApi
+
+
+class SlowApi(MemoryApi):
+    """Lists Jobs and leaders shortly before the time is up, and nodes never."""
+
+    async def send(self, request: Request) -> Response:
+        if request.path.endswith(("/jobs", "/pods")):
+            await asyncio.sleep(SYNC_TIMEOUT - 1)
+        if request.path.endswith("/nodes"):
+            await asyncio.Event().wait()
+        return await super().send(request)
+
+
+@pytest.mark.looptime
+async def test_all_caches_together_have_one_time_to_fill() -> None:
+    api = SlowApi(streaming=False)
+
+    async def stage(supervisor: Supervisor) -> None:
+        deps = Deps(Options(Settings(), FeatureGates()), Client(api), Metrics(), supervisor)
+        await fill_caches(deps, start_placement_watches(deps))
+
+    late = pytest.RaisesExc(SyncTimeoutError, match=r"^nodes: not listed after 120 s")
+    begun = asyncio.get_running_loop().time()
+    with pytest.RaisesGroup(late, flatten_subgroups=True, allow_unwrapped=True):
+        await supervise(stage, asyncio.Event())
+    assert asyncio.get_running_loop().time() - begun < SYNC_TIMEOUT + 1

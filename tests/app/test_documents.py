@@ -160,23 +160,6 @@ def test_places(text: str, path: tuple[str | int, ...], at: tuple[int, int], mar
     assert ((found.line, found.column), found.text[found.column - 1 : found.end_column - 1]) == (at, marked)
 
 
-@pytest.mark.parametrize(
-    ("path", "real"),
-    [
-        (("template", 1, "name"), ("templates", 1, "metadata", "name")),
-        (("template", 1, "spec"), ("templates", 1, "spec")),
-    ],
-)
-def test_paths_in_the_spelling_of_the_go_jobset_are_found(path: tuple[str | int, ...], real: tuple[str | int, ...]):
-    text = "spec:\n  volumeClaimPolicies:\n  - templates:\n    - {}\n    - metadata: {name: n}\n      spec: {s: 1}\n"
-    base = ("spec", "volumeClaimPolicies", 0)
-    odd, plain_ = (
-        located(only(text), FieldError(FieldPath((*base, *parts)), ErrorType.INVALID)) for parts in (path, real)
-    )
-    assert (odd.line, odd.column, odd.end_column) == (plain_.line, plain_.column, plain_.end_column)
-    assert odd.line > 4
-
-
 def test_the_last_of_two_values_counts_as_with_kubectl():
     assert only("a: 1\na: 2\n").value == {"a": 2}
 

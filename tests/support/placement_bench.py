@@ -124,7 +124,7 @@ class Bench:
     def remembered(self) -> dict[JobRequest, Any]:
         """Jobs whose pods will be read, and when."""
         known = self.reconciler.memories
-        return {request: known.looks(request) for request in known._of if known.looks(request)}
+        return {request: known.looks(request) for request in known._records if known.looks(request)}
 
     def deleted(self) -> list[str]:
         return [name for verb, name, _ in self.api.writes if verb == "delete"]

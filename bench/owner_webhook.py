@@ -27,7 +27,7 @@ NAME = "bench-owner.example.com"
 SECONDS = 5
 """In which a review is answered."""
 CALLED_SECONDS = 30
-"""Until the API server calls a new webhook; most often it takes about one."""
+"""Until the API server calls a new webhook: it learns of it by a watch."""
 
 
 @contextlib.contextmanager

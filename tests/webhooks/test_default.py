@@ -160,7 +160,7 @@ def test_an_empty_restart_policy_is_absent_and_an_empty_completion_mode_is_not()
         ((), ""),
         ((), "x"),
         (("replicatedJobs",), {}),
-        (("replicatedJobs",), [None, 1, "a", {"template": []}]),
+        (("replicatedJobs",), [None, 1, "a", {"name": "r", "template": []}]),
         (("replicatedJobs", 0, "template"), ""),
         (("replicatedJobs", 0, "template", "spec"), ""),
         (("replicatedJobs", 0, "template", "spec", "template"), ""),

@@ -95,6 +95,15 @@ async def test_counters_are_published_and_decisions_are_not_when_a_step_fails():
     assert [reason for reason, _ in notes.notes] == ["HeadlessServiceCreationFailed"], "no event of the suspension"
 
 
+async def test_counters_that_cannot_be_stored_hide_no_other_failure():
+    busy = Forbidden(403, Status(message="quota"), retry_after=7.0)
+    client = Script(create=[busy], patch=[Conflict(409, Status(message="moved"))])
+    with pytest.raises(FailedWrites) as failed:
+        await executor(client, Notes()).execute(jobset(), creations(1))
+    assert [type(error) for error in failed.value.exceptions] == [Forbidden, Conflict]
+    assert retry_after(failed.value) == 7.0
+
+
 async def test_no_event_is_recorded_for_a_status_that_was_not_stored():
     client, notes = Script(patch=[Conflict(409, Status(message="moved"))]), Notes()
     status = World(jobset()).step().status

@@ -60,9 +60,9 @@ def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int
 
 
 def same(found: StoredGroup, group: Group, parent: str) -> bool:
-    """Whether a stored group is what was sent, but for its count and priority: an API server drops what it does not know.
+    """Whether a stored group is what was sent, but for its count and priority; claims are compared with their sources.
 
-    A claim is compared with its source.
+    An API server drops what it does not know.
     """
     spec = found.spec
     topology = spec.scheduling_constraints.topology if spec.scheduling_constraints else ()

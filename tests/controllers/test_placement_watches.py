@@ -171,6 +171,7 @@ def test_one_key_too_many_is_refused_without_a_list_until_another_is_free():
         await asyncio.sleep(ENOUGH)
         lists = cluster.lists()
         cluster.lead("key-99", "late")
+        await asyncio.sleep(1)
         jobs = Informer(cluster.client, JOBS, Job)
         list_empty(jobs)
         reported = RecordedEvents()

@@ -1,9 +1,9 @@
 """Carries out a plan: all that the JobSet controller writes to the API server is written here, or from here.
 
-Order: deletions, Service, claims and groups (controllers/gang/execute.py writes those); then Jobs; then one status write
-(before all that where the plan says so); then events. What the server answers goes into the caches at once, so that the next plan sees it. "Not found" on a deletion
-and "already exists, and ours" on a creation are outcomes; every other error is collected, so that one Job that is
-refused does not hold up the others.
+Order: deletions, Service, claims and groups, which controllers/gang/execute.py writes; then Jobs; then one status write
+(before all that where the plan says so); then events. What the server answers goes into the caches at once, so that the
+next plan sees it. "Not found" on a deletion and "already exists, and ours" on a creation are outcomes; every other
+error is collected, so that one Job that is refused does not hold up the others.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -90,8 +90,8 @@ class Executor:
     async def execute(self, js: JobSet, plan: Plan, stored: Callable[[JobSetStatus], None] = _nobody) -> None:
         """Do it all. Raises `FailedWrites` when something failed, after the counters were written.
 
-        `stored` is called with each status that the API server has taken, whatever happens after that: the plan's
-        `status` or its `counters`. A user who changes the JobSet meanwhile ends the plan early, and brings the next one.
+        `stored` is called with a status that the API server has taken, whatever happens after that: the plan's `status`
+        or its `counters`. A user who changes the JobSet meanwhile ends the plan early, and brings the next one.
         """
         if plan.status_first:
             js = await self._publish(js, plan.status, plan.events, stored)

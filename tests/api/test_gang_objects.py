@@ -228,7 +228,9 @@ SENT = {"podGroupTemplates": [{"name": "a", **pods(2)}, {"name": "b", **BASIC}]}
 
 
 def stored_with(number, **more):
-    return {"podGroupTemplates": [{**t, **(more if n == number else {})} for n, t in enumerate(SENT["podGroupTemplates"])]}
+    return {
+        "podGroupTemplates": [{**t, **(more if n == number else {})} for n, t in enumerate(SENT["podGroupTemplates"])]
+    }
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ NO_COUNTS: Mapping[str, Any] = {
     "completed_indexes": "",
     "remaining": None,
 }
-"""Fields of `status.replicatedJobsStatus[]` that each plan fills anew from the Jobs of the attempt, all at nothing.
+"""Fields of `status.replicatedJobsStatus[]` that each plan fills from the Jobs of the attempt, all at nothing.
 
 `counters.count` counts them, but for `remaining`, which `Stages.remembered` works out.
 """

@@ -177,7 +177,7 @@ def _arrange(ctx: GroupContext, released: set[str]) -> GroupPlan:
         ctx.wanted,
         actions,
         _state(len(here), ending=ending, complete=not actions),
-        # Conditions of groups that are being deleted are about the pods of before.
+        # What stands in a group that is being deleted is about pods of the earlier attempt.
         scheduled=bool(leaves) and not ending and all(is_scheduled(ctx, group) for group in leaves),
         refused=tuple((group.name, words) for group in leaves if (words := refusal(ctx, group))),
         startable=frozenset(job for root in roots if root.name not in closed for job, _ in jobs_below(root)),

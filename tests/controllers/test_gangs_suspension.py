@@ -37,6 +37,9 @@ class TestSuspension:
         w.edit(suspend=False)
         w.settle()
         assert w.condition(keys.GROUPS_SCHEDULED) is None, "the old groups still go"
+        w.groups.clear()
+        w.settle()
+        assert w.condition(keys.GROUPS_SCHEDULED) is None, "the Jobs still count ready pods, and wait"
         w.halt()
         w.collect()
         w.settle()

@@ -205,7 +205,7 @@ class TestRestartJob:
         assert world.condition("Failed")[1] == "ReachedMaxRestarts"
 
     def test_counters_stay_when_the_gate_is_turned_off_for_a_while(self):
-        """And Jobs of that time are not taken for Jobs of before when it is on again."""
+        """When it is on again, Jobs that were created meanwhile are not created again."""
         world = World(jobset(rjob("workers", 3), failurePolicy=self.RULES), RestartJob=True)
         world.settle()
         world.fail("js-workers-1")

@@ -117,8 +117,8 @@ def test_every_field_of_a_status_is_counted_reset_or_kept_by_a_restart():
     assert {name for name in RESET if getattr(after, name) != getattr(before, name)} == RESET
 
 
-def test_each_plan_fills_every_count_anew():
-    """What is stored of before counts for nothing, and no count is left out."""
+def test_each_plan_fills_every_count():
+    """Stored counts are not carried over, and no count is left out."""
     world = World(
         jobset(rjob("workers", 5), executionPolicy={"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Ready"})
     )

@@ -16,7 +16,7 @@ def arrange_groups(ctx: Context) -> Partial:
     if ctx.js.spec.scheduling is None:
         draft.remove_condition(keys.GROUPS_READY)
         draft.remove_condition(keys.GROUPS_SCHEDULED)
-    if groups.freed:  # those of the next run are scheduled anew
+    if groups.freed:  # the condition was about these groups
         draft.remove_condition(keys.GROUPS_SCHEDULED)
     known = ctx.observed.groups is not None and groups.settled
     wrong = delete(c for c in ctx.children.active if misplaced(c, groups.forest)) if known else ()

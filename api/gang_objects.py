@@ -16,6 +16,15 @@ from api.scheduling import GroupResourceClaim
 BETA = "scheduling.k8s.io/v1beta1"
 ALPHA = "scheduling.k8s.io/v1alpha3"
 
+RULES = ("parentCompositePodGroupName", "schedulingConstraints", "resourceClaims", "schedulingPolicy")
+"""Fields of a group or template that an API server may leave out."""
+
+TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
+"""Its lists of templates, each of which has `RULES` and lists of its own."""
+
+NEVER_ADDED = ("schedulingConstraints", "resourceClaims", *TEMPLATES)
+"""Fields that no API server fills in by itself."""
+
 
 def build_workload(js: JobSet, forest: Forest) -> JSON:
     """The Workload: the templates of all groups. Those of one ReplicatedJob's Jobs are one."""
@@ -51,7 +60,10 @@ def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int
 
 
 def same(found: StoredGroup, group: Group, parent: str) -> bool:
-    """Whether a stored group is what was sent, but for its count: an API server drops what it does not know."""
+    """Whether a stored group is what was sent, but for its count and priority; claims are compared with their sources.
+
+    An API server drops what it does not know.
+    """
     spec = found.spec
     topology = spec.scheduling_constraints.topology if spec.scheduling_constraints else ()
     mode = spec.disruption_mode
@@ -62,24 +74,32 @@ def same(found: StoredGroup, group: Group, parent: str) -> bool:
         and (spec.scheduling_policy.gang is None) == (group.gang is None)
         and "".join(constraint.key for constraint in topology) == group.topology
         and (not group.mode or mode is None or getattr(mode, group.mode) is not None)
-        and {claim.name for claim in spec.resource_claims} == {claim.name for claim in group.claims}
+        and {*spec.resource_claims} == {*group.claims}
     )
+
+
+def holds(stored: object, sent: object) -> bool:
+    """Whether a stored value has all that was sent; what an API server adds is no difference.
+
+    But for `NEVER_ADDED`: what was sent once and is not wanted any more.
+    """
+    if isinstance(sent, dict):
+        return (
+            isinstance(stored, dict)
+            and all(holds(stored.get(name), value) for name, value in sent.items())
+            and not any(stored.get(name) for name in NEVER_ADDED if name not in sent)
+        )
+    if isinstance(sent, list):
+        return isinstance(stored, list) and len(stored) == len(sent) and all(map(holds, stored, sent))
+    return stored == sent
 
 
 def dropped(body: JSON, stored: Mapping[str, object]) -> list[str]:
     """Fields of a body that the API server did not store: it does so without a word where a feature gate is off."""
     spec, kept = body["spec"], stored.get("spec")
-    names = (
-        "parentCompositePodGroupName",
-        "schedulingConstraints",
-        "resourceClaims",
-        "schedulingPolicy",
-        "podGroupTemplates",
-        "compositePodGroupTemplates",
-    )
     kept = kept if isinstance(kept, Mapping) else {}
-    lost = [name for name in names if spec.get(name) and not kept.get(name)]
-    for name in names[-2:]:
+    lost = [name for name in (*RULES, *TEMPLATES) if spec.get(name) and not kept.get(name)]
+    for name in TEMPLATES:
         by_name = {entry["name"]: entry for entry in kept.get(name) or ()}
         for template in spec.get(name, ()):
             lost += dropped({"spec": template}, {"spec": by_name.get(template["name"])})

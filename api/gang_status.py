@@ -31,7 +31,7 @@ class WorkloadRef(Base, frozen=True, kw_only=True):
 
 
 class GroupSpec(JobScheduling, frozen=True, kw_only=True):
-    """Spec of a PodGroup or CompositePodGroup. Its parent is empty for a root.
+    """Spec of a PodGroup or CompositePodGroup. Its parent is empty for a root, its priority is what admission gave it.
 
     Kubernetes stores in a group what a JobSet says of one, in fields of the same names.
     """
@@ -39,6 +39,7 @@ class GroupSpec(JobScheduling, frozen=True, kw_only=True):
     parent_composite_pod_group_name: str | None = None
     workload_ref: WorkloadRef | None = None
     scheduling_policy: StoredPolicy = StoredPolicy()
+    priority: int | None = None
 
 
 class GroupStatus(Base, frozen=True, kw_only=True):

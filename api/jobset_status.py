@@ -10,7 +10,10 @@ from api.policies import ATOMIC, INT32, MAP_BY_NAME
 
 
 class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
-    """Counts of Jobs of one ReplicatedJob, of the current attempt only. All five are always present."""
+    """Counts of Jobs of one ReplicatedJob, of the current attempt; the five counters are always present.
+
+    `job_restarts` and `job_restarts_count_towards_max` alone outlive an attempt: they stay until the JobSet is deleted.
+    """
 
     name: Annotated[str, doc("Name of the ReplicatedJob.")]
     ready: Annotated[int, doc("Jobs whose pods are all ready or done.", **INT32)]
@@ -82,7 +85,9 @@ class FailedAttempt(Base, frozen=True, kw_only=True):
 class LastRestart(Base, frozen=True, kw_only=True):
     """The last restart of the whole set. Not in the Go JobSet."""
 
-    reason: Annotated[str, doc("DefaultFailurePolicy, or FailurePolicy_ with the name of the rule.")] = ""
+    reason: Annotated[
+        str, doc("DefaultFailurePolicy, FailurePolicy_ with the name of the rule, or InPlaceRestartImpossible.")
+    ] = ""
     start_time: Annotated[str, doc("When it was decided: RFC 3339, seconds.", format="date-time")] = ""
     duration_seconds: Annotated[
         int | None, doc("Seconds until every Job was ready or done again; absent until then.", **INT32)

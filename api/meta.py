@@ -49,7 +49,10 @@ NOBODY = Owner("", "")
 
 
 class Identity(Base, frozen=True, kw_only=True):
-    """The part of metav1.ObjectMeta that says which object this is and whose. All that is kept of a Service."""
+    """The part of metav1.ObjectMeta that says which object this is and whose.
+
+    All of the metadata that is kept of Services and priority classes; other kinds add what is read of them.
+    """
 
     name: str = ""
     namespace: str = ""

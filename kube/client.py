@@ -217,7 +217,7 @@ class Client:
         idle: float,
         accept: str = JSON_FORM,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Raw lines of a watch; `idle` seconds of silence end it with a TransportError. Use `kube.watcher`."""
+        """Raw lines of a watch; `idle` seconds of silence end it with a TransportError. Use `kube.reflector.watch`."""
         query = (("watch", "true"), *query)
         path = resource.path(namespace)
         request = Request(method="GET", path=path, verb="watch", query=query, timeout=idle, accept=accept)

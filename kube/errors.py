@@ -29,7 +29,10 @@ class TerminalError(KubeError):
 
 
 class UnreadableAnswerError(KubeError):
-    """What was asked was done, and the answer is not what this program can read. `reason`: where and why."""
+    """What the API server has sent is not what this program can read; of a write, it may have been done.
+
+    `reason`: where in it, and why.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the API server's answer cannot be read: {reason}")

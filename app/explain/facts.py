@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from api.batch import Job
-from api.gang_status import GroupSpec, StoredGroup
+from api.gang_status import StoredGroup
 from api.jobset import JobSet
 from api.meta import Base, Owner
 from api.pod import ContainerStatus, DetailedPod, PodCondition
@@ -60,16 +60,6 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         """What keeps the first of its containers that is kept, init containers first; empty while nothing does."""
         containers = (*self.status.init_container_statuses, *self.status.container_statuses)
         return next((trouble for container in containers if (trouble := _trouble(container))), "")
-
-
-class _GroupSpec(GroupSpec, frozen=True, kw_only=True):
-    priority: int | None = None
-
-
-class SeenGroup(StoredGroup, frozen=True, kw_only=True):
-    """A PodGroup or CompositePodGroup with the priority that admission gave it."""
-
-    spec: _GroupSpec = _GroupSpec()
 
 
 class _Regarding(Base, frozen=True, kw_only=True):
@@ -138,7 +128,7 @@ class Holder:
 class SeenGroups:
     """The groups of a set: `there` by name, and how many pods have a node (`bound`), by the UID of their Job."""
 
-    there: Mapping[str, SeenGroup]
+    there: Mapping[str, StoredGroup]
     bound: Mapping[str, int]
 
 

@@ -12,12 +12,13 @@ from typing import Any
 from api import keys
 from api.batch import Job, Owned
 from api.exclusive import topology_of
+from api.gang_status import StoredGroup
 from api.gangs import forest
 from api.jobset import JobSet
 from api.meta import Owner
 from api.selectors import of_other_attempts
 from api.topology import NodeMetadata
-from app.explain.facts import Facts, Holder, SeenEvent, SeenGroup, SeenGroups, SeenLease, SeenPod
+from app.explain.facts import Facts, Holder, SeenEvent, SeenGroups, SeenLease, SeenPod
 from app.explain.survey import Survey, lacking, survey
 from app.settings import LeaderElectionSettings
 from controllers.resources import JOBSETS
@@ -99,11 +100,11 @@ class _Gatherer:
         """The groups that the set owns, and how many of its pods have a node."""
         wanted = forest(self._js)
         kinds = [POD_GROUPS, *([COMPOSITE_POD_GROUPS] if wanted is not None and wanted.needs_composites else [])]
-        there: dict[str, SeenGroup] = {}
+        there: dict[str, StoredGroup] = {}
         bound: Counter[str] = Counter()
         for resource in kinds:
             try:
-                async for group in self._some(resource, SeenGroup, resource.plural, label_selector=self._of_set):
+                async for group in self._some(resource, StoredGroup, resource.plural, label_selector=self._of_set):
                     owner = group.metadata.controller()
                     if owner is not None and owner.uid == self._js.metadata.uid:
                         there[group.metadata.name] = group

@@ -92,11 +92,11 @@ class GroupWriter:
                 raise GroupWriteError("NameConflict", what) from None
             self.stores.keep(action.kind, stored)
             return
-        lost = dropped(action.body, stored)
-        if lost:
+        try:
+            _check_stored(action, action.body, stored)
+        except GroupWriteError:
             await self.client.delete(resource, action.name, namespace=namespace, uid=stored["metadata"]["uid"])
-            lack = gang_api.dropped(action.kind, action.name, lost)
-            raise GroupWriteError(lack.reason, lack.message)
+            raise
         self.stores.keep(action.kind, stored)
 
     async def _patch(self, js: JobSet, action: PatchGroup) -> None:
@@ -104,13 +104,16 @@ class GroupWriter:
         resource = RESOURCES[action.kind]
         body = {**action.patch, "metadata": {"uid": action.uid}}
         try:
-            self.stores.keep(action.kind, await self.client.patch(resource, action.name, body, namespace=namespace))
+            stored = await self.client.patch(resource, action.name, body, namespace=namespace)
         except Invalid:
             if action.replacement is None:
                 raise
             # A composite cannot change in 1.37; its children know it by name alone and do not mind.
             await self._delete(namespace, DeleteGroup(action.kind, action.name, action.uid))
             await self._create(js, CreateGroup(action.kind, action.name, action.replacement, 0))
+            return
+        self.stores.keep(action.kind, stored)
+        _check_stored(action, action.patch, stored)
 
     async def _delete(self, namespace: str, action: DeleteGroup) -> None:
         resource = RESOURCES[action.kind]
@@ -122,3 +125,11 @@ class GroupWriter:
             self.stores.keep(action.kind, left)
         else:
             self.stores.forget(action.kind, namespace, action.name, action.uid)
+
+
+def _check_stored(action: CreateGroup | PatchGroup, sent: JSON, stored: JSON) -> None:
+    """Raises if the API server has dropped some of what it was sent."""
+    lost = dropped(sent, stored)
+    if lost:
+        lack = gang_api.dropped(action.kind, action.name, lost)
+        raise GroupWriteError(lack.reason, lack.message)

@@ -8,7 +8,7 @@ most. Decides nothing about groups or Jobs.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from api import keys
@@ -77,7 +77,9 @@ def stalled(observed: Observed) -> Stalled:
             ignored = ignored or root
         else:
             released = {rjob for leaf in leaves for rjob in leaf.replicated_jobs if _has(leaf, own)}
-            trees.append(Tree(root, there, released, {name: job.status.active for name, job in own.items()}))
+            above = there.get(root.name)
+            active = {name: job.status.active for name, job in own.items()}
+            trees.append(Tree(root, there, released, active, priority=above.spec.priority if above else None))
     return Stalled(tuple(trees), ignored, wait)
 
 
@@ -202,7 +204,7 @@ def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
         )
         for pod in here
     ]
-    why = why_stalled(Tree(tree.root, tree.there, tree.released, tree.pods, members))
+    why = why_stalled(replace(tree, waiting=members))
     number = sum(tree.pods.values())
     return (
         f"{kind(tree.root)} {tree.root.name}: its {number} pods wait and the scheduler says nothing: {why.what}."

@@ -9,6 +9,7 @@ from datetime import datetime
 from api.batch import Job
 from api.features import FeatureGates
 from api.jobset import JobSet
+from api.jobset_status import JobSetStatus
 from api.names import subdomain
 from api.pod import Pod
 from api.priority import Priorities
@@ -115,8 +116,16 @@ class JobSetReconciler:
             observed = await self._answer(observed, decided.pod_query)
             decided = self._plan(observed)
         self._warn(js, decided, memory)
+        if decided.status is None:  # the conditions are stored as they are decided
+            memory.reported_group = decided.reported_group
+
+        def stored(status: JobSetStatus) -> None:
+            memory.status_written = clock()
+            if status is decided.status:
+                memory.reported_group = decided.reported_group
+
         try:
-            carried_out = await self._executor.execute(js, decided)
+            await self._executor.execute(js, decided, stored)
         except FailedWrites as failed:
             self._remember(failed, memory)
             others = failed.split((ForeignObjectError, GroupWriteError))[1]
@@ -125,10 +134,6 @@ class JobSetReconciler:
             raise
         finally:
             self._look_after_pods(js, decided)
-        if carried_out:
-            memory.reported_group = decided.reported_group
-            if decided.status is not None:
-                memory.status_written = clock()
         group_retry = memory.group_error_until - clock()
         stalled = await self._stalled.look(observed, memory.stalled)
         again = (decided.requeue_after, group_retry if group_retry > 0 else None, stalled)
@@ -153,7 +158,7 @@ class JobSetReconciler:
             memory.namespace_ends_until = loop_time + NAMESPACE_RETRY
         taken = [error for error in failed.exceptions if isinstance(error, ForeignObjectError)]
         if taken:
-            memory.foreign = {error.name: error.owner for error in taken}
+            memory.foreign = memory.foreign | {error.name: error.owner for error in taken}
             memory.foreign_until = loop_time + self._options.limits.foreign_retry
         failed_groups = [error for error in failed.exceptions if isinstance(error, GroupWriteError)]
         if failed_groups:
@@ -224,7 +229,8 @@ class JobSetReconciler:
             gone = [
                 job for uid, job in memory.departed.items() if uid not in here and owner_uid(job) == [js.metadata.uid]
             ]
-            kept = () if finished(js) else not_recorded(js, gone, self._gates)
+            recorded_here = js.is_ours and not finished(js)
+            kept = not_recorded(js, gone, self._gates) if recorded_here else ()
             memory.departed = {job.metadata.uid: job for job in kept}
         return tuple(memory.departed.values())
 

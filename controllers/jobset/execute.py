@@ -1,9 +1,9 @@
-"""Carries out a plan: the only file of the JobSet controller that writes to the API server.
+"""Carries out a plan: all that the JobSet controller writes to the API server is written here, or from here.
 
-Order: deletions, Service and claims; then Jobs; then one status write (before all that where the plan says so); then
-events. What the server answers goes into the caches at once, so that the next plan sees it. "Not found" on a deletion
-and "already exists, and ours" on a creation are outcomes; every other error is collected, so that one Job that is
-refused does not hold up the others.
+Order: deletions, Service, claims and groups, which controllers/gang/execute.py writes; then Jobs; then one status write
+(before all that where the plan says so); then events. What the server answers goes into the caches at once, so that the
+next plan sees it. "Not found" on a deletion and "already exists, and ours" on a creation are outcomes; every other
+error is collected, so that one Job that is refused does not hold up the others.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -62,6 +62,10 @@ class Caches:
     groups: GroupWatches | None = None
 
 
+def _nobody(_status: JobSetStatus) -> None:
+    """Nobody wants to know what was stored."""
+
+
 class ForeignObjectError(KubeError):
     """A Job with a name of ours belongs to `owner`."""
 
@@ -83,13 +87,14 @@ class Executor:
     caches: Caches
     recorder: Recorder
 
-    async def execute(self, js: JobSet, plan: Plan) -> bool:
+    async def execute(self, js: JobSet, plan: Plan, stored: Callable[[JobSetStatus], None] = _nobody) -> None:
         """Do it all. Raises `FailedWrites` when something failed, after the counters were written.
 
-        False: the user has changed the JobSet meanwhile. That ends the plan early, and brings the next one.
+        `stored` is called with a status that the API server has taken, whatever happens after that: the plan's `status`
+        or its `counters`. A user who changes the JobSet meanwhile ends the plan early, and brings the next one.
         """
         if plan.status_first:
-            js = await self._publish(js, plan.status, plan.events)
+            js = await self._publish(js, plan.status, plan.events, stored)
         failures = await self._prepare(js, plan)
         prepared = not failures
         if prepared:
@@ -97,22 +102,32 @@ class Executor:
         if prepared or js.suspended:  # whatever is refused, a suspension is carried out
             failures += await self._patch_jobs(js, plan)
         if self._superseded(js):
-            return False
+            return
         if failures:
-            if not plan.status_first:
-                await self._publish(js, plan.counters, ())
-            text = f"{len(failures)} of {len(plan.actions)} writes failed"
-            raise FailedWrites(text, [failure.error for failure in failures])
+            errors = [failure.error for failure in failures]
+            try:
+                if not plan.status_first:
+                    await self._publish(js, plan.counters, (), stored)
+            except KubeError as error:
+                errors.append(error)
+            raise FailedWrites(f"{len(failures)} of {len(plan.actions)} writes failed", errors)
         if not plan.status_first:
-            await self._publish(js, plan.status, plan.events)
+            await self._publish(js, plan.status, plan.events, stored)
         if any(isinstance(action, DeleteJobSet) for action in plan.actions):
             await self._delete_jobset(js)
-        return True
 
-    async def _publish(self, js: JobSet, status: JobSetStatus | None, events: Sequence[Event]) -> JobSet:
+    async def _publish(
+        self,
+        js: JobSet,
+        status: JobSetStatus | None,
+        events: Sequence[Event],
+        stored: Callable[[JobSetStatus], None],
+    ) -> JobSet:
         """Store a status, if there is one, then record its events. Gives the JobSet as it is stored then."""
-        if status is not None:
-            js = await self._write_status(js, status) or js
+        written = None if status is None else await self._write_status(js, status)
+        if status is not None and written is not None:
+            stored(status)
+            js = written
         for event in events:
             self.event(js, event)
         return js

@@ -177,8 +177,7 @@ class PlacementReconciler:
         if not leader.node:
             return self._reports.unscheduled(leader)
         if self._map.reading_labels(leader):
-            self._watches.ask(leader.topology)
-            return NODE_PAUSE
+            return NODE_PAUSE if self._watches.ask(leader.topology) else self._reports.too_many_topologies(leader)
         return self._reports.without_domain(leader, domain)
 
     async def _repair(

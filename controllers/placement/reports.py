@@ -9,6 +9,7 @@ from api.exclusive import NoDomain
 from api.topology import Follower, Leader
 from controllers.placement.memory import JobMemories, JobRequest
 from controllers.placement.plan import NODE_PAUSE, REPORT_AFTER, REPORT_EVERY, pending_note
+from controllers.placement.watches import MOST_KEYS
 from kube.events import Recorder, Reference
 from kube.store import Store
 
@@ -43,6 +44,14 @@ class PendingReports:
         # The node may still come, and no event would say so.
         wait = self._wait(leader) or self._report(leader, f"Job {leader.job} has no domain: {lack.why}")
         return min(REPORT_AFTER, wait)
+
+    def too_many_topologies(self, leader: Leader) -> float:
+        """A leader whose topology is not kept, as enough others are in use. No event says when one is free."""
+        lack = (
+            f"Job {leader.job} has no domain: too many topologies: {MOST_KEYS} other node labels than the common ones"
+            f" are in use, and {leader.topology} is read when one of them is not any more"
+        )
+        return min(REPORT_AFTER, self._wait(leader) or self._report(leader, lack))
 
     def leaderless(self, waiting: list[Follower]) -> float:
         """Followers whose Job has no leader pod, for longer than the Job controller needs to make one."""

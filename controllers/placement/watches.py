@@ -26,7 +26,7 @@ COMMON_KEYS = (
 """Keys that are kept from the start; for another one the nodes are listed again when its first leader appears."""
 
 MOST_KEYS = 16
-"""Other keys that are kept at a time: anybody who may create JobSets can make them up."""
+"""Other keys that are kept at a time: anybody who may create JobSets can make them up, and each costs a list."""
 
 RELIST_PAUSE = 5.0
 """Seconds between two lists of the nodes for new keys."""
@@ -88,16 +88,23 @@ class PlacementWatches:
             *(informer.wait_synced(timeout) for informer in (self.leaders, self.followers, self.nodes))
         )
 
-    def ask(self, topology: str) -> None:
-        """Keep the node label of this key; of too many, one by which nobody is placed is forgotten, or the oldest."""
+    def ask(self, topology: str) -> bool:
+        """Keep the node label of this key; of too many, one by which nobody is placed is forgotten.
+
+        False: all are in use, so this one is not kept and nothing is listed.
+        """
         if topology in self._asked:
-            return
+            return True
         others = [*self._asked[len(COMMON_KEYS) :]]
         if len(others) >= MOST_KEYS:
             used = {leader.topology for leader in self.leaders.store.list()}
-            others.remove(next((key for key in others if key not in used), others[0]))
+            unused = next((key for key in others if key not in used), None)
+            if unused is None:
+                return False
+            others.remove(unused)
         self._asked = (*COMMON_KEYS, *others, topology)
         self._new_key.set()
+        return True
 
     def _leader_changed(self, _kind: ChangeKind, _old: Leader | None, new: Leader | None) -> None:
         if new is not None:

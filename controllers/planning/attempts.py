@@ -4,7 +4,7 @@ See docs/reference/lifecycle.md#failure-policy.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
@@ -26,13 +26,22 @@ NO_COUNTS: Mapping[str, Any] = {
     "completed_indexes": "",
     "remaining": None,
 }
-"""Fields of `status.replicatedJobsStatus[]` that each plan counts from the Jobs of the attempt, all at nothing."""
+"""Fields of `status.replicatedJobsStatus[]` that each plan fills from the Jobs of the attempt, all at nothing.
 
-REACHED = ("started", "released")
-"""Those that record what the attempt has reached: a restart of the set and a suspension take them back."""
+`counters.count` counts them, but for `remaining`, which `Stages.remembered` works out.
+"""
+
+REACHED: Mapping[str, Any] = {"started": False, "released": False}
+"""Those that record what the attempt has reached, with nothing reached.
+
+A restart of the set and a suspension take them back, a restart of a part keeps them. `Stages.remembered` sets them.
+"""
 
 RESTARTS_OF_JOBS = ("job_restarts", "job_restarts_count_towards_max")
-"""Those that count restarts of single Jobs over all attempts: a restart of the set keeps them (gate RestartJob)."""
+"""Those that count restarts of single Jobs over all attempts: a restart of the set keeps them.
+
+They count up with the gate RestartJob only, and stay while it is off.
+"""
 
 
 def keep(fields: Iterable[str], entry: ReplicatedJobStatus) -> dict[str, Any]:
@@ -46,7 +55,10 @@ def without_counts(entry: ReplicatedJobStatus) -> ReplicatedJobStatus:
 
 
 def begin_attempt(draft: StatusDraft) -> None:
-    """Number a first run, or a run after a suspension. Where nobody has counted yet: as many as restarts."""
+    """Number the attempt that begins: one more than the last, whether by a first run, a restart or a resume.
+
+    Where no attempt was numbered yet, its number is that of `restarts` so far: 0 for a first run.
+    """
     before = draft.status.execution_attempts
     draft.update(execution_attempts=draft.status.restarts if before is None else before + 1)
 
@@ -83,13 +95,22 @@ def restart_part(draft: StatusDraft, action: FailureAction, rjob: ReplicatedJob,
     All of them, those that completed, too, cost as much as the failed one alone. Indexes that the set had once and may
     have again are counted with them: a Job that is left there is of an earlier one.
     """
-    alone = action.scope is Scope.JOB
 
     def restarted(stored: ReplicatedJobStatus) -> ReplicatedJobStatus:
-        indexes = (job_index,) if alone else range(max(rjob.replicas, len(stored.job_restarts)))
+        indexes: Iterable[int]
+        match action.scope:
+            case Scope.JOB:
+                indexes, begun = (job_index,), stored
+            case Scope.REPLICATED_JOB:
+                indexes = range(max(rjob.replicas, len(stored.job_restarts)))
+                begun = msgspec.structs.replace(_of_next_attempt(stored), **keep(REACHED, stored))
+            case Scope.NOTHING | Scope.JOBSET:
+                raise AssertionError(f"{action.name} restarts no part of a set")
+            case other:
+                assert_never(other)
         towards_max = stored.job_restarts_count_towards_max
         return msgspec.structs.replace(
-            stored if alone else msgspec.structs.replace(_of_next_attempt(stored), **keep(REACHED, stored)),
+            begun,
             job_restarts=raised(stored.job_restarts, rjob.replicas, indexes),
             job_restarts_count_towards_max=raised(towards_max, rjob.replicas, (job_index,))
             if action.counted
@@ -130,4 +151,4 @@ def _of_next_attempt(entry: ReplicatedJobStatus) -> ReplicatedJobStatus:
     """The entry of an attempt that begins; all that has succeeded is still to come again."""
     remaining = None if entry.remaining is None else entry.remaining + entry.succeeded
     kept = keep(RESTARTS_OF_JOBS, entry)
-    return ReplicatedJobStatus(name=entry.name, **{**NO_COUNTS, "remaining": remaining}, **kept)
+    return ReplicatedJobStatus(name=entry.name, **{**NO_COUNTS, "remaining": remaining}, **REACHED, **kept)

@@ -72,7 +72,7 @@ def context(observed: Observed, gates: FeatureGates, limits: Limits, *, create_s
     js = observed.jobset
     layout = layout_of(js)
     children = sort_jobs(js, observed.jobs, layout, gates, observed.departed)
-    counts = counters.count(js, children, gates)
+    counts = counters.count(js, children)
     stages = Stages(js, counts, children)
     may_leave_pods = batch_deletion.may_leave_pods(js, children, layout, gates, limits)
     leftovers = batch_deletion.leftovers(observed.leftovers, children) if may_leave_pods else frozenset()

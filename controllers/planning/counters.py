@@ -8,7 +8,6 @@ from collections import Counter
 import msgspec
 
 from api.batch import Job, pods_at_once
-from api.features import FeatureGates
 from api.indexes import format_indexes
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
@@ -25,7 +24,7 @@ def job_ready(job: Job) -> bool:
     return job.status.succeeded + (job.status.ready or 0) >= pods_at_once(job.spec)
 
 
-def count(js: JobSet, children: ChildJobs, gates: FeatureGates) -> tuple[ReplicatedJobStatus, ...]:
+def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
     """One entry for each ReplicatedJob of the spec, by name descending, zeros included."""
     ready: Counter[str] = Counter()
     active: Counter[str] = Counter()
@@ -40,7 +39,6 @@ def count(js: JobSet, children: ChildJobs, gates: FeatureGates) -> tuple[Replica
             suspended[name] += 1
     failed = Counter(child.replicated_job for child in children.failed if not child.gone)
     stored = {s.name: s for s in js.status.replicated_jobs_status}
-    kept = (*REACHED, *RESTARTS_OF_JOBS) if gates["RestartJob"] else REACHED
     return tuple(
         ReplicatedJobStatus(
             name=name,
@@ -50,7 +48,7 @@ def count(js: JobSet, children: ChildJobs, gates: FeatureGates) -> tuple[Replica
             active=active[name],
             suspended=suspended[name],
             completed_indexes=format_indexes(children.completed[name]),
-            **(keep(kept, stored[name]) if name in stored else {}),
+            **(keep((*REACHED, *RESTARTS_OF_JOBS), stored[name]) if name in stored else {}),
         )
         for name in sorted((r.name for r in js.spec.replicated_jobs), reverse=True)
     )

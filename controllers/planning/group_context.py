@@ -148,7 +148,13 @@ def is_scheduled(ctx: GroupContext, group: Group) -> bool:
     found = ctx.owned.groups.get((POD_GROUP, group.name))
     if found is not None and is_true(found.status.conditions or (), INITIALLY_SCHEDULED):
         return True
-    return all(job in ctx.completed or (job in ctx.active and job_ready(ctx.active[job].job)) for job, _ in group.jobs)
+    return all(job in ctx.completed or _runs_ready(ctx, job) for job, _ in group.jobs)
+
+
+def _runs_ready(ctx: GroupContext, job: str) -> bool:
+    """Whether the pods of a Job are ready; what a suspended Job says of its pods is out of date."""
+    child = ctx.active.get(job)
+    return child is not None and not child.job.spec.suspend and job_ready(child.job)
 
 
 def refusal(ctx: GroupContext, group: Group) -> str:
@@ -158,7 +164,8 @@ def refusal(ctx: GroupContext, group: Group) -> str:
     """
     found = ctx.owned.groups.get((POD_GROUP, group.name))
     said = None if found is None else find(found.status.conditions or (), INITIALLY_SCHEDULED)
-    has_pods = any(job in ctx.active and ctx.active[job].job.status.active for job, _ in group.jobs)
+    running = [ctx.active[job].job for job, _ in group.jobs if job in ctx.active]
+    has_pods = any(job.status.active and not job.spec.suspend for job in running)
     return said.message if said is not None and has_pods and not is_scheduled(ctx, group) else ""
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 from api import keys
 from api.gang_api import lacking
-from api.gang_objects import build_group, build_workload, same
+from api.gang_objects import build_group, build_workload, holds, same
 from api.gang_status import StoredGroup, StoredWorkload
 from api.gangs import Forest, Group, forest
 from api.jobset import JobSet, ReplicatedJob
-from api.jsontree import without_nulls
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
 from controllers.planning.child_jobs import Child, ChildJobs
 from controllers.planning.group_context import (
@@ -54,6 +53,8 @@ class GroupPlan:
     - `scheduled`: whether every group was scheduled. `refused`: PodGroups that kube-scheduler has found no place for,
       each with what it says.
     - `startable`: Jobs that may run; None: all.
+    - `settled`: whether `forest` is what the Jobs are to have: not before it is known what the API server serves.
+    - `freed`: the set is suspended, and its groups go or are gone.
     """
 
     forest: Forest | None
@@ -62,6 +63,8 @@ class GroupPlan:
     scheduled: bool = False
     refused: tuple[tuple[str, str], ...] = ()
     startable: frozenset[str] | None = None
+    settled: bool = True
+    freed: bool = False
 
     def may_run(self, job: str) -> bool:
         """Whether a Job may be created or resumed as far as groups go."""
@@ -118,9 +121,10 @@ def _without_api(js: JobSet, wanted: Forest, reason: str, message: str, *, requi
     """The API server lacks something: Jobs wait for it or, if groups are not `required`, run without them."""
     if reason == "Discovering" and any(c.type == keys.GROUPS_READY for c in js.status.conditions):
         # After a start of the manager: the condition is set again in a moment, or still holds.
-        return GroupPlan(wanted, startable=frozenset())
+        return GroupPlan(wanted, startable=frozenset(), settled=False)
     if required or reason in {"Discovering", "NameConflict"}:
-        return GroupPlan(wanted, state=(False, reason, f"no Job is created: {message}"), startable=frozenset())
+        state = False, reason, f"no Job is created: {message}"
+        return GroupPlan(wanted, state=state, startable=frozenset(), settled=reason != "Discovering")
     message = f"{message}. The Jobs run without groups, as scheduling.whenUnavailable is Ignore"
     return GroupPlan(None, state=(False, reason, message))
 
@@ -140,7 +144,7 @@ def _suspended(ctx: GroupContext) -> GroupPlan:
     """A suspended set frees its groups as soon as all its Jobs are suspended."""
     freed = all(child.job.spec.suspend for child in ctx.active.values())
     actions = ctx.owned.removals(workload=True) if freed else ()
-    return GroupPlan(ctx.wanted, actions, (False, "Suspended", "the set is suspended and has no groups"))
+    return GroupPlan(ctx.wanted, actions, (False, "Suspended", "the set is suspended and has no groups"), freed=freed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,8 @@ def _arrange(ctx: GroupContext, released: set[str]) -> GroupPlan:
         ctx.wanted,
         actions,
         _state(len(here), ending=ending, complete=not actions),
-        scheduled=bool(leaves) and all(is_scheduled(ctx, group) for group in leaves),
+        # What stands in a group that is being deleted is about pods of the earlier attempt.
+        scheduled=bool(leaves) and not ending and all(is_scheduled(ctx, group) for group in leaves),
         refused=tuple((group.name, words) for group in leaves if (words := refusal(ctx, group))),
         startable=frozenset(job for root in roots if root.name not in closed for job, _ in jobs_below(root)),
     )
@@ -188,7 +193,7 @@ def _workload(ctx: GroupContext) -> _Outcome:
     if not _usable(ctx, found, ()):
         return _Outcome(stands=False, ending=True)
     templates = {key: value for key, value in body["spec"].items() if key != "controllerRef"}
-    if without_nulls(found.spec) | templates == without_nulls(found.spec):
+    if holds(found.spec, templates):
         return _Outcome(stands=True)
     return _Outcome(stands=True, actions=(PatchGroup(WORKLOAD, name, found.metadata.uid, {"spec": templates}, body),))
 

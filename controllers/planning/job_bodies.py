@@ -8,9 +8,10 @@ from controllers.planning.context import Context
 
 def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = None) -> JSON:
     """The Job of that index as it is to be now. `attempt`: its own restart counter if it exists already."""
-    if attempt is None and ctx.gates["RestartJob"]:
+    if attempt is None:
         restarts = next((c.job_restarts for c in ctx.counts if c.name == jobs.replicated_job.name), ())
-        attempt = restarts[index] if index < len(restarts) else 0
+        if ctx.gates["RestartJob"] or restarts:  # a Job without the label counts as never restarted
+            attempt = restarts[index] if index < len(restarts) else 0
     job = build_job(
         ctx.js,
         jobs,

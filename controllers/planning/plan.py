@@ -10,6 +10,7 @@ to that.
 from collections.abc import Callable
 
 from api.features import FeatureGates
+from api.jobset_status import JobSetStatus
 from controllers.planning import counters
 from controllers.planning.actions import Plan
 from controllers.planning.context import Context, context
@@ -80,16 +81,13 @@ def _close(ctx: Context, decided: Partial) -> Plan:
     stored, counted = ctx.js.status, ctx.counted
     status = counted if decided.status is None else decided.status
     requeue_after, write = decided.requeue_after, status != stored
-    if write and not ctx.children.unrecorded:
-        jobs, since = ctx.layout.global_replicas, ctx.observed.since_status_write
-        delay = counters.write_delay(stored, status, jobs, since)
-        if delay > 0:
-            write = False
-            requeue_after = delay if requeue_after is None else min(delay, requeue_after)
+    if write and (delay := _write_delay(ctx, status)) > 0:
+        write = False
+        requeue_after = delay if requeue_after is None else min(delay, requeue_after)
     return Plan(
         actions=decided.actions,
         status=status if write else None,
-        counters=counted if write and counted != stored else None,
+        counters=counted if write and counted != stored and not _write_delay(ctx, counted) else None,
         events=decided.events if write else (),
         requeue_after=requeue_after,
         status_first=decided.status_first,
@@ -98,3 +96,10 @@ def _close(ctx: Context, decided: Partial) -> Plan:
         follow_pods=decided.follow_pods,
         reported_group=decided.reported_group,
     )
+
+
+def _write_delay(ctx: Context, status: JobSetStatus) -> float:
+    """Seconds until a status is worth a write; the end of a Job that is gone is recorded at once."""
+    if ctx.children.unrecorded:
+        return 0
+    return counters.write_delay(ctx.js.status, status, ctx.layout.global_replicas, ctx.observed.since_status_write)

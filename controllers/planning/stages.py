@@ -18,6 +18,7 @@ from api.children import mounted_names
 from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import ReplicatedJobStatus
 from api.stages import Stage, in_order, stage_name, stages
+from controllers.planning.attempts import REACHED
 from controllers.planning.child_jobs import ChildJobs
 from controllers.planning.counters import job_ready
 
@@ -125,16 +126,19 @@ class Stages:
 
     def remembered(self) -> tuple[ReplicatedJobStatus, ...]:
         """The counts, with what has started noted where somebody waits for it; nothing has while suspended."""
-        waited_for = {} if self._suspended else self._successors
         return tuple(
             msgspec.structs.replace(
                 counts,
-                started=name in waited_for and self.started(name),
-                released=counts.released and not self._suspended,
+                **(REACHED if self._suspended else self._reached_by(counts)),
                 remaining=max(self._replicas[name] - counts.succeeded, 0) if self._stages else None,
             )
             for name, counts in self._counts.items()
         )
+
+    def _reached_by(self, counts: ReplicatedJobStatus) -> dict[str, bool]:
+        """The fields of `REACHED`."""
+        started = counts.name in self._successors and self.started(counts.name)
+        return {"started": started, "released": counts.released}
 
     @property
     def current(self) -> str:

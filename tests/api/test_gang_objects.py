@@ -1,8 +1,10 @@
 """Groups as they are sent: word for word what a person would write for the same tree (Kubernetes 1.37)."""
 
 import pytest
+from msgspec import convert
 
-from api.gang_objects import ALPHA, BETA, build_group, build_workload
+from api.gang_objects import ALPHA, BETA, build_group, build_workload, holds, same
+from api.gang_status import StoredGroup
 from api.gangs import forest
 from tests.support.stored_sets import jobset, rjob
 
@@ -205,3 +207,45 @@ def test_a_changed_minimum_is_in_the_group_and_not_in_its_template():
     assert build_group(js, found, group, "", 3)["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
     templates = build_workload(js, found)["spec"]["podGroupTemplates"]
     assert templates[0]["schedulingPolicy"] == {"gang": {"minCount": 4}}
+
+
+def claim_of(source):
+    return {"resourceClaims": [{"name": "tpu", source: "x"}]}
+
+
+def test_a_claim_of_another_source_is_another_group():
+    one, other = (
+        jobset(workers("slice", 1, 2), scheduling={"replicatedJobs": [entry("slice", job=claim_of(source))]})
+        for source in ("resourceClaimName", "resourceClaimTemplateName")
+    )
+    forests = forest(one), forest(other)
+    groups_of_both = [found.of_job("js-slice-0") for found in forests]
+    stored = convert(build_group(one, forests[0], groups_of_both[0], "", 2), StoredGroup)
+    assert [same(stored, group, "") for group in groups_of_both] == [True, False]
+
+
+SENT = {"podGroupTemplates": [{"name": "a", **pods(2)}, {"name": "b", **BASIC}]}
+
+
+def stored_with(number, **more):
+    return {
+        "podGroupTemplates": [{**t, **(more if n == number else {})} for n, t in enumerate(SENT["podGroupTemplates"])]
+    }
+
+
+@pytest.mark.parametrize(
+    ("stored", "held"),
+    [
+        (SENT, True),
+        (stored_with(0, disruptionMode={"single": {}}, priority=0, resourceClaims=None), True),
+        ({**SENT, "compositePodGroupTemplates": None, "controllerRef": {"name": "js"}}, True),
+        (stored_with(1, **pods(2)), False),
+        (stored_with(1, **topology("rack")), False),
+        ({"podGroupTemplates": SENT["podGroupTemplates"][:1]}, False),
+        ({**SENT, "compositePodGroupTemplates": [{"name": "c"}]}, False),
+        ({"podGroupTemplates": None}, False),
+        ({}, False),
+    ],
+)
+def test_what_an_api_server_adds_to_templates_is_no_difference(stored, held):
+    assert holds(stored, SENT) == held

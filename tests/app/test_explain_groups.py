@@ -9,9 +9,10 @@ import pytest
 
 from api.gang_api import NO_COMPOSITES, NO_GROUPS
 from api.gang_objects import build_group
+from api.gang_status import StoredGroup
 from api.gangs import Forest, forest
 from api.jobset import JobSet
-from app.explain.facts import SeenGroup, SeenGroups
+from app.explain.facts import SeenGroups
 from tests.support.explained import MOMENT, at, causes, event, explanation_of, facts, job_of, lease, made, pod_of, walk
 from tests.support.jobsets import jobset, rjob, stored
 
@@ -94,7 +95,7 @@ class Played:
                 self.pod(job, index, unscheduled=message)
 
     def explain(self, **known: Any) -> tuple[str, JSON]:
-        there = {name: msgspec.convert(group, SeenGroup) for name, group in self.groups.items()}
+        there = {name: msgspec.convert(group, StoredGroup) for name, group in self.groups.items()}
         given = {"lease": lease(), "groups": SeenGroups(there, self.bound), **known}
         return explanation_of(facts(self.js, self.jobs.values(), self.pods.values(), **given))
 

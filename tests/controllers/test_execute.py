@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+
 import pytest
+from msgspec.structs import replace
 
 from api.jobset import JobSet
+from api.jobset_status import JobSetStatus
 from controllers.jobset.execute import Caches, Executor, FailedWrites, each
 from controllers.planning.actions import CreateJob, Event, Plan
 from kube.controller import is_terminal
@@ -93,6 +98,55 @@ async def test_counters_are_published_and_decisions_are_not_when_a_step_fails():
     assert "conditions" not in patch["status"]
     assert patch["status"]["replicatedJobsStatus"][0]["name"] == "workers"
     assert [reason for reason, _ in notes.notes] == ["HeadlessServiceCreationFailed"], "no event of the suspension"
+
+
+async def test_counters_that_cannot_be_stored_hide_no_other_failure():
+    busy = Forbidden(403, Status(message="quota"), retry_after=7.0)
+    client = Script(create=[busy], patch=[Conflict(409, Status(message="moved"))])
+    with pytest.raises(FailedWrites) as failed:
+        await executor(client, Notes()).execute(jobset(), creations(1))
+    assert [type(error) for error in failed.value.exceptions] == [Forbidden, Conflict]
+    assert retry_after(failed.value) == 7.0
+
+
+def at_version(version: int, generation: int = 1) -> JobSet:
+    js = jobset()
+    return replace(js, metadata=replace(js.metadata, generation=generation, resource_version=str(version)))
+
+
+class Storing(Script):
+    """Stores every status, and refuses Jobs. With `jobsets` the user changes the JobSet just before."""
+
+    jobsets: Store[JobSet] | None = None
+
+    async def create(self, *_: object, **__: object) -> object:
+        if self.jobsets is not None:
+            self.jobsets.overlay(at_version(3, generation=2))
+        raise Forbidden(403, Status(message="no"))
+
+    async def patch(self, *_: object, **__: object) -> JobSet:
+        return at_version(2)
+
+
+@pytest.mark.parametrize(
+    ("refused", "changed", "status_first", "told"),
+    [
+        (False, False, False, "status"),
+        (True, False, False, "counters"),
+        (True, False, True, "status"),
+        (True, True, True, "status"),
+    ],
+    ids=["done", "failed", "failed after the status", "changed meanwhile"],
+)
+async def test_what_was_stored_is_told_however_the_plan_ends(refused, changed, status_first, told):
+    client, plan = Storing(), creations(1)
+    plan = dataclasses.replace(plan, actions=plan.actions if refused else (), status_first=status_first)
+    runs = executor(client, Notes())
+    client.jobsets = runs.caches.jobsets if changed else None
+    stored: list[JobSetStatus] = []
+    with pytest.raises(FailedWrites) if refused and not changed else contextlib.nullcontext():
+        await runs.execute(jobset(), plan, stored.append)
+    assert stored == [getattr(plan, told)]
 
 
 async def test_no_event_is_recorded_for_a_status_that_was_not_stored():

@@ -99,6 +99,31 @@ async def test_a_missing_visible_cause_is_reported():
     assert len(event.note.encode()) <= 1024
 
 
+async def test_a_pod_of_another_priority_than_the_groups_is_reported():
+    world = waiting()
+    [root] = world.of_kind("CompositePodGroup")
+    root["spec"]["priority"] = 1000
+    [event] = await looked(world)
+    assert "have priority 0, the groups have 1000: the scheduler wants one for all" in event.note
+
+
+async def test_gangs_that_stall_after_a_resume_are_reported():
+    world = waiting()
+    world.schedule()
+    world.settle()
+    assert await looked(world) == []
+    world.edit(suspend=True)
+    world.settle()
+    world.halt()
+    world.collect()
+    world.edit(suspend=False)
+    world.settle()
+    world.run(ready=False)
+    world.settle()
+    world.seconds += int(QUIET)
+    assert [event.reason for event in await looked(world)] == ["GangWaiting"]
+
+
 async def test_many_trees_are_one_event():
     [event] = await looked(waiting({"replicatedJobs": [EACH_JOB]}, jobs=20))
     assert event.note.endswith("(19 more trees wait so, too)")

@@ -131,6 +131,18 @@ async def test_one_to_be_deleted_that_has_gone_is_no_failure():
     assert api.verbs == [("delete", "gone")]
 
 
+async def test_a_change_that_lost_a_field_is_reported_and_what_is_stored_is_known():
+    api = Api("podGroupTemplates", "compositePodGroupTemplates")
+    make, watches = writer(api)
+    body = build_workload(JS, FOREST)
+    stored = await api.create(None, body)
+    change = PatchGroup("Workload", FOREST.workload, stored["metadata"]["uid"], {"spec": body["spec"]}, body)
+    [failure] = await make.write(JS, [change])
+    assert failure.error.reason == "FieldDropped"
+    assert FOREST.workload in api.objects
+    assert len(watches.known(JS, None).workloads) == 1
+
+
 @pytest.mark.parametrize("replaced", [False, True])
 async def test_what_may_not_change_is_replaced_under_its_name(replaced):
     api = Api()

@@ -1,5 +1,10 @@
 """Groups of a set that is suspended and resumed."""
 
+import pytest
+from msgspec.structs import replace
+
+from api import keys
+from api.gang_api import Served
 from api.scheduling import Scheduling, SchedulingConstraints, TopologyConstraint
 from controllers.planning.actions import DeleteJob, PatchJob
 from tests.support.gang_sets import EACH, NESTED, groups_of, jobs_of, ready_condition, running, uids, workers, world
@@ -20,6 +25,43 @@ class TestSuspension:
         assert w.groups == {}
         w.settle()
         assert ready_condition(w) == ("False", "Suspended")
+
+    def test_that_they_were_scheduled_goes_with_them(self):
+        """What is not scheduled after a resume is to be seen."""
+        w = running()
+        assert w.condition(keys.GROUPS_SCHEDULED)[0] == "True"
+        w.schedule()
+        w.edit(suspend=True)
+        w.settle()
+        assert w.condition(keys.GROUPS_SCHEDULED) is None
+        w.edit(suspend=False)
+        w.settle()
+        assert w.condition(keys.GROUPS_SCHEDULED) is None, "the old groups still go"
+        w.groups.clear()
+        w.settle()
+        assert w.condition(keys.GROUPS_SCHEDULED) is None, "the Jobs still count ready pods, and wait"
+        w.halt()
+        w.collect()
+        w.settle()
+        assert ready_condition(w) == ("True", "Created")
+        assert w.condition(keys.GROUPS_SCHEDULED) is None
+        w.schedule()
+        w.settle()
+        assert w.condition(keys.GROUPS_SCHEDULED)[0] == "True"
+
+    @pytest.mark.parametrize("reported", [True, False])
+    def test_suspended_jobs_stay_until_it_is_known_what_is_served(self, reported):
+        """A manager that starts knows nothing of it, and these Jobs are as they should be."""
+        w = world(scheduling=NESTED, suspend=True)
+        w.served, w.groups_required = Served(groups=False, composites=False, topology=False), False
+        w.settle()
+        assert w.live() == ["js-workers-0", "js-workers-1"]
+        w.served = Served()
+        if not reported:
+            w.js = replace(w.js, status=replace(w.status, conditions=()))
+        assert jobs_of(w.step(), DeleteJob) == []
+        w.settle()
+        assert w.live() == ["js-workers-0", "js-workers-1"]
 
     def test_resume_waits_for_the_old_groups_and_makes_new_ones(self):
         w = running(scheduling=NESTED)

@@ -1,6 +1,7 @@
 """What a plan does about failed Jobs: fail, restart the set, restart single Jobs."""
 
 from api import keys
+from api.features import FeatureGates
 from tests.support.stored_sets import jobset, rjob
 from tests.support.world import World
 
@@ -202,6 +203,23 @@ class TestRestartJob:
             world.fail(name)
         world.settle()
         assert world.condition("Failed")[1] == "ReachedMaxRestarts"
+
+    def test_counters_stay_when_the_gate_is_turned_off_for_a_while(self):
+        """When it is on again, Jobs that were created meanwhile are not created again."""
+        world = World(jobset(rjob("workers", 3), failurePolicy=self.RULES), RestartJob=True)
+        world.settle()
+        world.fail("js-workers-1")
+        world.settle()
+        world.collect()
+        world.settle()
+        counted = world.status.replicated_jobs_status[0].job_restarts
+        assert counted == (0, 1, 0)
+        world.gates = FeatureGates()
+        del world.jobs["js-workers-1"]
+        world.settle()
+        assert world.status.replicated_jobs_status[0].job_restarts == counted
+        world.gates = FeatureGates({"RestartJob": True})
+        assert world.plan().actions == ()
 
     def test_counters_are_absent_without_the_gate(self):
         world = World(jobset(rjob("workers", 3)))

@@ -23,7 +23,7 @@ from kube.transport import Request as Call
 from kube.transport import Response
 from kube.workqueue import WorkQueue
 from tests.controllers.test_resume import OldServer, TestOldServers
-from tests.support.blind import Blind
+from tests.support.blind import Blind, refusing
 from tests.support.lives import ONE_BY_ONE, of_type, started
 from tests.support.memory_api import MemoryApi
 from tests.support.stored_sets import jobset, rjob
@@ -88,6 +88,49 @@ class TestDepartures:
             depart(blind, f"js-workers-{number}")
         await blind.reconcile()
         assert blind.memory.departed == {}
+
+    async def test_a_set_that_somebody_else_manages_has_none(self):
+        """Nobody here ever records their end."""
+        blind = Blind(MemoryApi(), jobset(rjob("workers", 3)))
+        await blind.reconcile()
+        blind.edit(managedBy="example.com/other")
+        for number in range(3):
+            blind.change_job(f"js-workers-{number}", status=ended("Failed"))
+            depart(blind, f"js-workers-{number}")
+        await blind.reconcile()
+        assert blind.memory.departed == {}
+
+
+async def test_many_names_that_others_hold_are_each_tried_once():
+    api = MemoryApi()
+    blind = Blind(api, jobset(rjob("workers", 80)))
+    for number in range(80):
+        api.put("jobs", f"js-workers-{number}", metadata={"name": f"js-workers-{number}", "uid": f"theirs-{number}"})
+    rounds = 1
+    while await blind.reconcile() == 0.0:
+        rounds += 1
+        assert rounds < 10, "it goes on for ever"
+    assert blind.writes().count(("create", "jobs")) == 80
+
+
+@pytest.mark.looptime
+async def test_counts_wait_for_each_other_although_a_write_keeps_failing():
+    blind = Blind(refusing(lambda name: "no" if name == "js-workers-3" else None), jobset(rjob("workers", 4)))
+
+    def written() -> int:
+        return len([place for _, place in blind.writes() if place == "jobsets/js/status"])
+
+    async def fail() -> int:
+        blind.memory.rest_until = 0.0
+        with pytest.raises(FailedWrites):
+            await blind.reconciler.reconcile(REQUEST)
+        return written()
+
+    assert await fail() == 1, "the first counts"
+    blind.change_job("js-workers-0", status=RUNNING)
+    assert await fail() == 1
+    await asyncio.sleep(3)
+    assert await fail() == 2
 
 
 class TestSuspension:

@@ -5,15 +5,23 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import controllers.planning.steps as package
+from api import keys
 from api.failure_actions import ACTIONS, Scope
 from api.features import GATES
-from api.jobset_status import JobSetStatus, ReplicatedJobStatus
+from api.jobset_status import FailedAttempt, JobSetStatus, LastRestart, ReplicatedJobStatus, RuleRestarts
+from api.meta import Condition
 from controllers.planning.actions import DeleteJob, Event, PodQuery
-from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS
+from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, restart_set
+from controllers.planning.context import context
+from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.partial import Partial, Stop, combine
 from controllers.planning.plan import STEPS
+from controllers.planning.status import StatusDraft
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
 
 PARTIALS = st.builds(
     Partial,
@@ -62,6 +70,86 @@ def test_every_field_of_a_replicated_job_is_counted_reached_or_kept():
     kinds = [{"name"}, set(NO_COUNTS), set(REACHED), set(RESTARTS_OF_JOBS)]
     assert set.union(*kinds) == fields
     assert sum(map(len, kinds)) == len(fields), "no field is of two kinds"
+
+
+COUNTED = {"restarts", "restarts_count_towards_max", "execution_attempts"}
+"""Fields of the status that a restart of the set raises by one."""
+
+RESET = {"replicated_jobs_status", "last_restart"}
+"""Those that say something about the next attempt after it."""
+
+KEPT = {
+    "conditions",
+    "terminal_state",
+    "current_stage",
+    "failure_policy_restarts",
+    "attempt_history",
+    "previous_in_place_restart_attempt",
+    "current_in_place_restart_attempt",
+}
+"""Those that it leaves as they are, but for the condition that tells of it."""
+
+
+def test_every_field_of_a_status_is_counted_reset_or_kept_by_a_restart():
+    assert set(JobSetStatus.__struct_fields__) == COUNTED | RESET | KEPT
+    entry = ReplicatedJobStatus(name="a", ready=1, succeeded=1, failed=1, active=1, suspended=1, started=True)
+    before = JobSetStatus(
+        conditions=(Condition(type=keys.STARTUP_COMPLETED, status="True"),),
+        restarts=3,
+        restarts_count_towards_max=2,
+        terminal_state="x",
+        replicated_jobs_status=(entry,),
+        current_stage="a (1/2)",
+        failure_policy_restarts=(RuleRestarts(name="r", restarts=1),),
+        execution_attempts=5,
+        last_restart=LastRestart(reason="x", duration_seconds=1),
+        attempt_history=(FailedAttempt(),),
+        previous_in_place_restart_attempt=7,
+        current_in_place_restart_attempt=7,
+    )
+    assert all(getattr(before, name) != getattr(JobSetStatus(), name) for name in COUNTED | RESET | KEPT)
+    draft = StatusDraft(before, "2026-01-01T00:00:00Z")
+    restart_set(draft, "Why", "words", counts=True)
+    draft.remove_condition(keys.RESTARTING)
+    after = draft.status
+    assert {name for name in COUNTED if getattr(after, name) == getattr(before, name) + 1} == COUNTED
+    assert {name for name in KEPT if getattr(after, name) == getattr(before, name)} == KEPT
+    assert {name for name in RESET if getattr(after, name) != getattr(before, name)} == RESET
+
+
+def test_each_plan_fills_every_count():
+    """Stored counts are not carried over, and no count is left out."""
+    world = World(
+        jobset(rjob("workers", 5), executionPolicy={"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Ready"})
+    )
+    world.settle()
+    world.run("js-workers-0")
+    world.finish("js-workers-1")
+    world.fail("js-workers-2")
+    world.jobs["js-workers-3"]["spec"]["suspend"] = True
+    stale = {**dict.fromkeys(NO_COUNTS, 77), "completed_indexes": "4"}
+    entries = tuple(replace(entry, **stale) for entry in world.status.replicated_jobs_status)
+    world.js = replace(world.js, status=replace(world.status, replicated_jobs_status=entries))
+    [entry] = context(world.observe(), world.gates, DEFAULT_LIMITS).counted.replicated_jobs_status
+    assert {name for name in NO_COUNTS if getattr(entry, name) not in {NO_COUNTS[name], 77}} == set(NO_COUNTS)
+
+
+@pytest.mark.parametrize("suspended", [True, False])
+def test_a_suspension_takes_back_all_that_was_reached(suspended):
+    world = World(
+        jobset(
+            rjob("a", 1),
+            rjob("b", 1),
+            executionPolicy={"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Ready"},
+        )
+    )
+    world.settle()
+    entries = tuple(replace(entry, **dict.fromkeys(REACHED, True)) for entry in world.status.replicated_jobs_status)
+    world.js = replace(world.js, status=replace(world.status, replicated_jobs_status=entries))
+    world.edit(suspend=suspended)
+    counted = context(world.observe(), world.gates, DEFAULT_LIMITS).counted.replicated_jobs_status
+    left = {name for entry in counted for name in REACHED if getattr(entry, name)}
+    assert left == (set() if suspended else {"released"})
 
 
 @pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)

@@ -9,6 +9,7 @@ Nothing is decided before the pods are known that a rule wants to see (onExitCod
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
+from typing import assert_never
 
 from api.failure_actions import RESTART_JOBSET, FailureAction, Scope, action_of
 from api.features import FeatureGates
@@ -114,8 +115,15 @@ class _Judge:
                 named.append(child)
             if ended:
                 break
-            if action.scope is Scope.REPLICATED_JOB:
-                settled.add(child.replicated_job)
+            match action.scope:
+                case Scope.REPLICATED_JOB:
+                    settled.add(child.replicated_job)
+                case Scope.JOB:
+                    pass
+                case Scope.NOTHING | Scope.JOBSET:
+                    break
+                case other:
+                    assert_never(other)
         return named
 
     def _of(self, child: Child) -> ReplicatedJob:
@@ -188,11 +196,16 @@ class _Judge:
         draft, reason = self._draft, ""
         if rule and rule.max_restarts is not None:
             attempts.count_rule(draft, rule.name)
-        if action.restarts_part:
-            attempts.restart_part(draft, action, self._of(child), child.job_index)
-        else:
-            reason = f"FailurePolicy_{rule.name}" if rule else "DefaultFailurePolicy"
-            attempts.restart_set(draft, reason, message, counts=action.counted)
+        match action.scope:
+            case Scope.JOB | Scope.REPLICATED_JOB:
+                attempts.restart_part(draft, action, self._of(child), child.job_index)
+            case Scope.JOBSET:
+                reason = f"FailurePolicy_{rule.name}" if rule else "DefaultFailurePolicy"
+                attempts.restart_set(draft, reason, message, counts=action.counted)
+            case Scope.NOTHING:
+                raise AssertionError(f"{action.name} restarts nothing")
+            case other:
+                assert_never(other)
         draft.event("Warning", f"{action.name}FailurePolicyAction", message)
         return reason
 

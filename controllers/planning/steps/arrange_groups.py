@@ -16,7 +16,10 @@ def arrange_groups(ctx: Context) -> Partial:
     if ctx.js.spec.scheduling is None:
         draft.remove_condition(keys.GROUPS_READY)
         draft.remove_condition(keys.GROUPS_SCHEDULED)
-    wrong = () if ctx.observed.groups is None else delete(c for c in ctx.children.active if misplaced(c, groups.forest))
+    if groups.freed:  # the condition was about these groups
+        draft.remove_condition(keys.GROUPS_SCHEDULED)
+    known = ctx.observed.groups is not None and groups.settled
+    wrong = delete(c for c in ctx.children.active if misplaced(c, groups.forest)) if known else ()
     if groups.state is not None:
         true, reason, message = groups.state
         kind = "Normal" if true or reason in NOT_A_WARNING else "Warning"

@@ -1,6 +1,6 @@
 """The requests on objects, as an API server carries them out or refuses them: names, preconditions, parts, deletion.
 
-What it adds to objects and what it refuses beside that is in methods that a simulation with more in it extends.
+Methods say what else it adds to objects (defaults) and what else it refuses. A larger simulation overrides them.
 """
 
 import itertools

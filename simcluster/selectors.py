@@ -17,7 +17,7 @@ class SelectorError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """`key` is (`wanted`) or is not one of `values`; no values: it is there at all, or not."""
+    """The value of `key` is one of `values` (`wanted`), or none of them. `values` None: `key` exists, or does not."""
 
     key: str
     values: frozenset[str] | None

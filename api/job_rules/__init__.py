@@ -1,6 +1,7 @@
-"""The rules that the API server holds a batch/v1 Job to, as tables: what it would refuse, in its own words, unasked.
+"""The rules of the Job API (batch/v1) as tables: they find what the API server would refuse, without asking it.
 
-Those that people break: fields of rare volume types, of Windows and of gates that are off are left to the API server.
-What the types say (a text where a number belongs, a quantity that is none) is left to the schema of the CRD. Pure, and
-linear in the size of the Job. tests/api/job_rules hold each rule to the answers of a real API server.
+Messages are those of the API server. Only rules that people break are here: fields of rare volume types, of Windows and
+of feature gates that are off are left to the API server. Values of a wrong type (a text where a number belongs, a
+quantity that cannot be read) are left to the schema of the CRD. Pure, and linear in the size of the Job.
+tests/api/job_rules compare each rule with the recorded answers of a real API server.
 """

@@ -207,7 +207,8 @@ _SOURCES: dict[str, Check] = {
     "csi": fields(needs("driver")),
     "ephemeral": fields(needs("volumeClaimTemplate"), volumeClaimTemplate=fields(needs("spec"), spec=CLAIM)),
 }
-"""The kinds of volumes that are looked into, in the API server's order: of two, the second is one too many."""
+"""Checks by kind of volume; other kinds are not looked into."""
+# All kinds in the API server's order: if a volume has several, all but the first are refused.
 _KINDS = (
     "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi",
     "glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc",

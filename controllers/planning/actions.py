@@ -141,8 +141,8 @@ class Plan:
     """What to do now. An empty plan means that all is as it should be.
 
     `status` is written after the actions, or before them with `status_first`; `events` are recorded after the status
-    is stored. If an action fails, `counters` is written in place of `status`: what was counted holds, what was decided
-    does not. `warnings` are recorded whatever happens, once for as long as they stay the same. A plan with a
+    is stored. If an action fails, `counters` is written in place of `status`: it has what was counted, and nothing that
+    was decided. `warnings` are recorded whatever happens, once for as long as they stay the same. A plan with a
     `pod_query` is provisional: answer it and plan again, never carry it out. `follow_pods`: from now on
     `Observed.leftovers` has to be known, and every change of it is a reason to plan again. `reported_group`: see
     `Observed`.

@@ -87,13 +87,14 @@ def fail_set(draft: StatusDraft, reason: str, message: str) -> None:
 
 
 def restart_part(draft: StatusDraft, action: FailureAction, rjob: ReplicatedJob, job_index: int) -> None:
-    """The failed Job of that index is to be recreated, or all Jobs of its ReplicatedJob (gate RestartJob).
+    """Have the failed Job of that index recreated, or all Jobs of its ReplicatedJob (gate RestartJob).
 
-    Only of its ReplicatedJob, however many a rule targets: targets say whose failures a rule is about. Failures in
-    another ReplicatedJob are decided, and counted, for themselves.
+    Other ReplicatedJobs are not restarted, even if the rule targets them: the targets say whose failures the rule is
+    about. A failure in another ReplicatedJob is decided and counted separately.
 
-    All of them, those that completed, too, cost as much as the failed one alone. Indexes that the set had once and may
-    have again are counted with them: a Job that is left there is of an earlier one.
+    A restart of all Jobs of a ReplicatedJob, completed ones included, counts once towards maxRestarts, like one of the
+    failed Job alone. It also raises the counters of indexes that an elastic set no longer has: if the set grows again,
+    a Job that is left at such an index belongs to an earlier attempt.
     """
 
     def restarted(stored: ReplicatedJobStatus) -> ReplicatedJobStatus:

@@ -72,10 +72,10 @@ def _attempt(child: Child) -> int:
 
 
 def _selectable(js: JobSet, child: Child) -> bool:
-    """Whether a Job goes at once when it is deleted and is found by labels as they are written here.
+    """Whether a Job can be deleted in a batch: the selector finds it by its labels, and no finalizer keeps it.
 
-    Somebody may have changed the labels, or keep the Job by a finalizer. With the name of the set among them, nothing
-    is found that its watch of Jobs does not show, so that Jobs of others are known of.
+    Somebody may have changed the labels. The selector has the name of the set, because the watch of Jobs shows every
+    Job with that label. So the plan knows all Jobs that a selector may match, those of other owners included.
     """
     meta = child.job.metadata
     labels = meta.labels

@@ -1,9 +1,9 @@
-"""Which pod decided that a Job failed, and which container of it: what `onExitCodes` is matched against. Pure.
+"""Finds the pod by which a Job failed, and its container that counts: `onExitCodes` is matched against it. Pure.
 
-The Job controller says it only where a FailJob rule decided; else it is found the way that controller counts: a failed
-pod counts unless it is being deleted (a Job that has failed deletes what is left of its pods, and those end in failure,
-too) or an Ignore rule spares it, and the one that goes beyond the limit decides. Where failures of each index count
-(backoffLimitPerIndex), so do only the pods by which an index failed for good.
+If a FailJob rule decided, the Job controller names the pod. Otherwise the pods are counted as the Job controller counts
+them, and the one that exceeds the limit decides. A failed pod counts unless it is being deleted or an Ignore rule
+matches it. (A Job that has failed deletes its remaining pods, and these fail, too.) If the Job failed by its indexes
+(backoffLimitPerIndex), only the pods by which an index failed for good count.
 """
 
 import re
@@ -22,10 +22,11 @@ BACKOFF_LIMIT = 6
 """What Kubernetes takes for a Job without backoffLimit."""
 
 MOST_COUNTED = 10_000
-"""Failed pods of one Job among which the decisive one is looked for: they are kept while others are read.
+"""The most failed pods of one Job that are kept to find the decisive one, while further pages of pods are read.
 
-Of a Job with a greater backoffLimit the last of so many is taken for the decisive one (`beyond_counting`). Kubernetes
-deletes the finished pods of a cluster beyond 12,500 (kube-controller-manager, --terminated-pod-gc-threshold).
+If a Job has a backoffLimit of this number or more, the last pod of so many counts as the decisive one
+(`beyond_counting`). Kubernetes deletes finished pods if a cluster has more than 12,500 of them
+(kube-controller-manager, --terminated-pod-gc-threshold).
 """
 
 _BY_INDEX = {"FailedIndexes", "MaxFailedIndexesExceeded"}
@@ -84,9 +85,10 @@ def decisive_pod(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> Fa
 
 
 def candidates(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> tuple[FailedPod, ...]:
-    """Those of a failed Job's failed pods that may be the decisive or the first failed one, whatever others it has.
+    """The failed pods of a failed Job that may be the decisive or the first failed one, whatever other pods it has.
 
-    So they can be read in parts: the candidates among those of one part and the pods of the next are those of both.
+    So the pods can be read page by page: keep the candidates of the pages so far, add the pods of the next page, and
+    call this again.
     """
     first = (_first_failed(pods), _first_failed([pod for pod in pods if pod.deleting]))
     found = (*_up_to_decisive(job, rjob, pods), *(pod for pod, _ in filter(None, first)))
@@ -170,7 +172,7 @@ def _counts(verdict: str, pod: FailedPod, retries: int) -> bool:
 
 
 def _limit(job_spec: JSON, reason: str) -> int:
-    """How many failed pods, or failed indexes, a Job puts up with that fails for this reason."""
+    """How many failed pods, or failed indexes, a Job allows; one more makes it fail for this reason."""
     if reason in _BY_INDEX:
         indexes: int | None = job_spec.get("maxFailedIndexes") if reason == "MaxFailedIndexesExceeded" else None
         return indexes or 0

@@ -80,7 +80,7 @@ def group_context(
 
 
 def misplaced(child: Child, wanted: Forest | None) -> bool:
-    """Whether the pods of a suspended Job would name another group than they should: no Job can change that."""
+    """Whether a suspended Job names another group than it should. That cannot change, so it is created again."""
     if not child.job.spec.suspend or child.deleting:
         return False
     group = None if wanted is None else wanted.of_job(child.name)
@@ -88,9 +88,9 @@ def misplaced(child: Child, wanted: Forest | None) -> bool:
 
 
 def needed(ctx: GroupContext, group: Group) -> int | None:
-    """How many members have to fit together: no more than are still to come (kubernetes#142330).
+    """How many members of a gang have to fit together: at most those that have not ended yet (kubernetes#142330).
 
-    None where there is no such number, or nothing is left that could wait: then what is there stays as it is.
+    None if the group is no gang, or all its members have ended: then the stored number stays as it is.
     """
     if group.gang is None:
         return None
@@ -158,9 +158,9 @@ def _runs_ready(ctx: GroupContext, job: str) -> bool:
 
 
 def refusal(ctx: GroupContext, group: Group) -> str:
-    """What the scheduler says of a PodGroup whose pods it has found no place for; empty where it has not.
+    """The scheduler's message about a PodGroup whose pods it cannot place; empty if there is no such message.
 
-    Of a group that has no pods yet it says the same.
+    It also sends one about a group that has no pods yet; that one is left out.
     """
     found = ctx.owned.groups.get((POD_GROUP, group.name))
     said = None if found is None else find(found.status.conditions or (), INITIALLY_SCHEDULED)

@@ -23,12 +23,14 @@ def suspend(child: Child) -> PatchJob:
 
 
 def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
-    """Resume one Job with the scheduling fields of `wanted`, the Job as it would be built now.
+    """Resume one Job with the scheduling fields of `wanted`, the Job as it would be built now. None: it has to wait.
 
-    `resources`: those of the containers are set, too (gate MutablePodResourcesForSuspendedJobSets). None: not yet. The
-    API server accepts another template only after the Job's pods are gone and, if it ever started, after its
-    controller has said that it is suspended; the Job's next change brings it up again. A leader of exclusive placement
-    that is made while old pods still end would be held to their domain, and the scheduler would not see them go.
+    `resources`: requests and limits of containers are set, too (gate MutablePodResourcesForSuspendedJobSets).
+
+    The API server accepts another template only after the Job's pods are gone and, if the Job ever started, after the
+    Job controller has set its condition Suspended. The next change of the Job leads to the next plan. A Job with
+    exclusive placement waits until its old pods have ended: a leader that is created before has an affinity to them,
+    and kube-scheduler does not notice when they are gone.
     """
     if child.job.status.terminating and topology_of(child.job.spec.template.metadata.annotations) is not None:
         return None

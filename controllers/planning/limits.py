@@ -7,13 +7,13 @@ from dataclasses import dataclass
 class Limits:
     """Bounds that a plan keeps to. Tests and benchmarks hand in their own.
 
-    - `queued_jobs`: Jobs of one set that may run and that the Job controller has not taken up yet. It serves Jobs in
-      their order: those of a small set that come after thousands of a large one would have to wait for all of these.
-    - `batch_deletion_from`: Jobs of a set from which on those of earlier attempts are deleted many at a time: two calls
-      to look for their pods have to pay.
-    - `jobs_per_deletion`: Jobs of one such call. The API server deletes those of one call one after the other, and
-      calls side by side.
-    - `foreign_retry`: seconds until a look whether an object of somebody else has made room.
+    - `queued_jobs`: most running Jobs of one set that the Job controller has not taken up yet. It serves Jobs in their
+      order of arrival: a small set would have to wait for thousands of Jobs of a large one.
+    - `batch_deletion_from`: a set with this many Jobs or more deletes those of earlier attempts many at a time. In a
+      smaller set that would cost more calls than it saves: it takes two more to look for their pods.
+    - `jobs_per_deletion`: Jobs that one such call deletes. The API server deletes the Jobs of one call one after the
+      other, and handles several calls at the same time.
+    - `foreign_retry`: seconds until the next check whether the name that another owner's object holds is free.
     - `cache_lag`: seconds that the cache of JobSets may be behind that of Jobs.
     - `named_objects`: objects that one warning names; the rest is counted.
     - `quoted_characters`: characters of the scheduler's message that a condition repeats.

@@ -28,9 +28,10 @@ class Ended:
 class FailedPod:
     """A pod of phase Failed.
 
-    - `ends`: init containers last, each kind in the order of the pod: of those that end in the same second as a
-      container they are sidecars, ended with it. `ended_at`: when the last container had ended, RFC 3339, may be
-      empty. `conditions`: (type, status). `deleting`: its end may not be its own doing.
+    - `ends`: containers first, then init containers, each in the order of the pod. So if both end in the same second,
+      the container counts as the first: the init container is a sidecar that ended with it. `ended_at`: when the last
+      container had ended, RFC 3339, may be empty. `conditions`: (type, status).
+    - `deleting`: it is being deleted, which may be why it failed.
     - `index_failures`: how often its index had failed before it; 0 where the Job does not count that.
     """
 

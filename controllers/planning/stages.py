@@ -63,7 +63,7 @@ class Stages:
         return counts.started or done == self._replicas[name] or self._passed(name)
 
     def may_start(self, rjob: ReplicatedJob) -> bool:
-        """Whether its stage is released, and every stage it depends on was reached in this attempt; if it runs, so."""
+        """Whether it runs already, or may start: its stage is released, or all that it depends on has been reached."""
         if rjob.name in self._running:
             return True
         if self._stages:
@@ -110,14 +110,14 @@ class Stages:
         return Unmet(name, state, done, self._replicas[name])
 
     def reached(self, name: str) -> bool:
-        """Whether every Job of it is what the executionPolicy wants before the next stage is released.
+        """Whether every Job of it has reached the state that executionPolicy asks for (`replicatedJobsStatus`).
 
-        In a suspended set only what is done counts: pods that still run are about to go.
+        In a suspended set only Jobs that have succeeded count: pods that still run are about to end.
         """
         return self.progress(name) == self._replicas[name]
 
     def progress(self, name: str) -> int:
-        """How many of its Jobs are that."""
+        """How many of its Jobs have reached the state that executionPolicy asks for."""
         counts = self._counts[name]
         if self._state not in {"Ready", "Active"}:
             return counts.succeeded
@@ -177,7 +177,7 @@ class Stages:
         return self._stages[number - 1]
 
     def _last_released(self) -> int:
-        """Index of the last stage that may start: all before it have, and were reached or have Jobs after them."""
+        """Index of the last stage that may start: the one before it has been reached, or it was released before."""
         last = 0
         for number, stage in enumerate(self._stages):
             reached = all(self.reached(rjob.name) for rjob in self._stages[last])
@@ -186,7 +186,7 @@ class Stages:
         return last
 
     def _noted(self, name: str) -> bool:
-        """Whether it was released before: noted, or released and not noted yet when something went wrong."""
+        """Whether its stage was released before: the status says so, or its Jobs run already, which is as good."""
         return name in self._running or (self._counts[name].released and not self._suspended)
 
     def _depended_on(self, name: str, status: str) -> bool:
@@ -196,7 +196,7 @@ class Stages:
         return counts.succeeded == self._replicas[name] if status == "Complete" else self.started(name)
 
     def _passed(self, name: str) -> bool:
-        """Whether something that waits for it runs: then it was reached before anybody took notes."""
+        """Whether a ReplicatedJob that waits for it runs: then it had started, even if the status does not say so."""
         return not self._running.isdisjoint(self._successors.get(name, ()))
 
 
@@ -210,7 +210,10 @@ def _there(children: ChildJobs) -> Counter[str]:
 
 
 def _successors(js: JobSet) -> dict[str, set[str]]:
-    """Which ReplicatedJobs wait for which to be ready. For the last of an ordered start the condition does."""
+    """For each ReplicatedJob that has to be ready before others start, the names of these.
+
+    In an ordered start that includes the last one: only the condition StartupPolicyCompleted waits for it.
+    """
     out: dict[str, set[str]] = {}
     names = [r.name for r in js.spec.replicated_jobs]
     if in_order(js.spec):

@@ -38,9 +38,9 @@ class StatusDraft:
     def condition(
         self, kind: str, *, true: bool, reason: str, message: str, event_type: str = "Normal", always: bool = False
     ) -> bool:
-        """Set a condition; an event of the same reason and message follows if anything changed, and True is given.
+        """Set a condition. If that changes anything, add an event of the same reason and message, and return True.
 
-        One that is False and was not there is left out, unless `always`.
+        A condition that does not exist is not added with status False, unless `always`.
         """
         new = Condition(
             type=kind,

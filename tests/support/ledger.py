@@ -100,7 +100,10 @@ class Ledger(StatusRules):
         self._note_reached(place)
 
     def _note_reached(self, place: Place) -> None:
-        """Remember that all Jobs of a ReplicatedJob were ready or done at once, for as many as it ever had least."""
+        """Remember that all Jobs of a ReplicatedJob were ready, active or complete at the same time.
+
+        "All" are as many as the smallest number of replicas that it ever had.
+        """
         ready = complete = there = 0
         for job in self.current.values():
             at = self.places[job.metadata.uid]

@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ REPORT_EVERY = 1.0
 
 REPORT_TIMEOUT = 60.0
 """Seconds without a report after which a worker hangs."""
+
+LAST_WORDS = 0.5
+"""Seconds that a worker has to say why it ends, and to end, before it is killed."""
 
 MAX_ANSWERS = 100_000
 """Answers that one report names; what is beyond is not counted."""
@@ -163,8 +167,12 @@ def _fork(work: Callable[[socket.socket], None], others: list[socket.socket]) ->
 
 
 def _reap(pid: int) -> None:
-    """It has been asked to end, and had its time."""
+    """It has been asked to end, and had its time; but one that could not start may still be about to say why."""
+    deadline = time.monotonic() + LAST_WORDS
     with contextlib.suppress(ProcessLookupError, ChildProcessError):
-        if os.waitpid(pid, os.WNOHANG) == (0, 0):
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        while os.waitpid(pid, os.WNOHANG) == (0, 0):
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                return
+            time.sleep(0.005)

@@ -7,11 +7,12 @@ from api.meta import JSON
 from manifests.definition import crd
 from webhooks.jobset.engine import Engine
 from webhooks.jobset.schema import Schema
+from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits
 
 
-def engine(gates: FeatureGates) -> Engine:
-    """The checks for these feature gates."""
-    return Engine(gates, _schema())
+def engine(gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS) -> Engine:
+    """The checks for these feature gates and limits of one JobSet."""
+    return Engine(gates, _schema(), limits)
 
 
 @cache

@@ -26,6 +26,7 @@ from pydantic.alias_generators import to_camel
 
 from api.features import FeatureGateError, FeatureGates
 from certs.tls import check_options
+from webhooks.jobset.subject import DEFAULT_LIMITS
 
 API_VERSION = "config.jobset.x-k8s.io/v1alpha1"
 KIND = "Configuration"
@@ -187,6 +188,14 @@ class DryRunSettings(_Section):
         return value
 
 
+class LimitSettings(_Section):
+    """What one JobSet may have. An extension: the Go manager's file has no such section."""
+
+    jobs_per_set: int = Field(DEFAULT_LIMITS.jobs, ge=1)
+    pods_per_set: int = Field(DEFAULT_LIMITS.pods, ge=1)
+    """Pods at once."""
+
+
 class SuspendSettings(_Section):
     """What becomes of a JobSet while it is suspended. An extension: the Go manager's file has no such section."""
 
@@ -224,6 +233,7 @@ class Settings(_Section):
     internal_cert_management: CertificateSettings = CertificateSettings()
     client_connection: ClientSettings = ClientSettings()
     child_dry_run: DryRunSettings = DryRunSettings()
+    limits: LimitSettings = LimitSettings()
     suspend: SuspendSettings = SuspendSettings()
     exclusive_placement: PlacementSettings = PlacementSettings()
     scheduling: SchedulingSettings = SchedulingSettings()

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeGuard
 
 from api.field import ErrorType, FieldError, Path, quote
+from api.keys import MAX_INT32
 
 Check = Callable[[Path, Any], Iterable[FieldError]]
-MAX_INT32 = 2**31 - 1
 
 
 def invalid(path: Path, value: Any, detail: str) -> FieldError:

@@ -21,6 +21,7 @@ from controllers.placement.watches import PlacementWatches
 from httpserver.address import bind
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.handlers import jobset_handlers
+from webhooks.jobset.subject import SetLimits
 from webhooks.pod.handlers import pod_handlers
 from webhooks.router import AdmissionApp, WebhookMetrics, create_app
 
@@ -64,7 +65,9 @@ async def _app(deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics)
     form = await term_form(settings.exclusive_placement.terms, lambda: deps.client.raw("/version"))
     # What followers get before the leaders are listed is the gate: no pod has to wait for the caches.
     pods = pod_handlers(Domains(placement, FOLLOWER_WAIT), lambda: form)
-    return create_app({**jobset_handlers(engine(deps.options.gates), cluster), **pods}, metrics=metrics)
+    limits = SetLimits(settings.limits.jobs_per_set, settings.limits.pods_per_set)
+    checks = engine(deps.options.gates, limits)
+    return create_app({**jobset_handlers(checks, cluster), **pods}, metrics=metrics)
 
 
 async def term_form(asked: str, version: Callable[[], Awaitable[bytes]]) -> TermForm:

@@ -96,5 +96,5 @@ def context(observed: Observed, gates: FeatureGates, limits: Limits, *, create_s
         counted=draft.status,
         status=draft.status,
         # Suspended Jobs do not count: the Job controller has no work with them.
-        job_budget=layout.global_replicas if js.suspended else limits.queued_jobs - queued,
+        job_budget=limits.suspended_jobs if js.suspended else limits.queued_jobs - queued,
     )

@@ -86,6 +86,7 @@ def test_every_fault_is_named_in_one_answer():
         (HEAD + "internalCertManagement: {webhookServiceName: No_Dns}", "is not a DNS-1035 label"),
         (HEAD + "featureGates: {TLSOptions: false}", "locked to true"),
         (HEAD + "childDryRun: {budget: 9s}", "childDryRun.budget: must be at most 8s: the API server waits 10s"),
+        (HEAD + "limits: {jobsPerSet: 0}", "limits.jobsPerSet: "),
         (HEAD + "childDryRun: {budget: 3}", "childDryRun.budget: must be a duration such as 15s"),
         (HEAD + "childDryRun: {enabled: true}", "childDryRun.enabled: unknown field"),
     ],
@@ -119,6 +120,11 @@ def test_flags_that_are_given_win_and_others_change_nothing():
 def test_the_child_dry_run_can_be_switched_off_and_given_another_budget():
     assert parse(HEAD + "childDryRun: {enable: false}").child_dry_run.enable is False
     assert parse(HEAD + "childDryRun: {budget: 500ms}").child_dry_run.budget == 0.5
+
+
+def test_one_jobset_may_have_so_many_jobs_and_pods():
+    assert parse(HEAD + "limits: {podsPerSet: 5}").limits.pods_per_set == 5
+    assert parse(HEAD).limits.jobs_per_set == 100_000
 
 
 def test_what_becomes_of_gangs_that_the_cluster_cannot_schedule():

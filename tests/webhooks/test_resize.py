@@ -159,6 +159,7 @@ def test_the_job_of_the_coordinator_stays():
     [
         (rjob("a", parallelism=65536, completions=65536), 1, 32767, []),
         (rjob("a", parallelism=65536, completions=65536), 1, 32768, [(PATH.format(0), "pod-count")]),
+        (rjob("a"), 1, 100_001, [("spec.replicatedJobs[0].replicas", "jobs-per-set")]),
         (rjob("n" * 55, completions=None), 10, 11, [("spec.replicatedJobs[0].name", "job-name-length")]),
         (rjob("n" * 47), 10, 11, [("spec.replicatedJobs[0].name", "pod-name-length")]),
         (rjob("n" * 47), 10, 9, []),
@@ -169,6 +170,11 @@ def test_growth_is_held_to_the_limits_of_creation(job: JSON, before: int, after:
     old = stored(jobset(job, name="train"))
     assert engine(ELASTIC).create(old).errors == ()
     assert rules(old, scaled(old, after)) == expected
+
+
+def test_a_set_that_is_larger_than_allowed_may_shrink():
+    old = stored(jobset(rjob("a", replicas=100_002), name="train"))
+    assert rules(old, scaled(old, 100_001)) == []
 
 
 def test_a_name_with_no_space_for_another_digit_may_scale_to_zero():

@@ -6,8 +6,10 @@ import pytest
 
 from api import validation as v
 from api.features import FeatureGates
+from app.engine import engine
 from tests.support.creates import create_errors, rules
 from tests.support.jobsets import JSON, jobset, rjob, stored
+from webhooks.jobset.subject import SetLimits
 
 DEFAULT = FeatureGates()
 ALL_GATES = FeatureGates({"AllAlpha": True})
@@ -237,6 +239,27 @@ REFUSED: dict[str, tuple[JSON, list[str]]] = {
         ],
     ),
 }
+
+
+LARGE = (
+    rjob("few", replicas=40_000, parallelism=5, completions=5),
+    rjob("many", replicas=60_001, parallelism=5, completions=None),
+)
+
+
+def test_a_set_may_have_so_many_jobs():
+    assert errors(jobset(*LARGE)) == [
+        "spec.replicatedJobs[1].replicas: Forbidden: a JobSet may have 100000 Jobs, and this one has 100001"
+    ]
+
+
+def test_the_manager_may_allow_more_jobs_and_fewer_pods():
+    findings = engine(FeatureGates(), SetLimits(jobs=200_000, pods=500_000)).create(jobset(*LARGE))
+    [error] = findings.errors
+    assert str(error) == (
+        "spec.replicatedJobs[1].replicas: Forbidden: a JobSet may have 500000 pods at once, and this one has 500005;"
+        " split it, or raise limits.podsPerSet in the manager's configuration"
+    )
 
 
 @pytest.mark.parametrize("row", REFUSED)

@@ -19,7 +19,7 @@ from webhooks.jobset.default import by_name, with_defaults
 from webhooks.jobset.places import in_place
 from webhooks.jobset.rules.volume_claims import UNMOUNTED
 from webhooks.jobset.schema import Schema
-from webhooks.jobset.subject import Subject, Unreadable, subject
+from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits, Subject, Unreadable, subject
 from webhooks.jobset.validate_create import create_findings
 from webhooks.jobset.validate_update import POLICIES, update_findings
 
@@ -53,10 +53,11 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """The checks, for a set of feature gates and the schema of the CRD."""
+    """The checks, for a set of feature gates, the schema of the CRD, and limits of one JobSet."""
 
     gates: FeatureGates
     schema: Schema
+    limits: SetLimits = DEFAULT_LIMITS
 
     def create(self, obj: JSON, *, defaults: bool = True) -> Findings:
         """Findings about a new JobSet. `defaults=False`: it is about to be stored as it is."""
@@ -93,7 +94,7 @@ class Engine:
     def _read(self, repaired: JSON, findings: Callable[[Subject], Iterator[FieldError]]) -> Iterator[FieldError]:
         """What the checks find, as far as the object can be read."""
         try:
-            js = subject(repaired, self.gates)
+            js = subject(repaired, self.gates, self.limits)
         except Unreadable as unreadable:
             yield unreadable.error
             return

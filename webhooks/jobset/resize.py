@@ -15,6 +15,7 @@ from api.jsontree import dig
 from api.meta import JSON
 from api.stages import stages
 from webhooks.jobset.rules import failure, names, success
+from webhooks.jobset.rules.size import size
 from webhooks.jobset.subject import Subject
 
 PODS: tuple[tuple[str, ...], ...] = (("template", "spec", "parallelism"), ("template", "spec", "completions"))
@@ -193,13 +194,19 @@ def _still_enough(js: Subject, changes: Iterable[Change]) -> Iterator[FieldError
                 yield BELOW_SHARE.at(change.path.at(*keys), after, **words)
 
 
+def _grows(change: Change) -> bool:
+    return any(_number(change.new, keys) > _number(change.old, keys) for keys in (JOBS, *PODS))
+
+
 def _number(rjob: JSON, keys: tuple[str, ...]) -> int:
     number = dig(rjob, *keys)
     return number if isinstance(number, int) else 1
 
 
 def _still_valid(js: Subject, resized: Sequence[Change], scaled: Sequence[Change]) -> Iterator[FieldError]:
-    """The create checks of a ReplicatedJob's size. Without Jobs it has no names that could be too long."""
+    """The create checks of sizes. Without Jobs a ReplicatedJob has no names that could be too long."""
+    if any(_grows(change) for change in (*resized, *scaled)):
+        yield from size(js)
     renamed = {change.index for change in scaled}
     for index in sorted({change.index for change in resized} | renamed):
         entry = js.entries[index]

@@ -160,6 +160,17 @@ class Claim:
     namespace: str
 
 
+@dataclass(frozen=True, slots=True)
+class SetLimits:
+    """What one JobSet may have: Jobs, and pods at once."""
+
+    jobs: int = 100_000
+    pods: int = 2**31 - 1
+
+
+DEFAULT_LIMITS = SetLimits()
+
+
 @dataclass(frozen=True)
 class Subject:
     """Everything a check may look at. `js.metadata.name` is the name that the object has or will have."""
@@ -169,6 +180,7 @@ class Subject:
     entries: tuple[Entry, ...]
     claims: tuple[Claim, ...]
     gates: FeatureGates
+    limits: SetLimits
 
     @property
     def name(self) -> str:
@@ -212,7 +224,7 @@ class Unreadable(Exception):  # noqa: N818 -- the object is, nothing failed
         self.error = error
 
 
-def subject(obj: JSON, gates: FeatureGates) -> Subject:
+def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS) -> Subject:
     """Read a JobSet; raises `Unreadable`."""
     parts = {"metadata": dig(obj, "metadata") or {}, "spec": dig(obj, "spec") or {}}
     js = _read(without_nulls(parts) if _may_hold_nulls(parts) else parts, JobSet, Path())
@@ -220,7 +232,7 @@ def subject(obj: JSON, gates: FeatureGates) -> Subject:
     if not meta.name and meta.generate_name:
         base = meta.generate_name.encode()[:MAX_GENERATED_BASE].decode(errors="ignore")
         js = msgspec.structs.replace(js, metadata=msgspec.structs.replace(meta, name=base + GENERATED_SUFFIX))
-    return Subject(js, dig(obj, "spec") or {}, tuple(_entries(js)), tuple(_claims(js)), gates)
+    return Subject(js, dig(obj, "spec") or {}, tuple(_entries(js)), tuple(_claims(js)), gates, limits)
 
 
 def _may_hold_nulls(value: Any) -> bool:

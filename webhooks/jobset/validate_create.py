@@ -23,6 +23,7 @@ from webhooks.jobset.rules import (
     scheduling,
     scheduling_groups,
     scheduling_pods,
+    size,
     success,
 )
 from webhooks.jobset.rules import volume_claims as claims
@@ -53,6 +54,7 @@ BEFORE: tuple[SubjectCheck, ...] = (
     execution.not_in_place,
     depends_on.not_on_the_first,
     names.subdomain,
+    size.size,
     managed_by.domain_prefixed_path,
 )
 PER_REPLICATED_JOB: tuple[EntryCheck, ...] = (

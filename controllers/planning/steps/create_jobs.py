@@ -6,6 +6,7 @@ See docs/reference/lifecycle.md#order-of-start.
 import functools
 from collections.abc import Set as AbstractSet
 from datetime import datetime
+from itertools import islice
 
 from api import keys
 from api.layout import JobRange
@@ -67,23 +68,23 @@ def _missing(
 ) -> tuple[list[CreateJob], list[str]]:
     """The Jobs of a ReplicatedJob that neither exist nor have completed: those to create, and names that others hold.
 
-    Jobs beyond `job_budget` are created when the Job controller has taken up others, Jobs with leftover pods of an
-    earlier attempt when these pods are gone.
+    The work is bounded by what exists and by what may be created, not by `replicas`. Jobs beyond `job_budget` are
+    created when the Job controller has taken up others, Jobs with leftover pods of an earlier attempt when these pods
+    are gone.
     """
     name = jobs.replicated_job.name
     done = ctx.children.existing[name] | ctx.children.completed[name]
     prefix = job_name_prefix(ctx.js.metadata.name, name)
-    free: list[CreateJob] = []
-    taken: list[str] = []
-    for index in (i for i in range(jobs.replicated_job.replicas) if i not in done):
-        job = f"{prefix}{index}"
-        if job in ctx.observed.foreign:
-            taken.append(job)
-        elif job in ctx.observed.unreadable:
-            continue
-        elif len(free) < job_budget and job not in in_use and ctx.groups.may_run(job):
-            free.append(CreateJob(job, functools.partial(job_body, ctx, jobs, index)))
-    return free, taken
+    taken = {index: job for job in ctx.observed.foreign if (index := _index(ctx, jobs, job)) is not None}
+    unreadable = {_index(ctx, jobs, job) for job in ctx.observed.unreadable}
+    possible = (i for i in range(jobs.replicated_job.replicas) if i not in done and i not in taken)
+    named = ((f"{prefix}{index}", index) for index in possible if index not in unreadable)
+    allowed = ((job, index) for job, index in named if job not in in_use and ctx.groups.may_run(job))
+    free = [
+        CreateJob(job, functools.partial(job_body, ctx, jobs, index))
+        for job, index in islice(allowed, max(job_budget, 0))
+    ]
+    return free, [job for index, job in sorted(taken.items()) if index not in done]
 
 
 def _warn_of_taken(ctx: Context, draft: StatusDraft, taken: list[str]) -> None:
@@ -109,12 +110,15 @@ def _warn_of_unreadable(ctx: Context, draft: StatusDraft) -> bool:
 
 def _is_wanted(ctx: Context, name: str) -> bool:
     """Whether the set wants a Job of that name."""
-    for jobs in ctx.layout.ranges:
-        prefix = job_name_prefix(ctx.js.metadata.name, jobs.replicated_job.name)
-        index = integer(name.removeprefix(prefix)) if name.startswith(prefix) else None
-        if index is not None and 0 <= index < jobs.replicated_job.replicas and name == f"{prefix}{index}":
-            return True
-    return False
+    return any(_index(ctx, jobs, name) is not None for jobs in ctx.layout.ranges)
+
+
+def _index(ctx: Context, jobs: JobRange, name: str) -> int | None:
+    """Which Job of a ReplicatedJob has that name; None: none that the set wants."""
+    prefix = job_name_prefix(ctx.js.metadata.name, jobs.replicated_job.name)
+    index = integer(name.removeprefix(prefix)) if name.startswith(prefix) else None
+    wanted = index is not None and 0 <= index < jobs.replicated_job.replicas and name == f"{prefix}{index}"
+    return index if wanted else None
 
 
 def _report_order(draft: StatusDraft, *, complete: bool) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 from api.field import FieldError, Path
 from api.job_rules.checks import (
-    MAX_INT32,
     between,
     duplicate,
     each,
@@ -26,6 +25,7 @@ from api.job_rules.scheduling import AFFINITY, TOLERATION, scheduling_gates, spr
 from api.job_rules.security import POD_SECURITY, host_namespaces
 from api.job_rules.volumes import volumes
 from api.jsontree import items
+from api.keys import MAX_INT32
 from api.validation import dns1123_subdomain
 
 _MAX_NAMESERVERS = 3

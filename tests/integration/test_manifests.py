@@ -17,7 +17,8 @@ from tests.support.jobs import JOBSETS
 INSTALL = files.ROOT / "install.yaml"
 MANAGER = "system:serviceaccount:jobset-system:jobset-controller-manager"
 MANAGER_GROUPS = ["system:serviceaccounts", "system:serviceaccounts:jobset-system"]
-PODS = "/api/v1/namespaces/jobset-system/pods"
+NAMESPACE = "/api/v1/namespaces/jobset-system"
+PODS = f"{NAMESPACE}/pods"
 
 
 @pytest.fixture(scope="module")
@@ -202,9 +203,10 @@ def test_install_and_uninstall_on_a_full_control_plane(tmp_path_factory, binarie
     with running(spec, sources=Sources(assets=binaries), state_root=state_root) as cluster:
         kubectl(cluster, "apply", "-f", str(INSTALL))
         wait_for(lambda: request(cluster, "GET", PODS)[1]["items"], what="the manager's pod")
-        kubectl(cluster, "delete", "-f", str(INSTALL), "--ignore-not-found")
+        kubectl(cluster, "delete", "-f", str(INSTALL), "--ignore-not-found", "--wait=false")
+        # The namespace goes when its controller knows again what is served beside the CRD that has gone.
+        wait_for(lambda: request(cluster, "GET", NAMESPACE)[0] == 404, timeout=90, what="the namespace to go")
         assert kubectl(cluster, "get", "-f", str(INSTALL), "--ignore-not-found", check=False).count("NotFound") == 0
-        assert request(cluster, "GET", PODS.removesuffix("/pods"))[0] == 404
         assert (
             kubectl(cluster, "get", "crd,clusterrole,clusterrolebinding", "-l", "app.kubernetes.io/name=jobset") == ""
         )

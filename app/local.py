@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ START_SECONDS = 60
 STOP_SECONDS = 15
 LOG_LINES = 20
 OURSELVES = (sys.executable, "-m", "app", "manager")
-SERVED = f"{JOBSETS.path(None)}?limit=1"
+SERVED = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")
 """What the API server is asked to see whether it serves JobSets."""
 
 
@@ -95,14 +96,14 @@ def install(
 
 
 def _wait_served(cluster: Cluster) -> None:
-    """Until the API server serves JobSets, which it does a moment after it has called their CRD established."""
+    """Until the API server names JobSets and serves them: each comes in its own time after their CRD is established."""
     deadline = time.monotonic() + START_SECONDS
     with cluster.connect() as connection:
-        while time.monotonic() < deadline:
-            if connection.request("GET", SERVED)[0] == 200:
-                return
+        while not all(connection.request("GET", path)[0] == HTTPStatus.OK for path in SERVED):
+            if time.monotonic() >= deadline:
+                paths = " and ".join(SERVED)
+                raise LocalError(f"the API server did not serve JobSets ({paths}) within {START_SECONDS} s")
             time.sleep(0.05)
-    raise LocalError(f"the API server did not serve JobSets ({SERVED}) within {START_SECONDS} s")
 
 
 def configuration(webhook_port: int, health_port: int, **sections: Any) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class ChildJobs:
     - `active`, `failed`: of the current attempt; with failOn FailureTarget, Jobs that are bound to fail have failed.
       `completed`: indexes by ReplicatedJob, of Jobs that exist and of those that the status records.
     - `previous`: of an earlier attempt. `surplus`: with an index that the spec no longer has.
-    - `redundant`: run although their index has completed: created on a cache that was older than the status.
+    - `redundant`: run although their index has completed: created by a process that did not know that.
     - `unrecognized`: owned, but with labels that cannot be read or that do not fit the name. They are left alone while
       the set runs, so that one bad object cannot stop the rest.
     - `existing`: indexes by ReplicatedJob whose name is in use by a Job of this set.
@@ -92,10 +92,11 @@ def sort_jobs(
 ) -> ChildJobs:
     """Sort `jobs` of `js` and those that departed. Labels say what a Job is; its conditions say how it went."""
     sorting = _Sorting(js, layout, gates)
-    for job in jobs:
-        sorting.add(job, gone=False)
+    # First those that are gone: one of them may have completed where another was created that is not needed now.
     for job in departed:
         sorting.add(job, gone=True)
+    for job in jobs:
+        sorting.add(job, gone=False)
     return sorting.result()
 
 
@@ -173,7 +174,8 @@ class _Sorting:
             newer |= own > wanted
         if newer and not child.gone:
             self._newer.append(job)
-        outcome = "Complete" if index in place.recorded and not newer else self._outcome(job)
+        completed = index in place.recorded or index in place.completed
+        outcome = "Complete" if completed and not newer else self._outcome(job)
         if outcome is None:
             self._active.append(child)
         elif outcome == "Failed":

@@ -71,6 +71,18 @@ class TestCompletedJobs:
         assert of_type(world.plan(), CreateJob) == []
         assert world.step().status is not None
 
+    def test_a_job_that_was_created_where_one_had_completed_goes(self):
+        """Another process saw neither its end nor the completed Job itself; this one has seen it go."""
+        world = started(rjob("workers", 2))
+        running = dict(world.jobs["js-workers-1"])
+        world.finish("js-workers-1")
+        world.remove("js-workers-1")
+        world.jobs["js-workers-1"] = running | {"metadata": running["metadata"] | {"uid": "of-another-process"}}
+        assert [action.name for action in of_type(world.plan(), DeleteJob)] == ["js-workers-1"]
+        world.settle()
+        assert world.live() == ["js-workers-0"]
+        assert counts_of(world).completed_indexes == "1"
+
     def test_a_dependency_on_completion_holds_after_the_job_is_gone(self):
         world = World(jobset(rjob("data"), rjob("train", dependsOn=[{"name": "data", "status": "Complete"}])))
         world.settle()

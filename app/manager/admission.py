@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
+from fastapi import FastAPI
 
 from api.exclusive import TermForm
 from app.engine import engine
@@ -19,11 +20,12 @@ from app.workers import Worker
 from controllers.placement.domains import Domains
 from controllers.placement.watches import PlacementWatches
 from httpserver.address import bind
+from httpserver.server import Server
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.handlers import jobset_handlers
 from webhooks.jobset.subject import SetLimits
 from webhooks.pod.handlers import pod_handlers
-from webhooks.router import AdmissionApp, WebhookMetrics, create_app
+from webhooks.router import WebhookMetrics, create_app
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +52,7 @@ async def start_webhooks(
 ) -> None:
     """Serve admission; returns once it answers."""
     app = await _app(deps, placement, shared.records or deps.metrics.webhooks)
-    server = app.server(shared.listener, tls)
+    server = Server(app, shared.listener, tls)
     deps.supervisor.start(server.run(), "webhooks", stop=server.stop, delayed=True)
     await server.started.wait()
     health.set_readiness("webhook", webhook_check((deps.options.settings.webhook.host, server.port)))
@@ -58,7 +60,7 @@ async def start_webhooks(
     log.info("webhooks serve on port %d", server.port)
 
 
-async def _app(deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics) -> AdmissionApp:
+async def _app(deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics) -> FastAPI:
     settings = deps.options.settings
     dry_run = settings.child_dry_run
     cluster = ClusterChecks(deps.client, dry_run=dry_run.enable, budget=dry_run.budget)

@@ -167,10 +167,11 @@ class PlacementReconciler:
             return Result(self._lack(leader, domain))
         self.memories.has_domain(request)
         failures = await each(lifts(domain, waiting), self._lift)
-        again = await self._repair(request, domain, leader.topology, failures)
+        failures += await self._repair(request, domain, leader.topology)
         if failures:
             raise ExceptionGroup("pods could not be written", [failure.error for failure in failures])
-        return Result(again)
+        looks = self.memories.looks(request)
+        return Result(max(0.0, looks[0] - asyncio.get_running_loop().time()) if looks else None)
 
     def _lack(self, leader: Leader, domain: NoDomain) -> float:
         """Seconds until another look at a leader that has no domain."""
@@ -180,24 +181,26 @@ class PlacementReconciler:
             return NODE_PAUSE if self._watches.ask(leader.topology) else self._reports.too_many_topologies(leader)
         return self._reports.without_domain(leader, domain)
 
-    async def _repair(
-        self, request: JobRequest, domain: Domain, topology: str, failures: list[Failure]
-    ) -> float | None:
-        """Look for misplaced followers, where there is cause to; gives the seconds until the next such look."""
-        clock = asyncio.get_running_loop().time()
-        if any(look <= clock for look in self.memories.looks(request)):
+    async def _repair(self, request: JobRequest, domain: Domain, topology: str) -> list[Failure]:
+        """Evict misplaced followers, if a look for them is due. A look that fails is due again."""
+        clock, planned = asyncio.get_running_loop().time(), self.memories.looks(request)
+        # Done before the pods are read: a leader that is lost while they are read needs another look.
+        if self.memories.looked(request, clock) == planned:
+            return []
+        done = False
+        try:
             judge = partial(evictions, domain, topology, label=partial(self._map.label, topology))
             wrong = await self._reader.misplaced(request.namespace, request.uid, judge)
             if wrong:
                 log.info(
                     "%s: %d followers are not in %s %s with their leader", request, len(wrong), topology, domain.value
                 )
-            failed = await each(wrong, partial(self._evict, request.namespace))
-            failures += failed
-            if failed:
-                return None
-        rest = self.memories.looked(request, clock)
-        return rest[0] - clock if rest else None
+            failures = await each(wrong, partial(self._evict, request.namespace))
+            done = not failures
+        finally:
+            if not done and self._job(request) is not None:
+                self.memories.look_at(request, clock)
+        return failures
 
     async def _lift(self, lift: Lift) -> None:
         pod = lift.pod

@@ -69,8 +69,10 @@ class JobMemories:
         memory.looks = (min(due), max(due)) if len(due) > 1 else tuple(due)
 
     def looked(self, request: JobRequest, until: float) -> tuple[float, ...]:
-        """Those up to that time are done. Gives the others."""
-        memory = self._records.setdefault(request, JobMemory())
+        """Forget the looks that were due at `until`, and return those that are left."""
+        memory = self._records.get(request)
+        if memory is None:
+            return ()
         memory.looks = tuple(look for look in memory.looks if look > until)
         self._drop_if_empty(request)
         return memory.looks

@@ -116,16 +116,16 @@ class JobSetReconciler:
             observed = await self._answer(observed, decided.pod_query)
             decided = self._plan(observed)
         self._warn(js, decided, memory)
-        if decided.status is None:  # the conditions are stored as they are decided
+        if decided.status is None:  # the stored conditions are those of this plan
             memory.reported_group = decided.reported_group
 
-        def stored(status: JobSetStatus) -> None:
+        def on_stored(status: JobSetStatus) -> None:
             memory.status_written = clock()
             if status is decided.status:
                 memory.reported_group = decided.reported_group
 
         try:
-            await self._executor.execute(js, decided, stored)
+            await self._executor.execute(js, decided, on_stored)
         except FailedWrites as failed:
             self._remember(failed, memory)
             others = failed.split((ForeignObjectError, GroupWriteError))[1]

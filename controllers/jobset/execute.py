@@ -62,10 +62,6 @@ class Caches:
     groups: GroupWatches | None = None
 
 
-def _nobody(_status: JobSetStatus) -> None:
-    """Nobody wants to know what was stored."""
-
-
 class ForeignObjectError(KubeError):
     """A Job with a name of ours belongs to `owner`."""
 
@@ -87,14 +83,14 @@ class Executor:
     caches: Caches
     recorder: Recorder
 
-    async def execute(self, js: JobSet, plan: Plan, stored: Callable[[JobSetStatus], None] = _nobody) -> None:
+    async def execute(self, js: JobSet, plan: Plan, on_stored: Callable[[JobSetStatus], None] = lambda _: None) -> None:
         """Do it all. Raises `FailedWrites` when something failed, after the counters were written.
 
-        `stored` is called with a status that the API server has taken, whatever happens after that: the plan's `status`
-        or its `counters`. A user who changes the JobSet meanwhile ends the plan early, and brings the next one.
+        `on_stored` is called with each status that the API server has stored (`plan.status` or `plan.counters`), also
+        if a later write fails. If a user changes the JobSet meanwhile, the rest of the plan is left out.
         """
         if plan.status_first:
-            js = await self._publish(js, plan.status, plan.events, stored)
+            js = await self._publish(js, plan.status, plan.events, on_stored)
         failures = await self._prepare(js, plan)
         prepared = not failures
         if prepared:
@@ -107,12 +103,12 @@ class Executor:
             errors = [failure.error for failure in failures]
             try:
                 if not plan.status_first:
-                    await self._publish(js, plan.counters, (), stored)
+                    await self._publish(js, plan.counters, (), on_stored)
             except KubeError as error:
                 errors.append(error)
             raise FailedWrites(f"{len(failures)} of {len(plan.actions)} writes failed", errors)
         if not plan.status_first:
-            await self._publish(js, plan.status, plan.events, stored)
+            await self._publish(js, plan.status, plan.events, on_stored)
         if any(isinstance(action, DeleteJobSet) for action in plan.actions):
             await self._delete_jobset(js)
 
@@ -121,12 +117,12 @@ class Executor:
         js: JobSet,
         status: JobSetStatus | None,
         events: Sequence[Event],
-        stored: Callable[[JobSetStatus], None],
+        on_stored: Callable[[JobSetStatus], None],
     ) -> JobSet:
         """Store a status, if there is one, then record its events. Gives the JobSet as it is stored then."""
         written = None if status is None else await self._write_status(js, status)
         if status is not None and written is not None:
-            stored(status)
+            on_stored(status)
             js = written
         for event in events:
             self.event(js, event)

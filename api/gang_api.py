@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from api.gang_objects import ALPHA, BETA
-from api.gangs import Forest
+from api.gangs import POD_GROUP, Forest
 from api.meta import JSON
 
 GATE = "JobSetWorkloadAwareSchedulingAPI"
@@ -16,7 +16,7 @@ LEVELS_GATE = "JobSetGangOfGangs"
 PROBE_NAMESPACE = "kube-system"
 PROBE: JSON = {
     "apiVersion": BETA,
-    "kind": "PodGroup",
+    "kind": POD_GROUP,
     "metadata": {"name": "jobset-probe", "namespace": PROBE_NAMESPACE},
     "spec": {
         "schedulingPolicy": {"basic": {}},

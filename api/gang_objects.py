@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from api import keys
 from api.children import owner_reference
 from api.gang_status import StoredGroup
-from api.gangs import Forest, Group
+from api.gangs import WORKLOAD, Forest, Group
 from api.jobset import JobSet
 from api.meta import JSON
 from api.scheduling import GroupResourceClaim
@@ -30,7 +30,7 @@ def build_workload(js: JobSet, forest: Forest) -> JSON:
     """The Workload: the templates of all groups. Those of one ReplicatedJob's Jobs are one."""
     return {
         "apiVersion": BETA,
-        "kind": "Workload",
+        "kind": WORKLOAD,
         "metadata": _meta(js, forest.workload),
         "spec": {
             "controllerRef": {"apiGroup": keys.GROUP, "kind": keys.KIND, "name": js.metadata.name},
@@ -48,7 +48,7 @@ def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int
     claims: JSON = {"resourceClaims": [_claim(claim) for claim in group.claims]} if group.claims else {}
     return {
         "apiVersion": ALPHA if group.composite else BETA,
-        "kind": "CompositePodGroup" if group.composite else "PodGroup",
+        "kind": group.kind,
         "metadata": _meta(js, group.name, group),
         "spec": {
             **above,

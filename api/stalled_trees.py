@@ -58,17 +58,13 @@ def why_stalled(tree: Tree) -> StallCause:
     return _missing(tree) or _gated(tree) or _short(tree) or _priority(tree) or _scheduler(tree) or _unknown(tree)
 
 
-def kind(group: Group) -> str:
-    return "CompositePodGroup" if group.composite else "PodGroup"
-
-
 def expected(tree: Tree) -> Iterator[Group]:
     """Its groups, but for those of stages that are still to come."""
     return (group for group in tree.root.walk() if not set(tree.released).isdisjoint(group.replicated_jobs))
 
 
 def _missing(tree: Tree) -> StallCause | None:
-    gone = [f"{kind(group)} {group.name}" for group in expected(tree) if group.name not in tree.there]
+    gone = [f"{group.kind} {group.name}" for group in expected(tree) if group.name not in tree.there]
     if not gone:
         return None
     what = f"{_some(gone)} {'is' if len(gone) == 1 else 'are'} missing: no pod of the whole tree is scheduled without"
@@ -108,7 +104,7 @@ def _short(tree: Tree) -> StallCause | None:
     groups = ""
     if root.composite:
         ready = sum(_ready(tree, child) for child in root.children)
-        groups = f"{kind(root)} {root.name} needs {needed(tree, root)} groups with their pods, {ready} have them; "
+        groups = f"{root.kind} {root.name} needs {needed(tree, root)} groups with their pods, {ready} have them; "
     what = f"pods that have to be there first do not exist: {groups}{', '.join(short_groups)}{more}{of}"
     return StallCause(
         "quorum", what, "see what keeps those Jobs from having their pods; the scheduler tries when they exist"

@@ -11,10 +11,10 @@ from functools import partial
 from api import gang_api
 from api.gang_objects import dropped
 from api.gang_status import StoredGroup, StoredWorkload
+from api.gangs import COMPOSITE, POD_GROUP, WORKLOAD
 from api.jobset import JobSet
 from api.meta import JSON, ObjectMeta
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
-from controllers.planning.group_context import COMPOSITE, POD_GROUP, WORKLOAD
 from kube.client import Client
 from kube.decode import convert
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound

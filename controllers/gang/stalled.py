@@ -18,7 +18,7 @@ from api.gangs import Group, forest
 from api.jobset import JobSet
 from api.meta import find, is_true
 from api.pod import DetailedPod
-from api.stalled_trees import Member, Tree, kind, why_stalled
+from api.stalled_trees import Member, Tree, why_stalled
 from controllers.planning.actions import Event
 from controllers.planning.observed import Observed
 from kube.client import Client
@@ -153,7 +153,7 @@ class StalledGangs:
         if found.ignored is not None:
             group = found.ignored
             note = (
-                f"pods of {kind(group)} {group.name} run, and kube-scheduler has never said a word about the group:"
+                f"pods of {group.kind} {group.name} run, and kube-scheduler has never said a word about the group:"
                 " start it with --feature-gates=GenericWorkload=true; without, it schedules them pod by pod"
             )
             return frozenset({Event("Warning", "SchedulerIgnoresGroups", note, distinct=True)})
@@ -207,6 +207,6 @@ def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
     why = why_stalled(replace(tree, waiting=members))
     number = sum(tree.pods.values())
     return (
-        f"{kind(tree.root)} {tree.root.name}: its {number} pods wait and the scheduler says nothing: {why.what}."
+        f"{tree.root.kind} {tree.root.name}: its {number} pods wait and the scheduler says nothing: {why.what}."
         f" {why.fix[0].upper()}{why.fix[1:]}"
     )

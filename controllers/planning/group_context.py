@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup, StoredWorkload
-from api.gangs import Forest, Group
+from api.gangs import COMPOSITE, POD_GROUP, WORKLOAD, Forest, Group
 from api.jobset import JobSet
 from api.meta import find, is_true
 from api.names import job_name
@@ -12,8 +12,6 @@ from controllers.planning.actions import Action, DeleteGroup
 from controllers.planning.child_jobs import Child, ChildJobs
 from controllers.planning.counters import job_ready
 from controllers.planning.observed import KnownGroups
-
-WORKLOAD, COMPOSITE, POD_GROUP = "Workload", "CompositePodGroup", "PodGroup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +165,6 @@ def refusal(ctx: GroupContext, group: Group) -> str:
     running = [ctx.active[job].job for job, _ in group.jobs if job in ctx.active]
     has_pods = any(job.status.active and not job.spec.suspend for job in running)
     return said.message if said is not None and has_pods and not is_scheduled(ctx, group) else ""
-
-
-def kind_of(group: Group) -> str:
-    return COMPOSITE if group.composite else POD_GROUP
 
 
 def jobs_below(group: Group) -> list[tuple[str, int]]:

@@ -14,19 +14,17 @@ from api import keys
 from api.gang_api import lacking
 from api.gang_objects import build_group, build_workload, holds, same
 from api.gang_status import StoredGroup, StoredWorkload
-from api.gangs import Forest, Group, forest
+from api.gangs import WORKLOAD, Forest, Group, forest
 from api.jobset import JobSet, ReplicatedJob
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
 from controllers.planning.child_jobs import Child, ChildJobs
 from controllers.planning.group_context import (
-    WORKLOAD,
     GroupContext,
     OwnedGroups,
     group_context,
     held_roots,
     is_scheduled,
     jobs_below,
-    kind_of,
     needed,
     refusal,
     waits,
@@ -167,7 +165,7 @@ def _arrange(ctx: GroupContext, released: set[str]) -> GroupPlan:
     here = [place for place in places if not released.isdisjoint(place[1].replicated_jobs)]
     outcomes = [(root.name, _group(ctx, group, parent)) for root, group, parent in here]
     # What later stages want may be there already, after a restart: it stays.
-    removals = ctx.owned.removals(workload=not roots, but=[(kind_of(group), group.name) for _, group, _ in places])
+    removals = ctx.owned.removals(workload=not roots, but=[(group.kind, group.name) for _, group, _ in places])
     actions = (*workload.actions, *(action for _, out in outcomes for action in out.actions), *removals)
     broken = {root for root, out in outcomes if not out.stands}
     closed = broken | held_roots(ctx) if workload.stands else {root.name for root in roots}
@@ -200,7 +198,7 @@ def _workload(ctx: GroupContext) -> _Outcome:
 
 def _group(ctx: GroupContext, group: Group, parent: str) -> _Outcome:
     """A group of the tree below the composite of that name, empty for a root."""
-    kind, need = kind_of(group), needed(ctx, group)
+    kind, need = group.kind, needed(ctx, group)
     body = build_group(ctx.js, ctx.wanted, group, parent, need or group.gang)
     found = ctx.owned.groups.get((kind, group.name))
     if found is None:

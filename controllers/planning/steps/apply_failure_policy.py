@@ -137,8 +137,10 @@ class _Judge:
         return next((i for i, rule in enumerate(self._rules) if self._applies(rule, child)), len(self._rules))
 
     def _applies(self, rule: FailurePolicyRule, child: Child) -> bool:
-        if rule.on_exit_codes is None or not matches(rule, child):
-            return matches(rule, child)
+        if not matches(rule, child):
+            return False
+        if rule.on_exit_codes is None:
+            return True
         pod = decisive_pod(child.job, self._of(child), self._pods(child))
         return pod is not None and matching(rule.on_exit_codes, pod.ends) is not None
 

@@ -9,14 +9,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from api import keys
 from api.batch import Job
 from api.gang_status import INITIALLY_SCHEDULED
 from api.gangs import Group, forest
 from api.jobset import JobSet
-from api.meta import find, is_true
+from api.meta import find, is_true, seconds_between
 from api.pod import DetailedPod
 from api.stalled_trees import Member, Tree, why_stalled
 from controllers.planning.actions import Event
@@ -104,10 +103,7 @@ def _has(leaf: Group, own: dict[str, Job]) -> bool:
 def _age(jobs: Iterable[Job], now: str) -> float:
     """Seconds since the youngest Job started."""
     started = max(job.status.start_time or job.metadata.creation_timestamp or now for job in jobs)
-    try:
-        return (datetime.fromisoformat(now) - datetime.fromisoformat(started)).total_seconds()
-    except (ValueError, TypeError):
-        return 0.0
+    return seconds_between(started, now)
 
 
 @dataclass(slots=True)

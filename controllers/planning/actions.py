@@ -2,17 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from api.jobset_status import JobSetStatus
 from api.meta import JSON
 
 
-@dataclass(frozen=True, slots=True, match_args=False)
+@dataclass(frozen=True, slots=True)
 class CreateJob:
     """Create a child Job. Its body is built when it is sent: a large set does not hold thousands of them in memory."""
-
-    __match_args__: ClassVar = ("name", "body")
 
     name: str
     build: Callable[[], JSON]

@@ -73,6 +73,11 @@ class Identity(Base, frozen=True, kw_only=True):
                 return ref
         return None
 
+    def controlled_by(self, uid: str) -> bool:
+        """Whether the object of that UID is the controlling owner."""
+        ref = self.controller()
+        return ref is not None and ref.uid == uid
+
     @property
     def owner(self) -> Owner:
         """Kind and name of the controlling owner."""

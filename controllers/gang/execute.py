@@ -86,8 +86,7 @@ class GroupWriter:
             # The next plan sees whether it is being deleted.
             stored = await self.client.get(resource, action.name, namespace=namespace)
             meta = convert(ObjectMeta, stored["metadata"])
-            owner = meta.controller()
-            if owner is None or owner.uid != js.metadata.uid:
+            if not meta.controlled_by(js.metadata.uid):
                 what = f"{action.kind} {action.name} exists already and belongs to {meta.owner}: delete it"
                 raise GroupWriteError("NameConflict", what) from None
             self.stores.keep(action.kind, stored)

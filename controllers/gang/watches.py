@@ -17,6 +17,7 @@ from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.meta import Identity
 from controllers.gang.execute import Stores
+from controllers.indexes import BY_OWNER, controller_uid
 from controllers.planning.observed import KnownGroups
 from kube.client import Client
 from kube.controller import Request
@@ -26,9 +27,6 @@ from kube.resources import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
 from kube.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
-
-BY_OWNER = "owner"
-"""Index of groups by the UID of the JobSet that controls them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,7 @@ class GroupWatches:
         self._pauses = pauses
         self._client = client
         self._required = required
-        by_owner = {BY_OWNER: _owner_uid}
+        by_owner = {BY_OWNER: controller_uid}
         ours = keys.JOBSET_NAME
         self._workloads = Informer(client, WORKLOADS, StoredWorkload, indexes=by_owner, label_selector=ours)
         self._composites = Informer(client, COMPOSITE_POD_GROUPS, StoredGroup, indexes=by_owner, label_selector=ours)
@@ -129,8 +127,3 @@ class GroupWatches:
     async def _keeps_topology(self) -> bool:
         tried = await self._client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
         return keeps_topology(tried)
-
-
-def _owner_uid(group: StoredWorkload | StoredGroup) -> list[str]:
-    owner = group.metadata.controller()
-    return [] if owner is None else [owner.uid]

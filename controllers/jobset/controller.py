@@ -15,12 +15,13 @@ from api.pod import Pod
 from api.priority import Priorities
 from controllers.gang.execute import GroupWriteError
 from controllers.gang.stalled import StalledGangs
+from controllers.indexes import BY_OWNER
 from controllers.jobset.execute import Caches, Executor, FailedWrites, ForeignObjectError
 from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories, Memory
 from controllers.jobset.milestones import Milestones, Stopwatch
-from controllers.jobset.watches import BY_OWNER, BY_SET, owner_requests, owner_uid
+from controllers.jobset.watches import BY_SET, owning_jobset
 from controllers.planning.actions import DeleteJobs, Plan, PodQuery
 from controllers.planning.child_jobs import not_recorded
 from controllers.planning.decisive_pod import candidates_of
@@ -93,8 +94,9 @@ class JobSetReconciler:
     def _job_changed(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
         if kind is not ChangeKind.DELETED or old is None or not (old.finished or old.doomed):
             return
-        for request, uid in zip(owner_requests(old.metadata), owner_uid(old), strict=True):
-            self.memories.departed(request, uid, old)
+        owner = owning_jobset(old.metadata)
+        if owner is not None:
+            self.memories.departed(Request(old.metadata.namespace, owner.name), owner.uid, old)
 
     async def reconcile(self, request: Request) -> Result:
         js = self._caches.jobsets.get(request.namespace, request.name)
@@ -200,7 +202,7 @@ class JobSetReconciler:
             | {
                 job.metadata.name: job.metadata.owner
                 for job in (named if len(named) != len(jobs) else ())
-                if owner_uid(job) != [meta.uid]
+                if not job.metadata.controlled_by(meta.uid)
             },
             unreadable={
                 name: why for (space, name), why in self._caches.jobs.unreadable.items() if space == meta.namespace
@@ -227,7 +229,9 @@ class JobSetReconciler:
         if memory.departed:
             here = {job.metadata.uid for job in jobs}
             gone = [
-                job for uid, job in memory.departed.items() if uid not in here and owner_uid(job) == [js.metadata.uid]
+                job
+                for uid, job in memory.departed.items()
+                if uid not in here and job.metadata.controlled_by(js.metadata.uid)
             ]
             recorded_here = js.is_ours and not finished(js)
             kept = not_recorded(js, gone, self._gates) if recorded_here else ()

@@ -277,8 +277,7 @@ class Executor:
             return
 
     def _check_ours(self, js: JobSet, job: Job) -> None:
-        owner = job.metadata.controller()
-        if owner is None or owner.uid != js.metadata.uid:
+        if not job.metadata.controlled_by(js.metadata.uid):
             raise ForeignObjectError(job.metadata.name, job.metadata.owner)
 
     def _report(self, js: JobSet, reason: str, failures: list[Failure]) -> None:

@@ -41,14 +41,15 @@ NAME = "jobset"
 """Label value of this controller in metrics."""
 
 REST = 4.0
-"""How much longer than its last plan took a set rests before it is planned again: with thousands of Jobs that change
-all the time, planning takes at most a fifth of the processor, and small sets never wait for it."""
+"""The pause of a set before its next plan, as a multiple of the time that its last plan took. With thousands of Jobs
+that change all the time, planning takes at most a fifth of a processor; small sets do not wait noticeably."""
 
 GROUP_RETRY = 30.0
-"""Seconds until a group that could not be made is tried again."""
+"""Seconds until the creation of a group that has failed is tried again."""
 
 NAMESPACE_RETRY = 60.0
-"""Seconds until something is created again in a namespace that was being deleted: Jobs that go would come in vain."""
+"""Seconds until the next plan for a set in a namespace that is being deleted. Every creation there is refused, and each
+Job that goes would otherwise bring another plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,7 @@ class JobSetReconciler:
         self.memories = Memories()
         """What is known of each JobSet beyond the caches."""
         self.leftover_pods = LeftoverPods(client, self.memories)
-        """What is known of pods of earlier attempts; somebody has to run it."""
+        """What is known of pods of earlier attempts. Its `run` has to be running."""
 
     def watch_departures(self, jobs: Informer[Job]) -> None:
         """Keep Jobs that are deleted finished, or bound to fail, until the status records their end."""
@@ -146,7 +147,7 @@ class JobSetReconciler:
         return plan(observed, self._gates, options.limits, create_suspended=options.create_suspended)
 
     def _look_after_pods(self, js: JobSet, decided: Plan) -> None:
-        """What has to be known for the next plan; Jobs may be deleted even if a plan failed."""
+        """Follow or leave pods of earlier attempts. A plan that has failed may have deleted Jobs, too."""
         if decided.follow_pods:
             relist = any(isinstance(action, DeleteJobs) for action in decided.actions)
             self.leftover_pods.follow(js, relist=relist)
@@ -154,7 +155,7 @@ class JobSetReconciler:
             self.leftover_pods.end_when_gone(js)
 
     def _remember(self, failed: FailedWrites, memory: Memory) -> None:
-        """Of what failed, that which the next plan has to know."""
+        """Keep the failures that the next plan has to know."""
         loop_time = asyncio.get_running_loop().time()
         if failed.subgroup(_says_namespace_ends) is not None:
             memory.namespace_ends_until = loop_time + NAMESPACE_RETRY
@@ -168,13 +169,13 @@ class JobSetReconciler:
             memory.group_error_until = loop_time + GROUP_RETRY
 
     async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
-        """The same with the answer to a query, which is never asked twice; raises if it is needed and there is none."""
+        """The observation with the answer to a query. Raises what the client raises if the answer is needed."""
         js, keep = observed.jobset, candidates_of(observed.jobset, observed.jobs)
         answer = await list_failed_pods(self._client, js.metadata.namespace, pod_query, keep)
         return dataclasses.replace(observed, failed_pods={**observed.failed_pods, **answer})
 
     def _warn(self, js: JobSet, decided: Plan, memory: Memory) -> None:
-        """Record warnings that were not there the last time."""
+        """Record the warnings that the last plan did not have."""
         for event in decided.warnings:
             if event not in memory.warned:
                 self._executor.event(js, event)
@@ -197,7 +198,7 @@ class JobSetReconciler:
             now=rfc3339(self._options.wall_clock()),
             since_status_write=None if memory.status_written is None else clock() - memory.status_written,
             departed=self._departed(js, jobs, memory),
-            # As many by name as by owner: all are ours, which is what all sets but a few look like.
+            # As many Jobs by label as by owner, as with most sets: all of them are ours.
             foreign=memory.foreign
             | {
                 job.metadata.name: job.metadata.owner
@@ -225,7 +226,7 @@ class JobSetReconciler:
         return None if classes is None else Priorities(classes.list())
 
     def _departed(self, js: JobSet, jobs: Iterable[Job], memory: Memory) -> tuple[Job, ...]:
-        """Deleted Jobs whose end the status does not record yet; the others are forgotten here."""
+        """Deleted Jobs with an end that the status does not record yet; the others are forgotten."""
         if memory.departed:
             here = {job.metadata.uid for job in jobs}
             gone = [

@@ -1,4 +1,4 @@
-"""Carries out a plan: all that the JobSet controller writes to the API server is written here, or from here.
+"""Carries out a plan: the JobSet controller writes to the API server only here and in what this file calls.
 
 Order: deletions, Service, claims and groups, which controllers/gang/execute.py writes; then Jobs; then one status write
 (before all that where the plan says so); then events. What the server answers goes into the caches at once, so that the
@@ -63,7 +63,7 @@ class Caches:
 
 
 class ForeignObjectError(KubeError):
-    """A Job with a name of ours belongs to `owner`."""
+    """A Job that the set needs exists already, and belongs to `owner`."""
 
     def __init__(self, name: str, owner: Owner) -> None:
         super().__init__(f"job {name!r} exists already and belongs to {owner}")
@@ -137,7 +137,7 @@ class Executor:
         )
 
     async def _prepare(self, js: JobSet, plan: Plan) -> list[Failure]:
-        """What Jobs need or make room for: deletions, the Service, the claims."""
+        """Everything that comes before Jobs: deletions, the Service, claims and groups."""
         deletions = [action for action in plan.actions if isinstance(action, DeleteJob)]
         errors = await self._each(js, deletions, lambda action: self._delete_job(js, action))
         batches = [action for action in plan.actions if isinstance(action, DeleteJobs)]
@@ -161,7 +161,7 @@ class Executor:
         return [*errors, *failed, *unclaimed, *ungrouped]
 
     async def _create_jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
-        """Names that others hold are not reported here: the next plan knows of them and reports them."""
+        """Create Jobs. Names that other owners' Jobs have are not reported here: the next plan reports them."""
         creations = [action for action in plan.actions if isinstance(action, CreateJob)]
         failed = await self._each(js, creations, lambda action: self._create_job(js, action), name_of_job)
         refused = [failure for failure in failed if not isinstance(failure.error, ForeignObjectError)]
@@ -239,7 +239,7 @@ class Executor:
         self.caches.jobs.overlay(job)
 
     async def _ensure(self, js: JobSet, resource: Resource, kind: type[Child], body: JSON, cache: Store[Child]) -> None:
-        """Create an object unless one of its name is there: that one then serves, whoever made it."""
+        """Create an object. If one of its name exists, that one is used, whoever created it."""
         namespace = js.metadata.namespace
         try:
             found = await self.client.create(resource, body, namespace=namespace, type=kind)

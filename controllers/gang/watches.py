@@ -1,7 +1,7 @@
-"""Keeps track of what the API server serves of scheduling groups, and watches the groups once it serves them.
+"""Looks up which kinds of scheduling groups the API server serves, and watches those.
 
-The API is off by default and may be turned on while the manager runs, so it is asked for again and again until it is
-there. Must not decide anything about groups.
+The API is off by default and may be turned on while the manager runs, so the look-up is repeated. Must not decide
+anything about groups.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """Seconds until the API is asked for again: while something is `missing`, and when it is `complete`."""
+    """Seconds until the next look-up: while a kind is `missing`, and when the API is `complete`."""
 
     missing: float = 15.0
     complete: float = 300.0
@@ -41,7 +41,7 @@ PAUSES = Pauses()
 
 
 class GroupWatches:
-    """What is known of groups. Without the feature gate nothing is asked and nothing watched."""
+    """The groups that exist, and the kinds that are served. Without the feature gate no request is sent."""
 
     def __init__(self, client: Client, gates: FeatureGates, *, required: bool = True, pauses: Pauses = PAUSES) -> None:
         self._pauses = pauses
@@ -60,7 +60,7 @@ class GroupWatches:
         return Stores(self._workloads.store, self._composites.store, self._pod_groups.store)
 
     def known(self, js: JobSet, error: tuple[str, str] | None) -> KnownGroups | None:
-        """The groups of a set; None where it has none and asks for none."""
+        """The groups of a set; None if it has none and wants none. `error`: see `KnownGroups`."""
         uid = js.metadata.uid
         workloads = tuple(self._workloads.store.by_index(BY_OWNER, uid))
         composites = tuple(self._composites.store.by_index(BY_OWNER, uid))
@@ -76,7 +76,7 @@ class GroupWatches:
             informer.enqueue(queue, lambda group: owners(group.metadata))
 
     def on_change(self, handler: Callable[[], None]) -> None:
-        """Call when the API server has come to serve something else."""
+        """Call the handler when the API server serves other kinds than before."""
         self._handlers.append(handler)
 
     async def run(self) -> None:
@@ -99,7 +99,7 @@ class GroupWatches:
         return [*groups, self._composites] if found.composites else groups
 
     async def _settle(self, found: Served) -> bool:
-        """Make known what is served once the caches hold what is there; False if they do not yet."""
+        """Set `served` once the caches are synced; False if they are not yet."""
         try:
             for informer in self._wanted(found):
                 await informer.wait_synced(self._pauses.missing)
@@ -114,7 +114,7 @@ class GroupWatches:
         return True
 
     async def _look(self) -> Served:
-        """What the API server serves; what cannot be found out stays as it was."""
+        """What the API server serves; after an error, what it served before."""
         try:
             groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await self._client.served(POD_GROUPS.api_version)
             composites = COMPOSITE_POD_GROUPS.plural in await self._client.served(COMPOSITE_POD_GROUPS.api_version)

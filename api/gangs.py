@@ -42,7 +42,7 @@ class Group:
     - `template`: name in the Workload; the PodGroups of one ReplicatedJob's Jobs share one. `name`: of the object.
     - `gang`: members that have to fit together, pods of a PodGroup or children of a composite; None: basic.
     - `jobs`: names of the Jobs whose pods belong to it, with the pods that each has at once.
-    - `topology`: node label key. `mode`: `all`, `single`, or empty where nobody said.
+    - `topology`: node label key. `mode`: disruption mode, `all` or `single`; empty if the spec has none.
     """
 
     template: str
@@ -307,7 +307,7 @@ def _label(text: str, *, hashed: bool = False) -> str:
 
 
 GANG = GroupsPolicy()
-"""Stands for a policy that nobody wrote where it means a gang of all."""
+"""The policy of an entry without one: a gang of all its Jobs."""
 
 
 def _is_gang(policy: GroupsPolicy | None) -> bool:

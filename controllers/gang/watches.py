@@ -12,7 +12,7 @@ from typing import Any
 
 from api import keys
 from api.features import FeatureGates
-from api.gang_api import PROBE, PROBE_NAMESPACE, Served, keeps_topology
+from api.gang_api import GATE, PROBE, PROBE_NAMESPACE, Served, keeps_topology
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.meta import Identity
@@ -53,7 +53,7 @@ class GroupWatches:
         self._composites = Informer(client, COMPOSITE_POD_GROUPS, StoredGroup, indexes=by_owner, label_selector=ours)
         self._pod_groups = Informer(client, POD_GROUPS, StoredGroup, indexes=by_owner, label_selector=ours)
         self._handlers: list[Callable[[], None]] = []
-        self.served = Served(enabled=gates["JobSetWorkloadAwareSchedulingAPI"])
+        self.served = Served(enabled=gates[GATE])
 
     def stores(self) -> Stores:
         """What writes fill."""

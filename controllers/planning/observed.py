@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from api.batch import Job, Service
-from api.gang_api import NOT_ASKED, Served
+from api.gang_api import NOT_KNOWN, Served
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.meta import Owner
@@ -56,7 +56,7 @@ class KnownGroups:
     why a group could not be created a moment ago, as reason and message.
     """
 
-    served: Served = NOT_ASKED
+    served: Served = NOT_KNOWN
     required: bool = True
     error: tuple[str, str] | None = None
     workloads: tuple[StoredWorkload, ...] = ()

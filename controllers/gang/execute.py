@@ -14,7 +14,7 @@ from api.gang_status import StoredGroup, StoredWorkload
 from api.gangs import COMPOSITE, POD_GROUP, WORKLOAD
 from api.jobset import JobSet
 from api.meta import JSON, ObjectMeta
-from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
+from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup, of_type
 from kube.client import Client
 from kube.decode import convert
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
@@ -65,12 +65,9 @@ class GroupWriter:
 
     async def write(self, js: JobSet, actions: Sequence[Action]) -> list[Failure]:
         """Deletions, then changes, then creations, parents first. After a failure no lower level is created."""
-        namespace = js.metadata.namespace
-        removals = [action for action in actions if isinstance(action, DeleteGroup)]
-        failed = await each(removals, partial(self._delete, namespace))
-        changes = [action for action in actions if isinstance(action, PatchGroup)]
-        failed += await each(changes, partial(self._patch, js))
-        creations = [action for action in actions if isinstance(action, CreateGroup)]
+        failed = await each(of_type(actions, DeleteGroup), partial(self._delete, js.metadata.namespace))
+        failed += await each(of_type(actions, PatchGroup), partial(self._patch, js))
+        creations = of_type(actions, CreateGroup)
         for level in sorted({action.level for action in creations}):
             if failed:
                 break

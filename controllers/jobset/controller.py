@@ -22,7 +22,7 @@ from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories, Memory
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.watches import BY_SET, owning_jobset
-from controllers.planning.actions import DeleteJobs, Plan, PodQuery
+from controllers.planning.actions import DeleteJobs, Plan, PodQuery, of_type
 from controllers.planning.child_jobs import not_recorded
 from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.finished import finished
@@ -149,8 +149,7 @@ class JobSetReconciler:
     def _look_after_pods(self, js: JobSet, decided: Plan) -> None:
         """Follow or leave pods of earlier attempts. A plan that has failed may have deleted Jobs, too."""
         if decided.follow_pods:
-            relist = any(isinstance(action, DeleteJobs) for action in decided.actions)
-            self.leftover_pods.follow(js, relist=relist)
+            self.leftover_pods.follow(js, relist=bool(of_type(decided.actions, DeleteJobs)))
         else:
             self.leftover_pods.end_when_gone(js)
 

@@ -32,6 +32,7 @@ from controllers.planning.actions import (
     Event,
     PatchJob,
     Plan,
+    of_type,
 )
 from controllers.resources import JOBSETS
 from kube.client import Client, PatchType
@@ -109,7 +110,7 @@ class Executor:
             raise FailedWrites(f"{len(failures)} of {len(plan.actions)} writes failed", errors)
         if not plan.status_first:
             await self._publish(js, plan.status, plan.events, on_stored)
-        if any(isinstance(action, DeleteJobSet) for action in plan.actions):
+        if of_type(plan.actions, DeleteJobSet):
             await self._delete_jobset(js)
 
     async def _publish(
@@ -138,39 +139,33 @@ class Executor:
 
     async def _prepare(self, js: JobSet, plan: Plan) -> list[Failure]:
         """Everything that comes before Jobs: deletions, the Service, claims and groups."""
-        deletions = [action for action in plan.actions if isinstance(action, DeleteJob)]
-        errors = await self._each(js, deletions, lambda action: self._delete_job(js, action))
-        batches = [action for action in plan.actions if isinstance(action, DeleteJobs)]
-        errors += await self._each(js, batches, lambda action: self._delete_jobs(js, action))
-        services = [action for action in plan.actions if isinstance(action, CreateService)]
-        failed = await self._each(
-            js, services, lambda action: self._ensure(js, SERVICES, Service, action.body, self.caches.services)
-        )
-        self._report(js, "HeadlessServiceCreationFailed", failed)
-        claims = [action for action in plan.actions if isinstance(action, CreateClaim)]
-        claim = PERSISTENT_VOLUME_CLAIMS
-        unclaimed = await self._each(
-            js, claims, lambda action: self._ensure(js, claim, Claim, action.body, self.caches.claims)
-        )
-        self._report(js, "PVCCreationFailed", unclaimed)
-        groups = self.caches.groups
-        ungrouped = [] if groups is None else await GroupWriter(self.client, groups.stores()).write(js, plan.actions)
+        caches = self.caches
+        deletions = await self._each(js, of_type(plan.actions, DeleteJob), partial(self._delete_job, js))
+        deletions += await self._each(js, of_type(plan.actions, DeleteJobs), partial(self._delete_jobs, js))
+        ensure_service = partial(self._ensure, js, SERVICES, Service, caches.services)
+        services = await self._each(js, of_type(plan.actions, CreateService), ensure_service)
+        self._report(js, "HeadlessServiceCreationFailed", services)
+        ensure_claim = partial(self._ensure, js, PERSISTENT_VOLUME_CLAIMS, Claim, caches.claims)
+        claims = await self._each(js, of_type(plan.actions, CreateClaim), ensure_claim)
+        self._report(js, "PVCCreationFailed", claims)
+        groups: list[Failure] = []
+        if caches.groups is not None:
+            groups = await GroupWriter(self.client, caches.groups.stores()).write(js, plan.actions)
         # The next plan reports what is wrong with single groups.
-        refused = [failure for failure in ungrouped if not isinstance(failure.error, GroupWriteError)]
+        refused = [failure for failure in groups if not isinstance(failure.error, GroupWriteError)]
         self._report(js, "SchedulingObjectsFailed", refused)
-        return [*errors, *failed, *unclaimed, *ungrouped]
+        return [*deletions, *services, *claims, *groups]
 
     async def _create_jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
         """Create Jobs. Names that other owners' Jobs have are not reported here: the next plan reports them."""
-        creations = [action for action in plan.actions if isinstance(action, CreateJob)]
-        failed = await self._each(js, creations, lambda action: self._create_job(js, action), name_of_job)
+        creations = of_type(plan.actions, CreateJob)
+        failed = await self._each(js, creations, partial(self._create_job, js), name_of_job)
         refused = [failure for failure in failed if not isinstance(failure.error, ForeignObjectError)]
         self._report(js, keys.JOB_CREATION_FAILED, refused)
         return failed
 
     async def _patch_jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
-        patches = [action for action in plan.actions if isinstance(action, PatchJob)]
-        return await self._each(js, patches, lambda action: self._patch_job(js, action))
+        return await self._each(js, of_type(plan.actions, PatchJob), partial(self._patch_job, js))
 
     async def _each(
         self,
@@ -238,13 +233,20 @@ class Executor:
                 raise
         self.caches.jobs.overlay(job)
 
-    async def _ensure(self, js: JobSet, resource: Resource, kind: type[Child], body: JSON, cache: Store[Child]) -> None:
+    async def _ensure(
+        self,
+        js: JobSet,
+        resource: Resource,
+        kind: type[Child],
+        cache: Store[Child],
+        action: CreateService | CreateClaim,
+    ) -> None:
         """Create an object. If one of its name exists, that one is used, whoever created it."""
-        namespace = js.metadata.namespace
+        namespace, name = js.metadata.namespace, action.body["metadata"]["name"]
         try:
-            found = await self.client.create(resource, body, namespace=namespace, type=kind)
+            found = await self.client.create(resource, action.body, namespace=namespace, type=kind)
         except AlreadyExists:
-            found = await self.client.get(resource, body["metadata"]["name"], namespace=namespace, type=kind)
+            found = await self.client.get(resource, name, namespace=namespace, type=kind)
         cache.overlay(found)
 
     async def _write_status(self, js: JobSet, status: JobSetStatus) -> JobSet | None:

@@ -1,7 +1,8 @@
 """What a plan consists of: writes, a status, events, and queries about pods. No behaviour lives here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from api.jobset_status import JobSetStatus
 from api.meta import JSON
@@ -110,6 +111,13 @@ class DeleteJobSet:
 
 
 Action = CreateJob | DeleteJob | DeleteJobs | PatchJob | CreateService | CreateClaim | GroupAction | DeleteJobSet
+
+A = TypeVar("A", bound=Action)
+
+
+def of_type(actions: Iterable[Action], kind: type[A]) -> list[A]:
+    """The actions of one type, in their order."""
+    return [action for action in actions if isinstance(action, kind)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from api.layout import JobRange, Layout, layout_of
 from controllers.planning import batch_deletion, counters, groups
-from controllers.planning.actions import CreateJob
+from controllers.planning.actions import CreateJob, of_type
 from controllers.planning.child_jobs import ChildJobs, sort_jobs
 from controllers.planning.groups import GroupPlan
 from controllers.planning.limits import Limits
@@ -62,7 +62,7 @@ class Context:
 
     def after(self, partial: Partial) -> Context:
         """The context of the next step."""
-        created = sum(isinstance(action, CreateJob) for action in partial.actions)
+        created = len(of_type(partial.actions, CreateJob))
         status = self.status if partial.status is None else partial.status
         return dataclasses.replace(self, status=status, job_budget=self.job_budget - created)
 

@@ -68,17 +68,17 @@ class Watches:
         """From now on, put the JobSet of every change into the queue."""
         self.jobsets.enqueue(queue, lambda js: [Request(js.metadata.namespace, js.metadata.name)])
         self.jobs.enqueue(queue, lambda job: owner_requests(job.metadata))
-        self.services.enqueue(queue, self._wanting)
+        self.services.enqueue(queue, self._jobsets_of_service)
         self.claims.enqueue(
             queue, lambda c: [Request(c.metadata.namespace, c.metadata.labels.get(keys.JOBSET_NAME, ""))]
         )
         if self.pods is not None:
-            self.pods.enqueue(queue, self._of_pod)
+            self.pods.enqueue(queue, self._jobset_of_pod)
         self.groups.feed(queue, owner_requests)
-        self.groups.on_change(lambda: self._again(queue))
+        self.groups.on_change(lambda: self._enqueue_all_with_groups(queue))
 
-    def _again(self, queue: WorkQueue[Request]) -> None:
-        """Put every JobSet that asks for groups into the queue: what the API server serves has changed."""
+    def _enqueue_all_with_groups(self, queue: WorkQueue[Request]) -> None:
+        """Put every JobSet that wants groups into the queue: the API server serves other kinds than before."""
         for js in self.jobsets.store.list():
             if js.spec.scheduling is not None:
                 queue.add(Request(js.metadata.namespace, js.metadata.name))
@@ -89,13 +89,13 @@ class Watches:
         stores = self.jobsets.store, self.jobs.store, self.services.store, self.claims.store
         return Caches(*stores, pods, self.priority_classes.store, self.groups)
 
-    def _wanting(self, service: Service) -> list[Request]:
-        """The JobSets that want a Service of this name, its owner and those who wait for it to go."""
+    def _jobsets_of_service(self, service: Service) -> list[Request]:
+        """The JobSets that want a Service of this name: its owner, and those that wait until the name is free."""
         meta = service.metadata
         found = self.jobsets.store.by_index(BY_SUBDOMAIN, f"{meta.namespace}/{meta.name}")
         return [Request(js.metadata.namespace, js.metadata.name) for js in found]
 
-    def _of_pod(self, pod: Pod) -> list[Request]:
+    def _jobset_of_pod(self, pod: Pod) -> list[Request]:
         """The JobSet of the Job that controls a pod."""
         job = self.jobs.store.get(pod.metadata.namespace, pod.metadata.owner.name)
         return owner_requests(job.metadata) if job is not None and pod.metadata.controlled_by(job.metadata.uid) else []

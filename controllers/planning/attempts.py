@@ -49,11 +49,6 @@ def keep(fields: Iterable[str], entry: ReplicatedJobStatus) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in fields}
 
 
-def without_counts(entry: ReplicatedJobStatus) -> ReplicatedJobStatus:
-    """The entry with nothing counted."""
-    return msgspec.structs.replace(entry, **NO_COUNTS)
-
-
 def begin_attempt(draft: StatusDraft) -> None:
     """Number the attempt that begins: one more than the last, whether by a first run, a restart or a resume.
 

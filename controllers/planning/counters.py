@@ -11,7 +11,7 @@ from api.batch import Job, pods_at_once
 from api.indexes import format_indexes
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
-from controllers.planning.attempts import REACHED, RESTARTS_OF_JOBS, keep, without_counts
+from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, keep
 from controllers.planning.child_jobs import ChildJobs
 
 _JOBS_PER_SECOND_OF_DELAY = 40
@@ -84,5 +84,5 @@ def _milestones(status: JobSetStatus, jobs: int) -> set[str]:
 
 def _without_counts(status: JobSetStatus) -> JobSetStatus:
     """The status with nothing counted: a difference in the rest is written at once."""
-    entries = tuple(without_counts(entry) for entry in status.replicated_jobs_status)
+    entries = tuple(msgspec.structs.replace(entry, **NO_COUNTS) for entry in status.replicated_jobs_status)
     return msgspec.structs.replace(status, replicated_jobs_status=entries)

@@ -41,7 +41,7 @@ _NAMED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FailedContainer:
-    """A failed pod and its container that counts. An empty pod is not known; with an empty container none failed."""
+    """A failed pod and its container that counts. `pod` is empty if it is not known, `container` if none failed."""
 
     pod: str = ""
     node: str = ""

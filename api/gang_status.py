@@ -26,7 +26,6 @@ class StoredPolicy(PodsPolicy, frozen=True, kw_only=True):
 class WorkloadRef(Base, frozen=True, kw_only=True):
     """The template that a group was made from."""
 
-    workload_name: str = ""
     template_name: str = ""
 
 

@@ -134,11 +134,7 @@ class AlreadyExists(Conflict):
 
 
 class Gone(ApiError):
-    """410, or a resourceVersion that the server does not know (yet): list again."""
-
-
-Expired = Gone
-"""The reason the API server gives for a 410 on list and watch."""
+    """410 (reason Expired), or a resourceVersion that the server does not know (yet): list again."""
 
 
 class Invalid(ApiError):

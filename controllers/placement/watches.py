@@ -5,6 +5,7 @@ bytes for each. Followers and nodes are requested as metadata only.
 """
 
 import asyncio
+from typing import Any
 
 from api import keys
 from api.pod import DetailedPod, PodMetadata
@@ -64,10 +65,14 @@ class PlacementWatches:
         )
         self.leaders.on_event(self._leader_changed)
 
+    @property
+    def _all(self) -> tuple[Informer[Any], ...]:
+        return self.leaders, self.followers, self.nodes
+
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for informer in (self.leaders, self.followers, self.nodes):
+            for informer in self._all:
                 group.create_task(informer.run())
             group.create_task(self._relist())
 
@@ -84,9 +89,7 @@ class PlacementWatches:
 
         Raises `kube.informer.SyncTimeoutError` with the name of one that is not after `timeout` s.
         """
-        await asyncio.gather(
-            *(informer.wait_synced(timeout) for informer in (self.leaders, self.followers, self.nodes))
-        )
+        await asyncio.gather(*(informer.wait_synced(timeout) for informer in self._all))
 
     def keep_label(self, topology: str) -> bool:
         """Keep the node label of this key, if need be in place of one by which no leader is placed any more.

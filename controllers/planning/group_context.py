@@ -27,9 +27,9 @@ class OwnedGroups:
         groups |= {(POD_GROUP, group.metadata.name): group for group in known.pod_groups}
         return cls({workload.metadata.name: workload for workload in known.workloads}, groups)
 
-    def removals(self, *, workload: bool, but: Iterable[tuple[str, str]] = ()) -> tuple[Action, ...]:
-        """Deletions of all groups that are not in `but`, and with `workload` of the Workloads."""
-        kept = {*but}
+    def removals(self, *, workload: bool, keep: Iterable[tuple[str, str]] = ()) -> tuple[Action, ...]:
+        """Deletions of all groups that are not in `keep`, as (kind, name), and with `workload` of the Workloads."""
+        kept = {*keep}
         workloads = [((WORKLOAD, name), found.metadata) for name, found in self.workloads.items() if workload]
         groups = [(place, found.metadata) for place, found in self.groups.items() if place not in kept]
         return tuple(

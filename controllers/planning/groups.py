@@ -165,7 +165,7 @@ def _arrange(ctx: GroupContext, released: set[str]) -> GroupPlan:
     here = [place for place in places if not released.isdisjoint(place[1].replicated_jobs)]
     outcomes = [(root.name, _group(ctx, group, parent)) for root, group, parent in here]
     # After a restart, groups of later stages may exist already: they stay.
-    removals = ctx.owned.removals(workload=not roots, but=[(group.kind, group.name) for _, group, _ in places])
+    removals = ctx.owned.removals(workload=not roots, keep=[(group.kind, group.name) for _, group, _ in places])
     actions = (*workload.actions, *(action for _, out in outcomes for action in out.actions), *removals)
     broken = {root for root, out in outcomes if not out.ready}
     closed = broken | held_roots(ctx) if workload.ready else {root.name for root in roots}

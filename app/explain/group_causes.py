@@ -10,7 +10,7 @@ from api.batch import Job
 from api.gang_status import INITIALLY_SCHEDULED
 from api.gangs import Group, forest
 from api.meta import Condition, find
-from api.stalled_trees import Member, Tree, kind, needed, why_stalled
+from api.stalled_trees import Member, Tree, needed, why_stalled
 from app.explain.case import Case
 from app.explain.domains import noun
 from app.explain.facts import SeenGroups, SeenPod
@@ -319,7 +319,7 @@ def _member(pod: SeenPod) -> Member:
 
 
 def _titled(group: Group) -> str:
-    return f"{kind(group)} {group.name}"
+    return f"{group.kind} {group.name}"
 
 
 def _of_jobs(group: Group) -> str:

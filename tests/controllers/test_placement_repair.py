@@ -282,6 +282,24 @@ class TestRepair:
         await bench.reconcile()
         assert len(bench.api.lists) == 2
 
+    async def test_a_leader_that_is_lost_during_a_look_brings_another_look_at_once(self, bench):
+        bench.add_job()
+        bench.add_pod(1, spec={"nodeName": "n1"})
+        show(bench.watches.leaders, BOUND)
+        bench.feed()
+        page = bench.api._page
+
+        def lost(query: dict[str, str]) -> Response:
+            bench.api._page = page
+            hide(bench.watches.leaders, BOUND)
+            show(bench.watches.leaders, NEXT)
+            return page(query)
+
+        bench.api._page = lost
+        await bench.until_idle()
+        assert len(bench.api.lists) == 2
+        assert bench.deleted() == [f"{JOB}-1-abcde"]
+
 
 class TestManyAtOnce:
     """For each list the API server goes through all pods of the namespace."""

@@ -19,9 +19,10 @@ import msgspec
 from api.features import FeatureGates
 from api.gang_api import Served
 from api.jobset import JobSet
+from controllers.indexes import BY_OWNER
 from controllers.jobset.controller import JobSetReconciler, Options
 from controllers.jobset.execute import FailedWrites
-from controllers.jobset.watches import BY_OWNER, Watches
+from controllers.jobset.watches import Watches
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from kube.client import ListMeta, Page, PatchType
 from kube.controller import Request, is_terminal

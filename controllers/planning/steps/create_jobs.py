@@ -5,12 +5,11 @@ See docs/reference/lifecycle.md#order-of-start.
 
 import functools
 from collections.abc import Set as AbstractSet
-from datetime import datetime
 from itertools import islice
 
 from api import keys
 from api.layout import JobRange
-from api.meta import Owner
+from api.meta import Owner, seconds_between
 from api.names import job_name_prefix
 from api.stages import in_order
 from controllers.planning.actions import CreateJob
@@ -37,22 +36,22 @@ def create_jobs(ctx: Context) -> Partial:
     unreadable = _warn_of_unreadable(ctx, draft)
     if in_order(ctx.js.spec) and not ctx.js.suspended:
         _report_order(draft, complete=ctx.stages.all_started)
-    # Nothing tells when a name that somebody else holds, or that cannot be read, is free.
+    # No watch shows when a name is free that another owner's Job, or an unreadable one, has.
     retry = ctx.limits.foreign_retry if taken or unreadable else lag
     return of_draft(draft, *free, requeue_after=retry)
 
 
 def _lag(ctx: Context) -> float | None:
-    """Seconds to wait at most for the JobSet as it is stored, if Jobs of a later attempt are there than it knows of.
+    """Seconds to wait at most for the cache of JobSets: there are Jobs of a later attempt than the JobSet in it has.
 
-    What would be created now would be of an attempt that is over, and the order of start that of an earlier one. A Job
-    whose label somebody has changed looks the same: after `cache_lag` it holds up nobody any more.
+    A Job that is created now would belong to an attempt that is over. A Job with a changed label looks as if it were of
+    a later attempt: `cache_lag` seconds after it was created, it does not count any more.
     """
     created = max((job.metadata.creation_timestamp or ctx.now for job in ctx.children.newer), default=None)
     if created is None:
         return None
-    age = (datetime.fromisoformat(ctx.now) - datetime.fromisoformat(created)).total_seconds()
-    return ctx.limits.cache_lag - age if age < ctx.limits.cache_lag else None
+    left = ctx.limits.cache_lag - seconds_between(created, ctx.now)
+    return left if left > 0 else None
 
 
 def _may_create(ctx: Context) -> bool:
@@ -66,7 +65,7 @@ def _may_create(ctx: Context) -> bool:
 def _missing(
     ctx: Context, jobs: JobRange, job_budget: int, in_use: AbstractSet[str]
 ) -> tuple[list[CreateJob], list[str]]:
-    """The Jobs of a ReplicatedJob that neither exist nor have completed: those to create, and names that others hold.
+    """The Jobs of a ReplicatedJob to create now, and the names of those that cannot be: other owners' Jobs have them.
 
     The work is bounded by what exists and by what may be created, not by `replicas`. Jobs beyond `job_budget` are
     created when the Job controller has taken up others, Jobs with leftover pods of an earlier attempt when these pods
@@ -88,7 +87,7 @@ def _missing(
 
 
 def _warn_of_taken(ctx: Context, draft: StatusDraft, taken: list[str]) -> None:
-    """Of names that others hold; those of an earlier JobSet of this name go by themselves."""
+    """Warn of names that other owners' Jobs have; Jobs of an earlier JobSet of this name are being deleted."""
     foreign, own = ctx.observed.foreign, Owner(keys.KIND, ctx.js.metadata.name)
     others = [
         f'job "{name}" creation failed with error: it exists already and belongs to {foreign[name]}'
@@ -100,7 +99,7 @@ def _warn_of_taken(ctx: Context, draft: StatusDraft, taken: list[str]) -> None:
 
 
 def _warn_of_unreadable(ctx: Context, draft: StatusDraft) -> bool:
-    """Of Jobs that exist and cannot be read, if there are any: nothing is known of them, so nothing is done."""
+    """Warn of wanted Jobs that exist and cannot be read, and return whether there are any."""
     found = sorted(ctx.observed.unreadable.items())
     wrong = [f"job {name!r} exists and cannot be read: {why}" for name, why in found if _is_wanted(ctx, name)]
     if wrong:
@@ -114,7 +113,7 @@ def _is_wanted(ctx: Context, name: str) -> bool:
 
 
 def _index(ctx: Context, jobs: JobRange, name: str) -> int | None:
-    """Which Job of a ReplicatedJob has that name; None: none that the set wants."""
+    """The index of the Job of a ReplicatedJob that has this name; None if no wanted one has."""
     prefix = job_name_prefix(ctx.js.metadata.name, jobs.replicated_job.name)
     index = integer(name.removeprefix(prefix)) if name.startswith(prefix) else None
     wanted = index is not None and 0 <= index < jobs.replicated_job.replicas and name == f"{prefix}{index}"

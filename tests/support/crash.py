@@ -15,7 +15,7 @@ import contextlib
 import itertools
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -32,7 +32,7 @@ from kube.resources import PRIORITY_CLASSES
 from kube.transport import Request as Call
 from kube.transport import Response, Transport
 from kube.workqueue import WorkQueue
-from tests.support.kills import Path, Record, Site, When, Write
+from tests.support.kills import Path, Record, Site, Step, When, Write
 from tests.support.played import PlayedCluster, Snapshot, TrackingTransport, normalised, resource_of, steady_name
 from tests.support.tally import Tally
 
@@ -46,8 +46,6 @@ MOVES = 200
 """Changes of the world after which a path that goes on is taken for one that never ends."""
 
 ATTEMPTS = ("jobset.sigs.k8s.io/restart-attempt", "jobset.sigs.k8s.io/job-restart-attempt")
-
-Step = Callable[[PlayedCluster, Snapshot], Awaitable[None]]
 
 
 class Recorded:

@@ -7,7 +7,8 @@ from api import keys
 from api.gang_api import Served
 from api.scheduling import Scheduling, SchedulingConstraints, TopologyConstraint
 from controllers.planning.actions import DeleteJob, PatchJob
-from tests.support.gang_sets import EACH, NESTED, groups_of, jobs_of, ready_condition, running, uids, workers, world
+from tests.support.gang_sets import EACH, NESTED, groups_of, jobs_of, ready_condition, running, uids, world
+from tests.support.gang_trees import workers
 from tests.support.stored_sets import jobset
 
 

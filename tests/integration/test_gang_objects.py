@@ -24,15 +24,12 @@ from devcluster.spec import ClusterSpec
 from kube.client import Client
 from kube.errors import AlreadyExists, ApiError, Invalid
 from tests.support.cluster import drop_namespace, new_namespace
+from tests.support.gang_trees import entry
 from tests.support.kube_client import connected
 from tests.support.stored_sets import jobset, rjob
 
 JSON = dict[str, Any]
 ON = FeatureGates({"JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True})
-
-
-def entry(*targets: str, **fields: Any) -> JSON:
-    return {"targetReplicatedJobs": list(targets), **fields}
 
 
 def topology(key: str) -> JSON:

@@ -11,7 +11,7 @@ import pytest
 from app.explain.run import Options, run
 from devcluster import audit
 from devcluster.cluster import Cluster
-from tests.support.cluster import kubectl, listed, wait_for
+from tests.support.cluster import kubectl_apply, listed, wait_for
 from tests.support.explained import RACK, causes
 from tests.support.jobs import Sets, group, manifest
 from tests.support.manager import ManagerProcess
@@ -103,7 +103,7 @@ def test_more_jobs_than_racks(sets: Sets):
 
 def test_a_quota_that_keeps_pods_out(sets: Sets):
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "1"}}}
-    kubectl(sets.cluster, "apply", "-f", "-", namespace=sets.namespace, stdin=json.dumps(quota))
+    kubectl_apply(sets.cluster, sets.namespace, quota)
     sets.apply(manifest(group(pods_per_job=3)))
     text = explained(sets, "Job js-workers-0: lacks 2 of 3 pods: FailedCreate: ")
     assert "exceeded quota: none" in text

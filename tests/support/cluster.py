@@ -70,6 +70,11 @@ def kubectl(
     return answer.stdout if check else answer.stdout + answer.stderr
 
 
+def kubectl_apply(cluster: Cluster, namespace: str, body: dict[str, Any], *, check: bool = True) -> str:
+    """`kubectl apply` of one object; returns what it printed (standard error too where `check` is off)."""
+    return kubectl(cluster, "apply", "-f", "-", namespace=namespace, stdin=json.dumps(body), check=check)
+
+
 def request(
     cluster: Cluster,
     method: str,

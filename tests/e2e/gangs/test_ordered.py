@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.support.cluster import kubectl
+from tests.support.cluster import kubectl_apply
 from tests.support.gangs import CUBE, ZONE, GangNamespace, slices, topology
 from tests.support.jobs import manifest
 
@@ -110,15 +109,7 @@ def test_each_stage_gets_its_groups_when_it_starts_and_the_zone_of_the_first(gan
 def test_a_gang_across_stages_is_refused_with_a_fix(gang_namespace, order):
     """It would wait for pods that wait for it."""
     body = manifest(**{"scheduling": {**STAGES, "schedulingPolicy": {"gang": {}}}, **order()})
-    printed = kubectl(
-        gang_namespace.cluster,
-        "apply",
-        "-f",
-        "-",
-        namespace=gang_namespace.namespace,
-        stdin=json.dumps(body),
-        check=False,
-    )
+    printed = kubectl_apply(gang_namespace.cluster, gang_namespace.namespace, body, check=False)
     assert 'The JobSet "js" is invalid: spec.scheduling.schedulingPolicy: ' in printed
     assert "`basic: {}`" in printed, "the fix"
     assert gang_namespace.get() is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from app import local
 from devcluster.assets import Sources
 from devcluster.cluster import running
 from devcluster.spec import ClusterSpec, FakeNodes
-from tests.support.cluster import kubectl
+from tests.support.cluster import kubectl_apply
 from tests.support.gangs import (
     CUBE,
     CUBES_IN_A_SUPERSLICE,
@@ -68,19 +67,6 @@ def wait_held(gang_namespace: GangNamespace, reason: str, *flags: str, name: str
     assert gang_namespace.jobs(name) == []
 
 
-def apply(gang_namespace: GangNamespace, body: JSON) -> str:
-    """Apply it; gives what kubectl printed."""
-    return kubectl(
-        gang_namespace.cluster,
-        "apply",
-        "-f",
-        "-",
-        namespace=gang_namespace.namespace,
-        stdin=json.dumps(body),
-        check=False,
-    )
-
-
 def uids(pods: list[JSON]) -> set[str]:
     return {pod["metadata"]["uid"] for pod in pods}
 
@@ -97,7 +83,8 @@ def test_sets_wait_for_the_api_and_start_when_it_is_served(late):
     )
     assert "The Jobs run without groups" in state(gang_namespace, "loose")["message"]
     start(manager, "Hold")
-    printed = apply(gang_namespace, manifest(slices(), name="js", scheduling=CUBES_IN_A_SUPERSLICE))
+    body = manifest(slices(), name="js", scheduling=CUBES_IN_A_SUPERSLICE)
+    printed = kubectl_apply(gang_namespace.cluster, gang_namespace.namespace, body, check=False)
     assert "Warning: " in printed
     assert "--feature-gates=" in printed
     gang_namespace.gang(slices(jobs=1, tpus=0), name="flat", scheduling=FLAT)

@@ -192,6 +192,10 @@ def pods(cluster: Cluster, namespace: str, selector: str = "") -> list[dict[str,
     return listed(cluster, f"/api/v1/namespaces/{namespace}/pods", selector)
 
 
+def uids(objects: list[dict[str, Any]]) -> set[str]:
+    return {of["metadata"]["uid"] for of in objects}
+
+
 def version_now(cluster: Cluster, path: str) -> str:
     """The resourceVersion of a collection, to ask `history` from."""
     status, body = request(cluster, "GET", f"{path}?limit=1")

@@ -14,7 +14,7 @@ from api import keys
 from devcluster import audit
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, FakeNodes
-from tests.support.cluster import drop_namespace, empty, finish_pod, new_namespace, request, wait_for
+from tests.support.cluster import drop_namespace, empty, finish_pod, new_namespace, request, uids, wait_for
 from tests.support.jobs import MERGE, Sets, group, manifest
 from tests.support.manager import ManagerProcess
 
@@ -303,10 +303,6 @@ def label(pod: JSON, key: str) -> str:
 
 def index(pod: JSON) -> str:
     return str(pod["metadata"].get("annotations", {}).get(keys.COMPLETION_INDEX, ""))
-
-
-def uids(pods: list[JSON]) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in pods}
 
 
 def gates(pod: JSON) -> list[str]:

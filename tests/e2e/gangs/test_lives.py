@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.cluster import history, version_now
+from tests.support.cluster import history, uids, version_now
 from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, GangNamespace, slices, topology
 
 JSON = dict[str, Any]
 
 ALONE = {"maxRestarts": 5, "rules": [{"name": "alone", "action": "RestartJob"}]}
-
-
-def uids(objects: list[JSON]) -> set[str]:
-    return {of["metadata"]["uid"] for of in objects}
 
 
 def cubes_of(gang_namespace: GangNamespace) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.cluster import history, version_now
+from tests.support.cluster import history, uids, version_now
 from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, GangNamespace, slices, topology
 
 JSON = dict[str, Any]
@@ -13,10 +13,6 @@ ALL = {"schedulingPolicy": {"gang": {}}}
 
 def of_priority(name: str, **more: Any) -> JSON:
     return slices(pod={"priorityClassName": name}, **more)
-
-
-def uids(pods: list[JSON]) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in pods}
 
 
 class Victims:

@@ -12,7 +12,7 @@ from app import local
 from devcluster.assets import Sources
 from devcluster.cluster import running
 from devcluster.spec import ClusterSpec, FakeNodes
-from tests.support.cluster import kubectl_apply
+from tests.support.cluster import kubectl_apply, uids
 from tests.support.gangs import (
     CUBE,
     CUBES_IN_A_SUPERSLICE,
@@ -65,10 +65,6 @@ def wait_held(gang_namespace: GangNamespace, reason: str, *flags: str, name: str
     note = state(gang_namespace, name)["message"]
     gang_namespace.until(lambda: ("Warning", reason, note) in gang_namespace.events(name), "the event")
     assert gang_namespace.jobs(name) == []
-
-
-def uids(pods: list[JSON]) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in pods}
 
 
 @pytest.mark.parametrize("late", [NONE_ON], indirect=True)

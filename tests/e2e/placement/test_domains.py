@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from api import keys
+from tests.support.cluster import uids
 from tests.support.racks import (
     LITTLE,
     PER_RACK,
@@ -14,7 +15,6 @@ from tests.support.racks import (
     gates,
     label,
     pending_because,
-    uids,
     worker,
 )
 

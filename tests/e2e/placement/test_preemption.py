@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from api import keys
-from tests.support.cluster import finish_pod, request
+from tests.support.cluster import finish_pod, request, uids
 from tests.support.racks import (
     CLASSES,
     LITTLE,
@@ -21,7 +21,6 @@ from tests.support.racks import (
     label,
     pending_because,
     pod_spec,
-    uids,
 )
 
 EVERYWHERE = RACKS * PER_RACK

@@ -7,7 +7,6 @@ Four Jobs by default, 16 and 64 in the slow tests.
 from __future__ import annotations
 
 import contextlib
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 
 from app import local
-from app.explain.run import Options, run
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec, FakeNodes
@@ -70,19 +68,6 @@ def wait_bindings(superslice_namespace: GangNamespace, number: int, timeout: flo
     return max(times(superslice_namespace, "create pods/binding"))
 
 
-def explain(superslice_namespace: GangNamespace) -> str:
-    """What `jobset explain` prints."""
-    out, err = io.StringIO(), io.StringIO()
-    options = Options(
-        name="js",
-        namespace=superslice_namespace.namespace,
-        kubeconfig=str(superslice_namespace.cluster.kubeconfig),
-        output="text",
-    )
-    assert run(options, out, err) == 0, err.getvalue()
-    return out.getvalue()
-
-
 def tell(figures: str) -> None:
     """Shown with -s."""
     print(f"\n{figures}")  # noqa: T201 - figures, not a log
@@ -127,7 +112,7 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(superslice_namespace):
     assert "is not scheduled yet; kube-scheduler says: " in reported["message"]
     event = ("Normal", "Unschedulable", reported["message"])
     superslice_namespace.until(lambda: event in superslice_namespace.events(), "the event")
-    reported = explain(superslice_namespace)
+    reported = superslice_namespace.explain()
     assert f"0 of {JOBS * PODS} pods bound; all {JOBS} groups have to fit at once, in one superslice" in reported
     assert "all 16 pods have to fit at once, in one cube" in reported
     assert "the scheduler says: " in reported

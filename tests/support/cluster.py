@@ -229,6 +229,13 @@ def more_capacity(cluster: Cluster, nodes: list[str], resource: str, amount: str
     set_to(None)
 
 
+def create_class(cluster: Cluster, name: str, value: int, preemption: str = "PreemptLowerPriority") -> None:
+    """A PriorityClass."""
+    body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": preemption}
+    status, answer = request(cluster, "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+    assert status == 201, answer
+
+
 def create_volume(cluster: Cluster, namespace: str, claim: str, size: str, mode: str) -> None:
     """A volume for this claim and no other: the fake cluster has nobody who makes them."""
     body = {

@@ -16,7 +16,16 @@ from urllib.parse import quote
 from devcluster import cluster as lifetime
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, FakeNodes
-from tests.support.cluster import DELETE_OPTIONS, drop_namespace, empty, new_namespace, request, wait_for
+from tests.support.cluster import (
+    DELETE_OPTIONS,
+    create_class,
+    drop_namespace,
+    empty,
+    listed,
+    new_namespace,
+    request,
+    wait_for,
+)
 from tests.support.jobs import Sets, group, manifest
 
 JSON = dict[str, Any]
@@ -47,6 +56,9 @@ def slices(name: str = "slice", *, jobs: int = 2, pods: int = 2, tpus: int = 4, 
 def topology(key: str) -> JSON:
     return {"topology": [{"key": key}]}
 
+
+GANG = {"schedulingPolicy": {"gang": {}}}
+"""All pods of the set, or of the entry, are one gang."""
 
 CUBES_IN_A_SUPERSLICE = {
     "schedulingPolicy": {"gang": {}},
@@ -97,17 +109,21 @@ class GangNamespace(Sets):
 
     def groups(self, plural: str) -> list[JSON]:
         """Workloads, podgroups or compositepodgroups that are not in deletion, by name."""
+        stay = (of for of in self._groups(plural) if "deletionTimestamp" not in of["metadata"])
+        return sorted(stay, key=lambda of: str(of["metadata"]["name"]))
+
+    def roots(self) -> list[JSON]:
+        """The composite groups above which there is none."""
+        found = self.groups("compositepodgroups")
+        return [of for of in found if not of["spec"].get("parentCompositePodGroupName")]
+
+    def _groups(self, plural: str) -> list[JSON]:
         version = "v1alpha3" if plural == "compositepodgroups" else "v1beta1"
-        items: list[JSON] = request(self.cluster, "GET", self.url(plural, f"{SCHEDULING}/{version}"))[1]["items"]
-        return sorted(
-            (of for of in items if "deletionTimestamp" not in of["metadata"]), key=lambda of: of["metadata"]["name"]
-        )
+        return listed(self.cluster, self.url(plural, f"{SCHEDULING}/{version}"))
 
     def stored(self, plural: str) -> dict[str, str]:
         """UIDs by name of workloads, podgroups or compositepodgroups, those in deletion too."""
-        version = "v1alpha3" if plural == "compositepodgroups" else "v1beta1"
-        items: list[JSON] = request(self.cluster, "GET", self.url(plural, f"{SCHEDULING}/{version}"))[1]["items"]
-        return {of["metadata"]["name"]: of["metadata"]["uid"] for of in items}
+        return {of["metadata"]["name"]: of["metadata"]["uid"] for of in self._groups(plural)}
 
     def all_stored(self) -> dict[str, str]:
         """UIDs of the objects of all three kinds."""
@@ -257,9 +273,7 @@ class GangNamespace(Sets):
 def create_priorities(cluster: Cluster) -> None:
     """The priority classes of PRIORITIES."""
     for name, value in PRIORITIES.items():
-        body = {"metadata": {"name": name}, "value": value}
-        status, answer = request(cluster, "POST", f"{SCHEDULING}/v1/priorityclasses", body)
-        assert status == 201, answer
+        create_class(cluster, name, value)
 
 
 def times(gang_namespace: GangNamespace, what: str) -> list[float]:

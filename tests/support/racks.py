@@ -14,7 +14,16 @@ from api import keys
 from devcluster import audit
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, FakeNodes
-from tests.support.cluster import drop_namespace, empty, finish_pod, new_namespace, request, uids, wait_for
+from tests.support.cluster import (
+    create_class,
+    drop_namespace,
+    empty,
+    finish_pod,
+    new_namespace,
+    request,
+    uids,
+    wait_for,
+)
 from tests.support.jobs import MERGE, Sets, group, manifest
 from tests.support.manager import ManagerProcess
 
@@ -77,12 +86,6 @@ def create_classes(cluster: Cluster) -> None:
     """The priority classes of these tests."""
     for name, value in CLASSES.items():
         create_class(cluster, name, value, "Never" if name == "patient" else "PreemptLowerPriority")
-
-
-def create_class(cluster: Cluster, name: str, value: int, preemption: str = "PreemptLowerPriority") -> None:
-    body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": preemption}
-    status, answer = request(cluster, "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
-    assert status == 201, answer
 
 
 class Nodes:

@@ -6,16 +6,18 @@ from typing import Any
 
 from tests.support.cluster import DELETE_OPTIONS, request, wait_for
 from tests.support.explained import causes
-from tests.support.gangs import CUBE, GATES, SCHEDULING, SUPERSLICE, GangNamespace, slices, topology
+from tests.support.gangs import (
+    CUBES_IN_A_SUPERSLICE,
+    GANG,
+    GATES,
+    SCHEDULING,
+    GangNamespace,
+    slices,
+    topology,
+)
 from tests.support.manager import ManagerProcess
 
 JSON = dict[str, Any]
-CUBES_IN_A_SUPERSLICE = {
-    "schedulingPolicy": {"gang": {}},
-    "schedulingConstraints": topology(SUPERSLICE),
-    "replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {"schedulingConstraints": topology(CUBE)}}],
-}
-WHOLE = {"schedulingPolicy": {"gang": {}}}
 
 
 def sized(name: str, cpu: str) -> JSON:
@@ -44,7 +46,7 @@ def test_a_gang_that_does_not_fit_is_explained_with_its_level_and_message(gang_n
 
 
 def test_a_label_that_no_node_has(gang_namespace: GangNamespace) -> None:
-    gang_namespace.gang(slices(), scheduling={**WHOLE, "schedulingConstraints": topology("example.com/block")})
+    gang_namespace.gang(slices(), scheduling={**GANG, "schedulingConstraints": topology("example.com/block")})
     gang_namespace.wait_refused(4)
     text = gang_namespace.wait_explained("the scheduler says: no feasible placements found")
     assert "kubectl label node NODE example.com/block=VALUE" in text
@@ -87,7 +89,7 @@ def test_a_missing_group_that_no_manager_creates(gang_namespace: GangNamespace, 
 
 def test_a_gate_on_one_pod_holds_the_tree(gang_namespace: GangNamespace) -> None:
     gated = slices("gated", jobs=1, pods=1, pod={"schedulingGates": [{"name": "example.com/quota"}]})
-    gang_namespace.gang(slices(), gated, scheduling=WHOLE)
+    gang_namespace.gang(slices(), gated, scheduling=GANG)
     text = gang_namespace.wait_explained(
         "held back by scheduling gate example.com/quota: one such pod holds the whole tree"
     )
@@ -106,7 +108,7 @@ def test_pods_that_are_refused_keep_the_others_waiting(gang_namespace: GangNames
     path = f"/api/v1/namespaces/{gang_namespace.namespace}/limitranges"
     assert request(gang_namespace.cluster, "POST", path, limits)[0] == 201
     small, large = sized("small", cpu="1"), sized("large", cpu="2")
-    gang_namespace.gang(small, large, scheduling=WHOLE)
+    gang_namespace.gang(small, large, scheduling=GANG)
     text = gang_namespace.wait_explained(
         "needs 2 pods, 1 exist; Jobs that lack pods: js-large-0 (0 of 1)", "FailedCreate"
     )

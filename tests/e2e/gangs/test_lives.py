@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.cluster import history, uids, version_now
-from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, GangNamespace, slices, topology
+from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GANG, SUPERSLICE, GangNamespace, slices, topology
 
 JSON = dict[str, Any]
 
@@ -250,7 +250,7 @@ class TestMembersThatEndEarly:
         assert self.root(gang_namespace)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
 
     def test_a_pod_that_is_done_does_not_hold_up_another_of_its_job(self, gang_namespace):
-        gang_namespace.gang(slices(jobs=1, job={"backoffLimit": 3}), scheduling={"schedulingPolicy": {"gang": {}}})
+        gang_namespace.gang(slices(jobs=1, job={"backoffLimit": 3}), scheduling=GANG)
         old = gang_namespace.wait_bound(2)
         groups = gang_namespace.all_stored()
         gang_namespace.end(old[0])
@@ -263,13 +263,5 @@ class TestMembersThatEndEarly:
 
     def root(self, gang_namespace: GangNamespace) -> JSON:
         """The composite above all; not there for a moment while it is replaced."""
-
-        def roots() -> list[JSON]:
-            return [
-                of
-                for of in gang_namespace.groups("compositepodgroups")
-                if not of["spec"].get("parentCompositePodGroupName")
-            ]
-
-        [root] = gang_namespace.until(roots, "the root")
+        [root] = gang_namespace.until(gang_namespace.roots, "the root")
         return root

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.cluster import history, uids, version_now
-from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, GangNamespace, slices, topology
+from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GANG, SUPERSLICE, GangNamespace, slices, topology
 
 JSON = dict[str, Any]
-ALL = {"schedulingPolicy": {"gang": {}}}
 
 
 def of_priority(name: str, **more: Any) -> JSON:
@@ -34,7 +33,7 @@ def preempted(condition: JSON) -> bool:
 
 def test_of_two_gangs_one_gets_all_and_the_other_nothing(gang_namespace: GangNamespace) -> None:
     for name in ("one", "two"):
-        gang_namespace.gang(slices(jobs=2, pods=5), name=name, scheduling=ALL)
+        gang_namespace.gang(slices(jobs=2, pods=5), name=name, scheduling=GANG)
 
     def settled() -> tuple[str, str] | None:
         here = {name: len(gang_namespace.bound(name)) for name in ("one", "two")}

@@ -112,10 +112,10 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(superslice_namespace):
     assert "is not scheduled yet; kube-scheduler says: " in reported["message"]
     event = ("Normal", "Unschedulable", reported["message"])
     superslice_namespace.until(lambda: event in superslice_namespace.events(), "the event")
-    reported = superslice_namespace.explain()
-    assert f"0 of {JOBS * PODS} pods bound; all {JOBS} groups have to fit at once, in one superslice" in reported
-    assert "all 16 pods have to fit at once, in one cube" in reported
-    assert "the scheduler says: " in reported
+    text = superslice_namespace.explain()
+    assert f"0 of {JOBS * PODS} pods bound; all {JOBS} groups have to fit at once, in one superslice" in text
+    assert "all 16 pods have to fit at once, in one cube" in text
+    assert "the scheduler says: " in text
     before = superslice_namespace.get()["metadata"]["generation"]
     superslice_namespace.free(taken[1])
     [freed] = times(superslice_namespace, "delete pods")

@@ -16,6 +16,7 @@ from tests.support.cluster import kubectl_apply, uids
 from tests.support.gangs import (
     CUBE,
     CUBES_IN_A_SUPERSLICE,
+    GANG,
     GATES,
     SUPERSLICE,
     TPU,
@@ -33,7 +34,6 @@ NONE_ON = ClusterSpec(name="late", nodes=NODES, gang=False)
 NO_COMPOSITES = ClusterSpec(name="late", nodes=NODES, feature_gates={"CompositePodGroup": False})
 # Longer than the API server is away for.
 LEASE = {"leaseDuration": "60s", "renewDeadline": "50s", "retryPeriod": "1s"}
-FLAT = {"schedulingPolicy": {"gang": {}}}
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_sets_wait_for_the_api_and_start_when_it_is_served(late):
     printed = kubectl_apply(gang_namespace.cluster, gang_namespace.namespace, body, check=False)
     assert "Warning: " in printed
     assert "--feature-gates=" in printed
-    gang_namespace.gang(slices(jobs=1, tpus=0), name="flat", scheduling=FLAT)
+    gang_namespace.gang(slices(jobs=1, tpus=0), name="flat", scheduling=GANG)
     gang_namespace.apply(manifest(slices(jobs=1, pods=1, tpus=0), name="plain"))
     wait_held(
         gang_namespace, "APIUnavailable", "--feature-gates=GenericWorkload=true", "scheduling.k8s.io/v1beta1=true"
@@ -116,7 +116,7 @@ def test_where_only_composites_are_missing_flat_gangs_run(late):
     gang_namespace, manager = late
     start(manager, "Hold")
     gang_namespace.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE)
-    gang_namespace.gang(slices(jobs=1, tpus=0), name="flat", scheduling=FLAT)
+    gang_namespace.gang(slices(jobs=1, tpus=0), name="flat", scheduling=GANG)
     wait_held(
         gang_namespace, "CompositePodGroupUnavailable", "CompositePodGroup=true", "scheduling.k8s.io/v1alpha3=true"
     )

@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def _measure(options: argparse.Namespace) -> JSON:
-    """Run everything; what there is so far is kept after each turn."""
+    """Run everything; after each turn the results so far are stored."""
     wanted = frozenset(options.scenarios)
     bench = run.Bench(
         entries=options.manager,

@@ -237,7 +237,7 @@ def create_class(cluster: Cluster, name: str, value: int, preemption: str = "Pre
 
 
 def create_volume(cluster: Cluster, namespace: str, claim: str, size: str, mode: str) -> None:
-    """A volume for this claim and no other: the fake cluster has nobody who makes them."""
+    """A volume for this claim and no other: the fake cluster has no provisioner."""
     body = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",

@@ -2,7 +2,7 @@
 
 A path is what happens to one JobSet. `run` plays it in lock-step: the world changes by one thing, the controller comes
 to rest, the next thing changes. Thus two runs make the same writes in the same order, and a write of the first run
-names a moment of the second. The first run, without a kill, finds these moments; nobody writes them down.
+names a moment of the second. The first run, without a kill, finds these moments; they are not written down by hand.
 
 The controller is ours, in this process, over real HTTP to a real API server. A killed one stops as a process does:
 nothing of it runs on, no handler, no clean-up, and what had been sent arrives. Must not know what a JobSet policy does.

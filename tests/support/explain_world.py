@@ -57,7 +57,7 @@ def post(cluster: Cluster, path: str, body: JSON) -> JSON:
 
 
 class World:
-    """A namespace with JobSets whose Jobs and pods are made by hand: nobody else acts here."""
+    """A namespace with JobSets whose Jobs and pods are made by hand: no controller runs."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self.cluster, self.namespace = cluster, namespace

@@ -184,7 +184,7 @@ class GangNamespace(Sets):
         return self.until(found, f"{number} pods of {name} refused") or []
 
     def fill(self, *nodes: str, priority: str = "", tpus: int = 4) -> None:
-        """Take up nodes with pods that nobody owns; `lone=true` is their label."""
+        """Take up nodes with pods without an owner; `lone=true` is their label."""
         for node in nodes:
             self.lone_pod(f"on-{node}", priority=priority, tpus=tpus, nodeName=node)
 
@@ -250,7 +250,7 @@ class GangNamespace(Sets):
         assert status == 200, answer
 
     def until(self, probe: Callable[[], T], what: str, timeout: float = WAIT_TIMEOUT) -> T:
-        """Wait; a timeout shows what there is."""
+        """Wait; a timeout shows conditions, groups and pods."""
         try:
             return wait_for(probe, what=what, timeout=timeout)
         except AssertionError as late:

@@ -1,4 +1,4 @@
-"""Input that nobody honest sends: it gets a well-formed answer, stays out of the logs, and costs others little."""
+"""Input of attackers: it gets a well-formed answer, stays out of the logs, and costs others little."""
 
 import asyncio
 import logging

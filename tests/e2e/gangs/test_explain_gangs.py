@@ -53,7 +53,7 @@ def test_a_label_that_no_node_has(gang_namespace: GangNamespace) -> None:
     assert gang_namespace.explanation()["level"] == "fault"
 
 
-def test_a_minimum_and_what_is_bound_already(gang_namespace: GangNamespace) -> None:
+def test_a_minimum_of_jobs_and_how_many_pods_are_bound(gang_namespace: GangNamespace) -> None:
     """Six of eight Jobs fit: the other two wait for free nodes, which no other set holds."""
     policy = {"schedulingPolicy": {"gang": {"minGroupCount": 6}}}
     gang_namespace.fill(*gang_namespace.nodes(zone="zone-1")[:4])

@@ -1,4 +1,4 @@
-"""Sets whose ReplicatedJobs start one after the other, as gangs: stages under a basic root that carries the zone."""
+"""Gangs of sets with stages: the stages are groups below a basic root, which has the zone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ READY = "kwok.jobset.dev/ready"
 
 
 def by_dependence() -> JSON:
-    """The trainer starts once the initializer is ready, and what comes last once the trainer is done."""
+    """The trainer starts once the initializer is ready, post starts once the trainer is done."""
     return ordered(
         {"dependsOn": [{"name": "initializer", "status": "Ready"}]},
         {"dependsOn": [{"name": "trainer", "status": "Complete"}]},
@@ -59,7 +59,7 @@ def ordered(trainer: JSON, post: JSON) -> JSON:
 
 
 def names(gang_namespace: GangNamespace) -> set[str]:
-    """Templates of the groups that there are."""
+    """Templates of the existing groups."""
     return {of["spec"]["workloadRef"]["templateName"] for kind in KINDS for of in gang_namespace.groups(kind)}
 
 
@@ -129,7 +129,7 @@ def test_without_policies_each_replicated_job_is_a_gang(gang_namespace):
 
 
 def test_a_set_with_stages_restarts_with_the_first_one(gang_namespace):
-    """Groups of later stages stay meanwhile; nobody waits for their pods."""
+    """Groups of later stages stay meanwhile, and no other group waits for their pods."""
     spec = by_policy()
     gang_namespace.gang(*spec.pop("replicatedJobs"), scheduling=STAGES, failurePolicy={"maxRestarts": 1}, **spec)
     gang_namespace.wait_bound(1)

@@ -56,7 +56,7 @@ class TestPreemption:
         gang_namespace.gang(of_priority("low"), scheduling=scheduling, failurePolicy={"maxRestarts": 3, **policy})
         return gang_namespace.wait_bound(4)
 
-    def test_a_set_that_is_disrupted_as_one_goes_as_one(self, gang_namespace):
+    def test_a_set_with_disruption_mode_all_is_preempted_as_a_whole(self, gang_namespace):
         old = self.low_set(gang_namespace, CUBES_IN_A_SUPERSLICE, {})
         victims = Victims(gang_namespace)
         gang_namespace.lone_pod("urgent", priority="high")
@@ -69,7 +69,7 @@ class TestPreemption:
         gang_namespace.drop_pod("urgent")
         gang_namespace.wait_bound(4)
 
-    def test_where_each_job_is_one_only_that_job_goes(self, gang_namespace):
+    def test_where_each_job_has_disruption_mode_all_one_job_is_preempted(self, gang_namespace):
         scheduling = {
             "schedulingPolicy": {"gang": {}},
             "schedulingConstraints": topology(SUPERSLICE),

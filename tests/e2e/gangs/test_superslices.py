@@ -97,7 +97,7 @@ def test_all_pods_go_to_the_superslice_that_is_free(superslice_namespace):
     bind(superslice_namespace, jobs=JOBS, timeout=60)
 
 
-def test_where_none_is_free_nothing_is_bound_until_one_is(superslice_namespace):
+def test_no_pod_is_bound_until_a_superslice_is_free(superslice_namespace):
     taken = [take_one_node(superslice_namespace, name) for name in ("superslice-0", "superslice-1")]
     superslice_namespace.gang(slices(jobs=JOBS, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
     superslice_namespace.wait_refused(JOBS * PODS)
@@ -123,9 +123,10 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(superslice_namespace):
     tell(f"{JOBS * PODS} pods bound {last - freed:.1f} s after there was room")
     check_placed(superslice_namespace, JOBS, "superslice-1")
     superslice_namespace.until(
-        lambda: superslice_namespace.condition("PodGroupsInitiallyScheduled")["status"] == "True", "and that it is over"
+        lambda: superslice_namespace.condition("PodGroupsInitiallyScheduled")["status"] == "True",
+        "the condition: scheduled",
     )
-    assert superslice_namespace.get()["metadata"]["generation"] == before, "nobody touched the set"
+    assert superslice_namespace.get()["metadata"]["generation"] == before, "the spec has not changed"
 
 
 @pytest.mark.slow

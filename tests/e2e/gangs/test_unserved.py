@@ -90,23 +90,21 @@ def test_sets_wait_for_the_api_and_start_when_it_is_served(late):
     )
     wait_held(gang_namespace, "APIUnavailable", name="flat")
     [plain] = gang_namespace.wait_bound(1, "plain")
-    assert (gang_namespace.condition("SchedulingObjectsReady", "plain"), "schedulingGroup" in plain["spec"]) == (
-        None,
-        False,
-    )
-    assert uids(gang_namespace.bound("loose")) == uids(loose), "what runs already keeps running"
+    assert gang_namespace.condition("SchedulingObjectsReady", "plain") is None
+    assert "schedulingGroup" not in plain["spec"]
+    assert uids(gang_namespace.bound("loose")) == uids(loose), "running Jobs keep running"
     generation = gang_namespace.get()["metadata"]["generation"]
     restart_cluster(gang_namespace.cluster, ALL_ON)
     gang_namespace.wait_bound(4)
     gang_namespace.wait_bound(2, "flat")
-    assert uids(gang_namespace.bound("loose")) == uids(loose), "and stays without groups"
+    assert uids(gang_namespace.bound("loose")) == uids(loose), "they stay without groups"
     gang_namespace.until(lambda: state(gang_namespace, "loose").get("reason") == "JobsWithoutGroups", "the condition")
     assert [len(cubes) for cubes in gang_namespace.domains(CUBE).values()] == [1, 1]
     assert all(pod["spec"].get("schedulingGroup") for pod in gang_namespace.bound())
     gang_namespace.until(
         lambda: state(gang_namespace).get("reason") == "Created", "the condition: the groups are there"
     )
-    assert gang_namespace.get()["metadata"]["generation"] == generation, "nobody touched the set"
+    assert gang_namespace.get()["metadata"]["generation"] == generation, "the spec has not changed"
     assert uids(gang_namespace.bound("plain")) == uids([plain])
 
 

@@ -26,7 +26,7 @@ from devcluster.components import ADMIN
 from devcluster.spec import ClusterSpec
 from tests.support.admission import admission
 from tests.support.cluster import new_namespace, request, wait_for
-from tests.support.corpus import JSON, Case, Finding, cases, differences, without_defaults
+from tests.support.corpus import JSON, Case, Finding, case_id, cases, differences, without_defaults
 from tests.support.jobs import JOBSETS
 
 GOOD, BAD = cases("good"), cases("bad")
@@ -37,10 +37,6 @@ TOPOLOGIES = (
     "cloud.google.com/gke-nodepool", "example.com/rack", "kubernetes.io/hostname", "rack", "topology.kubernetes.io/zone",
 )  # fmt: skip
 """Labels that the corpus places Jobs by; some node has them, else each answer would warn that none has."""
-
-
-def ids(case: Case) -> str:
-    return case.id
 
 
 def server_side(chosen: list[Case]) -> list[Case]:
@@ -182,7 +178,7 @@ def about(warning: str, finding: Finding) -> bool:
     return same and all(fragment in text for fragment in finding.contains)
 
 
-@pytest.mark.parametrize("case", BAD, ids=ids)
+@pytest.mark.parametrize("case", BAD, ids=case_id)
 def test_one_answer_names_every_mistake(world, case):
     answer = world.first[case.id]
     if case.first_answer == "api-server":
@@ -199,7 +195,7 @@ def test_one_answer_names_every_mistake(world, case):
         assert answer.status == 201, answer.body
 
 
-@pytest.mark.parametrize("case", GOOD + BAD, ids=ids)
+@pytest.mark.parametrize("case", GOOD + BAD, ids=case_id)
 def test_what_is_questionable_is_warned_about_and_nothing_else(world, case):
     answer = world.first[case.id]
     if case.first_answer == "api-server":
@@ -225,7 +221,7 @@ def test_no_answer_leaves_the_place_open(world):
     assert [name for name, answer in world.first.items() if "<nil>" in json.dumps(answer.body)] == []
 
 
-@pytest.mark.parametrize("case", GOOD, ids=ids)
+@pytest.mark.parametrize("case", GOOD, ids=case_id)
 def test_a_good_manifest_is_stored_untouched_in_meaning(world, case):
     answer = world.first[case.id]
     assert answer.status == 201, answer.body
@@ -236,14 +232,14 @@ def test_a_good_manifest_is_stored_untouched_in_meaning(world, case):
     assert stored["metadata"]["generation"] == 1
 
 
-@pytest.mark.parametrize("case", server_side(GOOD), ids=ids)
+@pytest.mark.parametrize("case", server_side(GOOD), ids=case_id)
 def test_server_side_apply_by_two_managers_changes_nothing(world, case):
     answers = world.server_side[case.id]
     assert [answer.status for answer in answers] == [201, *[200] * 5], answers[-1].body
     assert {answer.body["metadata"]["generation"] for answer in answers} == {1}
 
 
-@pytest.mark.parametrize("case", [case for case in GOOD if case.named], ids=ids)
+@pytest.mark.parametrize("case", [case for case in GOOD if case.named], ids=case_id)
 def test_client_side_apply_again_changes_nothing(world, case):
     assert world.client_side[case.id] == [1, 1]
 

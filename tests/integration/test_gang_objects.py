@@ -53,10 +53,10 @@ SHAPES = {
 """`spec.scheduling` by shape."""
 
 
-def a_set(scheduling: JSON, ns: str, *, replicas: int = 2) -> JobSet:
+def a_set(scheduling: JSON, namespace: str, *, replicas: int = 2) -> JobSet:
     rjobs = [rjob(name, replicas, parallelism=2, completions=2) for name in "abc"]
     js = jobset(*rjobs, scheduling=scheduling)
-    return replace(js, metadata=replace(js.metadata, namespace=ns))
+    return replace(js, metadata=replace(js.metadata, namespace=namespace))
 
 
 def bodies(js: JobSet) -> Iterator[JSON]:
@@ -83,20 +83,13 @@ async def made(client: Client, js: JobSet) -> list[JSON]:
     return [await create(client, body) for body in bodies(js)]
 
 
-@pytest.fixture
-def ns(api_server: Cluster) -> Iterator[str]:
-    name = new_namespace(api_server)
-    yield name
-    drop_namespace(api_server, name)
-
-
 class TestAllServed:
     """All gates are on, as in the demo."""
 
     @pytest.mark.parametrize("scheduling", SHAPES.values(), ids=SHAPES)
-    async def test_what_is_sent_is_stored(self, api_server: Cluster, ns: str, scheduling: JSON):
+    async def test_what_is_sent_is_stored(self, api_server: Cluster, namespace: str, scheduling: JSON):
         async with connected(api_server.kubeconfig) as (client, _):
-            for body in bodies(a_set(scheduling, ns)):
+            for body in bodies(a_set(scheduling, namespace)):
                 stored = await create(client, body)
                 assert dropped(body, stored) == []
                 defaults = {"priority": 0} if body["kind"] != "Workload" else {}
@@ -105,15 +98,15 @@ class TestAllServed:
                 assert without_nulls(stored["spec"]) == {**defaults, **body["spec"]}
                 assert body["metadata"]["labels"].items() <= stored["metadata"]["labels"].items()
 
-    async def test_names_of_the_longest_set(self, api_server: Cluster, ns: str):
-        js = a_set(SHAPES["E, both levels"], ns)
+    async def test_names_of_the_longest_set(self, api_server: Cluster, namespace: str):
+        js = a_set(SHAPES["E, both levels"], namespace)
         named = replace(js, metadata=replace(js.metadata, name="x" * 60))
         async with connected(api_server.kubeconfig) as (client, _):
             assert len(await made(client, named)) == 7
 
-    async def test_counts_change_in_place_but_for_composites(self, api_server: Cluster, ns: str):
+    async def test_counts_change_in_place_but_for_composites(self, api_server: Cluster, namespace: str):
         async with connected(api_server.kubeconfig) as (client, _):
-            workload, root, *others = await made(client, a_set(SHAPES["D, Jobs under an entry"], ns))
+            workload, root, *others = await made(client, a_set(SHAPES["D, Jobs under an entry"], namespace))
             changed = copy.deepcopy(workload["spec"]["compositePodGroupTemplates"])
             changed[0]["schedulingPolicy"]["gang"]["minGroupCount"] = 1
             changed[0]["podGroupTemplates"][0]["schedulingPolicy"]["gang"]["minCount"] = 1
@@ -123,10 +116,10 @@ class TestAllServed:
             with pytest.raises(Invalid, match="immutable"):
                 await patch(client, root, {"schedulingPolicy": {"gang": {"minGroupCount": 1}}})
 
-    async def test_nothing_else_does(self, api_server: Cluster, ns: str):
+    async def test_nothing_else_does(self, api_server: Cluster, namespace: str):
         """So groups that say something else are deleted, and a Workload that has other templates is replaced."""
         async with connected(api_server.kubeconfig) as (client, _):
-            workload, *groups = await made(client, a_set(SHAPES["B, an entry each"], ns))
+            workload, *groups = await made(client, a_set(SHAPES["B, an entry each"], namespace))
             for spec in (topology("zone"), ALL, BASIC, {"parentCompositePodGroupName": "other"}):
                 with pytest.raises(Invalid):
                     await patch(client, groups[1], spec)
@@ -140,35 +133,37 @@ class TestAllServed:
             with pytest.raises(Invalid):
                 await patch(client, workload, {"podGroupTemplates": [other, *templates[1:]]})
 
-    async def test_a_workload_has_templates_of_one_kind_and_at_least_one(self, api_server: Cluster, ns: str):
-        flat = next(bodies(a_set(SHAPES["A, whole set"], ns)))
-        nested = next(bodies(a_set(SHAPES["D, Jobs under an entry"], ns)))
+    async def test_a_workload_has_templates_of_one_kind_and_at_least_one(self, api_server: Cluster, namespace: str):
+        flat = next(bodies(a_set(SHAPES["A, whole set"], namespace)))
+        nested = next(bodies(a_set(SHAPES["D, Jobs under an entry"], namespace)))
         for lists in ({}, {**flat["spec"], **nested["spec"]}):
             spec = {"controllerRef": flat["spec"]["controllerRef"], **lists}
             async with connected(api_server.kubeconfig) as (client, _):
                 with pytest.raises(Invalid):
                     await create(client, {**flat, "spec": spec})
 
-    async def test_a_pod_group_that_ends_keeps_its_name(self, api_server: Cluster, ns: str):
+    async def test_a_pod_group_that_ends_keeps_its_name(self, api_server: Cluster, namespace: str):
         """Nobody takes its finalizer away here: it is as if its pods ran for ever."""
-        (_, body), kind = [*bodies(a_set({}, ns))], RESOURCES["PodGroup"]
+        (_, body), kind = [*bodies(a_set({}, namespace))], RESOURCES["PodGroup"]
         async with connected(api_server.kubeconfig) as (client, _):
             stored = await create(client, body)
             name, uid = stored["metadata"]["name"], stored["metadata"]["uid"]
-            left = await client.delete(kind, name, namespace=ns, uid=uid)
+            left = await client.delete(kind, name, namespace=namespace, uid=uid)
             assert left is not None
             assert left["metadata"]["deletionTimestamp"]
             with pytest.raises(AlreadyExists):
                 await create(client, body)
-            await client.patch(kind, name, {"metadata": {"finalizers": None}}, namespace=ns)
+            await client.patch(kind, name, {"metadata": {"finalizers": None}}, namespace=namespace)
             assert (await create(client, body))["metadata"]["uid"] != uid
 
-    async def test_a_composite_goes_at_once(self, api_server: Cluster, ns: str):
+    async def test_a_composite_goes_at_once(self, api_server: Cluster, namespace: str):
         async with connected(api_server.kubeconfig) as (client, _):
-            _, root, *_ = await made(client, a_set(SHAPES["D, Jobs under an entry"], ns))
+            _, root, *_ = await made(client, a_set(SHAPES["D, Jobs under an entry"], namespace))
             kind, name = RESOURCES["CompositePodGroup"], root["metadata"]["name"]
-            await client.delete(kind, name, namespace=ns, uid=root["metadata"]["uid"])
-            sent = {k: root[k] for k in ("apiVersion", "kind", "spec")} | {"metadata": {"name": name, "namespace": ns}}
+            await client.delete(kind, name, namespace=namespace, uid=root["metadata"]["uid"])
+            sent = {k: root[k] for k in ("apiVersion", "kind", "spec")} | {
+                "metadata": {"name": name, "namespace": namespace}
+            }
             assert (await create(client, sent))["metadata"]["uid"] != root["metadata"]["uid"]
 
     async def test_it_is_found_out_that_all_is_served(self, api_server: Cluster):
@@ -209,10 +204,10 @@ async def test_what_an_api_server_does_not_take_is_noticed(partly: tuple[str, Cl
     part, cluster = partly
     served = PARTS[part][1]
     assert await look(cluster) == served
-    ns = new_namespace(cluster)
+    namespace = new_namespace(cluster)
     async with connected(cluster.kubeconfig) as (client, _):
         for number, scheduling in enumerate(SHAPES.values()):
-            js = a_set(scheduling, ns)
+            js = a_set(scheduling, namespace)
             js = replace(js, metadata=replace(js.metadata, uid=f"uid-{number}"))
             found = forest(js)
             assert found is not None
@@ -222,7 +217,7 @@ async def test_what_an_api_server_does_not_take_is_noticed(partly: tuple[str, Cl
                     assert dropped(body, await create(client, body)) == []
             else:
                 assert await _goes_wrong(client, js), f"{lack.what}, and nothing is lost"
-        drop_namespace(cluster, ns)
+        drop_namespace(cluster, namespace)
 
 
 async def _goes_wrong(client: Client, js: JobSet) -> bool:
@@ -242,8 +237,8 @@ async def test_a_group_loses_its_parent_where_there_are_no_composites(partly: tu
     part, cluster = partly
     if not PARTS[part][1].groups:
         return
-    ns = new_namespace(cluster)
-    *_, body = bodies(a_set(SHAPES["D, Jobs under an entry"], ns))
+    namespace = new_namespace(cluster)
+    *_, body = bodies(a_set(SHAPES["D, Jobs under an entry"], namespace))
     async with connected(cluster.kubeconfig) as (client, _):
         assert "parentCompositePodGroupName" in dropped(body, await create(client, body))
-    drop_namespace(cluster, ns)
+    drop_namespace(cluster, namespace)

@@ -65,7 +65,6 @@ def dotted(path):
     return re.sub(r"\[([^\]\d][^\]]*)\]", r".\1", str(path))
 
 
-DRIVER = ("spec", "replicatedJobs", 0)
 WORKER = ("spec", "replicatedJobs", 1)
 JOB = (*WORKER, "template", "spec")
 POD = (*JOB, "template", "spec")

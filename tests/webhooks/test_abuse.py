@@ -14,7 +14,7 @@ from api.features import FeatureGates
 from app.engine import engine
 from tests.support.asgi import post
 from tests.support.jobsets import jobset, stored
-from tests.support.reviews import V1, answer, encode, review
+from tests.support.reviews import V1, answer, encode, in_pieces, review
 from tests.support.tls import until
 from webhooks.body import BODY_LIMITS, BodyLimits
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
@@ -158,11 +158,6 @@ class Held:
 
     async def until_running(self, count: int) -> None:
         await until(lambda: self.running == count)
-
-
-async def in_pieces(body: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(body), 65536):
-        yield body[start : start + 65536]
 
 
 async def stalled(body: bytes, sent: asyncio.Event) -> AsyncIterator[bytes]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from api.features import FeatureGates
 from app.engine import engine
 from tests.support.asgi import post
-from tests.support.corpus import Case, cases
+from tests.support.corpus import Case, case_id, cases
 from tests.support.reviews import encode, review
 from tests.support.tls import context_with, serving
 from tests.webhooks.test_abuse import JUDGED, REFUSED
@@ -41,7 +41,7 @@ def later(handler: Handler) -> Handler:
     return answer
 
 
-@pytest.mark.parametrize("case", CORPUS, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", CORPUS, ids=case_id)
 async def test_every_manifest_of_the_corpus(case: Case):
     handlers = jobset_handlers(engine(FeatureGates(case.gates)))
     body = encode(review(case.manifest, case.old))

@@ -19,14 +19,12 @@ from devcluster.spec import ClusterSpec, FakeNodes
 from tests.support.cluster import (
     DELETE_OPTIONS,
     create_class,
-    drop_namespace,
-    empty,
     listed,
     new_namespace,
     request,
     wait_for,
 )
-from tests.support.jobs import Sets, group, manifest
+from tests.support.jobs import MERGE, Sets, group, manifest
 
 JSON = dict[str, Any]
 T = TypeVar("T")
@@ -41,7 +39,6 @@ SPEC = ClusterSpec(
 SCHEDULING = "/apis/scheduling.k8s.io"
 WAIT_TIMEOUT = 60
 GRACE = "kwok.jobset.dev/grace-seconds"
-MERGE = "application/merge-patch+json"
 PRIORITIES = {"low": 100, "high": 1000}
 
 
@@ -77,11 +74,8 @@ class GangNamespace(Sets):
         self._cordoned: set[str] = set()
 
     def close(self) -> None:
-        """Delete everything, and wait until no pod takes up a node."""
         self.uncordon()
-        drop_namespace(self.cluster, self.namespace)
-        what = f"nothing left in {self.namespace}"
-        wait_for(lambda: empty(self.cluster, self.namespace), what=what, timeout=WAIT_TIMEOUT)
+        super().close()
 
     def gang(self, *rjobs: JSON, name: str = "js", scheduling: JSON, **spec: Any) -> None:
         """Apply a JobSet with groups."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.explain.run import Options, run
 from devcluster.cluster import Cluster
-from tests.support.cluster import apply, finish_pod, listed, pods, request, wait_for
+from tests.support.cluster import apply, drop_namespace, empty, finish_pod, listed, pods, request, wait_for
 
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"
 MERGE = "application/merge-patch+json"
@@ -44,6 +44,12 @@ class Sets:
         self.cluster = cluster
         self.namespace = namespace
         self._path = JOBSETS.format(namespace)
+
+    def close(self) -> None:
+        """Delete the namespace, and wait until none of its pods takes up a node."""
+        drop_namespace(self.cluster, self.namespace)
+        what = f"the end of the pods in {self.namespace}"
+        wait_for(lambda: empty(self.cluster, self.namespace), timeout=60, what=what)
 
     def apply(self, body: dict[str, Any]) -> None:
         """Create or change a JobSet."""

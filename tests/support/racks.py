@@ -16,8 +16,6 @@ from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, FakeNodes
 from tests.support.cluster import (
     create_class,
-    drop_namespace,
-    empty,
     finish_pod,
     new_namespace,
     request,
@@ -152,12 +150,6 @@ class RackNamespace(Sets):
         self.manager = manager
         self.nodes = nodes
         self._start = audit.size(cluster.audit_log)
-
-    def close(self) -> None:
-        """Delete the namespace and wait until none of its pods takes part in anybody's placement."""
-        drop_namespace(self.cluster, self.namespace)
-        what = f"no pods left in {self.namespace}"
-        wait_for(lambda: empty(self.cluster, self.namespace), what=what, timeout=WAIT_TIMEOUT)
 
     def url(self, plural: str, name: str = "", group: str = "/api/v1") -> str:
         return f"{group}/namespaces/{self.namespace}/{plural}{'/' if name else ''}{name}"

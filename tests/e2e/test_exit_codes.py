@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import listed, request, wait_for
+from tests.support.cluster import MERGE, listed, request, wait_for
 from tests.support.jobs import Sets, group, manifest
 
 JSON = dict[str, Any]
@@ -210,7 +210,7 @@ class TestEarlyDetection:
     def let_go(self, sets: Sets, pod: JSON) -> None:
         path = f"/api/v1/namespaces/{sets.namespace}/pods/{pod['metadata']['name']}"
         body = {"metadata": {"annotations": {GRACE: None}}}
-        status, answer = request(sets.cluster, "PATCH", path, body, "application/merge-patch+json")
+        status, answer = request(sets.cluster, "PATCH", path, body, MERGE)
         assert status == 200, answer
 
     def first_job_is(self, sets: Sets, kind: str) -> bool:

@@ -26,6 +26,7 @@ from devcluster.spec import Layout
 
 T = TypeVar("T")
 
+MERGE = "application/merge-patch+json"
 # What a test may leave behind in a namespace, owners first.
 COLLECTIONS = (
     "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets",
@@ -182,7 +183,7 @@ def finish_pod(cluster: Cluster, namespace: str, name: str, exit_code: int = 0) 
         "PATCH",
         f"/api/v1/namespaces/{namespace}/pods/{name}",
         {"metadata": {"annotations": annotations}},
-        "application/merge-patch+json",
+        MERGE,
     )
     assert status == 200, answer
 
@@ -221,7 +222,7 @@ def more_capacity(cluster: Cluster, nodes: list[str], resource: str, amount: str
         body = {"status": {"capacity": {resource: value}, "allocatable": {resource: value}}}
         for node in nodes:
             path = f"/api/v1/nodes/{node}/status"
-            status, answer = request(cluster, "PATCH", path, body, "application/merge-patch+json")
+            status, answer = request(cluster, "PATCH", path, body, MERGE)
             assert status == 200, answer
 
     set_to(amount)

@@ -16,15 +16,8 @@ from urllib.parse import quote
 from devcluster import cluster as lifetime
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, FakeNodes
-from tests.support.cluster import (
-    DELETE_OPTIONS,
-    create_class,
-    listed,
-    new_namespace,
-    request,
-    wait_for,
-)
-from tests.support.jobs import MERGE, Sets, group, manifest
+from tests.support.cluster import DELETE_OPTIONS, MERGE, create_class, listed, new_namespace, request, wait_for
+from tests.support.jobs import Sets, group, manifest
 
 JSON = dict[str, Any]
 T = TypeVar("T")

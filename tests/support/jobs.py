@@ -9,10 +9,9 @@ from typing import Any
 
 from app.explain.run import Options, run
 from devcluster.cluster import Cluster
-from tests.support.cluster import apply, drop_namespace, empty, finish_pod, listed, pods, request, wait_for
+from tests.support.cluster import MERGE, apply, drop_namespace, empty, finish_pod, listed, pods, request, wait_for
 
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"
-MERGE = "application/merge-patch+json"
 
 
 def manifest(*rjobs: dict[str, Any], name: str = "js", **spec: Any) -> dict[str, Any]:

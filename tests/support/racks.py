@@ -14,15 +14,8 @@ from api import keys
 from devcluster import audit
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, FakeNodes
-from tests.support.cluster import (
-    create_class,
-    finish_pod,
-    new_namespace,
-    request,
-    uids,
-    wait_for,
-)
-from tests.support.jobs import MERGE, Sets, group, manifest
+from tests.support.cluster import MERGE, create_class, finish_pod, new_namespace, request, uids, wait_for
+from tests.support.jobs import Sets, group, manifest
 from tests.support.manager import ManagerProcess
 
 JSON = dict[str, Any]

@@ -17,9 +17,8 @@ import yaml
 from api.gangs import Forest, forest
 from api.jobset import JobSet
 from devcluster.cluster import Cluster
-from tests.support.cluster import listed, request
+from tests.support.cluster import MERGE, listed, request
 from tests.support.gangs import CUBE, SUPERSLICE, ZONE, GangNamespace
-from tests.support.jobs import MERGE
 
 JSON = dict[str, Any]
 ROOT = Path(__file__).parents[3]

@@ -35,8 +35,10 @@ def superslices(cubes: int, folder: Path, binaries: Path) -> Iterator[Cluster]:
         manager = ManagerProcess(cluster, folder / "manager")
         local.install(cluster, webhook_port=manager.port)
         manager.start(featureGates=GATES)
-        yield cluster
-        manager.stop()
+        try:
+            yield cluster
+        finally:
+            manager.stop()
 
 
 @pytest.fixture(scope="module")

@@ -226,8 +226,10 @@ def more_capacity(cluster: Cluster, nodes: list[str], resource: str, amount: str
             assert status == 200, answer
 
     set_to(amount)
-    yield
-    set_to(None)
+    try:
+        yield
+    finally:
+        set_to(None)
 
 
 def create_class(cluster: Cluster, name: str, value: int, preemption: str = "PreemptLowerPriority") -> None:

@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 
-from tests.app.test_citations import ROOT, texts
+from tests.support.pages import ROOT, texts
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
 TARGET = re.compile(r"^([\w-]+):")

@@ -16,15 +16,13 @@ from tests.support.asgi import post
 from tests.support.jobsets import jobset, stored
 from tests.support.reviews import V1, answer, encode, in_pieces, review
 from tests.support.tls import until
+from tests.support.webhook_app import APP, GOOD, PATHS, ask
 from webhooks.body import BODY_LIMITS, BodyLimits
-from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
+from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
 from webhooks.offload import compute
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
 
-APP = create_app(jobset_handlers(engine(FeatureGates())))
-PATHS = [MUTATE_PATH, VALIDATE_PATH]
-GOOD = encode(review(stored(jobset())))
 SECRET = "hunter2"
 LARGE, LARGE_AT_ONCE = BODY_LIMITS.large, BODY_LIMITS.large_at_once
 
@@ -32,12 +30,6 @@ LARGE, LARGE_AT_ONCE = BODY_LIMITS.large, BODY_LIMITS.large_at_once
 def swap(old: bytes, new: bytes, body: bytes = GOOD) -> bytes:
     assert old in body
     return body.replace(old, new)
-
-
-async def ask(body: Any, path: str = VALIDATE_PATH, app: Any = APP, **headers: str) -> dict[str, Any]:
-    http = await post(app, path, body if isinstance(body, bytes) else encode(body), **headers)
-    assert http.status == 200
-    return answer(http.body)
 
 
 REFUSED = {

@@ -13,9 +13,10 @@ from tests.support.asgi import post
 from tests.support.corpus import Case, case_id, cases
 from tests.support.reviews import encode, review
 from tests.support.tls import context_with, serving
+from tests.support.webhook_app import APP, GOOD, PATHS
 from tests.webhooks.test_abuse import JUDGED, REFUSED
 from tests.webhooks.test_abuse_tls import PAIR, WHOLE, connected
-from tests.webhooks.test_router import ABUSE, APP, GOOD, PATHS
+from tests.webhooks.test_router import ABUSE
 from webhooks.jobset.handlers import jobset_handlers
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, decided
 from webhooks.router import AdmissionApp, create_app

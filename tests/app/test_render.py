@@ -208,7 +208,8 @@ def peak(replicas: int, name: str) -> int:
         tracemalloc.stop()
 
 
-def test_many_jobs_take_no_more_memory_than_few(write):
+@pytest.mark.usefixtures("write")
+def test_many_jobs_take_no_more_memory_than_few():
     peak(10, "warm.yaml")
     assert peak(3000, "many.yaml") < peak(10, "few.yaml") + 2**20
 

@@ -210,7 +210,7 @@ class TestRepair:
         assert bench.remembered() == {}
 
     async def test_a_job_that_is_suspended_is_looked_at_once(self, bench):
-        """All its pods go; nobody is led before it is resumed."""
+        """All its pods go; no pod is moved before it is resumed."""
         bench.feed()
         bench.add_job()
         show(bench.watches.leaders, BOUND)
@@ -329,7 +329,7 @@ class TestManyAtOnce:
 
     @pytest.mark.parametrize(("jobs", "lists"), [(1, 1), (2, 2), (51, 2), (52, 3), (120, 4)])
     async def test_jobs_that_are_looked_at_together_share_lists(self, bench, jobs, lists):
-        """The first one waits for nobody; those that come while it reads are read together, fifty at a time."""
+        """The first one does not wait; those that come while it reads are read together, fifty at a time."""
         assert await self.looked_at(bench, self.begun(bench, jobs)) == []
         assert len(bench.api.lists) == lists
         assert sorted(bench.deleted()) == sorted(f"js-w-{number}-1-abcde" for number in range(jobs))

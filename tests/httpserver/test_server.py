@@ -11,20 +11,16 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from api.features import FeatureGates
-from app.engine import engine
 from httpserver.address import BindError, bind
 from httpserver.server import Server
-from tests.support.jobsets import jobset, stored
-from tests.support.reviews import answer, encode, review
+from tests.support.reviews import answer
 from tests.support.tls import context_with, material, serving, trusting
-from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
+from tests.support.webhook_app import APP, GOOD
+from webhooks.jobset.handlers import VALIDATE_PATH
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
 
 PAIR = material()
-APP = create_app(jobset_handlers(engine(FeatureGates())))
-GOOD = encode(review(stored(jobset())))
 JSON_TYPE = {"content-type": "application/json"}
 
 

@@ -15,7 +15,7 @@ from tests.support.replica import REQUEST
 from tests.support.setups import GATES, NAMES, RULED
 
 ROUNDS = 120
-"""Rounds in which a set has to come to rest when nobody interferes; each is one plan or one move of the cluster."""
+"""Rounds in which a set has to come to rest without interference; each is one plan or one move of the cluster."""
 
 schedules = {"run": 0}
 """How many schedules were run in this process."""
@@ -25,7 +25,7 @@ class Histories(Moves):
     """At the end of its moves the set comes to rest, and completes when its Jobs do."""
 
     def teardown(self):
-        """When nobody interferes any more, the set comes to rest, with every Job there that should be."""
+        """Without further interference the set comes to rest, and every Job that should exist does."""
         schedules["run"] += 1
         try:
             if not self.sound:

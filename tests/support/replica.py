@@ -169,7 +169,7 @@ class Requests(set):
 class OldPods:
     """The watch of pods of earlier attempts, if there is one, in place of `LeftoverPods.run`.
 
-    It lists the pods that there are when it is noticed, and tells of them when it likes.
+    It lists the existing pods when it is noticed, and reports them at any later time.
     """
 
     def __init__(self, reconciler: JobSetReconciler, server: Server, queue: Requests) -> None:

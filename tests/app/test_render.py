@@ -389,10 +389,8 @@ def test_the_tree_shows_what_differs(render, write):
 
 
 def test_the_tree_of_a_set_without_groups_says_so(render, write):
-    assert render("-f", write(jobset()), "-o", "tree")[:2] == (
-        0,
-        "JobSet train: no groups, pods are scheduled one by one\n",
-    )
+    code, out, _ = render("-f", write(jobset()), "-o", "tree")
+    assert (code, out) == (0, "JobSet train: no groups, pods are scheduled one by one\n")
 
 
 def test_groups_without_the_feature_gate_are_a_fault(render, write):

@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 
-from api.field import ErrorType, FieldError, Layer, Path, Rule, Severity
+from api.field import ErrorType, FieldError, Layer, Path, Rule
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent
@@ -24,6 +24,7 @@ from kube.transport import HttpTransport
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.cluster_faults import REFUSED
 from webhooks.jobset.cluster_needs import PRIORITY_CLASS, TOPOLOGY
+from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.engine import Findings
 
 TIMEOUT = 10.0
@@ -45,23 +46,17 @@ NAMESPACE_MISSING = Rule(
     "API: objects live in namespaces that exist",
     Layer.CLUSTER,
 )
-NOT_READABLE = Rule(
+NOT_READABLE = warning(
     "stored-unreadable",
-    ErrorType.INVALID,
     "whether this JobSet exists already is not known ({why}): checked as a new one",
     "ask for the right to get jobsets",
-    "API: RBAC",
-    Layer.CLUSTER,
-    Severity.WARNING,
+    source="API: RBAC",
 )
-NOT_ALLOWED = Rule(
+NOT_ALLOWED = warning(
     "children-not-allowed",
-    ErrorType.INVALID,
     "{what}; the manager may, so this is no fault",
     "ask for the right to create them, to have them checked",
-    "API: RBAC",
-    Layer.CLUSTER,
-    Severity.WARNING,
+    source="API: RBAC",
 )
 
 
@@ -73,14 +68,11 @@ JOBSET_REFUSED = Rule(
     "admission by others",
     Layer.CLUSTER,
 )
-JOBSET_NOT_SENT = Rule(
+JOBSET_NOT_SENT = warning(
     "jobset-not-tried",
-    ErrorType.INVALID,
     "what policies and webhooks of others say is not known: {why}",
     "ask for the right to create JobSets",
-    "API: RBAC, dry run",
-    Layer.CLUSTER,
-    Severity.WARNING,
+    source="API: RBAC, dry run",
 )
 
 

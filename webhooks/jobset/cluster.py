@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from api.features import FeatureGates
-from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
+from api.field import SPEC, FieldError, Path
 from api.gang_api import GATE
 from api.jobset import JobSet, ReplicatedJob
 from api.jsontree import dig
@@ -30,22 +30,17 @@ from api.semantic import differences
 from kube.client import Client
 from kube.errors import NotFound
 from kube.resources import PERSISTENT_VOLUME_CLAIMS
-from webhooks.jobset.cluster_children import (
-    child_jobs,
-    identified,
-)
+from webhooks.jobset.cluster_children import child_jobs, identified
 from webhooks.jobset.cluster_claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
 from webhooks.jobset.cluster_decode import Parts
 from webhooks.jobset.cluster_dry_run import API_WARNS, DryRuns, Request
-from webhooks.jobset.cluster_faults import (
-    REFUSED,
-)
+from webhooks.jobset.cluster_faults import REFUSED
 from webhooks.jobset.cluster_gangs import SchedulingApi
 from webhooks.jobset.cluster_memory import AnsweredSets, digest
 from webhooks.jobset.cluster_needs import Needs, needs_of
 from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_questions import Ask, Questions
-from webhooks.jobset.cluster_verdict import why
+from webhooks.jobset.cluster_verdict import warning, why
 from webhooks.jobset.default import by_name
 from webhooks.jobset.places import in_place
 from webhooks.jobset.resources import is_amount
@@ -59,14 +54,11 @@ MAX_CHILDREN = 32
 TURN_TIMEOUT = 0.5
 """Seconds that a dry run waits for its turn: if very many JobSets come at once they are stored unchecked, not late."""
 
-INCOMPLETE = Rule(
-    id="dry-run-incomplete",
-    type=ErrorType.INVALID,
-    message="not checked against the cluster: {why}",
-    fix="events report faults",
+INCOMPLETE = warning(
+    "dry-run-incomplete",
+    "not checked against the cluster: {why}",
+    "events report faults",
     source="child dry run",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
 )
 _CHILDREN = SPEC.at("replicatedJobs")
 _DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")

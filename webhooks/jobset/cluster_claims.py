@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from api import keys
-from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity, render_value
+from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, render_value
 from api.jobset import JobSet, VolumeClaimPolicy
 from api.meta import JSON, Base, ObjectMeta
 from api.names import volume_claim_name
 from api.semantic import semantically_equal
 from api.validation import dns1123_subdomain
+from webhooks.jobset.cluster_verdict import warning
 
 MISMATCH = Rule(
     id="claim-differs",
@@ -42,14 +43,11 @@ UNCHECKED = Rule(
     source="docs/reference/validation.md#volume-claims",
     layer=Layer.CLUSTER,
 )
-LEAVING = Rule(
-    id="claim-leaving",
-    type=ErrorType.INVALID,
-    message="PVC {claim} is being deleted",
-    fix="a new, empty one is created once it is gone",
+LEAVING = warning(
+    "claim-leaving",
+    "PVC {claim} is being deleted",
+    "a new, empty one is created once it is gone",
     source="docs/reference/validation.md#volume-claims, defect 4",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
 )
 _MAX_DIFFERENCES = 3
 

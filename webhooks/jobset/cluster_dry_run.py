@@ -13,7 +13,7 @@ import msgspec
 from api import keys
 from api.batch import Owned
 from api.children import build_service, build_volume_claim
-from api.field import ErrorType, FieldError, Layer, Rule, Severity
+from api.field import FieldError
 from api.jobset import JobSet
 from api.jsontree import set_in
 from api.meta import JSON, Owner
@@ -26,7 +26,7 @@ from webhooks.jobset.cluster_decode import Parts, unreadable
 from webhooks.jobset.cluster_faults import REFUSED, claim_template_faults, decode_faults, job_faults, service_faults
 from webhooks.jobset.cluster_needs import Need
 from webhooks.jobset.cluster_new_findings import new_findings
-from webhooks.jobset.cluster_verdict import Verdict, may_want_owner, misses_owner, verdict, why
+from webhooks.jobset.cluster_verdict import DOCS, Verdict, may_want_owner, misses_owner, verdict, warning, why
 
 DECODE_ROUNDS = 8
 """Times that a Job which cannot be decoded is asked about again, without what was wrong with it."""
@@ -36,41 +36,28 @@ OWNERLESS_SECONDS = 600.0
 MOST_NAMESPACES = 1024
 """Namespaces of which that is remembered, the latest."""
 
-API_WARNS = Rule(
-    id="child-warning",
-    type=ErrorType.INVALID,
-    message="{text}",
-    fix="",
+API_WARNS = warning(
+    "child-warning",
+    "{text}",
     source="warning of the API server about a child",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
 )
-JOB_EXISTS = Rule(
-    id="child-job-exists",
-    type=ErrorType.INVALID,
-    message="Job {name} exists and belongs to {owner}",
-    fix="rename or delete it",
-    source="docs/reference/validation.md#what-only-the-cluster-knows, defect 11",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
+JOB_EXISTS = warning(
+    "child-job-exists",
+    "Job {name} exists and belongs to {owner}",
+    "rename or delete it",
+    source=f"{DOCS}, defect 11",
 )
-SERVICE_SHARED = Rule(
-    id="service-shared",
-    type=ErrorType.INVALID,
-    message="Service {name} belongs to JobSet {owner}: it selects only that set's pods",
-    fix="choose another name",
-    source="docs/reference/validation.md#what-only-the-cluster-knows, defect 23",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
+SERVICE_SHARED = warning(
+    "service-shared",
+    "Service {name} belongs to JobSet {owner}: it selects only that set's pods",
+    "choose another name",
+    source=f"{DOCS}, defect 23",
 )
-SERVICE_FOREIGN = Rule(
-    id="service-foreign",
-    type=ErrorType.INVALID,
-    message="Service {name} exists and is used as it is; it may not select these pods",
-    fix="choose another name",
-    source="docs/reference/validation.md#what-only-the-cluster-knows, defect 11",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
+SERVICE_FOREIGN = warning(
+    "service-foreign",
+    "Service {name} exists and is used as it is; it may not select these pods",
+    "choose another name",
+    source=f"{DOCS}, defect 11",
 )
 
 

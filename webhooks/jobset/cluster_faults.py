@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
+from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule
 from api.jobset import JobSet
 from api.jsontree import dig
 from api.meta import JSON
@@ -18,6 +18,7 @@ from kube.errors import Cause
 from webhooks.jobset.cluster_children import JOBSET_NAME, ChildJob, claim_names, service_name_path
 from webhooks.jobset.cluster_claims import Claim
 from webhooks.jobset.cluster_decode import Parts, Unreadable
+from webhooks.jobset.cluster_verdict import warning
 
 
 def _rule(name: str, fix: str, about: str = "child Job") -> Rule:
@@ -61,14 +62,10 @@ TYPE = Rule(
     source="decoding of batch/v1 Job by the API server",
     layer=Layer.CLUSTER,
 )
-REFUSED = Rule(
-    id="child-refused-now",
-    type=ErrorType.INVALID,
-    message="{what} would be refused now: {why}",
-    fix="",
+REFUSED = warning(
+    "child-refused-now",
+    "{what} would be refused now: {why}",
     source="child dry run",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
 )
 
 

@@ -7,7 +7,7 @@ kept for a minute, so that many sets at once cost a few questions.
 import asyncio
 import math
 
-from api.field import ErrorType, FieldError, Layer, Rule, Severity
+from api.field import FieldError
 from api.gang_api import PROBE, PROBE_NAMESPACE, UNKNOWN, Served, keeps_topology, lacking
 from api.gangs import shape
 from api.jobset import JobSet
@@ -15,19 +15,16 @@ from api.meta import JSON
 from kube.client import Client
 from kube.errors import ApiError
 from kube.resources import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
+from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.rules.scheduling import SCHEDULING
 
 FRESH = 60.0
 """Seconds for which an answer is good."""
 
-NOT_SERVED = Rule(
-    id="scheduling-not-served",
-    type=ErrorType.INVALID,
-    message="{text}",
-    fix="",
+NOT_SERVED = warning(
+    "scheduling-not-served",
+    "{text}",
     source="Kubernetes 1.37: feature gates",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
 )
 
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from api.field import ErrorType, FieldError, Layer, Path, Rule, Severity
+from api.field import ErrorType, FieldError, Path, Rule
 from api.keys import EXCLUSIVE_TOPOLOGY
 from api.validation import dns1123_subdomain, qualified_name
 from kube.client import Client
 from kube.errors import NotFound
 from kube.resources import NODES, PRIORITY_CLASSES
+from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.rules.placement import by_affinity
 from webhooks.jobset.subject import Entry, Subject
 
@@ -27,23 +28,17 @@ MISSING_FOR = 5.0
 MOST = 1024
 """Names that are remembered, the latest."""
 
-PRIORITY_CLASS = Rule(
-    id="priority-class-missing",
-    type=ErrorType.NOT_FOUND,
-    message="no PriorityClass {name}: no pod runs",
-    fix="create it",
-    source="docs/reference/validation.md#what-only-the-cluster-knows",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
+PRIORITY_CLASS = warning(
+    "priority-class-missing",
+    "no PriorityClass {name}: no pod runs",
+    "create it",
+    kind=ErrorType.NOT_FOUND,
 )
-TOPOLOGY = Rule(
-    id="exclusive-topology-missing",
-    type=ErrorType.NOT_FOUND,
-    message="no node has the label {name}: pods wait for one",
-    fix="label nodes",
-    source="docs/reference/validation.md#what-only-the-cluster-knows",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
+TOPOLOGY = warning(
+    "exclusive-topology-missing",
+    "no node has the label {name}: pods wait for one",
+    "label nodes",
+    kind=ErrorType.NOT_FOUND,
 )
 
 

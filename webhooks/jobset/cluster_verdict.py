@@ -13,12 +13,21 @@ import re
 from enum import Enum
 
 from api import keys
-from api.field import shortened
+from api.field import ErrorType, Layer, Rule, Severity, shortened
 from kube.errors import AlreadyExists, ApiError, Invalid, TransportError, UnreadableAnswerError
 from kube.resources import JOBS, Resource
 
+DOCS = "docs/reference/validation.md#what-only-the-cluster-knows"
+"""The page of rules about what the cluster has."""
 MAX_WHY = 70
 """Characters of a reason that are kept: a warning has 120 for everything."""
+
+
+def warning(
+    rule_id: str, message: str, fix: str = "", *, source: str = DOCS, kind: ErrorType = ErrorType.INVALID
+) -> Rule:
+    """A rule about the state of the cluster: it warns and does not refuse, because that state may change."""
+    return Rule(rule_id, kind, message, fix, source, Layer.CLUSTER, Severity.WARNING)
 
 
 class Verdict(Enum):

@@ -1,18 +1,19 @@
-"""What only the cluster knows about a JobSet: asked at admission, with `dryRun=All`, as the manager.
+"""The checks of a JobSet that need the cluster: dry runs and reads at admission, with the manager's rights.
 
-On create the API server is asked to create one Job of each different template and the headless Service, exactly as the
-controller would; on update only for templates that change while the JobSet is suspended. Nothing is stored.
+On create, one Job of each different template and the headless Service are sent to the API server with `dryRun=All`,
+exactly as the controller would create them. On update, only templates that change while the JobSet is suspended are
+sent. Nothing is stored.
 
-What keeps a JobSet out is the API server's own verdict on an object: a 422 of its validation and a 400 of its decoder
-(`cluster_verdict` says how these are known). Quotas, policies, webhooks of others, a missing namespace and an object
-of the same name depend on the moment or on other people: they make warnings, and the API server's own warnings about
-Jobs (pod security, deprecated fields) are passed on. So does what could not be asked, because
-the API server is busy or away, the time is up, or there is too much to ask. A mutating webhook that breaks one of the
-fields we sent cannot be distinguished from a fault of ours: the controller would meet the same answer.
+A JobSet is refused only for the API server's own verdict on an object: a 422 of its validation and a 400 of its decoder
+(`cluster_verdict` says how to recognise these). Quotas, policies, other webhooks, a missing namespace and an object of
+the same name depend on the moment or on other people: they become warnings. A dry run without an answer becomes a
+warning, too: the API server is busy or away, the time is up, or there are too many objects. The API server's own
+warnings about Jobs (pod security, deprecated fields) are passed on. If a mutating webhook breaks a field that we sent,
+this looks like a fault of the JobSet: the controller would get the same answer.
 
-A set that is just like one of a moment ago but for its name is not asked about again (`cluster_memory`).
+A set that differs only in its name from one of the last seconds is not sent again (`cluster_memory`).
 
-Claims that exist are read in any case (docs/reference/validation.md#volume-claims); not being able to is an error.
+Existing claims are always read (docs/reference/validation.md#volume-claims); if that fails, the JobSet is refused.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ from webhooks.jobset.subject import Unreadable, subject
 from webhooks.offload import compute
 
 MAX_CHILDREN = 32
-"""Children of one JobSet that are asked about: one for each different template, the Service; and as many claims."""
+"""Children of one JobSet that are sent: one Job for each different template and the Service; and as many claims."""
 TURN_TIMEOUT = 0.5
 """Seconds that a dry run waits for its turn: if very many JobSets come at once they are stored unchecked, not late."""
 
@@ -65,7 +66,7 @@ _DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class ClusterChecks:
-    """Asks the API server about JobSets. One for a process: it bounds what is in flight."""
+    """Checks JobSets at the API server. One for a process: it bounds what is in flight."""
 
     def __init__(self, client: Client, *, dry_run: bool = True, budget: float = 3.0) -> None:
         """`budget` is in seconds, for all questions about one JobSet; `dry_run` False leaves only the claims."""
@@ -128,7 +129,7 @@ class ClusterChecks:
             read = subject(raw, gates)
         except Unreadable:
             return None
-        # A managedBy that is no good names nobody: whoever corrects it may well mean us.
+        # An invalid managedBy names no controller: the corrected one may name ours.
         ours = read.js.is_ours or any(error.path == MANAGED_BY for error in known)
         deadline, needs = asyncio.get_running_loop().time() + self._budget, tuple(needs_of(read))
         return Request(raw, identified(read.js), deadline, ours, is_stored, needs)
@@ -218,7 +219,7 @@ def _changed_places(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:
 
 
 def _each_once(found: Iterable[FieldError]) -> list[FieldError]:
-    """Without repetitions: a quota that refuses all children in the same words is named once, so is a lack of time."""
+    """Without repetitions: a quota that refuses all children in the same words, and a lack of time, are named once."""
     said: dict[object, FieldError] = {}
     for error in found:
         said.setdefault(_said_once(error), error)

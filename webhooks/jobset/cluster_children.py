@@ -1,7 +1,6 @@
-"""The child objects that are asked about for a JobSet, and where each of their fields comes from. Pure.
+"""The child Jobs that are sent as dry runs for a JobSet, and where each of their fields comes from. Pure.
 
-One Job stands for its ReplicatedJob, and for all that share its template: what is wrong with a template is wrong for
-each of them.
+One Job stands for its ReplicatedJob and for all others with the same template: each of them has the same faults.
 """
 
 from collections.abc import Iterable, Mapping

@@ -3,7 +3,7 @@
 See docs/reference/validation.md#volume-claims.
 
 A claim that was retained has been defaulted and bound since, so only what the template sets is compared, quantities by
-amount. A claim that is being deleted stands in nobody's way: it is created again once it is gone.
+amount. A claim that is being deleted is no conflict: it is created again once it is gone.
 """
 
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ class Claim:
 
 
 def claims_of(js: JobSet) -> list[Claim]:
-    """Each claim once; those whose name cannot be that of an object are left out: it is refused elsewhere."""
+    """Each claim once, without those that have an invalid name: that is refused elsewhere."""
     found: dict[str, Claim] = {}
     for p, policy in enumerate(js.spec.volume_claim_policies):
         base = SPEC.at("volumeClaimPolicies", p)
@@ -113,7 +113,7 @@ def claim_faults(js: JobSet, claim: Claim, live: LiveClaim) -> Iterator[FieldErr
 def differences(wanted: JSON, live: JSON, member: str = "") -> Iterator[tuple[str, Any]]:
     """Where `live` is not what `wanted` sets, with what it is there; null, empty list and empty map set nothing.
 
-    `member` is the field that both are the value of: it tells amounts and plain texts apart.
+    `member` is the name of the field that holds both; by it amounts and plain texts are distinguished.
     """
     for key, value in wanted.items():
         there = live.get(key)

@@ -29,10 +29,10 @@ from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_verdict import DOCS, Verdict, may_want_owner, misses_owner, verdict, warning, why
 
 DECODE_ROUNDS = 8
-"""Times that a Job which cannot be decoded is asked about again, without what was wrong with it."""
+"""Times that a Job which cannot be decoded is sent: each time without the values that were refused before."""
 
 OWNERLESS_SECONDS = 600.0
-"""How long Jobs of a namespace are asked about without their owner after a webhook has looked for it."""
+"""Seconds for which Jobs of a namespace are sent without their owner after a webhook has looked for it."""
 MOST_NAMESPACES = 1024
 """Namespaces of which that is remembered, the latest."""
 
@@ -82,12 +82,12 @@ class Request:
 
 
 class DryRuns:
-    """What each method gives are findings about the JobSet; without an answer it raises.
+    """Each method returns findings about the JobSet, and raises without an answer.
 
     `budget`: seconds for one call.
 
-    A webhook of somebody else may look for the owner of a Job (Kueue's does), and refuse one whose JobSet is not
-    stored yet. Such a Job is asked about without its owner, and so are all of its namespace for `OWNERLESS_SECONDS`.
+    Another webhook may look for the owner of a Job (Kueue's does), and refuse the Job because its JobSet is not stored
+    yet. Such a Job is sent again without an owner, and so are all Jobs of its namespace for `OWNERLESS_SECONDS`.
     """
 
     def __init__(self, client: Client, budget: float) -> None:
@@ -96,7 +96,7 @@ class DryRuns:
         self._ownerless_until: OrderedDict[str, float] = OrderedDict()
 
     async def job(self, request: Request, child: ChildJob) -> list[FieldError]:
-        """Ask about a Job; what cannot be decoded is taken out, so that the rest can be checked too."""
+        """Try a Job; what cannot be decoded is taken out, so that the rest can be checked too."""
         body = child.body
         found: list[FieldError] = []
         for _ in range(DECODE_ROUNDS):
@@ -119,15 +119,15 @@ class DryRuns:
             return await self._dry_create(JOBS, body, request.namespace, texts)
         clock = asyncio.get_running_loop().time
         if clock() >= self._ownerless_until.get(request.namespace, 0.0):
-            heard: list[str] = []
-            error = await self._dry_create(JOBS, body, request.namespace, heard)
+            warnings: list[str] = []
+            error = await self._dry_create(JOBS, body, request.namespace, warnings)
             if error is None or not misses_owner(error, request.js.metadata.name):
-                texts += heard
+                texts += warnings
                 return error
             self._ask_without_owner(request.namespace, clock() + OWNERLESS_SECONDS)
         ownerless = {**body, "metadata": {**body["metadata"], "ownerReferences": []}}
         error = await self._dry_create(JOBS, ownerless, request.namespace, texts)
-        # Who wants Jobs to have an owner has nothing against this one.
+        # A policy that demands an owner lets the Job of the controller pass, which has one.
         return None if error is not None and may_want_owner(error) else error
 
     def _ask_without_owner(self, namespace: str, until: float) -> None:
@@ -189,7 +189,6 @@ class DryRuns:
         self, resource: Resource, body: JSON, namespace: str, warnings: list[str] | None = None
     ) -> ApiError | None:
         """None when the object may be created. Raises when there is no answer at all."""
-        heard: list[str] = [] if warnings is None else warnings
         try:
             await self._client.create(
                 resource,
@@ -198,17 +197,17 @@ class DryRuns:
                 type=msgspec.Raw,
                 namespace=namespace,
                 timeout=self._budget,
-                warnings=heard,
+                warnings=[] if warnings is None else warnings,
             )
         except ApiError as error:
             return error
         return None
 
     async def _owner(self, resource: Resource, name: str, request: Request) -> str:
-        """Kind and name of whom an object belongs to; empty when it is in nobody's way.
+        """Kind and name of the owner of an object; empty when the object is no conflict.
 
-        That is: it is gone by now, it is this JobSet's own, or one of an earlier JobSet of this name, which is about to
-        be collected.
+        That is: it is gone by now, it is this JobSet's own, or one of an earlier JobSet of this name, which will be
+        garbage-collected.
         """
         try:
             found = await self._client.get(resource, name, namespace=request.namespace, type=Owned)

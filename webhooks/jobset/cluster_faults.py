@@ -208,7 +208,7 @@ def _fix_for(child: ChildJob, cause: Cause) -> tuple[Rule, str]:
 
 
 def decode_faults(child: ChildJob, problem: Unreadable) -> list[FieldError]:
-    """Findings about a Job that cannot even be read; at the template when nobody knows where."""
+    """Findings about a Job that the API server cannot decode; at the template when the place is not known."""
     fix = _as_type(problem.wanted)
     places: tuple[Parts, ...] = problem.places or ((),)
     paths = (path for parts in places for path in child.places(parts, ""))

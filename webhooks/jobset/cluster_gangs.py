@@ -1,7 +1,7 @@
-"""Whether the API server serves what a set's groups need: asked at admission, for sets with spec.scheduling alone.
+"""Whether the API server serves what a set's groups need: checked at admission, only for sets with spec.scheduling.
 
-What is missing may come later, and the controller waits for it: a warning, with the flags that bring it. The answer is
-kept for a minute, so that many sets at once cost a few questions.
+What is missing may be switched on later, and the controller waits for it: a warning with the flags that are needed.
+The answer is kept for a minute, so that many sets at once cost a few requests.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class SchedulingApi:
             return self._served
 
     async def _keeps_topology(self) -> bool | None:
-        """None for whoever may not try."""
+        """None when the API server refuses to try."""
         try:
             tried: JSON = await self._client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
         except ApiError:

@@ -1,7 +1,7 @@
-"""What a JobSet's pods need by name and the cluster may not have: a PriorityClass, nodes that carry a label.
+"""What a JobSet's pods need by name and the cluster may lack: a PriorityClass, nodes with a label.
 
-Without the class each pod is refused, without the label each pod waits; the JobSet says neither. Both may come later: a
-warning. Asked on create alone, with one small request for each name; the answers are kept for a while.
+Without the class each pod is refused, without the label each pod waits, and no status says so. Both may be created
+later: a warning. They are looked up on create only, with one small request for each name; answers are kept for a while.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from webhooks.jobset.rules.placement import by_affinity
 from webhooks.jobset.subject import Entry, Subject
 
 FOUND_FOR = 60.0
-"""Seconds for which something that is there is not asked about again."""
+"""Seconds for which something that exists is not looked up again."""
 MISSING_FOR = 5.0
-"""The same for something that is missing: short, for whoever reads the warning may create it and apply again."""
+"""The same for something that is missing: short, because a reader of the warning may create it and apply again."""
 MOST = 1024
 """Names that are remembered, the latest."""
 
@@ -44,7 +44,7 @@ TOPOLOGY = warning(
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that is named in a JobSet: what is said of it when it is missing, its name, and where that stands."""
+    """A name in a JobSet that has to exist in the cluster: the rule that it breaks otherwise, and its places."""
 
     rule: Rule
     name: str
@@ -52,7 +52,7 @@ class Need:
 
 
 def needs_of(js: Subject) -> list[Need]:
-    """What the pods of a JobSet need, each name once; names that can be nobody's are left out: they are refused."""
+    """What the pods of a JobSet need, each name once, without invalid names: these are refused elsewhere."""
     found: dict[tuple[Rule, str], dict[Path, None]] = {}
     for entry in js.entries:
         for rule, name, path in _of_entry(js, entry) if entry.rjob.replicas else ():
@@ -70,14 +70,14 @@ def _of_entry(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
 
 
 def _level(js: Subject, entry: Entry) -> Path:
-    """Where the topology in force for a ReplicatedJob is asked for."""
+    """The level that sets the topology of a ReplicatedJob."""
     if EXCLUSIVE_TOPOLOGY in entry.template.metadata.annotations:
         return entry.path.at("template")
     return Path() if EXCLUSIVE_TOPOLOGY in js.js.metadata.annotations else entry.pod_path
 
 
 class Needs:
-    """Looks whether what is needed is there. One for a process."""
+    """Looks up needs and remembers the answers. One for a process."""
 
     def __init__(self, client: Client, budget: float) -> None:
         """`budget`: seconds for one call."""
@@ -96,7 +96,7 @@ class Needs:
         key, now = (need.rule.id, need.name), asyncio.get_running_loop().time
         lock = self._asking.setdefault(key, asyncio.Lock())
         try:
-            async with lock:  # many sets that come at once cost one question
+            async with lock:  # many sets at once cost one request
                 there, until = self._known.get(key, (False, now()))
                 if until <= now():
                     there = await self._look(need)

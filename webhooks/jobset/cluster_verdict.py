@@ -1,6 +1,6 @@
 """What an answer of the API server to a dry run means: a fault of the JobSet, or something else. Pure.
 
-Only the API server's own verdict on the object is a fault of the JobSet. Told apart on a real API server (1.37):
+Only the API server's own verdict on the object is a fault of the JobSet. A real API server (1.37) answers:
 - own validation: 422, the message begins with `Job.batch "name" is invalid`;
 - a ValidatingAdmissionPolicy: 422 as well (its default reason is Invalid), but the message begins with the resource,
   `jobs.batch "name" is forbidden`;
@@ -35,8 +35,8 @@ class Verdict(Enum):
 
     FAULTY = "the object is at fault, its causes say where"
     EXISTS = "an object of that name is there, and nothing is wrong with this one"
-    REFUSED = "somebody does not want it now, which may change"
-    UNKNOWN = "no answer that says anything about the object"
+    REFUSED = "refused at the moment, which may change: by a quota, a policy, a webhook"
+    UNKNOWN = "no verdict on the object"
 
 
 def verdict(error: ApiError, resource: Resource) -> Verdict:
@@ -51,7 +51,7 @@ def verdict(error: ApiError, resource: Resource) -> Verdict:
 
 
 def misses_owner(error: ApiError, jobset: str) -> bool:
-    """Whether somebody refuses a Job because the JobSet that owns it is not stored yet."""
+    """Whether a Job is refused because the JobSet that owns it is not stored yet."""
     # A client with a cache names the kind, the API server the resource.
     names = (f'{keys.KIND}.{keys.GROUP} "{jobset}"', f'{keys.PLURAL}.{keys.GROUP} "{jobset}"')
     return any(f"{name} not found" in error.message for name in names)

@@ -4,7 +4,6 @@
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ import msgspec
 from api import keys
 from api.batch import Owned
 from api.children import build_service, build_volume_claim
+from api.expiring import Expiring
 from api.field import FieldError
 from api.jobset import JobSet
 from api.jsontree import set_in
@@ -93,7 +93,7 @@ class DryRuns:
     def __init__(self, client: Client, budget: float) -> None:
         self._client = client
         self._budget = budget
-        self._ownerless_until: OrderedDict[str, float] = OrderedDict()
+        self._ownerless: Expiring[str, bool] = Expiring(MOST_NAMESPACES)
 
     async def job(self, request: Request, child: ChildJob) -> list[FieldError]:
         """Try a Job; what cannot be decoded is taken out, so that the rest can be checked too."""
@@ -118,23 +118,17 @@ class DryRuns:
         if request.is_stored:
             return await self._dry_create(JOBS, body, request.namespace, texts)
         clock = asyncio.get_running_loop().time
-        if clock() >= self._ownerless_until.get(request.namespace, 0.0):
+        if not self._ownerless.get(request.namespace, clock()):
             warnings: list[str] = []
             error = await self._dry_create(JOBS, body, request.namespace, warnings)
             if error is None or not misses_owner(error, request.js.metadata.name):
                 texts += warnings
                 return error
-            self._ask_without_owner(request.namespace, clock() + OWNERLESS_SECONDS)
+            self._ownerless.put(request.namespace, True, clock() + OWNERLESS_SECONDS)
         ownerless = {**body, "metadata": {**body["metadata"], "ownerReferences": []}}
         error = await self._dry_create(JOBS, ownerless, request.namespace, texts)
         # A policy that demands an owner lets the Job of the controller pass, which has one.
         return None if error is not None and may_want_owner(error) else error
-
-    def _ask_without_owner(self, namespace: str, until: float) -> None:
-        self._ownerless_until[namespace] = until
-        self._ownerless_until.move_to_end(namespace)
-        if len(self._ownerless_until) > MOST_NAMESPACES:
-            self._ownerless_until.popitem(last=False)
 
     async def _job_answer(self, request: Request, child: ChildJob, error: ApiError) -> list[FieldError]:
         match verdict(error, JOBS):

@@ -6,11 +6,11 @@ Such sets often come by the dozen, and at once: a sweep of parameters, a queue t
 import asyncio
 import contextlib
 import hashlib
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
+from api.expiring import Expiring
 from api.meta import JSON
 
 SECONDS = 30.0
@@ -34,7 +34,7 @@ class AnsweredSets:
     """
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[bytes, tuple[float, bool]] = OrderedDict()
+        self._answers: Expiring[bytes, bool] = Expiring(MOST)
         self._asking: dict[bytes, asyncio.Event] = {}
 
     @contextlib.asynccontextmanager
@@ -62,14 +62,10 @@ class AnsweredSets:
 
     def add(self, key: bytes, *, accepted: bool) -> None:
         """Remember the answer about a set that was sent."""
-        self._answers[key] = asyncio.get_running_loop().time() + SECONDS, accepted
-        self._answers.move_to_end(key)
-        if len(self._answers) > MOST:
-            self._answers.popitem(last=False)
+        self._answers.put(key, accepted, asyncio.get_running_loop().time() + SECONDS)
 
     def _answer(self, key: bytes) -> bool | None:
-        until, accepted = self._answers.get(key, (0.0, False))
-        return accepted if asyncio.get_running_loop().time() < until else None
+        return self._answers.get(key, asyncio.get_running_loop().time())
 
 
 def digest(js: JSON, namespace: str, wanted: Iterable[int], *, service: bool) -> bytes:

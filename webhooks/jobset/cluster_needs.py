@@ -5,12 +5,12 @@ later: a warning. They are looked up on create only, with one small request for 
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
 
+from api.expiring import Expiring
 from api.field import ErrorType, FieldError, Path, Rule
 from api.keys import EXCLUSIVE_TOPOLOGY
 from api.validation import dns1123_subdomain, qualified_name
@@ -83,7 +83,7 @@ class Needs:
         """`budget`: seconds for one call."""
         self._client = client
         self._budget = budget
-        self._known: OrderedDict[tuple[str, str], tuple[bool, float]] = OrderedDict()
+        self._known: Expiring[tuple[str, str], bool] = Expiring(MOST)
         self._asking: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def missing(self, need: Need) -> list[FieldError]:
@@ -97,13 +97,10 @@ class Needs:
         lock = self._asking.setdefault(key, asyncio.Lock())
         try:
             async with lock:  # many sets at once cost one request
-                there, until = self._known.get(key, (False, now()))
-                if until <= now():
+                there = self._known.get(key, now())
+                if there is None:
                     there = await self._look(need)
-                    self._known[key] = there, now() + (FOUND_FOR if there else MISSING_FOR)
-                    self._known.move_to_end(key)
-                    if len(self._known) > MOST:
-                        self._known.popitem(last=False)
+                    self._known.put(key, there, now() + (FOUND_FOR if there else MISSING_FOR))
         finally:
             if not lock.locked():
                 self._asking.pop(key, None)

@@ -31,7 +31,7 @@ from api.semantic import differences
 from kube.client import Client
 from kube.errors import NotFound
 from kube.resources import PERSISTENT_VOLUME_CLAIMS
-from webhooks.jobset.cluster_children import child_jobs, identified
+from webhooks.jobset.cluster_children import child_jobs, created_by_us, identified
 from webhooks.jobset.cluster_claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
 from webhooks.jobset.cluster_decode import Parts
 from webhooks.jobset.cluster_dry_run import API_WARNS, DryRuns, Request
@@ -45,7 +45,6 @@ from webhooks.jobset.cluster_verdict import warning, why
 from webhooks.jobset.default import by_name
 from webhooks.jobset.places import in_place
 from webhooks.jobset.resources import is_amount
-from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
 from webhooks.jobset.rules.scheduling import SCHEDULING
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.offload import compute
@@ -129,13 +128,11 @@ class ClusterChecks:
             read = subject(raw, gates)
         except Unreadable:
             return None
-        # An invalid managedBy names no controller: the corrected one may name ours.
-        ours = read.js.is_ours or any(error.path == MANAGED_BY for error in known)
         deadline, needs = asyncio.get_running_loop().time() + self._budget, tuple(needs_of(read))
-        return Request(raw, identified(read.js), deadline, ours, is_stored, needs)
+        return Request(raw, identified(read.js), deadline, created_by_us(read.js, known), is_stored, needs)
 
     def _asks_about(self, request: Request) -> bool:
-        """Whether there is anything to try: our controller is the one that will make the children."""
+        """Whether the children may be tried: dry runs are on, and our controller will create the children."""
         return self._dry_run and request.ours
 
     async def _children(

@@ -11,13 +11,14 @@ import msgspec
 from api import keys
 from api.children import NO_UID, build_job, job_labels
 from api.features import FeatureGates
-from api.field import SPEC, Path
+from api.field import SPEC, FieldError, Path
 from api.jobset import JobSet
 from api.jsontree import dig
 from api.layout import JobPosition, JobRange, Layout, layout_of
 from api.meta import JSON
 from api.names import namespaced_job
 from webhooks.jobset.cluster_decode import Parts
+from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
 
 _NAME = ("metadata", "name")
 JOBSET_NAME = Path(_NAME)
@@ -118,6 +119,14 @@ def replicated_job(index: int) -> Path:
 def service_name_path(js: JobSet) -> Path:
     """Where the headless Service gets its name from."""
     return SPEC.at("network", "subdomain") if js.spec.network and js.spec.network.subdomain else JOBSET_NAME
+
+
+def created_by_us(js: JobSet, errors: Iterable[FieldError]) -> bool:
+    """Whether our controller will create the children.
+
+    An invalid `managedBy` names no controller: the corrected one may be ours. `errors` are those of the JobSet.
+    """
+    return js.is_ours or any(error.path == MANAGED_BY for error in errors)
 
 
 def identified(js: JobSet) -> JobSet:

@@ -65,8 +65,8 @@ SERVICE_FOREIGN = warning(
 class Request:
     """One admission request.
 
-    The JobSet as JSON and read, when (loop time) the answer is due, whether our controller is the set's, and whether
-    the set is stored already, with Jobs of its own. `needs`: what its pods need of the cluster by name.
+    `raw` and `js` are the JobSet, `deadline` is when the answer is due, in seconds of the event loop. `ours`: whether our
+    controller will create the children. `is_stored`: whether the set is stored already and may have Jobs of its own.
     """
 
     raw: JSON

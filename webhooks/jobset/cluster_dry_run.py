@@ -65,7 +65,7 @@ SERVICE_FOREIGN = warning(
 class Request:
     """One admission request.
 
-    `raw` and `js` are the JobSet, `deadline` is when the answer is due, in seconds of the event loop. `ours`: whether our
+    `raw` and `js` are the JobSet. `deadline`: when the answer is due, in seconds of the event loop. `ours`: whether our
     controller will create the children. `is_stored`: whether the set is stored already and may have Jobs of its own.
     """
 

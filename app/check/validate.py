@@ -22,8 +22,6 @@ from webhooks.jobset.engine import Findings
 if TYPE_CHECKING:
     from app.check.server_checks import ServerChecks
 
-OUTPUTS = ("text", "json", "sarif")
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

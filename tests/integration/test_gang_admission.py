@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from app.check.render import as_stored, children
+from app.check.render import as_stored, by_stage
 from app.engine import engine
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
@@ -82,7 +82,7 @@ async def test_a_server_without_the_api_is_warned_of_and_one_with_it_is_not(with
 def test_what_is_rendered_is_taken_and_kept_whole(with_api, case):
     found = engine(GATES).create(case.manifest)
     assert found.errors == ()
-    for body in children(as_stored(found.object, GATES), GATES):
+    for _, body in by_stage(as_stored(found.object, GATES), GATES):
         if body["kind"] not in PATHS:
             continue
         path = f"{PATHS[body['kind']]}?dryRun=All&fieldValidation=Strict"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from api import keys
-from api.children import NO_UID, build_job, job_labels
+from api.children import NO_UID, build_first_job, job_labels
 from api.features import FeatureGates
 from api.field import SPEC, FieldError, Path
 from api.jobset import JobSet
@@ -152,10 +152,8 @@ def _child(raw: JSON, js: JobSet, gates: FeatureGates, layout: Layout, alike: tu
     index = alike[0]
     jobs = layout.ranges[index]
     position = next(jobs.positions(js.metadata.name))
-    restarts = 0 if gates["RestartJob"] else None
-    runs = 0 if gates["ExecutionAttemptsTracking"] and not js.suspended else None
     total = layout.global_replicas
-    body = build_job(js, jobs, position, global_replicas=total, job_restart_attempt=restarts, execution_attempt=runs)
+    body = build_first_job(js, jobs, position, gates, global_replicas=total)
     own = _own_values(js, jobs, position, total, replicated_job(index))
     return ChildJob(raw, js, index, alike, body, own)
 

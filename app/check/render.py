@@ -52,9 +52,7 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
     report = Report()
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
     jobsets = list(_jobsets(inputs, Checks(options.gates, options.namespace), report))
-    report.files, report.others = inputs.files, inputs.others
-    if not (report.jobsets or report.errors or report.problems):
-        report.problems.append(f"no JobSet found in what -f names ({report.seen})")
+    report.finish(inputs.files, inputs.others)
     if report.errors or report.problems:
         write_text(report.findings, err, color=color)
         err.writelines(f"jobset render: {printable(problem)}\n" for problem in report.problems)

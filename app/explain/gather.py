@@ -26,7 +26,6 @@ from kube.client import Client
 from kube.errors import Forbidden, NotFound
 from kube.options import METADATA_LIST
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, LEASES, NODES, POD_GROUPS, PODS, Resource
-from manifests import NAMESPACE
 
 LEASE = LeaderElectionSettings().resource_name
 TIMEOUT = 15.0
@@ -265,12 +264,13 @@ class _Gatherer:
         )
 
     async def _lease(self) -> SeenLease | None:
+        namespace = keys.MANAGER_NAMESPACE
         try:
-            return await self._client.get(LEASES, LEASE, namespace=NAMESPACE, type=SeenLease, timeout=TIMEOUT)
+            return await self._client.get(LEASES, LEASE, namespace=namespace, type=SeenLease, timeout=TIMEOUT)
         except NotFound:
             return SeenLease()
         except Forbidden:
-            self._skip(f"the manager: you may not get leases in namespace {NAMESPACE}")
+            self._skip(f"the manager: you may not get leases in namespace {namespace}")
             return None
 
     def _all(self, resource: Resource, kind: Any, **options: Any) -> AsyncIterator[Any]:

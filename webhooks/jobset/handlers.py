@@ -21,7 +21,7 @@ VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
 
 
 def jobset_handlers(engine: Engine, cluster: ClusterChecks | None = None) -> Mapping[str, Handler]:
-    """Handlers by URL path; without a cluster they judge the object alone."""
+    """Handlers by URL path; without `cluster` they check the object alone."""
     admission = _Admission(engine, cluster)
     return {MUTATE_PATH: admission.mutate, VALIDATE_PATH: admission.validate}
 
@@ -67,7 +67,7 @@ class _Admission:
     async def _answer_with(
         self, cluster: ClusterChecks, findings: Findings, obj: JSON, old: JSON | None
     ) -> AdmissionResponse:
-        """What the cluster knows is said with the rest."""
+        """The answer with the findings of the cluster."""
         if old is None:
             more = await cluster.create(findings.object, findings.errors, self.engine.gates)
         else:

@@ -184,7 +184,7 @@ def _amount(rjob: ReplicatedJob, policy: SuccessPolicy) -> int:
 
 
 def total_of(subject: Subject, names: Iterable[str]) -> int | None:
-    """What the ReplicatedJobs of these names (none: all) can give; None where nobody knows."""
+    """What the ReplicatedJobs of these names (none: all) can give; None where it is not known."""
     spec = subject.js.spec
     of_these = msgspec.structs.replace(
         spec.success_policy or SuccessPolicy(), target_replicated_jobs=tuple(dict.fromkeys(names))

@@ -1,7 +1,7 @@
-"""The manager as a process of its own against a local control plane: for the demo, for tests and for trying things out.
+"""Runs the manager as a process beside a local control plane: for the demo, for tests and for trying things out.
 
-It runs as it would in a cluster: with the rights of its ServiceAccount and no others, with certificates that it makes
-itself. Only the address differs: webhooks are called by URL on the loopback interface.
+It runs as it would in a cluster: with exactly the rights of its ServiceAccount, and with certificates of its own. Only
+the address differs: webhooks are called by URL on the loopback interface.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ STOP_SECONDS = 15
 LOG_LINES = 20
 OURSELVES = (sys.executable, "-m", "app", "manager")
 SERVED = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")
-"""What the API server is asked to see whether it serves JobSets."""
+"""Paths that answer once the API server serves JobSets."""
 
 
 class LocalError(Exception):
@@ -58,7 +58,7 @@ class Manager:
 
 
 def free_port() -> int:
-    """A port on the loopback interface that nobody listens on at this moment."""
+    """A port on the loopback interface that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

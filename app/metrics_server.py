@@ -1,4 +1,4 @@
-"""The metrics endpoint: HTTPS, and only for those whom the API server lets read it (docs/reference/manager.md#servers).
+"""The metrics endpoint: HTTPS, for users who have the right to read it (docs/reference/manager.md#servers).
 
 Tokens are checked by TokenReview and rights by SubjectAccessReview, so that a scraper needs a ClusterRole and nothing
 else. Must not keep or log a token: caches hold its digest.
@@ -58,7 +58,7 @@ class ScrapeLimits:
     """Answers remembered of each kind: far more than there are scrapers."""
 
     reviews_at_once: int = 4
-    """Reviews sent side by side: whoever can reach this port must not drown the API server through us."""
+    """Reviews sent side by side: clients of this port must not be able to overload the API server."""
 
     review_timeout: float = 10.0
     """Seconds for one review, waiting for its turn included."""

@@ -28,6 +28,7 @@ from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission, install_objects
 
 START_SECONDS = 60
 STOP_SECONDS = 15
+KUBECTL_SECONDS = 120
 LOG_LINES = 20
 OURSELVES = (sys.executable, "-m", "app", "manager")
 SERVED = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")
@@ -66,11 +67,14 @@ def free_port() -> int:
 
 
 def kubectl(
-    cluster: Cluster, *args: str, stdin: str | None = None, check: bool = True
+    cluster: Cluster, *args: str, stdin: str | None = None, check: bool = True, timeout: float = KUBECTL_SECONDS
 ) -> subprocess.CompletedProcess[str]:
     """Run kubectl as administrator of the cluster."""
     command = [str(cluster.kubectl), "--kubeconfig", str(cluster.kubeconfig), *args]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603 (our own binary)
+    try:
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout)  # noqa: S603 (our own binary)
+    except subprocess.TimeoutExpired as error:
+        raise LocalError(f"kubectl {' '.join(args)} did not end within {timeout:g} s") from error
     if check and done.returncode != 0:
         raise LocalError(f"kubectl {' '.join(args)} failed:\n{done.stderr.strip()[:2000]}")
     return done

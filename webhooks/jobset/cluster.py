@@ -17,7 +17,6 @@ Existing claims are always read (docs/reference/validation.md#volume-claims); if
 """
 
 import asyncio
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
@@ -28,6 +27,7 @@ from api.jobset import JobSet, ReplicatedJob
 from api.jsontree import dig
 from api.meta import JSON
 from api.semantic import differences
+from api.validation import dns1035_label
 from kube.client import Client
 from kube.errors import NotFound
 from kube.resources import PERSISTENT_VOLUME_CLAIMS
@@ -61,7 +61,6 @@ INCOMPLETE = warning(
     source="child dry run",
 )
 _CHILDREN = SPEC.at("replicatedJobs")
-_DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class ClusterChecks:
@@ -208,7 +207,7 @@ class ClusterChecks:
 def _service_has_its_name(js: JobSet) -> bool:
     """Whether the Service is named after the set, by a name that a Service may have: a label of DNS (RFC 1035)."""
     subdomain = js.spec.network and js.spec.network.subdomain
-    return not subdomain and _DNS_LABEL.fullmatch(js.metadata.name) is not None
+    return not subdomain and not dns1035_label(js.metadata.name)
 
 
 def _changed_places(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:

@@ -43,7 +43,7 @@ from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_questions import Ask, Questions
 from webhooks.jobset.cluster_verdict import warning, why
 from webhooks.jobset.default import by_name
-from webhooks.jobset.places import in_place
+from webhooks.jobset.places import at_existing_places
 from webhooks.jobset.resources import is_amount
 from webhooks.jobset.rules.scheduling import SCHEDULING
 from webhooks.jobset.subject import Unreadable, subject
@@ -97,7 +97,7 @@ class ClusterChecks:
         found += [*asking.result(), *looking.result(), *searching.result()]
         if missing and self._asks_about(request):
             found += await self._answers(request, [partial(self._dry_runs.claim, request, claim) for claim in missing])
-        return in_place(new_findings(_each_once(found), known, request.js), js)
+        return at_existing_places(new_findings(_each_once(found), known, request.js), js)
 
     async def update(self, old: JSON, js: JSON, known: Sequence[FieldError], gates: FeatureGates) -> list[FieldError]:
         """The same for an update: templates that change while suspended are checked, nothing else.
@@ -117,7 +117,7 @@ class ClusterChecks:
         found = await self._children(request, gates, changed, service=False)
         if dig(old, "spec", "scheduling") != dig(js, "spec", "scheduling"):
             found += await self._groups(request, gates)
-        return in_place(new_findings(_each_once(found), known, request.js), js)
+        return at_existing_places(new_findings(_each_once(found), known, request.js), js)
 
     def _request(
         self, raw: JSON, gates: FeatureGates, known: Sequence[FieldError], *, is_stored: bool = False

@@ -16,7 +16,7 @@ from api.jsontree import dig
 from api.meta import JSON
 from api.policies import STAGE_STATES
 from webhooks.jobset.default import by_name, with_defaults
-from webhooks.jobset.places import in_place
+from webhooks.jobset.places import at_existing_places
 from webhooks.jobset.rules.volume_claims import UNMOUNTED
 from webhooks.jobset.schema import Schema
 from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits, Subject, Unreadable, subject
@@ -65,7 +65,7 @@ class Engine:
             obj = with_defaults(obj)[0]
         faults = self.schema.faults(obj)
         repaired = self.schema.repaired(obj, faults)
-        found = in_place(_without_consequences(faults, self._create(repaired)), obj)
+        found = at_existing_places(_without_consequences(faults, self._create(repaired)), obj)
         return _sorted([*faults, *found], repaired)
 
     def update(self, old: JSON, new: JSON) -> Findings:
@@ -74,7 +74,7 @@ class Engine:
         faults = self.schema.faults(new)
         repaired = self.schema.repaired(new, faults)
         found = [*_without_consequences(faults, self._update(old, repaired)), *self._new_warnings(old, repaired)]
-        return _sorted([*_ratcheted(faults, old, new), *in_place(found, new, old)], repaired)
+        return _sorted([*_ratcheted(faults, old, new), *at_existing_places(found, new, old)], repaired)
 
     def may_hide(self, new: JSON, old: JSON | None = None) -> bool:
         """Whether `Findings.hides` could be true: quick, and never wrongly false. `new` is defaulted."""

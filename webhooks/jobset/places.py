@@ -11,17 +11,17 @@ _NAME = Path(("metadata", "name"))
 _GENERATE_NAME = Path(("metadata", "generateName"))
 
 
-def in_place(found: Iterable[FieldError], *objects: JSON) -> list[FieldError]:
+def at_existing_places(found: Iterable[FieldError], *objects: JSON) -> list[FieldError]:
     """The findings at places that exist in one of the objects.
 
     A finding about an absent value becomes `Required value`, which says more than `Invalid value: null`. If the object
     that would hold the value is absent, too, the finding is about that. Findings in the API server's own words stay
     where they are.
     """
-    return [_in_place(error, objects) for error in found]
+    return [_at_existing_place(error, objects) for error in found]
 
 
-def _in_place(error: FieldError, objects: Sequence[JSON]) -> FieldError:
+def _at_existing_place(error: FieldError, objects: Sequence[JSON]) -> FieldError:
     parts = error.path.parts
     depth = max(_depth(obj, parts) for obj in objects)
     if depth == len(parts):

@@ -22,7 +22,7 @@ from kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, 
 from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
 from webhooks.jobset.cluster import ClusterChecks
-from webhooks.jobset.cluster_faults import REFUSED
+from webhooks.jobset.cluster_faults import REFUSED, refused
 from webhooks.jobset.cluster_needs import PRIORITY_CLASS, TOPOLOGY
 from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.engine import Findings
@@ -187,10 +187,12 @@ def _refusal(error: ApiError) -> list[FieldError]:
 
 def _not_a_fault(error: FieldError) -> FieldError:
     """A refusal because the user lacks a right says nothing about the JobSet."""
-    subject, _, why = error.detail.partition(" would be refused now: ")
-    if error.rule is not REFUSED or not _NO_RIGHT.match(why):
+    if error.rule is not REFUSED:
         return error
-    return NOT_ALLOWED.at(error.path, error.value, what=f"{subject} not checked: you may not create them here")
+    what, why = refused(error)
+    if not _NO_RIGHT.match(why):
+        return error
+    return NOT_ALLOWED.at(error.path, error.value, what=f"{what} not checked: you may not create them here")
 
 
 def _within(obj: JSON, namespace: str) -> JSON:

@@ -35,7 +35,7 @@ from webhooks.jobset.cluster_children import child_jobs, created_by_us, identifi
 from webhooks.jobset.cluster_claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
 from webhooks.jobset.cluster_decode import Parts
 from webhooks.jobset.cluster_dry_run import API_WARNS, DryRuns, Request
-from webhooks.jobset.cluster_faults import REFUSED
+from webhooks.jobset.cluster_faults import REFUSED, refused
 from webhooks.jobset.cluster_gangs import SchedulingApi
 from webhooks.jobset.cluster_memory import AnsweredSets, digest
 from webhooks.jobset.cluster_needs import Needs, needs_of
@@ -227,5 +227,5 @@ def _said_once(error: FieldError) -> object:
     if error.rule is INCOMPLETE:
         return INCOMPLETE
     if error.rule is REFUSED:
-        return REFUSED, error.detail.partition(" refused now: ")[2]
+        return REFUSED, refused(error)[1]
     return (API_WARNS, error.detail) if error.rule is API_WARNS else str(error)

@@ -62,11 +62,18 @@ TYPE = Rule(
     source="decoding of batch/v1 Job by the API server",
     layer=Layer.CLUSTER,
 )
+_REFUSED_NOW = " would be refused now: "
 REFUSED = warning(
     "child-refused-now",
-    "{what} would be refused now: {why}",
+    f"{{what}}{_REFUSED_NOW}{{why}}",
     source="child dry run",
 )
+
+
+def refused(error: FieldError) -> tuple[str, str]:
+    """What a `REFUSED` finding says would be refused, and why."""
+    what, _, why = error.detail.partition(_REFUSED_NOW)
+    return what, why
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,12 +122,13 @@ class ClusterChecks:
     def _request(
         self, raw: JSON, gates: FeatureGates, known: Sequence[FieldError], *, is_stored: bool = False
     ) -> Request | None:
-        """None for what is no JobSet at all: that is refused elsewhere."""
+        """None for an object that cannot be read as a JobSet: it is refused elsewhere."""
         try:
             read = subject(raw, gates)
         except Unreadable:
             return None
-        deadline, needs = asyncio.get_running_loop().time() + self._budget, tuple(needs_of(read))
+        deadline = asyncio.get_running_loop().time() + self._budget
+        needs = () if is_stored else tuple(needs_of(read))
         return Request(raw, identified(read.js), deadline, created_by_us(read.js, known), is_stored, needs)
 
     def _asks_about(self, request: Request) -> bool:
@@ -158,20 +159,20 @@ class ClusterChecks:
         return found
 
     async def _groups(self, request: Request, gates: FeatureGates) -> list[FieldError]:
-        """What the groups of a set need and the API server has not; without the feature gate the set is refused."""
+        """Warnings about what its groups need and the API server lacks; without the feature gate the set is refused."""
         js = request.js
         if js.spec.scheduling is None or not gates[GATE] or not self._asks_about(request):
             return []
         return await self._answers(request, [partial(self._scheduling.missing, js)], of=SCHEDULING)
 
     async def _named(self, request: Request) -> list[FieldError]:
-        """What its pods need by name and the cluster has not."""
+        """Warnings about names that its pods need and that do not exist in the cluster."""
         if not self._asks_about(request):
             return []
         return await self._answers(request, [partial(self._needs.missing, need) for need in request.needs])
 
     async def _answers(self, request: Request, asks: Sequence[Ask], of: Path = _CHILDREN) -> list[FieldError]:
-        """Findings about children, and a warning about those that there was no answer about."""
+        """Findings of the questions, and one warning if some have no answer."""
         answers = await self._questions.answers(asks[:MAX_CHILDREN], request.deadline, turn_timeout=TURN_TIMEOUT)
         found = [error for answer in answers if not isinstance(answer, Exception) for error in answer]
         failures = [why(answer, self._budget) for answer in answers if isinstance(answer, Exception)]

@@ -67,6 +67,7 @@ class Request:
 
     `raw` and `js` are the JobSet. `deadline`: when the answer is due, in seconds of the event loop. `ours`: whether our
     controller will create the children. `is_stored`: whether the set is stored already and may have Jobs of its own.
+    `needs`: what the pods of a new set need in the cluster, by name.
     """
 
     raw: JSON

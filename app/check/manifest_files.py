@@ -23,7 +23,6 @@ MAX_FILE = 16 * 2**20
 """Bytes of one file; the API server takes objects of at most 3 MiB."""
 SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "<stdin>"
-_READ_SIZE = 2**20
 
 NOT_AN_OBJECT = Rule(
     "not-an-object",

@@ -7,7 +7,7 @@ from functools import partial
 from api import keys
 from api.batch import Job
 from api.gang_status import INITIALLY_SCHEDULED
-from api.gangs import Group, forest
+from api.gangs import Group
 from api.meta import Condition, find
 from api.stalled_trees import Member, Tree, kind, needed, why_stalled
 from app.explain.case import Case
@@ -53,7 +53,7 @@ def objects(case: Case, left: frozenset[str]) -> list[Found]:
 
 def _run_without_groups(case: Case) -> bool:
     """Whether Jobs run that should be in groups and are not: scheduling.whenUnavailable is Ignore, or was."""
-    wanted = forest(case.facts.jobset)
+    wanted = case.forest
     running = (job for job in case.facts.jobs or () if not job.spec.suspend and job.finished is None)
     return wanted is not None and any(
         wanted.of_job(job.metadata.name) is not None and not job.spec.template.spec.pod_group for job in running
@@ -105,8 +105,7 @@ def waits(case: Case, left: frozenset[str]) -> list[Found]:
 
 
 def _roots(case: Case) -> tuple[Group, ...]:
-    wanted = forest(case.facts.jobset)
-    return () if wanted is None else wanted.roots
+    return () if case.forest is None else case.forest.roots
 
 
 def _jobs(group: Group) -> set[str]:

@@ -1,4 +1,4 @@
-"""Volume claims that exist already: whether a new JobSet may use them. Pure.
+"""Existing volume claims: whether a new JobSet may use them. Pure.
 
 See docs/reference/validation.md#volume-claims.
 

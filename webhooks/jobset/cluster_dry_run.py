@@ -1,4 +1,4 @@
-"""Tries one child of a JobSet at the API server, with `dryRun=All`, and reads the answer.
+"""Dry runs of the children: sends one child with `dryRun=All` and reads the answer.
 
 `cluster_verdict` tells what an answer means, `cluster_faults` what it says about the JobSet.
 """

@@ -1,4 +1,4 @@
-"""Turns what the API server says about a child Job or the Service into findings about the JobSet. Pure.
+"""Faults of the children: converts answers of the API server into findings about the JobSet. Pure.
 
 The API server's own words are kept. What is added is the place in the JobSet, and the fix where the fault is one of
 those that people make.

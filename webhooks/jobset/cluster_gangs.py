@@ -1,7 +1,8 @@
-"""Whether the API server serves what a set's groups need: checked at admission, only for sets with spec.scheduling.
+"""Kinds of scheduling.k8s.io that spec.scheduling needs: whether the API server serves them.
 
-What is missing may be switched on later, and the controller waits for it: a warning with the flags that are needed.
-The answer is kept for a minute, so that many sets at once cost a few requests.
+This is checked at admission, only for sets with spec.scheduling. What is missing may be switched on later, and the
+controller waits for it: a warning with the flags that are needed. The answer is kept for a minute, so that many sets at
+once cost a few requests.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What a JobSet's pods need by name and the cluster may lack: a PriorityClass, nodes with a label.
+"""PriorityClasses and node labels that the pods of a JobSet need: whether the cluster has them.
 
 Without the class each pod is refused, without the label each pod waits, and no status says so. Both may be created
 later: a warning. They are looked up on create only, with one small request for each name; answers are kept for a while.

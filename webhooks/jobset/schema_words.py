@@ -1,4 +1,4 @@
-"""Values that break the CRD's schema: the rules, and the fixes for the mistakes people make.
+"""Values that the CRD's schema refuses: the rules, and fixes for common mistakes.
 
 Pure words: schema_walk.py finds the places. Where the API server has helpful sentences of its own, they are kept, so
 that its answers and those of the webhook are the same.

@@ -1,4 +1,4 @@
-"""What may change in a stored JobSet. Pure.
+"""Updates: what may change in a stored JobSet. Pure.
 
 See docs/reference/validation.md#updates.
 

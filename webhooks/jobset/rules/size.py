@@ -1,4 +1,4 @@
-"""How many Jobs and pods one set may have: a larger set would take the controller's time from all others. Pure.
+"""The size of one JobSet: a larger one would take the controller's time from all others. Pure.
 
 See docs/reference/validation.md#size.
 """

@@ -1,4 +1,4 @@
-"""What success is measured by has to exist, and to be possible.
+"""The success policy: its targets have to exist, and it has to be possible to meet it.
 
 See docs/reference/validation.md#success-policy.
 """

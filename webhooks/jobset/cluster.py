@@ -13,6 +13,9 @@ fields we sent cannot be distinguished from a fault of ours: the controller woul
 A set that is just like one of a moment ago but for its name is not asked about again (`cluster_memory`).
 
 Claims that exist are read in any case (docs/reference/validation.md#volume-claims); not being able to is an error.
+
+Who wrote the JobSet may have fewer rights than the manager, and the review may come from somebody else than the API
+server. So what is said names the author's own objects and fields, and never a value of an object of the cluster.
 """
 
 import asyncio
@@ -44,20 +47,15 @@ from webhooks.jobset.cluster_gangs import SchedulingApi
 from webhooks.jobset.cluster_memory import AnsweredSets, digest
 from webhooks.jobset.cluster_needs import Needs, needs_of
 from webhooks.jobset.cluster_new_findings import new_findings
-from webhooks.jobset.cluster_questions import Ask, Questions
+from webhooks.jobset.cluster_questions import PER_REVIEW, Ask, BusyError, NotAskedError, Questions, answers
 from webhooks.jobset.cluster_verdict import why
 from webhooks.jobset.default import by_name
 from webhooks.jobset.places import in_place
 from webhooks.jobset.resources import is_amount
 from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
 from webhooks.jobset.rules.scheduling import SCHEDULING
-from webhooks.jobset.subject import Unreadable, subject
+from webhooks.jobset.subject import Subject, Unreadable, subject
 from webhooks.offload import compute
-
-MAX_CHILDREN = 32
-"""Children of one JobSet that are asked about: one for each different template, the Service; and as many claims."""
-TURN_TIMEOUT = 0.5
-"""Seconds that a dry run waits for its turn: if very many JobSets come at once they are stored unchecked, not late."""
 
 INCOMPLETE = Rule(
     id="dry-run-incomplete",
@@ -69,22 +67,36 @@ INCOMPLETE = Rule(
     severity=Severity.WARNING,
 )
 _CHILDREN = SPEC.at("replicatedJobs")
+_CLAIMS = SPEC.at("volumeClaimPolicies")
 _DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class ClusterChecks:
     """Asks the API server about JobSets. One for a process: it bounds what is in flight."""
 
-    def __init__(self, client: Client, *, dry_run: bool = True, budget: float = 3.0) -> None:
-        """`budget` is in seconds, for all questions about one JobSet; `dry_run` False leaves only the claims."""
-        self._client = client.unlimited()
-        self._scheduling = SchedulingApi(self._client)
+    def __init__(
+        self,
+        client: Client,
+        *,
+        dry_run: bool = True,
+        budget: float = 3.0,
+        own_rights: bool = False,
+        per_review: int = PER_REVIEW,
+    ) -> None:
+        """`budget` is in seconds, for all questions about one JobSet; `dry_run` False leaves only the claims.
+
+        `own_rights`: the client has the rights of the JobSets' author, who may therefore hear what is in an object that
+        is in the way. `per_review`: requests about one JobSet at most.
+        """
+        self._scheduling = SchedulingApi()
         self._dry_run = dry_run
         self._budget = budget
-        self._questions = Questions()
-        self._dry_runs = DryRuns(self._client, budget)
+        self._own_rights = own_rights
+        self._per_review = per_review
+        self._questions = Questions(client, per_review)
+        self._dry_runs = DryRuns(budget, own_rights=own_rights)
         self._answered = AnsweredSets()
-        self._needs = Needs(self._client, budget)
+        self._needs = Needs(budget)
 
     def has_questions(self, js: JSON, old: JSON | None = None) -> bool:
         """Whether `create`, or `update` of `old`, may have anything to ask; never wrongly false."""
@@ -92,11 +104,22 @@ class ClusterChecks:
             return self._dry_run or bool(dig(js, "spec", "volumeClaimPolicies"))
         return self._dry_run and any(dig(each, "spec", "suspend") is True for each in (old, js))
 
-    async def create(self, js: JSON, known: Sequence[FieldError], gates: FeatureGates) -> list[FieldError]:
-        """Errors and warnings about a new JobSet (defaulted and readable), without what is a consequence of `known`."""
-        request = self._request(js, gates, known)
-        if request is None:
+    async def create(
+        self, js: JSON, known: Sequence[FieldError], gates: FeatureGates, *, namespace: str
+    ) -> list[FieldError]:
+        """Errors and warnings about a new JobSet (defaulted and readable), without what is a consequence of `known`.
+
+        It is about to be stored in `namespace`, whatever it says itself.
+        """
+        read = _read(js, gates)
+        if read is None:
             return []
+        async with self._questions.about_one_review() as client:
+            request = self._request(client, js, read, known, namespace)
+            found = await self._about_new(request, gates)
+        return in_place(new_findings(_each_once(found), known, request.js), js)
+
+    async def _about_new(self, request: Request, gates: FeatureGates) -> list[FieldError]:
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(self._claims(request))
             asking = group.create_task(self._children(request, gates, range(len(request.js.spec.replicated_jobs))))
@@ -106,40 +129,46 @@ class ClusterChecks:
         found += [*asking.result(), *looking.result(), *searching.result()]
         if missing and self._asks_about(request):
             found += await self._answers(request, [partial(self._dry_runs.claim, request, claim) for claim in missing])
-        return in_place(new_findings(_each_once(found), known, request.js), js)
+        return found
 
-    async def update(self, old: JSON, js: JSON, known: Sequence[FieldError], gates: FeatureGates) -> list[FieldError]:
+    async def update(
+        self, old: JSON, js: JSON, known: Sequence[FieldError], gates: FeatureGates, *, namespace: str
+    ) -> list[FieldError]:
         """The same for an update: templates that change while suspended are checked, nothing else.
 
         A set that is being suspended gets its scheduling fields back as they were: of it, only new amounts are checked.
         """
         suspended, suspends = (dig(each, "spec", "suspend") is True for each in (old, js))
-        request = self._request(js, gates, known, is_stored=True) if suspended or suspends else None
-        if request is None:
+        read = _read(js, gates) if suspended or suspends else None
+        if read is None:
             return []
         stored = by_name(dig(old, "spec", "replicatedJobs"))
         changed = [
             i
-            for i, rjob in enumerate(request.js.spec.replicated_jobs)
+            for i, rjob in enumerate(read.js.spec.replicated_jobs)
             if any(suspended or is_amount(place) for place in _changed_places(stored.get(rjob.name), rjob))
         ]
-        found = await self._children(request, gates, changed, service=False)
-        if dig(old, "spec", "scheduling") != dig(js, "spec", "scheduling"):
-            found += await self._groups(request, gates)
+        async with self._questions.about_one_review() as client:
+            request = self._request(client, js, read, known, namespace, is_stored=True)
+            found = await self._children(request, gates, changed, service=False)
+            if dig(old, "spec", "scheduling") != dig(js, "spec", "scheduling"):
+                found += await self._groups(request, gates)
         return in_place(new_findings(_each_once(found), known, request.js), js)
 
     def _request(
-        self, raw: JSON, gates: FeatureGates, known: Sequence[FieldError], *, is_stored: bool = False
-    ) -> Request | None:
-        """None for what is no JobSet at all: that is refused elsewhere."""
-        try:
-            read = subject(raw, gates)
-        except Unreadable:
-            return None
+        self,
+        client: Client,
+        raw: JSON,
+        read: Subject,
+        known: Sequence[FieldError],
+        namespace: str,
+        *,
+        is_stored: bool = False,
+    ) -> Request:
         # A managedBy that is no good names nobody: whoever corrects it may well mean us.
         ours = read.js.is_ours or any(error.path == MANAGED_BY for error in known)
         deadline, needs = asyncio.get_running_loop().time() + self._budget, tuple(needs_of(read))
-        return Request(raw, identified(read.js), deadline, ours, is_stored, needs)
+        return Request(client, raw, identified(read.js, namespace), deadline, ours, is_stored, needs)
 
     def _asks_about(self, request: Request) -> bool:
         """Whether there is anything to try: our controller is the one that will make the children."""
@@ -173,34 +202,44 @@ class ClusterChecks:
         js = request.js
         if js.spec.scheduling is None or not gates[GATE] or not self._asks_about(request):
             return []
-        return await self._answers(request, [partial(self._scheduling.missing, js)], of=SCHEDULING)
+        return await self._answers(request, [partial(self._scheduling.missing, js, request.client)], of=SCHEDULING)
 
     async def _named(self, request: Request) -> list[FieldError]:
         """What its pods need by name and the cluster has not."""
         if not self._asks_about(request):
             return []
-        return await self._answers(request, [partial(self._needs.missing, need) for need in request.needs])
+        asks: list[Ask] = [partial(self._needs.missing, need, request.client) for need in request.needs]
+        return await self._answers(request, asks)
 
     async def _answers(self, request: Request, asks: Sequence[Ask], of: Path = _CHILDREN) -> list[FieldError]:
         """Findings about children, and a warning about those that there was no answer about."""
-        answers = await self._questions.answers(asks[:MAX_CHILDREN], request.deadline, turn_timeout=TURN_TIMEOUT)
-        found = [error for answer in answers if not isinstance(answer, Exception) for error in answer]
-        failures = [why(answer, self._budget) for answer in answers if isinstance(answer, Exception)]
-        if len(asks) > MAX_CHILDREN:
-            failures.append(f"{len(asks) - MAX_CHILDREN} of {len(asks)} objects")
-        if failures:
-            found.append(INCOMPLETE.at(of, why=failures[0]))
-        return found
+        given = await answers(asks[: self._per_review], request.deadline)
+        found = [error for answer in given if isinstance(answer, list) for error in answer]
+        failures = [answer for answer in given if isinstance(answer, Exception)]
+        return found + self._unanswered(failures, len(asks), len(asks) - len(given), of)
+
+    def _unanswered(self, failures: Sequence[Exception], asked: int, left_out: int, of: Path) -> list[FieldError]:
+        """A warning about the questions without an answer, if there are any."""
+        left_out += sum(isinstance(failure, NotAskedError) for failure in failures)
+        whys = [why(failure, self._budget) for failure in failures if not isinstance(failure, NotAskedError)]
+        if left_out:
+            whys.append(f"{left_out} of {asked} objects")
+        return [INCOMPLETE.at(of, why=whys[0])] if whys else []
 
     async def _claims(self, request: Request) -> tuple[list[FieldError], list[Claim]]:
         """Findings about claims that exist, and the claims that do not."""
         claims = claims_of(request.js)
-        asks: list[Ask] = [partial(self._claim, request, claim) for claim in claims]
-        found: list[FieldError] = []
+        most = self._per_review // 2  # something has to be left for the other children
+        asks: list[Ask] = [partial(self._claim, request, claim) for claim in claims[:most]]
+        given = await answers(asks, request.deadline)
+        failures = [answer for answer in given if isinstance(answer, NotAskedError | BusyError)]
+        found = self._unanswered(failures, len(claims), len(claims) - len(given), _CLAIMS)
         missing: list[Claim] = []
-        for claim, answer in zip(claims, await self._questions.answers(asks, request.deadline), strict=True):
+        for claim, answer in zip(claims, given, strict=False):
             if isinstance(answer, NotFound):
                 missing.append(claim)
+            elif isinstance(answer, NotAskedError | BusyError):
+                continue
             elif isinstance(answer, Exception):
                 late = "context deadline exceeded: " if isinstance(answer, TimeoutError) else ""
                 found.append(UNCHECKED.at(claim.path, claim=claim.name, why=late + why(answer, self._budget)))
@@ -209,10 +248,18 @@ class ClusterChecks:
         return found, missing
 
     async def _claim(self, request: Request, claim: Claim) -> list[FieldError]:
-        live = await self._client.get(
+        live = await request.client.get(
             PERSISTENT_VOLUME_CLAIMS, claim.name, namespace=request.namespace, type=LiveClaim, timeout=self._budget
         )
-        return list(claim_faults(request.js, claim, live))
+        return list(claim_faults(request.js, claim, live, own_rights=self._own_rights))
+
+
+def _read(raw: JSON, gates: FeatureGates) -> Subject | None:
+    """None for what is no JobSet at all: that is refused elsewhere."""
+    try:
+        return subject(raw, gates)
+    except Unreadable:
+        return None
 
 
 def _service_has_its_name(js: JobSet) -> bool:

@@ -121,10 +121,10 @@ def service_name_path(js: JobSet) -> Path:
     return SPEC.at("network", "subdomain") if js.spec.network and js.spec.network.subdomain else JOBSET_NAME
 
 
-def identified(js: JobSet) -> JobSet:
-    """The same with uid and namespace, be they stand-ins: an object that is not stored yet may lack them."""
+def identified(js: JobSet, namespace: str) -> JobSet:
+    """The same in its namespace, and with a uid, be it a stand-in: an object that is not stored yet may lack them."""
     meta = js.metadata
-    known = msgspec.structs.replace(meta, uid=meta.uid or NO_UID, namespace=meta.namespace or "default")
+    known = msgspec.structs.replace(meta, uid=meta.uid or NO_UID, namespace=namespace)
     return msgspec.structs.replace(js, metadata=known)
 
 

@@ -26,6 +26,7 @@ from webhooks.jobset.cluster_decode import Parts, unreadable
 from webhooks.jobset.cluster_faults import REFUSED, claim_template_faults, decode_faults, job_faults, service_faults
 from webhooks.jobset.cluster_needs import Need
 from webhooks.jobset.cluster_new_findings import new_findings
+from webhooks.jobset.cluster_questions import NotAskedError
 from webhooks.jobset.cluster_verdict import Verdict, may_want_owner, misses_owner, verdict, why
 
 DECODE_ROUNDS = 8
@@ -48,7 +49,7 @@ API_WARNS = Rule(
 JOB_EXISTS = Rule(
     id="child-job-exists",
     type=ErrorType.INVALID,
-    message="Job {name} exists and belongs to {owner}",
+    message="Job {name} exists and {whose}",
     fix="rename or delete it",
     source="docs/reference/validation.md#what-only-the-cluster-knows, defect 11",
     layer=Layer.CLUSTER,
@@ -78,10 +79,12 @@ SERVICE_FOREIGN = Rule(
 class Request:
     """One admission request.
 
-    The JobSet as JSON and read, when (loop time) the answer is due, whether our controller is the set's, and whether
-    the set is stored already, with Jobs of its own. `needs`: what its pods need of the cluster by name.
+    `client` is for the questions about it. The JobSet as JSON and read, when (loop time) the answer is due, whether our
+    controller is the set's, and whether the set is stored already, with Jobs of its own. `needs`: what its pods need of
+    the cluster by name.
     """
 
+    client: Client
     raw: JSON
     js: JobSet
     deadline: float
@@ -97,15 +100,16 @@ class Request:
 class DryRuns:
     """What each method gives are findings about the JobSet; without an answer it raises.
 
-    `budget`: seconds for one call.
+    `budget`: seconds for one call. `own_rights`: the questions are asked with the rights of the JobSet's author, who
+    may therefore hear whose an object is.
 
     A webhook of somebody else may look for the owner of a Job (Kueue's does), and refuse one whose JobSet is not
     stored yet. Such a Job is asked about without its owner, and so are all of its namespace for `OWNERLESS_SECONDS`.
     """
 
-    def __init__(self, client: Client, budget: float) -> None:
-        self._client = client
+    def __init__(self, budget: float, *, own_rights: bool) -> None:
         self._budget = budget
+        self._own_rights = own_rights
         self._ownerless_until: OrderedDict[str, float] = OrderedDict()
 
     async def job(self, request: Request, child: ChildJob) -> list[FieldError]:
@@ -114,7 +118,12 @@ class DryRuns:
         found: list[FieldError] = []
         for _ in range(DECODE_ROUNDS):
             texts: list[str] = []
-            error = await self._try_job(request, body, texts)
+            try:
+                error = await self._try_job(request, body, texts)
+            except NotAskedError:
+                if found:
+                    break
+                raise
             problem = unreadable(body, error.message) if isinstance(error, BadRequest) else None
             if problem is None:
                 said = [API_WARNS.at(child.path, text=text) for text in texts]
@@ -129,17 +138,17 @@ class DryRuns:
     async def _try_job(self, request: Request, body: JSON, texts: list[str]) -> ApiError | None:
         """None when the Job may be created; `texts` gets the warnings."""
         if request.is_stored:
-            return await self._dry_create(JOBS, body, request.namespace, texts)
+            return await self._dry_create(request, JOBS, body, texts)
         clock = asyncio.get_running_loop().time
         if clock() >= self._ownerless_until.get(request.namespace, 0.0):
             heard: list[str] = []
-            error = await self._dry_create(JOBS, body, request.namespace, heard)
+            error = await self._dry_create(request, JOBS, body, heard)
             if error is None or not misses_owner(error, request.js.metadata.name):
                 texts += heard
                 return error
             self._ask_without_owner(request.namespace, clock() + OWNERLESS_SECONDS)
         ownerless = {**body, "metadata": {**body["metadata"], "ownerReferences": []}}
-        error = await self._dry_create(JOBS, ownerless, request.namespace, texts)
+        error = await self._dry_create(request, JOBS, ownerless, texts)
         # Who wants Jobs to have an owner has nothing against this one.
         return None if error is not None and may_want_owner(error) else error
 
@@ -159,14 +168,15 @@ class DryRuns:
                 return []  # its own, most likely; the controller reports any other
             case Verdict.EXISTS:
                 owner = await self._owner(JOBS, child.name, request)
+                whose = f"belongs to {owner}" if self._own_rights else "is not this JobSet's"
                 path = child.path.at("name")
-                return [JOB_EXISTS.at(path, child.name, name=child.name, owner=owner)] if owner else []
+                return [JOB_EXISTS.at(path, child.name, name=child.name, whose=whose)] if owner else []
             case Verdict.UNKNOWN:
                 raise error
 
     async def service(self, request: Request) -> list[FieldError]:
         body = build_service(request.js)
-        error = await self._dry_create(SERVICES, body, request.namespace)
+        error = await self._dry_create(request, SERVICES, body)
         if error is None:
             return []
         path, name = service_name_path(request.js), body["metadata"]["name"]
@@ -178,14 +188,14 @@ class DryRuns:
             case Verdict.EXISTS:
                 owner = await self._owner(SERVICES, name, request)
                 jobset = owner.removeprefix(f"{keys.KIND} ")
-                rule = SERVICE_FOREIGN if jobset == owner else SERVICE_SHARED
+                rule = SERVICE_SHARED if self._own_rights and jobset != owner else SERVICE_FOREIGN
                 return [rule.at(path, name, name=name, owner=jobset)] if owner else []
             case Verdict.UNKNOWN:
                 raise error
 
     async def claim(self, request: Request, claim: Claim) -> list[FieldError]:
         body = build_volume_claim(request.js, claim.policy, claim.template)
-        error = await self._dry_create(PERSISTENT_VOLUME_CLAIMS, body, request.namespace)
+        error = await self._dry_create(request, PERSISTENT_VOLUME_CLAIMS, body)
         if error is None:
             return []
         match verdict(error, PERSISTENT_VOLUME_CLAIMS):
@@ -199,17 +209,17 @@ class DryRuns:
                 raise error
 
     async def _dry_create(
-        self, resource: Resource, body: JSON, namespace: str, warnings: list[str] | None = None
+        self, request: Request, resource: Resource, body: JSON, warnings: list[str] | None = None
     ) -> ApiError | None:
         """None when the object may be created. Raises when there is no answer at all."""
         heard: list[str] = [] if warnings is None else warnings
         try:
-            await self._client.create(
+            await request.client.create(
                 resource,
                 body,
                 dry_run=True,
                 type=msgspec.Raw,
-                namespace=namespace,
+                namespace=request.namespace,
                 timeout=self._budget,
                 warnings=heard,
             )
@@ -224,7 +234,7 @@ class DryRuns:
         be collected.
         """
         try:
-            found = await self._client.get(resource, name, namespace=request.namespace, type=Owned)
+            found = await request.client.get(resource, name, namespace=request.namespace, type=Owned)
         except NotFound:
             return ""
         owner = found.metadata.controller()

@@ -14,7 +14,14 @@ from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
 from webhooks.offload import compute
-from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, HandlerAnswer, denied
+from webhooks.review import (
+    AdmissionRequest,
+    AdmissionResponse,
+    Handler,
+    HandlerAnswer,
+    denied,
+    outside_namespace,
+)
 
 MUTATE_PATH = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
@@ -35,43 +42,44 @@ class _Admission:
         """Set defaults; refuse what the schema is about to refuse (docs/reference/defaulting.md)."""
         if request.operation not in {"CREATE", "UPDATE"}:
             return AdmissionResponse()
-        if missing := _missing(request):
-            return missing
+        if refusal := _missing(request) or outside_namespace(request):
+            return refusal
         old = _stored(request)
         obj, operations = with_defaults(request.object or {}, old)
         if self.engine.may_hide(obj, old):
             findings = self._check(obj, old)
             if findings.hides:
-                return self._answer(findings, obj, old)
+                return self._answer(request, findings, obj)
         return AdmissionResponse(patch=tuple(operations))
 
     def validate(self, request: AdmissionRequest) -> HandlerAnswer:
         """Refuse what breaks a rule, all faults in one answer (docs/reference/validation.md)."""
         if request.operation not in {"CREATE", "UPDATE"}:
             return AdmissionResponse()
-        if missing := _missing(request):
-            return missing
+        if refusal := _missing(request) or outside_namespace(request):
+            return refusal
         old = _stored(request)
         findings = self._check(request.object or {}, old)
-        return self._answer(findings, findings.object, old)
+        return self._answer(request, findings, findings.object)
 
     def _check(self, obj: JSON, old: JSON | None) -> Findings:
         """Findings about an object that is stored as it is."""
         return self.engine.create(obj, defaults=False) if old is None else self.engine.update(old, obj)
 
-    def _answer(self, findings: Findings, obj: JSON, old: JSON | None) -> HandlerAnswer:
-        if self.cluster is None or not self.cluster.has_questions(findings.object, old):
+    def _answer(self, request: AdmissionRequest, findings: Findings, obj: JSON) -> HandlerAnswer:
+        if self.cluster is None or not self.cluster.has_questions(findings.object, _stored(request)):
             return answer(findings, obj)
-        return self._answer_with(self.cluster, findings, obj, old)
+        return self._answer_with(self.cluster, request, findings, obj)
 
     async def _answer_with(
-        self, cluster: ClusterChecks, findings: Findings, obj: JSON, old: JSON | None
+        self, cluster: ClusterChecks, request: AdmissionRequest, findings: Findings, obj: JSON
     ) -> AdmissionResponse:
         """What the cluster knows is said with the rest."""
+        old, new, gates = _stored(request), findings.object, self.engine.gates
         if old is None:
-            more = await cluster.create(findings.object, findings.errors, self.engine.gates)
+            more = await cluster.create(new, findings.errors, gates, namespace=request.namespace)
         else:
-            more = await cluster.update(old, findings.object, findings.errors, self.engine.gates)
+            more = await cluster.update(old, new, findings.errors, gates, namespace=request.namespace)
         return await compute(answer, findings.and_also(more), obj)
 
 

@@ -111,13 +111,13 @@ class ClusterChecks:
 
         It is about to be stored in `namespace`, whatever it says itself.
         """
-        read = _read(js, gates)
+        read = await compute(_read, js, gates)
         if read is None:
             return []
         async with self._questions.about_one_review() as client:
             request = self._request(client, js, read, known, namespace)
             found = await self._about_new(request, gates)
-        return in_place(new_findings(_each_once(found), known, request.js), js)
+        return await compute(_worth_saying, found, known, request)
 
     async def _about_new(self, request: Request, gates: FeatureGates) -> list[FieldError]:
         async with asyncio.TaskGroup() as group:
@@ -139,7 +139,7 @@ class ClusterChecks:
         A set that is being suspended gets its scheduling fields back as they were: of it, only new amounts are checked.
         """
         suspended, suspends = (dig(each, "spec", "suspend") is True for each in (old, js))
-        read = _read(js, gates) if suspended or suspends else None
+        read = await compute(_read, js, gates) if suspended or suspends else None
         if read is None:
             return []
         stored = by_name(dig(old, "spec", "replicatedJobs"))
@@ -153,7 +153,7 @@ class ClusterChecks:
             found = await self._children(request, gates, changed, service=False)
             if dig(old, "spec", "scheduling") != dig(js, "spec", "scheduling"):
                 found += await self._groups(request, gates)
-        return in_place(new_findings(_each_once(found), known, request.js), js)
+        return await compute(_worth_saying, found, known, request)
 
     def _request(
         self,
@@ -186,7 +186,7 @@ class ClusterChecks:
         key = await compute(digest, request.raw, request.namespace, wanted, service=service)
         async with self._answered.turn(key) as accepted:
             try:
-                jobs = [] if accepted else child_jobs(request.raw, js, gates, wanted)
+                jobs = [] if accepted else await compute(child_jobs, request.raw, js, gates, wanted)
             except (KeyError, TypeError, AttributeError):
                 return []  # a template of which no child can be built: refused elsewhere
             service = service and not (accepted and _service_has_its_name(js))
@@ -270,6 +270,11 @@ def _service_has_its_name(js: JobSet) -> bool:
 
 def _changed_places(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:
     return differences({"template": dig(old, "template")}, {"template": new.template})
+
+
+def _worth_saying(found: Iterable[FieldError], known: Sequence[FieldError], request: Request) -> list[FieldError]:
+    """What is not said by `known` errors already, at places that are in the object."""
+    return in_place(new_findings(_each_once(found), known, request.js), request.raw)
 
 
 def _each_once(found: Iterable[FieldError]) -> list[FieldError]:

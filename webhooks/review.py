@@ -55,7 +55,7 @@ class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 HandlerAnswer = AdmissionResponse | Awaitable[AdmissionResponse]
 Handler = Callable[[AdmissionRequest], HandlerAnswer]
-"""Decides at once, or gives what has to be awaited for it. For a large review the call is made in a thread: what it
+"""Decides at once, or gives what has to be awaited for it. For a costly review the call is made in a thread: what it
 does itself is pure, and what touches the event loop is left to the awaitable."""
 
 

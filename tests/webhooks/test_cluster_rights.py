@@ -143,12 +143,15 @@ class TestValues:
     async def test_what_is_in_conflict_is_said_by_the_authors_own_names(self):
         response = await ask(Script(THERE), review(stored(self.JOBSET)))
         fix = "write the same, use another template name, or delete the claim if its data may go"
-        assert [cause["message"] for cause in response["status"]["details"]["causes"]] == [
+        retention, spec = (cause["message"] for cause in response["status"]["details"]["causes"])
+        assert retention == (
             'Invalid value: "Delete": retentionPolicy must be retain when PVC exists; set it to Retain, or delete the'
-            ' claim "data-train" if its data may go',
+            ' claim "data-train" if its data may go'
+        )
+        assert spec == (
             "Invalid value: spec does not match existing PVC data-train in namespace default; resources.requests.storage"
-            f" is different there, storageClassName is different there, volumeName is different there: {fix}",
-        ]
+            f" is different there, storageClassName is different there, volumeName is different there: {fix}"
+        )
         assert response["warnings"] == [
             "metadata.name: Service train exists and is used as it is; it may not select these pods; choose another name",
             "spec.replicatedJobs[0].name: Job train-workers-0 exists and is not this JobSet's; rename or delete it",

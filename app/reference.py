@@ -66,10 +66,10 @@ PriorityClasses of the pods exist, and whether a node has the label of exclusive
 or once in 5 s while it is missing. All of this takes at most `childDryRun.budget` (3 s). `childDryRun.enable: false`
 switches it off.
 
-At most {PER_REVIEW} requests are sent about one JobSet, half of them about claims that exist, and about {REVIEWS}
-JobSets at once. They count against `clientConnection`, too. A JobSet that has to wait for more than {TURN_TIMEOUT:g} s
-is answered without what the cluster says; it gets the warning `dry-run-incomplete`, and so does one with more objects
-than requests.
+At most {PER_REVIEW} requests are sent about one JobSet, at most half of them about claims that exist and a quarter
+about names that its pods need, and about {REVIEWS} JobSets at once. They count against `clientConnection`, too. A
+JobSet that has to wait for more than {TURN_TIMEOUT:g} s is answered without what the cluster says; it gets the warning
+`dry-run-incomplete`, and so does one with more objects than requests.
 
 Everything is asked in the namespace of the request, to which the API server has authorized the author of the JobSet.
 The author may have no right to read what is there. So an answer never quotes an object of the cluster: it says that

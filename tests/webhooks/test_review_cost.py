@@ -52,12 +52,15 @@ MANY = {
         },
     ),
     "dependsOn": jobset(
-        *known(), *(rjob(f"x{i}", dependsOn=[{"name": n, "status": "Ready"} for n in unknown(15)]) for i in range(50))
+        *known(), *(rjob(f"x{i}", dependsOn=[{"name": n, "status": "Ready"} for n in unknown(5)]) for i in range(90))
     ),
     "reasons": jobset(
         rjob(), failurePolicy={"rules": [{"name": "r", "action": "FailJobSet", "onJobFailureReasons": unknown(2000)}]}
     ),
-    "stages that the schema does not know": jobset(*(known(completionMode="indexed") * 3)),
+    "words that the schema does not know": jobset(
+        rjob("a"),
+        *(rjob(f"x{i}", dependsOn=[{"name": f"n{k}", "status": "Reedy"} for k in range(5)]) for i in range(140)),
+    ),
 }
 
 

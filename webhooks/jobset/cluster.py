@@ -86,7 +86,8 @@ class ClusterChecks:
         """`budget` is in seconds, for all questions about one JobSet; `dry_run` False leaves only the claims.
 
         `own_rights`: the client has the rights of the JobSets' author, who may therefore hear what is in an object that
-        is in the way. `per_review`: requests about one JobSet at most.
+        is in the way. `per_review`: requests about one JobSet at most; half of them may be about claims that exist, a
+        quarter about what its pods need by name, so that some are left for its Jobs.
         """
         self._scheduling = SchedulingApi()
         self._dry_run = dry_run
@@ -209,11 +210,13 @@ class ClusterChecks:
         if not self._asks_about(request):
             return []
         asks: list[Ask] = [partial(self._needs.missing, need, request.client) for need in request.needs]
-        return await self._answers(request, asks)
+        return await self._answers(request, asks, most=self._per_review // 4)
 
-    async def _answers(self, request: Request, asks: Sequence[Ask], of: Path = _CHILDREN) -> list[FieldError]:
-        """Findings about children, and a warning about those that there was no answer about."""
-        given = await answers(asks[: self._per_review], request.deadline)
+    async def _answers(
+        self, request: Request, asks: Sequence[Ask], of: Path = _CHILDREN, *, most: int | None = None
+    ) -> list[FieldError]:
+        """Findings about children, and a warning about those that there was no answer about. `most` are asked about."""
+        given = await answers(asks[: most or self._per_review], request.deadline)
         found = [error for answer in given if isinstance(answer, list) for error in answer]
         failures = [answer for answer in given if isinstance(answer, Exception)]
         return found + self._unanswered(failures, len(asks), len(asks) - len(given), of)
@@ -229,8 +232,7 @@ class ClusterChecks:
     async def _claims(self, request: Request) -> tuple[list[FieldError], list[Claim]]:
         """Findings about claims that exist, and the claims that do not."""
         claims = claims_of(request.js)
-        most = self._per_review // 2  # something has to be left for the other children
-        asks: list[Ask] = [partial(self._claim, request, claim) for claim in claims[:most]]
+        asks: list[Ask] = [partial(self._claim, request, claim) for claim in claims[: self._per_review // 2]]
         given = await answers(asks, request.deadline)
         failures = [answer for answer in given if isinstance(answer, NotAskedError | BusyError)]
         found = self._unanswered(failures, len(claims), len(claims) - len(given), _CLAIMS)
@@ -291,4 +293,4 @@ def _said_once(error: FieldError) -> object:
         return INCOMPLETE
     if error.rule is REFUSED:
         return REFUSED, error.detail.partition(" refused now: ")[2]
-    return (API_WARNS, error.detail) if error.rule is API_WARNS else str(error)
+    return (API_WARNS, error.detail) if error.rule is API_WARNS else (error.path, error.complaint)

@@ -268,7 +268,7 @@ async def test_an_answer_that_cannot_be_written_is_500():
 def everywhere(secret: str) -> dict[str, Any]:
     """A review with a secret in each place that a sender fills."""
     js = stored(jobset(managedBy=secret, failurePolicy={"maxRestarts": secret, "rules": [{"action": secret}]}))
-    js["metadata"] |= {"name": secret, "annotations": {secret: secret}, "labels": {secret: secret}}
+    js["metadata"] |= {"name": secret, "namespace": secret, "annotations": {secret: secret}, "labels": {secret: secret}}
     pod = js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     pod["containers"][0]["env"] = [{"name": "PASSWORD", "value": secret}]
     body = review(js, uid=f"{secret}\nINFO forged line")

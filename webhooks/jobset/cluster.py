@@ -12,7 +12,8 @@ fields we sent cannot be distinguished from a fault of ours: the controller woul
 
 A set that is just like one of a moment ago but for its name is not asked about again (`cluster_memory`).
 
-Claims that exist are read in any case (docs/reference/validation.md#volume-claims); not being able to is an error.
+Claims that exist are read in any case (docs/reference/validation.md#volume-claims); not being able to is an error,
+unless it is for the bounds that keep one review, or many, from asking too much (`cluster_questions`).
 
 Who wrote the JobSet may have fewer rights than the manager, and the review may come from somebody else than the API
 server. So what is said names the author's own objects and fields, and never a value of an object of the cluster.

@@ -22,10 +22,10 @@ class BodyLimits:
     body_timeout: float = 10.0
     """Seconds in which the whole body has to arrive: the API server gives up on us after as long."""
 
-    grace: float = 2.0
+    grace: float = 3.0
     """Seconds that a sender has beside those which its bytes take at the lowest rate."""
 
-    min_rate: int = 512 * 1024
+    min_rate: int = 256 * 1024
     """The lowest rate, in bytes per second: a hundredth of what a network inside a cluster gives."""
 
     held: int = 48 * 1024 * 1024

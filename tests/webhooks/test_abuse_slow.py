@@ -86,7 +86,7 @@ async def test_who_stands_still_is_given_up_when_the_bytes_it_sent_are_paid_for(
 
 
 async def test_who_sends_at_the_lowest_rate_is_answered_and_who_is_slower_is_not():
-    body = GOOD + b" " * 3 * 2**20
+    body = GOOD + b" " * 2 * 2**20
     seconds = PIECE / BODY_LIMITS.min_rate
     assert await Senders().send(body, [seconds] * 100) == 200
     assert await Senders().send(body, [2 * seconds] * 100) == 408

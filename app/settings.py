@@ -78,9 +78,10 @@ class WebhookSettings(_Section):
     """Address to listen on; empty = all. A name or address given here is put into our own certificate."""
     cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 (the path that manifests mount)
     """Folder with tls.crt and tls.key."""
-    workers: int = Field(1, ge=1, le=64)
-    """Processes that serve admission on the port, this one among them. An extension: the Go manager's file has no such
-    field. Each has a client of its own, so that the limits of clientConnection hold for each."""
+    workers: int = Field(1, ge=0, le=64)
+    """Processes that serve admission on the port, beside the one with the lease; 0: that one serves it, too. An
+    extension: the Go manager's file has no such field. Each has a client of its own, so that the limits of
+    clientConnection hold for each."""
 
 
 class LeaderElectionSettings(_Section):
@@ -127,6 +128,9 @@ class TLSSettings(_Section):
 
     min_version: str = ""
     cipher_suites: tuple[str, ...] = ()
+    client_ca_file: str = Field("", alias="clientCAFile")
+    """PEM file with the CA of the certificate that the API server has to show to the webhooks; empty = whoever calls is
+    answered. An extension: the Go manager's file has no such field."""
 
     @field_validator("cipher_suites", mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""Further processes that serve admission on the manager's port (`webhook.workers`).
+"""The processes that serve admission on the manager's port (`webhook.workers`).
 
 They are forked before the manager has an event loop or a thread, so that they share with it the memory of the program.
 A worker is a manager with webhooks only: it has its own client, caches and certificates. A socket pair joins each to

@@ -105,7 +105,7 @@ class Slow:
 
 async def test_stopping_finishes_what_runs_and_takes_nothing_new():
     slow = Slow()
-    server = slow.app.server(bind(("127.0.0.1", 0), "webhooks"), context_with(PAIR))
+    server = Server(slow.app, bind(("127.0.0.1", 0), "webhooks"), context_with(PAIR))
     async with client() as session, asyncio.TaskGroup() as group:
         served = group.create_task(server.run())
         await server.started.wait()
@@ -137,7 +137,7 @@ async def test_stopping_finishes_what_runs_and_takes_nothing_new():
 
 async def test_a_request_that_does_not_end_is_dropped_by_cancelling():
     slow = Slow()
-    server = slow.app.server(bind(("127.0.0.1", 0), "webhooks"), context_with(PAIR))
+    server = Server(slow.app, bind(("127.0.0.1", 0), "webhooks"), context_with(PAIR))
     async with client() as session:
         served = asyncio.create_task(server.run())
         await server.started.wait()

@@ -78,7 +78,7 @@ def answering(played: Played) -> Iterator[list[JSON]]:
     ready: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, Server]] = concurrent.futures.Future()
 
     async def serve() -> None:
-        server = create_app(played.handlers()).server(listener, context_with(pair))
+        server = Server(create_app(played.handlers()), listener, context_with(pair))
         async with asyncio.TaskGroup() as group:
             group.create_task(server.run())
             await server.started.wait()

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator
 
 import pytest
+from fastapi import FastAPI
 
 from api.features import FeatureGates
 from app.engine import engine
@@ -16,7 +17,7 @@ from tests.support.reviews import answer, encode, review
 from tests.support.tls import context_with, material, serving, trusting
 from webhooks.body import BodyLimits
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
-from webhooks.router import AdmissionApp, create_app
+from webhooks.router import create_app
 
 PAIR = material()
 APP = create_app(jobset_handlers(engine(FeatureGates())))
@@ -69,7 +70,7 @@ async def connected(to: Server) -> AsyncIterator[Connection]:
 
 
 @contextlib.asynccontextmanager
-async def served(limits: ConnectionLimits = WEBHOOK_LIMITS, app: AdmissionApp = APP) -> AsyncIterator[Server]:
+async def served(limits: ConnectionLimits = WEBHOOK_LIMITS, app: FastAPI = APP) -> AsyncIterator[Server]:
     """A server that still answers after whatever the test did to it."""
     async with serving(app, context_with(PAIR), limits=limits) as running:
         yield running

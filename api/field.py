@@ -6,9 +6,10 @@ Clients match on these texts, so they are rendered exactly as the Kubernetes fie
 wrong with a field is decided elsewhere, by rules; this file only says it, and keeps what is said within bounds.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from string import Formatter
 from typing import Any
 
@@ -133,9 +134,20 @@ class Rule:
     severity: Severity = Severity.ERROR
 
     def at(self, path: Path, value: Any = None, /, **words: Any) -> "FieldError":
-        """The finding that `value` at `path` breaks this rule; `words` fill the templates."""
-        short = {key: shortened(word, MAX_SHOWN_WORD) if isinstance(word, str) else word for key, word in words.items()}
-        return FieldError(path, self.type, value, self.message.format(**short), self.fix.format(**short), self)
+        """The finding that `value` at `path` breaks this rule; `words` fill the templates.
+
+        A word of the fix that takes long to find may be a function: it is called only when the finding is shown.
+        """
+        late = any(map(callable, words.values()))
+        detail = self.message.format(**_short(words))
+        return FieldError(path, self.type, value, detail, partial(self._fix, words) if late else self._fix(words), self)
+
+    def _fix(self, words: Mapping[str, Any]) -> str:
+        return self.fix.format(**_short({key: word() if callable(word) else word for key, word in words.items()}))
+
+
+def _short(words: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: shortened(word, MAX_SHOWN_WORD) if isinstance(word, str) else word for key, word in words.items()}
 
 
 def with_placeholders(template: str, mark: Callable[[str], str]) -> str:
@@ -146,7 +158,7 @@ def with_placeholders(template: str, mark: Callable[[str], str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One finding: where, of what kind, the offending JSON value, the rule in words, and the fix.
+    """One finding: where, of what kind, the offending JSON value, the rule in words, and the fix, or what finds that.
 
     Lists and objects are left out of the text: it names their path and says what is wrong there.
     `verbatim` replaces type, value and detail if another program has written them as one text.
@@ -156,9 +168,14 @@ class FieldError:
     type: ErrorType
     value: Any = None
     detail: str = ""
-    fix: str = ""
+    hint: str | Callable[[], str] = ""
     rule: Rule | None = None
     verbatim: str = ""
+
+    @property
+    def fix(self) -> str:
+        """What to do about it; found at each call."""
+        return self.hint if isinstance(self.hint, str) else self.hint()
 
     @property
     def is_warning(self) -> bool:
@@ -182,8 +199,9 @@ class FieldError:
     @property
     def body(self) -> str:
         """Text without the path."""
-        separator = ": " if self.complaint == self.type.text else "; "
-        return f"{self.complaint}{separator}{self.fix}" if self.fix else self.complaint
+        complaint, fix = self.complaint, self.fix
+        separator = ": " if complaint == self.type.text else "; "
+        return f"{complaint}{separator}{fix}" if fix else complaint
 
     def __str__(self) -> str:
         return f"{self.path}: {self.body}"
@@ -237,16 +255,10 @@ def by_path(errors: Iterable[FieldError]) -> list[FieldError]:
     return sorted(errors, key=lambda error: error.path.order)
 
 
-def aggregate(errors: Sequence[FieldError]) -> str:
-    """One text for all: a single one stands alone, several stand in brackets in their order, each text once."""
-    texts = list(dict.fromkeys(str(error) for error in errors[:MAX_SHOWN_ERRORS]))
-    if len(errors) > MAX_SHOWN_ERRORS:
-        texts.append(_and_more(errors))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-
-
-def _and_more(errors: Sequence[FieldError]) -> str:
-    return f"and {len(errors) - MAX_SHOWN_ERRORS} more"
+def aggregate(texts: Iterable[str]) -> str:
+    """One text for all: a single one stands alone, several stand in brackets in their order, each once."""
+    each = list(dict.fromkeys(texts))
+    return each[0] if len(each) == 1 else f"[{', '.join(each)}]"
 
 
 def invalid_status(errors: Sequence[FieldError], *, group: str, kind: str, name: str) -> JSON:
@@ -255,12 +267,14 @@ def invalid_status(errors: Sequence[FieldError], *, group: str, kind: str, name:
         {"reason": error.type.value, "message": error.body, "field": str(error.path)}
         for error in errors[:MAX_SHOWN_ERRORS]
     ]
+    texts = [f"{cause['field']}: {cause['message']}" for cause in causes]
     if len(errors) > MAX_SHOWN_ERRORS:
-        causes.append({"reason": ErrorType.TOO_MANY.value, "message": _and_more(errors), "field": "spec"})
+        texts.append(f"and {len(errors) - MAX_SHOWN_ERRORS} more")
+        causes.append({"reason": ErrorType.TOO_MANY.value, "message": texts[-1], "field": "spec"})
     return {
         "metadata": {},
         "status": "Failure",
-        "message": f"{kind}.{group} {quote(name)} is invalid: {aggregate(errors)}",
+        "message": f"{kind}.{group} {quote(name)} is invalid: {aggregate(texts)}",
         "reason": "Invalid",
         "details": {"name": name, "group": group, "kind": kind, "causes": causes},
         "code": 422,

@@ -15,6 +15,7 @@ from webhooks.jobset.cluster_dry_run import OWNERLESS_SECONDS
 from webhooks.jobset.cluster_gangs import FRESH
 from webhooks.jobset.cluster_memory import SECONDS as ANSWERED_SECONDS
 from webhooks.jobset.cluster_needs import FOUND_FOR, MISSING_FOR
+from webhooks.jobset.cluster_questions import PER_REVIEW, REVIEWS, TURN_TIMEOUT
 
 PAGE = Path(__file__).parent.parent / "docs" / "errors.md"
 
@@ -66,6 +67,17 @@ API server which kinds of `scheduling.k8s.io` it serves, at most once in {FRESH:
 PriorityClasses of the pods exist, and that a node has the label of exclusive placement: for each name at most once in
 {FOUND_FOR:g} s, or once in {MISSING_FOR:g} s while it is missing. All of this takes at most `childDryRun.budget` (3 s).
 `childDryRun.enable: false` switches it off.
+
+At most {PER_REVIEW} requests are sent about one JobSet, at most half of them about claims that exist and a quarter
+about names that its pods need, and about {REVIEWS} JobSets at once. They count against `clientConnection`, too. A
+JobSet that has to wait for more than {TURN_TIMEOUT:g} s is answered without what the cluster says; it gets the warning
+`dry-run-incomplete`, and so does one with more objects than requests.
+
+Everything is asked in the namespace of the request, to which the API server has authorized the author of the JobSet.
+The author may have no right to read what is there. So an answer never quotes an object of the cluster: it says that
+there is a conflict, by the name or the field of the author's own. `jobset validate --server` has no rights but
+those of the person who runs it, and shows whose an object is and what differs in it. Policies, webhooks and the
+API server's validation are quoted: their words are meant for whoever creates such a Job.
 
 Sets of a namespace that differ only in their names are not sent again for {ANSWERED_SECONDS:g} s after one of them was
 accepted without a warning. Each process of the webhook remembers that for itself. Of such a set only existing claims

@@ -128,6 +128,9 @@ class TLSSettings(_Section):
 
     min_version: str = ""
     cipher_suites: tuple[str, ...] = ()
+    client_ca_file: str = Field("", alias="clientCAFile")
+    """PEM file with the CA of the certificate that the API server has to show to the webhooks; empty = whoever calls is
+    answered. An extension: the Go manager's file has no such field."""
 
     @field_validator("cipher_suites", mode="before")
     @classmethod

@@ -108,17 +108,19 @@ class _ResourceList(msgspec.Struct, frozen=True):
 class Client:
     """Verbs over a transport. Errors are those of `kube.errors`. Stateless: share one instance."""
 
-    def __init__(self, transport: Transport, *, limited: bool = True) -> None:
-        self._transport = transport
+    def __init__(self, transport: Transport, *, limited: bool = True, repeats: bool = True) -> None:
+        """`limited` False: past the limits of rate and concurrency. `repeats`: of requests that got no answer."""
+        self.transport = transport
         self._limited = limited
+        self._repeats = repeats
 
     def unlimited(self) -> "Client":
         """The same client past the limits of rate and concurrency, and without repeats of requests that got no answer.
 
-        For calls that have a short deadline of their own and must not queue behind a burst of others: lease renewals,
-        and what admission asks the cluster. An answer that says when to come back is still waited for (`MAX_PAUSE`).
+        For calls that have a short deadline of their own and must not queue behind a burst of others: lease renewals.
+        An answer that says when to come back is still waited for (`MAX_PAUSE`).
         """
-        return Client(self._transport, limited=False)
+        return Client(self.transport, limited=False, repeats=False)
 
     async def get(
         self, resource: Resource, name: str, *, type: type[T] = JSON_OBJECT, **options: Unpack[ReadOptions]
@@ -221,7 +223,7 @@ class Client:
         query = (("watch", "true"), *query)
         path = resource.path(namespace)
         request = Request(method="GET", path=path, verb="watch", query=query, timeout=idle, accept=accept)
-        return self._transport.stream(request)
+        return self.transport.stream(request)
 
     async def raw(self, path: str) -> bytes:
         """GET of any other path: /version, /readyz, /openapi/v3."""
@@ -270,9 +272,9 @@ class Client:
             request = dataclasses.replace(request, limited=False)
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                response = await self._transport.send(request)
+                response = await self.transport.send(request)
             except TransportError as error:
-                if attempt == ATTEMPTS or (error.sent and request.method != "GET") or not self._limited:
+                if attempt == ATTEMPTS or (error.sent and request.method != "GET") or not self._repeats:
                     raise
                 await asyncio.sleep(0.05 * 2**attempt)
                 continue

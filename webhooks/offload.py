@@ -1,6 +1,6 @@
-"""Pure work on a large review is done in a thread, so that the event loop goes on answering small ones.
+"""Pure work on a costly review is done in a thread, so that the event loop goes on answering others.
 
-The router decides what is large; handlers hand their work to `compute` and need not know. It must not be given work
+The router decides what is costly; handlers hand their work to `compute` and need not know. It must not be given work
 that touches the event loop.
 """
 
@@ -15,11 +15,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 worker: ContextVar[asyncio.Lock | None] = ContextVar("worker", default=None)
-"""The lock under which work on the review of this task is done in a thread; None if it is small."""
+"""The lock under which work on the review of this task is done in a thread; None if it is cheap."""
 
 
 async def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `function` returns or raises: at once for a small review; in a thread, one at a time, for a large one."""
+    """What `function` returns or raises: at once for a cheap review; in a thread, one at a time, for a costly one."""
     lock = worker.get()
     if lock is None:
         return function(*args, **kwargs)

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from api.jsontree import dig
 from api.meta import JSON
 
 GROUP = "admission.k8s.io"
@@ -51,7 +52,7 @@ class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 HandlerAnswer = AdmissionResponse | Awaitable[AdmissionResponse]
 Handler = Callable[[AdmissionRequest], HandlerAnswer]
-"""Decides at once, or gives what has to be awaited for it. For a large review the call is made in a thread: what it
+"""Decides at once, or gives what has to be awaited for it. For a costly review the call is made in a thread: what it
 does itself is pure, and what touches the event loop is left to the awaitable."""
 
 
@@ -129,6 +130,21 @@ def encode_review(response: AdmissionResponse, *, uid: str, api_version: str) ->
     if response.warnings:
         body["warnings"] = response.warnings
     return msgspec.json.encode({"apiVersion": api_version, "kind": KIND, "response": body})
+
+
+def outside_namespace(request: AdmissionRequest) -> AdmissionResponse | None:
+    """The refusal of a review that is for no namespace, or of an object in another one than the review is for.
+
+    What is asked of the cluster is asked in the namespace of the request: the one to which the API server has
+    authorized the author.
+    """
+    if not request.namespace:
+        return denied(400, "BadRequest", "request.namespace is empty: this webhook is for objects in a namespace")
+    for name, obj in (("object", request.object), ("oldObject", request.old_object)):
+        if dig(obj, "metadata", "namespace") not in (None, "", request.namespace):
+            message = f"request.{name}.metadata.namespace is not request.namespace: leave it out, or make both the same"
+            return denied(400, "BadRequest", message)
+    return None
 
 
 def denied(code: int, reason: str, message: str) -> AdmissionResponse:

@@ -16,7 +16,7 @@ from typing import Protocol
 from fastapi import FastAPI, Request, Response
 
 from kube.errors import leaves
-from webhooks.body import BODY_LIMITS, BodyLimits, LargeReviews, Place, read_review
+from webhooks.body import BODY_LIMITS, Bodies, Body, BodyLimits
 from webhooks.offload import compute
 from webhooks.review import (
     AdmissionResponse,
@@ -48,9 +48,9 @@ def create_app(
     """Serve each handler by POST at its path. The app has no lifespan and no pages of its own."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.exception_handler(ReviewError)(_refused)
-    large = LargeReviews(limits)
+    bodies = Bodies(limits)
     for path, handler in handlers.items():
-        webhook = _Webhook(path, handler, large, metrics)
+        webhook = _Webhook(path, handler, bodies, metrics)
         # A plain route: there is nothing for FastAPI to inject, and finding that out costs 30 microseconds a request.
         app.add_route(path, webhook.serve, methods=["POST"])
     return app
@@ -76,22 +76,22 @@ class _Webhook:
 
     path: str
     handler: Handler
-    large: LargeReviews
+    bodies: Bodies
     metrics: WebhookMetrics | None
 
     async def serve(self, request: Request) -> Response:
         """The ASGI request, whose body may come slowly, or be large, or never end."""
         begun, code = self._begin(), 500
         try:
-            async with Place(self.large) as place:
-                review = await read_review(request, place)
-                code, body = await self._answer(review, compute(self.handler, review.request))
+            async with Body(self.bodies) as body:
+                review = await body.review(request)
+                code, data = await self._answer(review, compute(self.handler, review.request))
         except ReviewError as error:
             code = error.code
             raise
         finally:
             self._end(begun, code)
-        return _response(body)
+        return _response(data)
 
     async def _answer(self, review: Review, answer: Awaitable[HandlerAnswer]) -> _Answer:
         """A handler's answer, or the one that it failed."""

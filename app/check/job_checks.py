@@ -20,7 +20,8 @@ from webhooks.jobset.subject import Unreadable, subject
 def with_job_faults(findings: Findings, gates: FeatureGates) -> Findings:
     """The findings about a JobSet, and those about its child Jobs, each place once."""
     try:
-        js = identified(subject(findings.object, gates).js)
+        js = subject(findings.object, gates).js
+        js = identified(js, js.metadata.namespace or "default")
         children = child_jobs(findings.object, js, gates, range(len(js.spec.replicated_jobs)))
     except (Unreadable, KeyError, TypeError, AttributeError):
         return findings  # no child can be built; the findings say why

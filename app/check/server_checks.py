@@ -31,6 +31,8 @@ TIMEOUT = 10.0
 """Seconds for one question."""
 BUDGET = 15.0
 """Seconds for all questions about the children of one JobSet."""
+QUESTIONS = 200
+"""Questions about the children of one JobSet."""
 _NO_RIGHT = re.compile(r"(\S+ is forbidden: )?User ")
 """How the API server's own authorizer begins to say no."""
 _FIELD_MANAGER = "jobset-validate"
@@ -86,7 +88,7 @@ class ServerChecks:
         self._client = client
         self._empty = empty
         self._namespace = namespace or "default"
-        self._children = ClusterChecks(client, budget=BUDGET)
+        self._children = ClusterChecks(client, budget=BUDGET, own_rights=True, per_review=QUESTIONS)
 
     async def check(self, checks: Checks, sent: Sent) -> Findings:
         """Findings about a manifest, those of the object alone included. `CheckError` when there is no answer."""
@@ -110,11 +112,11 @@ class ServerChecks:
             more.append(NOT_READABLE.at(_AT_NAME, None, why=f"{error.code} {error.reason}"))
         if stored is None:
             found = checks.create(sent, children=False)
-            more += await self._children.create(_within(found.object, namespace), found.errors, checks.gates)
+            more += await self._children.create(found.object, found.errors, checks.gates, namespace=namespace)
         else:
             found = checks.update(stored, Sent(_continued(sent.object, stored), sent.faults))
-            new = _within(found.object, namespace)
-            more += await self._children.update(stored, new, found.errors, checks.gates)
+            new, gates = found.object, checks.gates
+            more += await self._children.update(stored, new, found.errors, gates, namespace=namespace)
         if self._empty:
             more = [error for error in more if error.rule not in _CLUSTER_SETUP]
         found = found.and_also(map(_not_a_fault, more))
@@ -193,11 +195,6 @@ def _not_a_fault(error: FieldError) -> FieldError:
     if not _NO_RIGHT.match(why):
         return error
     return NOT_ALLOWED.at(error.path, error.value, what=f"{what} not checked: you may not create them here")
-
-
-def _within(obj: JSON, namespace: str) -> JSON:
-    metadata = obj.get("metadata") or {}
-    return {**obj, "metadata": {**metadata, "namespace": namespace}}
 
 
 def _continued(obj: JSON, stored: JSON) -> JSON:

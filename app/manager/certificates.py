@@ -1,10 +1,12 @@
 """The stage of certificates: a TLS context with a pair that the API server trusts, kept up to date from then on."""
 
 import ssl
+from functools import partial
 from pathlib import Path
 
 from app.health import Health, passes
 from app.manager.options import Deps, own_namespace
+from certs.clients import ClientAuthority
 from certs.files import FileCertificates
 from certs.source import CertificateSource, Live
 from certs.tls import server_context
@@ -14,13 +16,20 @@ async def start_certificates(deps: Deps, health: Health) -> ssl.SSLContext:
     """Wait for the first pair; readiness fails until it is there.
 
     Our own CA is tried until it succeeds. Files that do not come in time end the manager: the part that reads them
-    raises `certs.files.MissingFilesError`.
+    raises `certs.files.MissingFilesError`. So does a CA of clients that cannot be read: `certs.tls.CertificateError`.
     """
     tls = deps.options.settings.tls
-    context = server_context(tls.min_version, tls.cipher_suites)
-    source = _source(deps, Live(context, deps.metrics.certificate("webhook")))
+    plain = partial(server_context, tls.min_version, tls.cipher_suites)
+    live = Live(plain(), deps.metrics.certificate("webhook"))
+    source = _source(deps, live)
     deps.supervisor.start(source.run(), "certificates")
     await source.ready.wait()
+    context = live.context
+    if tls.client_ca_file:
+        clients = ClientAuthority(Path(tls.client_ca_file), live, plain)
+        clients.load()
+        deps.supervisor.start(clients.run(), "client-ca")
+        context = clients.context
     health.set_readiness("certificates", passes)
     return context
 

@@ -60,7 +60,7 @@ async def _row(checks: ClusterChecks, rjobs: int) -> dict[str, Any]:
     times = []
     for _ in range(WARM_UP + CALLS):
         began = time.perf_counter()
-        findings = await checks.create(js, (), gates)
+        findings = await checks.create(js, (), gates, namespace=samples.NAMESPACE)
         times.append((time.perf_counter() - began) * 1e3)
         if findings:
             raise SystemExit(f"the dry run of the benchmark's own JobSet found: {'; '.join(map(str, findings))}")

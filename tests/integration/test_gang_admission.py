@@ -51,7 +51,7 @@ def without_api(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iter
 
 async def said(kubeconfig: Path, js: JSON) -> list[str]:
     async with connected(kubeconfig) as (client, _):
-        found = await ClusterChecks(client, budget=8.0).create(js, (), GATES)
+        found = await ClusterChecks(client, budget=8.0).create(js, (), GATES, namespace="default")
     return [text for text in warning_texts(found) if text.startswith("spec.scheduling")]
 
 

@@ -153,7 +153,7 @@ def test_webhooks_run_without_the_reconcile_loop_on_given_certificates(
         review = {
             "apiVersion": "admission.k8s.io/v1",
             "kind": "AdmissionReview",
-            "request": {"uid": "1", "operation": "CREATE", "object": manifest(group())},
+            "request": {"uid": "1", "operation": "CREATE", "namespace": "default", "object": manifest(group())},
         }
         tls = ssl.create_default_context(cadata=certificate.decode())
         call = urllib.request.Request(
@@ -179,7 +179,7 @@ def test_a_request_that_runs_when_the_manager_is_stopped_gets_its_answer(jobset_
     manager = start(jobset_server, config, "--controllers=false")
     try:
         wait_for(lambda: "webhooks serve" in manager.log.read_text(), what="the webhooks")
-        review = {"uid": "1", "operation": "CREATE", "object": manifest(group())}
+        review = {"uid": "1", "operation": "CREATE", "namespace": "default", "object": manifest(group())}
         kind = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
         body = json.dumps({**kind, "request": review}).encode()
         head = (

@@ -34,8 +34,9 @@ async def ask(kubeconfig: Path, ns: str, *rjobs: JSON, **spec: Any) -> list[Fiel
 
 
 async def ask_about(kubeconfig: Path, js: JSON) -> list[FieldError]:
+    namespace = js["metadata"].get("namespace", "default")
     async with connected(kubeconfig) as (client, _):
-        return await ClusterChecks(client, budget=BUDGET).create(stored(js), (), GATES)
+        return await ClusterChecks(client, budget=BUDGET).create(stored(js), (), GATES, namespace=namespace)
 
 
 def errors(found: list[FieldError]) -> list[str]:

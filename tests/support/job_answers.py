@@ -33,7 +33,7 @@ def child(rjob: JSON) -> JSON:
     """The Job that a JobSet with this one ReplicatedJob makes."""
     raw = stored(jobset(rjob))
     gates = FeatureGates()
-    (only,) = child_jobs(raw, identified(subject(raw, gates).js), gates, [0])
+    (only,) = child_jobs(raw, identified(subject(raw, gates).js, "default"), gates, [0])
     return only.body
 
 

@@ -110,8 +110,10 @@ def checks(script: Script, **options: Any) -> ClusterChecks:
     return ClusterChecks(Client(script), **options)
 
 
-async def create(script: Script, js: JSON, known: tuple[FieldError, ...] = (), **options: Any) -> list[FieldError]:
-    return await checks(script, **options).create(stored(js), known, GATES)
+async def create(
+    script: Script, js: JSON, known: tuple[FieldError, ...] = (), *, namespace: str = "default", **options: Any
+) -> list[FieldError]:
+    return await checks(script, **options).create(stored(js), known, GATES, namespace=namespace)
 
 
 def errors(found: list[FieldError]) -> list[str]:

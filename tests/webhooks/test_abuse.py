@@ -24,7 +24,7 @@ from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
 
 SECRET = "hunter2"
-LARGE, LARGE_AT_ONCE = BODY_LIMITS.large, BODY_LIMITS.large_at_once
+LARGE, LARGE_AT_ONCE, COSTLY = BODY_LIMITS.large, BODY_LIMITS.large_at_once, BODY_LIMITS.costly
 
 
 def swap(old: bytes, new: bytes, body: bytes = GOOD) -> bytes:
@@ -173,6 +173,16 @@ async def test_work_on_a_large_review_is_done_in_a_thread_and_on_a_small_one_at_
     assert [thread is threading.main_thread() for thread in held.threads] == [True, False, True]
 
 
+async def test_a_review_with_many_fields_is_worked_on_in_a_thread_however_few_bytes_it_has():
+    held = Held()
+    held.release.set()
+    for count in (COSTLY // 2, COSTLY):
+        body = swap(b'"replicas":1', b'"replicas":1,"x":[%s]' % b",".join([b"1"] * count))
+        assert len(body) < LARGE / 10
+        await ask(body, "/x", held.app)
+    assert [thread is threading.main_thread() for thread in held.threads] == [True, False]
+
+
 async def test_few_large_reviews_are_held_at_once_and_small_ones_pass_them():
     held = Held()
     large = [asyncio.create_task(ask(padded(LARGE + 1), "/x", held.app)) for _ in range(LARGE_AT_ONCE + 3)]
@@ -245,7 +255,7 @@ async def test_an_answer_that_cannot_be_written_is_500():
 def everywhere(secret: str) -> dict[str, Any]:
     """A review with a secret in each place that a sender fills."""
     js = stored(jobset(managedBy=secret, failurePolicy={"maxRestarts": secret, "rules": [{"action": secret}]}))
-    js["metadata"] |= {"name": secret, "annotations": {secret: secret}, "labels": {secret: secret}}
+    js["metadata"] |= {"name": secret, "namespace": secret, "annotations": {secret: secret}, "labels": {secret: secret}}
     pod = js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     pod["containers"][0]["env"] = [{"name": "PASSWORD", "value": secret}]
     body = review(js, uid=f"{secret}\nINFO forged line")

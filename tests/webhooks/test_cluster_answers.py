@@ -39,7 +39,7 @@ class TestAnswers:
 
         found = await create(Script({"create jobs": quota}), jobset(rjob("a"), rjob("b", parallelism=2)))
         assert errors(found) == []
-        assert warnings(found) == ["spec.replicatedJobs[0]: Jobs would be refused now: exceeded quota: q"]
+        assert warnings(found) == ["spec.replicatedJobs[0]: Jobs would be refused now: exceeded quota"]
 
     async def test_a_job_that_cannot_be_decoded_is_asked_about_again_without_what_is_wrong(self):
         def decode(request: Request) -> Response:
@@ -82,8 +82,8 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("owner", "warned"),
         [
-            (None, "Job train-workers-0 exists and belongs to nobody; rename or delete it"),
-            (owned_by("CronJob", "c"), "Job train-workers-0 exists and belongs to CronJob c; rename or delete it"),
+            (None, "Job train-workers-0 exists and is not this JobSet's; rename or delete it"),
+            (owned_by("CronJob", "c"), "Job train-workers-0 exists and is not this JobSet's; rename or delete it"),
             (owned_by("JobSet", "train", "an earlier one"), ""),
             (owned_by("JobSet", "renamed", UID), ""),
         ],
@@ -99,10 +99,7 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("owner", "words"),
         [
-            (
-                owned_by("JobSet", "other"),
-                "Service s belongs to JobSet other: it selects only that set's pods",
-            ),
+            (owned_by("JobSet", "other"), "Service s exists and is used as it is; it may not select these pods"),
             (None, "Service s exists and is used as it is; it may not select these pods"),
             (owned_by("JobSet", "train"), ""),
         ],

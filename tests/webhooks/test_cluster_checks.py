@@ -16,13 +16,12 @@ pytestmark = pytest.mark.looptime
 
 
 class TestWhatIsAsked:
-    async def test_dry_run_creates_a_job_and_the_service_outside_the_rate_limit(self):
+    async def test_dry_run_creates_a_job_and_the_service(self):
         script = Script()
-        assert await create(script, jobset(rjob(replicas=9), namespace="ns")) == []
+        assert await create(script, jobset(rjob(replicas=9)), namespace="ns") == []
         assert script.asked() == ["create jobs", "create services"]
         assert {request.path.split("/")[-2] for request in script.requests} == {"ns"}
         assert [("dryRun", "All") in request.query for request in script.requests] == [True, True]
-        assert not any(request.limited for request in script.requests)
 
     @pytest.mark.parametrize("suspend", [True, False])
     async def test_the_children_are_those_that_the_controller_creates(self, suspend):
@@ -39,7 +38,7 @@ class TestWhatIsAsked:
         raw["metadata"].update(uid=UID, annotations={"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"})
         script = Script()
         gates = FeatureGates({"RestartJob": True, "ExecutionAttemptsTracking": True})
-        assert await checks(script).create(raw, (), gates) == []
+        assert await checks(script).create(raw, (), gates, namespace="default") == []
         js = msgspec.convert(raw, JobSet)
         observed = Observed(js, (), service=None, claims=frozenset(), now="2026-01-01T00:00:00Z")
         made = {
@@ -83,7 +82,12 @@ class TestWhatIsAsked:
 
     async def test_what_is_no_jobset_is_left_to_others(self):
         script = Script()
-        assert await checks(script).create({"metadata": {"name": "x"}, "spec": {"replicatedJobs": 1}}, (), GATES) == []
+        assert (
+            await checks(script).create(
+                {"metadata": {"name": "x"}, "spec": {"replicatedJobs": 1}}, (), GATES, namespace="default"
+            )
+            == []
+        )
         assert script.asked() == []
 
     async def test_a_template_of_which_no_child_can_be_built_is_left_to_others(self):
@@ -98,7 +102,7 @@ class TestUpdate:
         script = Script()
         before = stored(jobset(old, rjob("same"), **old_spec))
         after = stored(jobset(new, rjob("same"), **new_spec))
-        return script, await checks(script).update(before, after, (), GATES)
+        return script, await checks(script).update(before, after, (), GATES, namespace="default")
 
     async def test_a_resume_asks_about_the_templates_that_changed(self):
         changed = rjob("a", pod={"nodeSelector": {"zone": "z"}})

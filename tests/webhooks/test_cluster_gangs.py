@@ -76,7 +76,7 @@ def of(scheduling: JSON | None, **spec: Any) -> JSON:
 
 
 async def warnings(server: ApiServer, js: JSON) -> list[str]:
-    found = await ClusterChecks(Client(server)).create(js, (), GATES)
+    found = await ClusterChecks(Client(server)).create(js, (), GATES, namespace="default")
     assert all(error.is_warning for error in found)
     return [str(text) for text in warning_texts(found)]
 
@@ -136,10 +136,10 @@ async def test_an_answer_is_kept_for_a_while():
     server = ApiServer(beta=GROUPS, alpha=COMPOSITES)
     checks = ClusterChecks(Client(server))
     for _ in range(5):
-        await checks.create(of(LEVELS), (), GATES)
+        await checks.create(of(LEVELS), (), GATES, namespace="default")
     assert server.asked == [BETA, ALPHA]
     await asyncio.sleep(FRESH)
-    await checks.create(of(LEVELS), (), GATES)
+    await checks.create(of(LEVELS), (), GATES, namespace="default")
     assert server.asked == [BETA, ALPHA] * 2
 
 
@@ -153,7 +153,7 @@ async def test_an_answer_is_kept_for_a_while():
 )
 async def test_nothing_is_asked_about_other_sets(js: JSON, gates: FeatureGates):
     server = ApiServer()
-    assert await ClusterChecks(Client(server)).create(js, (), gates) == []
+    assert await ClusterChecks(Client(server)).create(js, (), gates, namespace="default") == []
     assert server.asked == []
 
 
@@ -167,5 +167,5 @@ async def test_an_update_asks_when_groups_change():
     server = ApiServer()
     checks = ClusterChecks(Client(server))
     old = of(FLAT, suspend=True)
-    assert await checks.update(old, of(FLAT, suspend=False), (), GATES) == []
-    assert len(await checks.update(old, of(LEVELS, suspend=True), (), GATES)) == 3
+    assert await checks.update(old, of(FLAT, suspend=False), (), GATES, namespace="default") == []
+    assert len(await checks.update(old, of(LEVELS, suspend=True), (), GATES, namespace="default")) == 3

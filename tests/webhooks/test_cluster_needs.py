@@ -13,8 +13,9 @@ from kube.transport import Request, Response
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.scripted_server import GATES, Script, checks
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
-from webhooks.jobset.cluster import INCOMPLETE, MAX_CHILDREN
+from webhooks.jobset.cluster import INCOMPLETE
 from webhooks.jobset.cluster_needs import FOUND_FOR, MISSING_FOR
+from webhooks.jobset.cluster_questions import PER_REVIEW
 
 pytestmark = pytest.mark.looptime
 
@@ -62,7 +63,7 @@ def exclusive(js: JSON, level: str = "js", **more: str) -> JSON:
 
 
 async def asked(server: Script, js: JSON) -> list[FieldError]:
-    return await checks(server).create(stored(js), (), GATES)
+    return await checks(server).create(stored(js), (), GATES, namespace="default")
 
 
 async def test_a_priority_class_that_does_not_exist():
@@ -110,17 +111,18 @@ async def test_many_sets_cost_one_question_until_the_answer_is_old(make: Callabl
     server = make()
     asking = checks(server)
     sets = [stored(jobset(rjob(pod=CLASS), name=f"train-{i}")) for i in range(40)]
-    await asyncio.gather(*(asking.create(js, (), GATES) for js in sets))
+    await asyncio.gather(*(asking.create(js, (), GATES, namespace="default") for js in sets))
     assert server.asked_for == ["high"]
     await asyncio.sleep(kept + 1)
-    await asking.create(sets[0], (), GATES)
+    await asking.create(sets[0], (), GATES, namespace="default")
     assert server.asked_for == ["high"] * 2
 
 
 async def test_of_very_many_names_some_are_asked_about_and_the_rest_is_reported():
     server = Cluster()
-    found = await asked(server, jobset(*(rjob(f"r{i}", pod={"priorityClassName": f"c{i}"}) for i in range(100))))
-    assert len(server.asked_for) == MAX_CHILDREN
+    found = await asked(server, jobset(*(rjob(f"r{i}", pod={"priorityClassName": f"c{i}"}) for i in range(9))))
+    assert len(server.asked_for) == PER_REVIEW // 4
+    assert server.asked().count("create jobs") == 9
     assert [error.rule for error in found].count(INCOMPLETE) == 1
 
 

@@ -42,7 +42,7 @@ class TestClaims:
             found_object(name="data-train", spec={**DATA, "storageClassName": "slow"}), storageClassName="fast"
         )
         [error] = errors(found)
-        words = 'spec does not match existing PVC data-train in namespace default; storageClassName is "slow" there:'
+        words = "spec does not match existing PVC data-train in namespace default; storageClassName is different there:"
         assert error.startswith(f"{self.PREFIX}.spec: Invalid value: {words}")
 
     async def test_a_claim_that_would_go_with_the_jobset_must_not_be_there_before(self):
@@ -103,7 +103,7 @@ class TestClaims:
         found = await create(script, jobset(rjob(pod=MOUNT), **claims()))
         assert errors(found) == []
         [warning] = warnings(found)
-        assert "exceeded quota: none" in str(warning)
+        assert str(warning).endswith("exceeded quota")
 
     async def test_a_claim_created_by_somebody_at_that_moment_is_no_fault(self):
         script = Script({"create persistentvolumeclaims": lambda _: status(409, "AlreadyExists", "x")})

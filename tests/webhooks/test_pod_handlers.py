@@ -68,7 +68,7 @@ async def test_a_follower_may_wait_for_its_leader_and_goes_after_it():
     assert domains.asked == [("settle", "default", JOB_UID, RACK)]
 
 
-async def test_the_namespace_is_that_of_the_request_where_the_pod_has_none():
+async def test_the_namespace_is_that_of_the_request():
     domains = Played(KNOWN)
     await ask(MUTATE_PATH, without(follower(), "annotations", keys.JOBSET_NAME), domains)
     assert domains.asked == []
@@ -76,8 +76,9 @@ async def test_the_namespace_is_that_of_the_request_where_the_pod_has_none():
     del pod["metadata"]["namespace"]
     await ask(MUTATE_PATH, pod, domains)
     pod["metadata"]["namespace"] = "team"
-    await ask(MUTATE_PATH, pod, domains)
-    assert [asked[1] for asked in domains.asked] == ["default", "team"]
+    response = await ask(MUTATE_PATH, pod, domains)
+    assert response["status"]["code"] == 400
+    assert [asked[1] for asked in domains.asked] == ["default"]
 
 
 async def test_the_placement_is_not_asked_about_leaders_and_ordinary_pods():

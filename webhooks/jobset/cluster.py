@@ -13,7 +13,11 @@ this looks like a fault of the JobSet: the controller would get the same answer.
 
 A set that differs only in its name from one of the last seconds is not sent again (`cluster_memory`).
 
-Existing claims are always read (docs/reference/validation.md#volume-claims); if that fails, the JobSet is refused.
+Existing claims are always read (docs/reference/validation.md#volume-claims); if that fails, the JobSet is refused,
+unless it fails because of the bounds on requests about one review, or many (`cluster_questions`).
+
+The author of the JobSet may have fewer rights than the manager, and the review may not come from the API server. So
+findings name the author's own objects and fields, and never a value of an object of the cluster.
 """
 
 import asyncio
@@ -40,19 +44,14 @@ from webhooks.jobset.cluster_gangs import SchedulingApi
 from webhooks.jobset.cluster_memory import AnsweredSets, digest
 from webhooks.jobset.cluster_needs import Needs, needs_of
 from webhooks.jobset.cluster_new_findings import new_findings
-from webhooks.jobset.cluster_questions import Ask, Questions
+from webhooks.jobset.cluster_questions import PER_REVIEW, Ask, BusyError, NotAskedError, Questions, answers
 from webhooks.jobset.cluster_verdict import warning, why
 from webhooks.jobset.default import by_name
 from webhooks.jobset.places import at_existing_places
 from webhooks.jobset.resources import is_amount
 from webhooks.jobset.rules.scheduling import SCHEDULING
-from webhooks.jobset.subject import Unreadable, subject
+from webhooks.jobset.subject import Subject, Unreadable, subject
 from webhooks.offload import compute
-
-MAX_CHILDREN = 32
-"""Children of one JobSet that are sent: one Job for each different template and the Service; and as many claims."""
-TURN_TIMEOUT = 0.5
-"""Seconds that a dry run waits for its turn: if very many JobSets come at once they are stored unchecked, not late."""
 
 INCOMPLETE = warning(
     "dry-run-incomplete",
@@ -61,21 +60,36 @@ INCOMPLETE = warning(
     source="child dry run",
 )
 _CHILDREN = SPEC.at("replicatedJobs")
+_CLAIMS = SPEC.at("volumeClaimPolicies")
 
 
 class ClusterChecks:
     """Checks JobSets at the API server. One for a process: it bounds what is in flight."""
 
-    def __init__(self, client: Client, *, dry_run: bool = True, budget: float = 3.0) -> None:
-        """`budget` is in seconds, for all questions about one JobSet; `dry_run` False leaves only the claims."""
-        self._client = client.unlimited()
-        self._scheduling = SchedulingApi(self._client)
+    def __init__(
+        self,
+        client: Client,
+        *,
+        dry_run: bool = True,
+        budget: float = 3.0,
+        own_rights: bool = False,
+        per_review: int = PER_REVIEW,
+    ) -> None:
+        """`budget` is in seconds, for all questions about one JobSet; `dry_run` False leaves only the claims.
+
+        `own_rights`: the client has the rights of the JobSets' author, who may therefore hear what is in an object that
+        is in the way. `per_review`: requests about one JobSet at most; half of them may be about claims that exist, a
+        quarter about what its pods need by name, so that some are left for its Jobs.
+        """
+        self._scheduling = SchedulingApi()
         self._dry_run = dry_run
         self._budget = budget
-        self._questions = Questions()
-        self._dry_runs = DryRuns(self._client, budget)
+        self._own_rights = own_rights
+        self._per_review = per_review
+        self._questions = Questions(client, per_review)
+        self._dry_runs = DryRuns(budget, own_rights=own_rights)
         self._answered = AnsweredSets()
-        self._needs = Needs(self._client, budget)
+        self._needs = Needs(budget)
 
     def has_questions(self, js: JSON, old: JSON | None = None) -> bool:
         """Whether `create`, or `update` of `old`, may have anything to ask; never wrongly false."""
@@ -83,11 +97,22 @@ class ClusterChecks:
             return self._dry_run or bool(dig(js, "spec", "volumeClaimPolicies"))
         return self._dry_run and any(dig(each, "spec", "suspend") is True for each in (old, js))
 
-    async def create(self, js: JSON, known: Sequence[FieldError], gates: FeatureGates) -> list[FieldError]:
-        """Errors and warnings about a new JobSet (defaulted and readable), without what is a consequence of `known`."""
-        request = self._request(js, gates, known)
-        if request is None:
+    async def create(
+        self, js: JSON, known: Sequence[FieldError], gates: FeatureGates, *, namespace: str
+    ) -> list[FieldError]:
+        """Errors and warnings about a new JobSet (defaulted and readable), without what is a consequence of `known`.
+
+        It is about to be stored in `namespace`, whatever it says itself.
+        """
+        read = await compute(_read, js, gates)
+        if read is None:
             return []
+        async with self._questions.about_one_review() as client:
+            request = self._request(client, js, read, known, namespace)
+            found = await self._about_new(request, gates)
+        return await compute(_worth_saying, found, known, request)
+
+    async def _about_new(self, request: Request, gates: FeatureGates) -> list[FieldError]:
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(self._claims(request))
             asking = group.create_task(self._children(request, gates, range(len(request.js.spec.replicated_jobs))))
@@ -97,39 +122,45 @@ class ClusterChecks:
         found += [*asking.result(), *looking.result(), *searching.result()]
         if missing and self._asks_about(request):
             found += await self._answers(request, [partial(self._dry_runs.claim, request, claim) for claim in missing])
-        return at_existing_places(new_findings(_each_once(found), known, request.js), js)
+        return found
 
-    async def update(self, old: JSON, js: JSON, known: Sequence[FieldError], gates: FeatureGates) -> list[FieldError]:
+    async def update(
+        self, old: JSON, js: JSON, known: Sequence[FieldError], gates: FeatureGates, *, namespace: str
+    ) -> list[FieldError]:
         """The same for an update: templates that change while suspended are checked, nothing else.
 
         A set that is being suspended gets its scheduling fields back as they were: of it, only new amounts are checked.
         """
         suspended, suspends = (dig(each, "spec", "suspend") is True for each in (old, js))
-        request = self._request(js, gates, known, is_stored=True) if suspended or suspends else None
-        if request is None:
+        read = await compute(_read, js, gates) if suspended or suspends else None
+        if read is None:
             return []
         stored = by_name(dig(old, "spec", "replicatedJobs"))
         changed = [
             i
-            for i, rjob in enumerate(request.js.spec.replicated_jobs)
+            for i, rjob in enumerate(read.js.spec.replicated_jobs)
             if any(suspended or is_amount(place) for place in _changed_places(stored.get(rjob.name), rjob))
         ]
-        found = await self._children(request, gates, changed, service=False)
-        if dig(old, "spec", "scheduling") != dig(js, "spec", "scheduling"):
-            found += await self._groups(request, gates)
-        return at_existing_places(new_findings(_each_once(found), known, request.js), js)
+        async with self._questions.about_one_review() as client:
+            request = self._request(client, js, read, known, namespace, is_stored=True)
+            found = await self._children(request, gates, changed, service=False)
+            if dig(old, "spec", "scheduling") != dig(js, "spec", "scheduling"):
+                found += await self._groups(request, gates)
+        return await compute(_worth_saying, found, known, request)
 
     def _request(
-        self, raw: JSON, gates: FeatureGates, known: Sequence[FieldError], *, is_stored: bool = False
-    ) -> Request | None:
-        """None for an object that cannot be read as a JobSet: it is refused elsewhere."""
-        try:
-            read = subject(raw, gates)
-        except Unreadable:
-            return None
-        deadline = asyncio.get_running_loop().time() + self._budget
+        self,
+        client: Client,
+        raw: JSON,
+        read: Subject,
+        known: Sequence[FieldError],
+        namespace: str,
+        *,
+        is_stored: bool = False,
+    ) -> Request:
+        deadline, ours = asyncio.get_running_loop().time() + self._budget, created_by_us(read.js, known)
         needs = () if is_stored else tuple(needs_of(read))
-        return Request(raw, identified(read.js), deadline, created_by_us(read.js, known), is_stored, needs)
+        return Request(client, raw, identified(read.js, namespace), deadline, ours, is_stored, needs)
 
     def _asks_about(self, request: Request) -> bool:
         """Whether the children may be tried: dry runs are on, and our controller will create the children."""
@@ -147,7 +178,7 @@ class ClusterChecks:
         key = await compute(digest, request.raw, request.namespace, wanted, service=service)
         async with self._answered.turn(key) as accepted:
             try:
-                jobs = [] if accepted else child_jobs(request.raw, js, gates, wanted)
+                jobs = [] if accepted else await compute(child_jobs, request.raw, js, gates, wanted)
             except (KeyError, TypeError, AttributeError):
                 return []  # a template of which no child can be built: refused elsewhere
             service = service and not (accepted and _service_has_its_name(js))
@@ -163,34 +194,45 @@ class ClusterChecks:
         js = request.js
         if js.spec.scheduling is None or not gates[GATE] or not self._asks_about(request):
             return []
-        return await self._answers(request, [partial(self._scheduling.missing, js)], of=SCHEDULING)
+        return await self._answers(request, [partial(self._scheduling.missing, js, request.client)], of=SCHEDULING)
 
     async def _named(self, request: Request) -> list[FieldError]:
         """Warnings about names that its pods need and that do not exist in the cluster."""
         if not self._asks_about(request):
             return []
-        return await self._answers(request, [partial(self._needs.missing, need) for need in request.needs])
+        asks: list[Ask] = [partial(self._needs.missing, need, request.client) for need in request.needs]
+        return await self._answers(request, asks, most=self._per_review // 4)
 
-    async def _answers(self, request: Request, asks: Sequence[Ask], of: Path = _CHILDREN) -> list[FieldError]:
-        """Findings of the questions, and one warning if some have no answer."""
-        answers = await self._questions.answers(asks[:MAX_CHILDREN], request.deadline, turn_timeout=TURN_TIMEOUT)
-        found = [error for answer in answers if not isinstance(answer, Exception) for error in answer]
-        failures = [why(answer, self._budget) for answer in answers if isinstance(answer, Exception)]
-        if len(asks) > MAX_CHILDREN:
-            failures.append(f"{len(asks) - MAX_CHILDREN} of {len(asks)} objects")
-        if failures:
-            found.append(INCOMPLETE.at(of, why=failures[0]))
-        return found
+    async def _answers(
+        self, request: Request, asks: Sequence[Ask], of: Path = _CHILDREN, *, most: int | None = None
+    ) -> list[FieldError]:
+        """Findings of the first `most` questions, and a warning if some have no answer."""
+        given = await answers(asks[: most or self._per_review], request.deadline)
+        found = [error for answer in given if isinstance(answer, list) for error in answer]
+        failures = [answer for answer in given if isinstance(answer, Exception)]
+        return found + self._unanswered(failures, len(asks), len(asks) - len(given), of)
+
+    def _unanswered(self, failures: Sequence[Exception], asked: int, left_out: int, of: Path) -> list[FieldError]:
+        """A warning about the questions without an answer, if there are any."""
+        left_out += sum(isinstance(failure, NotAskedError) for failure in failures)
+        whys = [why(failure, self._budget) for failure in failures if not isinstance(failure, NotAskedError)]
+        if left_out:
+            whys.append(f"{left_out} of {asked} objects")
+        return [INCOMPLETE.at(of, why=whys[0])] if whys else []
 
     async def _claims(self, request: Request) -> tuple[list[FieldError], list[Claim]]:
         """Findings about claims that exist, and the claims that do not."""
         claims = claims_of(request.js)
-        asks: list[Ask] = [partial(self._claim, request, claim) for claim in claims]
-        found: list[FieldError] = []
+        asks: list[Ask] = [partial(self._claim, request, claim) for claim in claims[: self._per_review // 2]]
+        given = await answers(asks, request.deadline)
+        failures = [answer for answer in given if isinstance(answer, NotAskedError | BusyError)]
+        found = self._unanswered(failures, len(claims), len(claims) - len(given), _CLAIMS)
         missing: list[Claim] = []
-        for claim, answer in zip(claims, await self._questions.answers(asks, request.deadline), strict=True):
+        for claim, answer in zip(claims, given, strict=False):
             if isinstance(answer, NotFound):
                 missing.append(claim)
+            elif isinstance(answer, NotAskedError | BusyError):
+                continue
             elif isinstance(answer, Exception):
                 late = "context deadline exceeded: " if isinstance(answer, TimeoutError) else ""
                 found.append(UNCHECKED.at(claim.path, claim=claim.name, why=late + why(answer, self._budget)))
@@ -199,10 +241,18 @@ class ClusterChecks:
         return found, missing
 
     async def _claim(self, request: Request, claim: Claim) -> list[FieldError]:
-        live = await self._client.get(
+        live = await request.client.get(
             PERSISTENT_VOLUME_CLAIMS, claim.name, namespace=request.namespace, type=LiveClaim, timeout=self._budget
         )
-        return list(claim_faults(request.js, claim, live))
+        return list(claim_faults(request.js, claim, live, own_rights=self._own_rights))
+
+
+def _read(raw: JSON, gates: FeatureGates) -> Subject | None:
+    """None for what is no JobSet at all: that is refused elsewhere."""
+    try:
+        return subject(raw, gates)
+    except Unreadable:
+        return None
 
 
 def _service_has_its_name(js: JobSet) -> bool:
@@ -213,6 +263,11 @@ def _service_has_its_name(js: JobSet) -> bool:
 
 def _changed_places(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:
     return differences({"template": dig(old, "template")}, {"template": new.template})
+
+
+def _worth_saying(found: Iterable[FieldError], known: Sequence[FieldError], request: Request) -> list[FieldError]:
+    """What is not said by `known` errors already, at places that are in the object."""
+    return at_existing_places(new_findings(_each_once(found), known, request.js), request.raw)
 
 
 def _each_once(found: Iterable[FieldError]) -> list[FieldError]:
@@ -229,4 +284,4 @@ def _said_once(error: FieldError) -> object:
         return INCOMPLETE
     if error.rule is REFUSED:
         return REFUSED, refused(error)[1]
-    return (API_WARNS, error.detail) if error.rule is API_WARNS else str(error)
+    return (API_WARNS, error.detail) if error.rule is API_WARNS else (error.path, error.complaint)

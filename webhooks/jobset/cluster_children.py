@@ -129,10 +129,10 @@ def created_by_us(js: JobSet, errors: Iterable[FieldError]) -> bool:
     return js.is_ours or any(error.path == MANAGED_BY for error in errors)
 
 
-def identified(js: JobSet) -> JobSet:
-    """The same with uid and namespace, be they stand-ins: an object that is not stored yet may lack them."""
+def identified(js: JobSet, namespace: str) -> JobSet:
+    """The same in its namespace, and with a uid, be it a stand-in: an object that is not stored yet may lack them."""
     meta = js.metadata
-    known = msgspec.structs.replace(meta, uid=meta.uid or NO_UID, namespace=meta.namespace or "default")
+    known = msgspec.structs.replace(meta, uid=meta.uid or NO_UID, namespace=namespace)
     return msgspec.structs.replace(js, metadata=known)
 
 

@@ -88,14 +88,20 @@ def claims_of(js: JobSet) -> list[Claim]:
     return list(found.values())
 
 
-def claim_faults(js: JobSet, claim: Claim, live: LiveClaim) -> Iterator[FieldError]:
-    """What keeps a new JobSet from using the claim that is there."""
+def claim_faults(js: JobSet, claim: Claim, live: LiveClaim, *, own_rights: bool) -> Iterator[FieldError]:
+    """What keeps a new JobSet from using the claim that is there.
+
+    `own_rights`: it was read with the rights of the JobSet's author, who may therefore hear what is in it.
+    """
     owner = live.metadata.controller()
     earlier = owner is not None and owner.kind == keys.KIND and owner.name == js.metadata.name
     if earlier or live.metadata.deletion_timestamp is not None:
         yield LEAVING.at(claim.path, claim=claim.name)
         return
-    differing = [f"{where} is {_shown(have)} there" for where, have in differences(claim.spec, live.spec)]
+    differing = [
+        f"{where} is {_shown(have) if own_rights else 'different'} there"
+        for where, have in differences(claim.spec, live.spec)
+    ]
     if differing:
         yield MISMATCH.at(
             claim.path.at("spec"),

@@ -26,6 +26,7 @@ from webhooks.jobset.cluster_decode import Parts, unreadable
 from webhooks.jobset.cluster_faults import REFUSED, claim_template_faults, decode_faults, job_faults, service_faults
 from webhooks.jobset.cluster_needs import Need
 from webhooks.jobset.cluster_new_findings import new_findings
+from webhooks.jobset.cluster_questions import NotAskedError
 from webhooks.jobset.cluster_verdict import DOCS, Verdict, may_want_owner, misses_owner, verdict, warning, why
 
 DECODE_ROUNDS = 8
@@ -43,7 +44,7 @@ API_WARNS = warning(
 )
 JOB_EXISTS = warning(
     "child-job-exists",
-    "Job {name} exists and belongs to {owner}",
+    "Job {name} exists and {whose}",
     "rename or delete it",
     source=f"{DOCS}, defect 11",
 )
@@ -65,11 +66,12 @@ SERVICE_FOREIGN = warning(
 class Request:
     """One admission request.
 
-    `raw` and `js` are the JobSet. `deadline`: when the answer is due, in seconds of the event loop. `ours`: whether our
-    controller will create the children. `is_stored`: whether the set is stored already and may have Jobs of its own.
-    `needs`: what the pods of a new set need in the cluster, by name.
+    `client` is for the questions about it. `raw` and `js` are the JobSet. `deadline`: when the answer is due, seconds
+    of the event loop. `ours`: whether our controller will create the children. `is_stored`: whether the set is stored
+    already and may have Jobs of its own. `needs`: what the pods of a new set need in the cluster, by name.
     """
 
+    client: Client
     raw: JSON
     js: JobSet
     deadline: float
@@ -85,15 +87,16 @@ class Request:
 class DryRuns:
     """Each method returns findings about the JobSet, and raises without an answer.
 
-    `budget`: seconds for one call.
+    `budget`: seconds for one call. `own_rights`: the questions are asked with the rights of the JobSet's author, who
+    may therefore hear whose an object is.
 
     Another webhook may look for the owner of a Job (Kueue's does), and refuse the Job because its JobSet is not stored
     yet. Such a Job is sent again without an owner, and so are all Jobs of its namespace for `OWNERLESS_SECONDS`.
     """
 
-    def __init__(self, client: Client, budget: float) -> None:
-        self._client = client
+    def __init__(self, budget: float, *, own_rights: bool) -> None:
         self._budget = budget
+        self._own_rights = own_rights
         self._ownerless: Expiring[str, bool] = Expiring(MOST_NAMESPACES)
 
     async def job(self, request: Request, child: ChildJob) -> list[FieldError]:
@@ -102,7 +105,12 @@ class DryRuns:
         found: list[FieldError] = []
         for _ in range(DECODE_ROUNDS):
             texts: list[str] = []
-            error = await self._try_job(request, body, texts)
+            try:
+                error = await self._try_job(request, body, texts)
+            except NotAskedError:
+                if found:
+                    break
+                raise
             problem = unreadable(body, error.message) if isinstance(error, BadRequest) else None
             if problem is None:
                 said = [API_WARNS.at(child.path, text=text) for text in texts]
@@ -117,17 +125,17 @@ class DryRuns:
     async def _try_job(self, request: Request, body: JSON, texts: list[str]) -> ApiError | None:
         """None when the Job may be created; `texts` gets the warnings."""
         if request.is_stored:
-            return await self._dry_create(JOBS, body, request.namespace, texts)
+            return await self._dry_create(request, JOBS, body, texts)
         clock = asyncio.get_running_loop().time
         if not self._ownerless.get(request.namespace, clock()):
             warnings: list[str] = []
-            error = await self._dry_create(JOBS, body, request.namespace, warnings)
+            error = await self._dry_create(request, JOBS, body, warnings)
             if error is None or not misses_owner(error, request.js.metadata.name):
                 texts += warnings
                 return error
             self._ownerless.put(request.namespace, True, clock() + OWNERLESS_SECONDS)
         ownerless = {**body, "metadata": {**body["metadata"], "ownerReferences": []}}
-        error = await self._dry_create(JOBS, ownerless, request.namespace, texts)
+        error = await self._dry_create(request, JOBS, ownerless, texts)
         # A policy that demands an owner lets the Job of the controller pass, which has one.
         return None if error is not None and may_want_owner(error) else error
 
@@ -141,14 +149,15 @@ class DryRuns:
                 return []  # its own, most likely; the controller reports any other
             case Verdict.EXISTS:
                 owner = await self._owner(JOBS, child.name, request)
+                whose = f"belongs to {owner}" if self._own_rights else "is not this JobSet's"
                 path = child.path.at("name")
-                return [JOB_EXISTS.at(path, child.name, name=child.name, owner=owner)] if owner else []
+                return [JOB_EXISTS.at(path, child.name, name=child.name, whose=whose)] if owner else []
             case Verdict.UNKNOWN:
                 raise error
 
     async def service(self, request: Request) -> list[FieldError]:
         body = build_service(request.js)
-        error = await self._dry_create(SERVICES, body, request.namespace)
+        error = await self._dry_create(request, SERVICES, body)
         if error is None:
             return []
         path, name = service_name_path(request.js), body["metadata"]["name"]
@@ -160,14 +169,14 @@ class DryRuns:
             case Verdict.EXISTS:
                 owner = await self._owner(SERVICES, name, request)
                 jobset = owner.removeprefix(f"{keys.KIND} ")
-                rule = SERVICE_FOREIGN if jobset == owner else SERVICE_SHARED
+                rule = SERVICE_SHARED if self._own_rights and jobset != owner else SERVICE_FOREIGN
                 return [rule.at(path, name, name=name, owner=jobset)] if owner else []
             case Verdict.UNKNOWN:
                 raise error
 
     async def claim(self, request: Request, claim: Claim) -> list[FieldError]:
         body = build_volume_claim(request.js, claim.policy, claim.template)
-        error = await self._dry_create(PERSISTENT_VOLUME_CLAIMS, body, request.namespace)
+        error = await self._dry_create(request, PERSISTENT_VOLUME_CLAIMS, body)
         if error is None:
             return []
         match verdict(error, PERSISTENT_VOLUME_CLAIMS):
@@ -181,16 +190,16 @@ class DryRuns:
                 raise error
 
     async def _dry_create(
-        self, resource: Resource, body: JSON, namespace: str, warnings: list[str] | None = None
+        self, request: Request, resource: Resource, body: JSON, warnings: list[str] | None = None
     ) -> ApiError | None:
         """None when the object may be created. Raises when there is no answer at all."""
         try:
-            await self._client.create(
+            await request.client.create(
                 resource,
                 body,
                 dry_run=True,
                 type=msgspec.Raw,
-                namespace=namespace,
+                namespace=request.namespace,
                 timeout=self._budget,
                 warnings=[] if warnings is None else warnings,
             )
@@ -205,7 +214,7 @@ class DryRuns:
         garbage-collected.
         """
         try:
-            found = await self._client.get(resource, name, namespace=request.namespace, type=Owned)
+            found = await request.client.get(resource, name, namespace=request.namespace, type=Owned)
         except NotFound:
             return ""
         owner = found.metadata.controller()

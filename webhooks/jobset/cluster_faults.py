@@ -8,6 +8,8 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 
 from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule
 from api.jobset import JobSet
@@ -142,6 +144,8 @@ _KNOWN: tuple[_Known, ...] = (
     _known(FAILURE_CONTAINER, r"\.onExitCodes\.containerName$", r"must be one of the container", _a_container),
     _known(UNSUPPORTED, _ANY, r"^Unsupported value: .*supported values: ", _a_supported),
 )
+MAX_FAULTS = 500
+"""Findings about one child: its fault is one of each ReplicatedJob that it stands for."""
 _TYPES = {kind.value: kind for kind in ErrorType}
 _JSON = json.JSONDecoder()
 _INDEX = re.compile(r"\[[^\]]*\]")
@@ -157,10 +161,12 @@ def job_faults(child: ChildJob, causes: Iterable[Cause]) -> list[FieldError]:
             foreign = REFUSED.at(child.path, what="Jobs", why=f"a mutating webhook makes {cause.field} invalid")
             found[foreign.path, foreign.detail] = foreign
         elif not _follows(child, cause, places):
-            for error in _job_fault(child, cause):
+            for error in islice(_job_fault(child, cause), MAX_FAULTS - len(found)):
                 # The restart policy is checked as a pod's and as a Job's: the later check is the stricter one.
                 key = RESTART_POLICY.id if error.rule is RESTART_POLICY else error.verbatim
                 found[error.path, key] = error
+        if len(found) >= MAX_FAULTS:
+            break
     return list(found.values())
 
 
@@ -205,12 +211,11 @@ def _indexed(body: JSON, parts: Parts, value: str) -> Parts:
     return parts
 
 
-def _fix_for(child: ChildJob, cause: Cause) -> tuple[Rule, str]:
+def _fix_for(child: ChildJob, cause: Cause) -> tuple[Rule, str | Callable[[], str]]:
     place = _INDEX.sub("", cause.field)
     for known in _KNOWN:
         if known.place.search(place) and known.words.search(cause.message):
-            guess = known.names(child, cause.message) if known.names else ""
-            return known.rule, known.rule.fix.format(guess=guess)
+            return known.rule, known.rule.fix if known.names is None else partial(known.names, child, cause.message)
     return JOB, JOB.fix
 
 

@@ -32,16 +32,15 @@ NOT_SERVED = warning(
 class SchedulingApi:
     """What the API server serves of scheduling.k8s.io. One for a process."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self) -> None:
         self._served = Served()
         self._until = -math.inf
         self._asking = asyncio.Lock()
 
-    async def missing(self, js: JobSet) -> list[FieldError]:
+    async def missing(self, js: JobSet, client: Client) -> list[FieldError]:
         """Warnings about what its groups need and the API server has not; raises when there is no answer."""
         wanted = shape(js)
-        lack = None if wanted is None else lacking(wanted, await self._look())
+        lack = None if wanted is None else lacking(wanted, await self._look(client))
         if lack is None or lack is UNKNOWN:
             return []
         texts = [f"{lack.what}: Jobs may have to wait", f"needs --feature-gates={lack.gates}"]
@@ -49,22 +48,23 @@ class SchedulingApi:
             texts.append(f"and kube-apiserver --runtime-config={lack.runtime_config}")
         return [NOT_SERVED.at(SCHEDULING, text=text) for text in texts]
 
-    async def _look(self) -> Served:
+    async def _look(self, client: Client) -> Served:
         now = asyncio.get_running_loop().time
         async with self._asking:
             if now() >= self._until:
-                groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await self._client.served(POD_GROUPS.api_version)
-                alpha = await self._client.served(COMPOSITE_POD_GROUPS.api_version)
+                groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await client.served(POD_GROUPS.api_version)
+                alpha = await client.served(COMPOSITE_POD_GROUPS.api_version)
                 composites = COMPOSITE_POD_GROUPS.plural in alpha
-                topology = composites or (await self._keeps_topology() if groups else False)
+                topology = composites or (await _keeps_topology(client) if groups else False)
                 self._served = Served(groups=groups, composites=groups and composites, topology=topology)
                 self._until = now() + FRESH
             return self._served
 
-    async def _keeps_topology(self) -> bool | None:
-        """None when the API server refuses to try."""
-        try:
-            tried: JSON = await self._client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
-        except ApiError:
-            return None
-        return keeps_topology(tried)
+
+async def _keeps_topology(client: Client) -> bool | None:
+    """None when the API server refuses to try."""
+    try:
+        tried: JSON = await client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
+    except ApiError:
+        return None
+    return keeps_topology(tried)

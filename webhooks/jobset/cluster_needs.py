@@ -79,41 +79,38 @@ def _level(js: Subject, entry: Entry) -> Path:
 class Needs:
     """Looks up needs and remembers the answers. One for a process."""
 
-    def __init__(self, client: Client, budget: float) -> None:
+    def __init__(self, budget: float) -> None:
         """`budget`: seconds for one call."""
-        self._client = client
         self._budget = budget
         self._known: Expiring[tuple[str, str], bool] = Expiring(MOST)
         self._asking: dict[tuple[str, str], asyncio.Lock] = {}
 
-    async def missing(self, need: Need) -> list[FieldError]:
+    async def missing(self, need: Need, client: Client) -> list[FieldError]:
         """A warning at each place if it is not there; raises when there is no answer."""
-        if await self._is_there(need):
+        if await self._is_there(need, client):
             return []
         return [need.rule.at(path, need.name, name=need.name) for path in need.paths]
 
-    async def _is_there(self, need: Need) -> bool:
+    async def _is_there(self, need: Need, client: Client) -> bool:
         key, now = (need.rule.id, need.name), asyncio.get_running_loop().time
         lock = self._asking.setdefault(key, asyncio.Lock())
         try:
             async with lock:  # many sets at once cost one request
                 there = self._known.get(key, now())
                 if there is None:
-                    there = await self._look(need)
+                    there = await self._look(need, client)
                     self._known.put(key, there, now() + (FOUND_FOR if there else MISSING_FOR))
         finally:
             if not lock.locked():
                 self._asking.pop(key, None)
         return there
 
-    async def _look(self, need: Need) -> bool:
+    async def _look(self, need: Need, client: Client) -> bool:
         if need.rule is TOPOLOGY:
-            page = await self._client.list(
-                NODES, type=msgspec.Raw, label_selector=need.name, limit=1, timeout=self._budget
-            )
+            page = await client.list(NODES, type=msgspec.Raw, label_selector=need.name, limit=1, timeout=self._budget)
             return bool(page.items)
         try:
-            await self._client.get(PRIORITY_CLASSES, need.name, type=msgspec.Raw, timeout=self._budget)
+            await client.get(PRIORITY_CLASSES, need.name, type=msgspec.Raw, timeout=self._budget)
         except NotFound:
             return False
         return True

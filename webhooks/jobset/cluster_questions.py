@@ -1,55 +1,111 @@
-"""Sends the API server several questions side by side, within bounds; none is awaited beyond the deadline."""
+"""Asks the API server questions about one review, within bounds.
+
+Every request counts, repeats included, whoever makes it: the bounds are those of a transport around the client's own.
+"""
 
 import asyncio
 import contextlib
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 from api.field import FieldError
+from kube.client import Client
 from kube.errors import KubeError
+from kube.transport import Request, Response, Transport
 
-MAX_IN_FLIGHT = 16
-"""Questions in flight at once, of all admission requests of this process."""
-PER_REQUEST = 8
-"""Questions in flight of one admission request, so that a JobSet with many children does not make others wait."""
+PER_REVIEW = 16
+"""Requests about one review."""
+AT_ONCE = 4
+"""Requests about one review that are in flight at once."""
+REVIEWS = 16
+"""Reviews about which requests are sent at once: all that are in flight cost at most so many times `PER_REVIEW`."""
+TURN_TIMEOUT = 0.5
+"""Seconds that a review waits for its turn: if very many come at once they are answered unchecked, not late."""
 
 Ask = Callable[[], Awaitable[list[FieldError]]]
 
 
-class Questions:
-    """One for a process: it bounds what is in flight."""
+class NotAskedError(KubeError):
+    """The request was not sent: so many have been sent about this review already."""
+
+
+class BusyError(KubeError):
+    """The request was not sent: others are in flight about as many reviews as may be."""
 
     def __init__(self) -> None:
-        self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
+        super().__init__("other JobSets are being checked")
 
-    async def answers(
-        self, asks: Sequence[Ask], deadline: float, *, turn_timeout: float = math.inf
-    ) -> list[list[FieldError] | Exception]:
-        """The answer to each question, or why there is none. Never later than the deadline.
 
-        `turn_timeout` is how long, in seconds, a question waits for its turn.
-        """
-        answers: list[list[FieldError] | Exception] = [TimeoutError() for _ in asks]
-        queue = enumerate(asks)
+@dataclass(slots=True)
+class _Turn:
+    """The transport of one review. Its first request waits for a place among the reviews that ask."""
 
-        async def worker() -> None:
-            for number, ask in queue:
-                try:
-                    async with asyncio.timeout_at(deadline), self._turn(turn_timeout):
-                        answers[number] = await ask()
-                except (KubeError, TimeoutError) as error:
-                    answers[number] = error
+    transport: Transport
+    places: asyncio.Semaphore
+    left: int
+    in_flight: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    entering: asyncio.Lock = field(default_factory=asyncio.Lock)
+    entered: bool = False
+    busy: bool = False
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(PER_REQUEST, len(asks))):
-                group.create_task(worker())
-        return answers
+    async def send(self, request: Request) -> Response:
+        if not self.left:
+            raise NotAskedError
+        self.left -= 1
+        async with self.entering:
+            await self._enter()
+        async with self.in_flight:
+            return await self.transport.send(request)
+
+    async def _enter(self) -> None:
+        if not self.entered and not self.busy:
+            try:
+                async with asyncio.timeout(TURN_TIMEOUT):
+                    self.entered = await self.places.acquire()
+            except TimeoutError:
+                self.busy = True
+        if self.busy:
+            raise BusyError
+
+    def stream(self, request: Request) -> contextlib.AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self.transport.stream(request)
+
+    async def close(self) -> None:
+        """Give the place back; the transport beneath stays open for others."""
+        if self.entered:
+            self.entered = False
+            self.places.release()
+
+
+class Questions:
+    """One for a process: it bounds what is asked about all reviews in flight."""
+
+    def __init__(self, client: Client, per_review: int) -> None:
+        """`client`: its limits of rate and concurrency hold for the questions, too."""
+        self._transport = client.transport
+        self._per_review = per_review
+        self._places = asyncio.Semaphore(REVIEWS)
 
     @contextlib.asynccontextmanager
-    async def _turn(self, turn_timeout: float) -> AsyncIterator[None]:
-        async with asyncio.timeout(None if math.isinf(turn_timeout) else turn_timeout):
-            await self._slots.acquire()
+    async def about_one_review(self) -> AsyncIterator[Client]:
+        """A client for the questions about one review. It repeats no request that got no answer."""
+        turn = _Turn(self._transport, self._places, self._per_review)
         try:
-            yield
+            yield Client(turn, repeats=False)
         finally:
-            self._slots.release()
+            await turn.close()
+
+
+async def answers(asks: Sequence[Ask], deadline: float) -> list[list[FieldError] | Exception]:
+    """The answer to each question, or why there is none; by the deadline (loop time)."""
+
+    async def answer(ask: Ask) -> list[FieldError] | Exception:
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await ask()
+        except (KubeError, TimeoutError) as error:
+            return error
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(answer(ask)) for ask in asks]
+    return [task.result() for task in tasks]

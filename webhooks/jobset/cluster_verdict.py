@@ -67,7 +67,7 @@ _NOISE = (
     (re.compile(r" with binding '[^']*' denied request"), ""),
     (re.compile(r" denied the request"), ""),
     (re.compile(r"^Internal error occurred: "), ""),
-    (re.compile(r"(exceeded quota: [^,]*),.*", re.DOTALL), r"\1"),
+    (re.compile(r"exceeded quota: .*", re.DOTALL), "exceeded quota"),
     (re.compile(r"\s+"), " "),
 )
 

@@ -14,7 +14,14 @@ from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
 from webhooks.offload import compute
-from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, HandlerAnswer, denied
+from webhooks.review import (
+    AdmissionRequest,
+    AdmissionResponse,
+    Handler,
+    HandlerAnswer,
+    denied,
+    outside_namespace,
+)
 
 MUTATE_PATH = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
@@ -40,7 +47,7 @@ class _Admission:
         if self.engine.may_hide(obj, old):
             findings = self._check(obj, old)
             if findings.hides:
-                return self._answer(findings, obj, old)
+                return self._answer(request, findings, obj)
         return AdmissionResponse(patch=tuple(operations))
 
     def validate(self, request: AdmissionRequest) -> HandlerAnswer:
@@ -49,25 +56,26 @@ class _Admission:
             return answer_at_once
         old = _stored(request)
         findings = self._check(request.object or {}, old)
-        return self._answer(findings, findings.object, old)
+        return self._answer(request, findings, findings.object)
 
     def _check(self, obj: JSON, old: JSON | None) -> Findings:
         """Findings about an object that is stored as it is."""
         return self.engine.create(obj, defaults=False) if old is None else self.engine.update(old, obj)
 
-    def _answer(self, findings: Findings, obj: JSON, old: JSON | None) -> HandlerAnswer:
-        if self.cluster is None or not self.cluster.has_questions(findings.object, old):
+    def _answer(self, request: AdmissionRequest, findings: Findings, obj: JSON) -> HandlerAnswer:
+        if self.cluster is None or not self.cluster.has_questions(findings.object, _stored(request)):
             return answer(findings, obj)
-        return self._answer_with(self.cluster, findings, obj, old)
+        return self._answer_with(self.cluster, request, findings, obj)
 
     async def _answer_with(
-        self, cluster: ClusterChecks, findings: Findings, obj: JSON, old: JSON | None
+        self, cluster: ClusterChecks, request: AdmissionRequest, findings: Findings, obj: JSON
     ) -> AdmissionResponse:
-        """The answer with the findings of the cluster."""
+        """What the cluster knows is said with the rest."""
+        old, new, gates = _stored(request), findings.object, self.engine.gates
         if old is None:
-            more = await cluster.create(findings.object, findings.errors, self.engine.gates)
+            more = await cluster.create(new, findings.errors, gates, namespace=request.namespace)
         else:
-            more = await cluster.update(old, findings.object, findings.errors, self.engine.gates)
+            more = await cluster.update(old, new, findings.errors, gates, namespace=request.namespace)
         return await compute(answer, findings.and_also(more), obj)
 
 
@@ -83,4 +91,4 @@ def _without_check(request: AdmissionRequest) -> AdmissionResponse | None:
         return denied(400, "BadRequest", f"request.object is missing from a review of {request.operation}")
     if request.operation == "UPDATE" and request.old_object is None:
         return denied(400, "BadRequest", "request.oldObject is missing from a review of UPDATE")
-    return None
+    return outside_namespace(request)

@@ -4,7 +4,6 @@ The API server drops such fields unless asked to be strict, so that a manifest w
 thinks. For use before sending: what reaches a webhook has been pruned already.
 """
 
-import difflib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import Any
 
 from api.field import ErrorType, FieldError, Layer, Path, Rule, quote
 from api.meta import JSON
-from api.suggest import did_you_mean, nearest
+from api.suggest import Comparison, did_you_mean, nearest
 from webhooks.jobset.schema_words import INT_OR_STRING, type_name
 
 MAX_UNKNOWN = 500
@@ -71,7 +70,7 @@ class UnknownFields:
 
     def _finding(self, name: str, value: Any, known: JSON, path: Path) -> FieldError:
         close = nearest(name, known)
-        sure = difflib.SequenceMatcher(None, name.lower(), close.lower()).ratio() >= _SURE
+        sure = Comparison(name).likeness(close) >= _SURE
         if not sure and (place := self._belongs(name, value, path)):
             found = MISPLACED.at(path.at(name), value, field=name, place=place)
         else:

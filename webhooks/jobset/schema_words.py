@@ -7,6 +7,7 @@ that its answers and those of the webhook are the same.
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from api.field import ErrorType, FieldError, Layer, Path, Rule, quote, render_value
@@ -173,9 +174,12 @@ def required(path: Path, node: JSON) -> FieldError:
 
 
 def unsupported(path: Path, value: str, values: Sequence[str]) -> FieldError:
+    return ENUM.at(path, value, values=_listed(values), choice=partial(_choice, value, values))
+
+
+def _choice(value: str, values: Sequence[str]) -> str:
     close = nearest(value, values)
-    choice = f"did you mean {quote(close)}?" if close else "choose one of them"
-    return ENUM.at(path, value, values=_listed(values), choice=choice)
+    return f"did you mean {quote(close)}?" if close else "choose one of them"
 
 
 def _listed(values: Sequence[str]) -> str:

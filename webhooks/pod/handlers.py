@@ -13,7 +13,7 @@ from webhooks.offload import compute
 from webhooks.pod.mutate import mutations
 from webhooks.pod.subject import Pod, UnreadablePodError, read
 from webhooks.pod.validate import impossible, refusal, stranded
-from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied
+from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied, outside_namespace
 
 MUTATE_PATH = "/mutate--v1-pod"
 VALIDATE_PATH = "/validate--v1-pod"
@@ -47,7 +47,7 @@ class _Admission:
             return pod
         answer = None
         if pod.follows:
-            answer = await self.domains.settle(_namespace(request, pod), pod.job_uid, pod.topology or "")
+            answer = await self.domains.settle(request.namespace, pod.job_uid, pod.topology or "")
         operations = await compute(mutations, request.object or {}, self.form(), answer)
         return AdmissionResponse(patch=tuple(operations))
 
@@ -58,7 +58,7 @@ class _Admission:
             return pod
         if not stranded(pod):
             return AdmissionResponse()
-        answer = self.domains.find(_namespace(request, pod), pod.job_uid, pod.topology or "")
+        answer = self.domains.find(request.namespace, pod.job_uid, pod.topology or "")
         return denied(403, "Forbidden", refusal(pod, answer))
 
 
@@ -68,6 +68,8 @@ async def _possible(request: AdmissionRequest) -> Pod | AdmissionResponse:
         return AdmissionResponse()
     if request.object is None:
         return denied(400, "BadRequest", "request.object is missing from a review of CREATE")
+    if outside := outside_namespace(request):
+        return outside
     try:
         pod = await compute(read, request.object)
     except UnreadablePodError as error:
@@ -75,7 +77,3 @@ async def _possible(request: AdmissionRequest) -> Pod | AdmissionResponse:
     if text := impossible(pod):
         return denied(403, "Forbidden", text)
     return pod
-
-
-def _namespace(request: AdmissionRequest, pod: Pod) -> str:
-    return pod.metadata.namespace or request.namespace

@@ -53,7 +53,8 @@ class TestClaims:
         assert error.startswith(f"{self.TEMPLATE}.spec: Invalid value: ")
         assert f"spec does not match existing PVC data-train in namespace {ns}; " in error
         assert (
-            'resources.requests.storage is "1Gi" there, storageClassName is "standard" there: write the same' in error
+            "resources.requests.storage is different there, storageClassName is different there: write the same"
+            in error
         )
 
     async def test_a_retained_claim_is_not_deleted_with_the_jobset(self, server, manager, ns):

@@ -4,6 +4,7 @@ See docs/reference/validation.md#coordinator.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from api.field import SPEC, ErrorType, FieldError, Rule
 from api.jobset import Coordinator
@@ -76,7 +77,7 @@ def coordinator(subject: Subject) -> Iterator[FieldError]:
         return
     entry = subject.by_name.get(at.replicated_job)
     if entry is None:
-        known = did_you_mean(at.replicated_job, subject.names, what="the ReplicatedJobs are")
+        known = partial(did_you_mean, at.replicated_job, subject.names, what="the ReplicatedJobs are")
         rule = UNKNOWN if at.replicated_job else UNNAMED
         yield rule.at(PATH.at("replicatedJob"), at.replicated_job, name=at.replicated_job, names_that_exist=known)
     else:

@@ -3,7 +3,8 @@
 See docs/reference/validation.md#dependson.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 from api import stages
 from api.field import ErrorType, FieldError, Layer, Rule, Severity
@@ -99,7 +100,7 @@ def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         path = entry.path.at("dependsOn", k, "name")
         other = subject.by_name.get(item.name)
         if other is None:
-            known = did_you_mean(item.name, (n for n in subject.names if n != name), what="the others are")
+            known = partial(_others, item.name, subject.names, name)
             rule = UNKNOWN if item.name else UNNAMED
             yield rule.at(path, item.name, name=name, wanted=item.name, names_that_exist=known)
         elif item.name == name:
@@ -108,6 +109,10 @@ def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
             yield LATER.at(path, item.name, name=name, wanted=item.name)
         elif item.status == "Complete" and other.rjob.replicas and other.job.never_completes:
             yield NEVER_COMPLETES.at(path, item.name, wanted=item.name)
+
+
+def _others(wanted: str, names: Iterable[str], name: str) -> str:
+    return did_you_mean(wanted, (other for other in names if other != name), what="the others are")
 
 
 def can_start(subject: Subject) -> Iterator[FieldError]:

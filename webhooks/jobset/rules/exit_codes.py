@@ -1,6 +1,7 @@
 """Exit codes (exitCodePolicy, onExitCodes): they need containers that do not restart, and have one meaning each."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from api.exit_codes import meanings, pod_failure_rules
 from api.field import ErrorType, FieldError, Path, Rule, Severity
@@ -99,7 +100,7 @@ def policy(_: Subject, entry: Entry) -> Iterator[FieldError]:
         if code in of.permanent:
             yield TWO_MEANINGS.at(path.at("retryable", k), code, code=code)
     if of.container_name and of.container_name not in entry.containers:
-        known = did_you_mean(of.container_name, entry.containers, what="there are")
+        known = partial(did_you_mean, of.container_name, entry.containers, what="there are")
         name = entry.rjob.name
         yield CONTAINER.at(path.at("containerName"), of.container_name, name=name, names_that_exist=known)
     if entry.job.pod_replacement_policy not in {None, "Failed"}:
@@ -162,7 +163,7 @@ def failure_rules(subject: Subject) -> Iterator[FieldError]:
 def _container(path: Path, rule: FailurePolicyRule, there: tuple[str, ...]) -> Iterator[FieldError]:
     wanted = rule.on_exit_codes.container_name if rule.on_exit_codes else ""
     if wanted and wanted not in there:
-        yield RULE_CONTAINER.at(path, wanted, names_that_exist=did_you_mean(wanted, there, what="there are"))
+        yield RULE_CONTAINER.at(path, wanted, names_that_exist=partial(did_you_mean, wanted, there))
 
 
 def _listed(words: Sequence[str]) -> str:

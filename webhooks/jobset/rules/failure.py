@@ -5,6 +5,7 @@ See docs/reference/validation.md#failure-policy.
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from api.failure_actions import RESTART_JOB, RESTART_JOB_FREE, RESTART_JOBSET, Scope, action_of
 from api.field import SPEC, ErrorType, FieldError, Path, Rule
@@ -165,7 +166,7 @@ def _rule_name(path: Path, name: str) -> Iterator[FieldError]:
 def _reasons(path: Path, reasons: Iterable[str]) -> Iterator[FieldError]:
     for k, reason in enumerate(reasons):
         if reason not in JOB_FAILURE_REASONS:
-            known = did_you_mean(reason, JOB_FAILURE_REASONS, what="the reasons are")
+            known = partial(did_you_mean, reason, JOB_FAILURE_REASONS, what="the reasons are")
             yield REASON.at(path.at(k), reason, reason=reason, names_that_exist=known)
 
 

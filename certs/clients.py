@@ -1,0 +1,79 @@
+"""Clients of our server have to show a certificate of a CA in a file (`tls.clientCAFile`), which is followed."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from certs.files import POLL
+from certs.source import Live
+from certs.tls import CertificateError, install
+
+log = logging.getLogger(__name__)
+
+
+class CurrentContext(ssl.SSLContext):
+    """Stands for the context that `live` has when a connection begins.
+
+    A context cannot stop trusting a CA, so that another CA takes another context.
+    """
+
+    live: Live
+
+    def __new__(cls, live: Live) -> Self:
+        self = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
+        self.live = live
+        return self
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        """Begin a connection."""
+        return self.live.context.wrap_bio(*args, **options)
+
+
+class ClientAuthority:
+    """Puts contexts into `live` that demand a certificate of the CA in `file`. Serve `context`.
+
+    `plain` makes a context without a certificate and without demands.
+    """
+
+    def __init__(self, file: Path, live: Live, plain: Callable[[], ssl.SSLContext], *, poll: float = POLL) -> None:
+        self.context = CurrentContext(live)
+        self.problem = ""
+        self._file = file
+        self._live = live
+        self._plain = plain
+        self._poll = poll
+        self._loaded: bytes | None = None
+
+    async def run(self) -> None:
+        """Follow the file. While it cannot be used, the CA of before counts."""
+        while True:
+            await asyncio.sleep(self._poll)
+            problem = ""
+            try:
+                self.load()
+            except CertificateError as error:
+                problem = str(error)
+            if problem and problem != self.problem:
+                log.warning("%s", problem)
+            self.problem = problem
+
+    def load(self) -> None:
+        """Take over what the file holds. Raises `CertificateError` and changes nothing if that is no CA."""
+        try:
+            authorities = self._file.read_bytes()
+        except OSError as error:
+            raise CertificateError(f"tls.clientCAFile: cannot read {self._file}: {error.strerror}") from None
+        if authorities == self._loaded:
+            return
+        context = self._plain()
+        context.verify_mode = ssl.CERT_REQUIRED
+        try:
+            context.load_verify_locations(cadata=authorities.decode("ascii"))
+        except (ValueError, ssl.SSLError):
+            raise CertificateError(f"tls.clientCAFile: {self._file} holds no PEM certificates") from None
+        install(context, self._live.certificate, self._live.key)
+        self._live.context, self._loaded = context, authorities
+        log.info("clients of the webhooks have to show a certificate of a CA in %s", self._file)

@@ -117,7 +117,7 @@ def _document(source: Source, number: int, builder: Builder) -> Document:
     if root is None:
         return Document(source, number, None, Place(Span(0, 0)))
     hinted = [
-        Fault(fault.span, replace(fault.error, fix=_TEMPLATE_HINT)) if _templated(source, fault.span) else fault
+        Fault(fault.span, replace(fault.error, hint=_TEMPLATE_HINT)) if _templated(source, fault.span) else fault
         for fault in builder.faults
     ]
     return Document(source, number, root.value, root.place, hinted)

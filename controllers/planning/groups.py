@@ -9,12 +9,13 @@ groups, and a set that runs with them (`_arrange`): its Workload, its groups, gr
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from api import keys
 from api.gang_api import lacking
 from api.gang_objects import build_group, build_workload, holds, same
 from api.gang_status import StoredGroup, StoredWorkload
-from api.gangs import Forest, Group, forest
+from api.gangs import MOST_JOBS, Forest, Group, forest, too_many_jobs
 from api.jobset import JobSet, ReplicatedJob
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
 from controllers.planning.child_jobs import Child, ChildJobs
@@ -31,6 +32,7 @@ from controllers.planning.group_context import (
     refusal,
     waits,
 )
+from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups
 
 NOT_A_WARNING = {"Created", "Suspended", "WaitingForOldGroups", "Discovering", "JobsWithoutGroups"}
@@ -52,7 +54,7 @@ class GroupPlan:
 
     - `scheduled`: whether every group was scheduled. `refused`: PodGroups that kube-scheduler has found no place for,
       each with what it says.
-    - `startable`: Jobs that may run; None: all.
+    - `startable`: Jobs that may run; None: all. Where there is no `forest` either, none at all may run (`closed`).
     - `settled`: whether `forest` is what the Jobs are to have: not before it is known what the API server serves.
     - `freed`: the set is suspended, and its groups go or are gone.
     """
@@ -68,7 +70,12 @@ class GroupPlan:
 
     def may_run(self, job: str) -> bool:
         """Whether a Job may be created or resumed as far as groups go."""
-        return self.startable is None or job in self.startable or self.group_of(job) is None
+        return self.startable is None or job in self.startable or (not self.closed and self.group_of(job) is None)
+
+    @property
+    def closed(self) -> bool:
+        """Whether no Job may run: it is not known which groups there are to be."""
+        return self.forest is None and self.startable is not None
 
     def group_of(self, job: str) -> Group | None:
         """The PodGroup that a Job's pods are to name; None where groups are not wanted."""
@@ -81,27 +88,29 @@ def decide(
     children: ChildJobs,
     released: Callable[[ReplicatedJob], bool],
     leftovers: frozenset[str] | None = frozenset(),
+    most_created: int = DEFAULT_LIMITS.new_groups,
 ) -> GroupPlan:
     """What to do about groups. `released` says which ReplicatedJobs may start; `known` None: there are none.
 
-    `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
+    `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known. `most_created`:
+    groups that are created in one plan.
     """
+    if js.spec.scheduling is not None and too_many_jobs(js):
+        message = f"no Job is created: a JobSet with spec.scheduling may have {MOST_JOBS} Jobs, split it"
+        return GroupPlan(None, state=(False, "TooManyJobs", message), startable=frozenset(), settled=False)
     wanted = forest(js)
-    if known is None:
-        return GroupPlan(wanted)
-    owned = OwnedGroups.of(known)
-    if wanted is None:
-        return GroupPlan(None, owned.removals(workload=True))
+    if known is None or wanted is None:
+        return GroupPlan(wanted, () if known is None else OwnedGroups.of(known).removals(workload=True))
     lack = _lack(wanted, known)
     if lack is not None:
         return _without_api(js, wanted, *lack, required=known.required)
-    ctx = group_context(js, wanted, owned, children, leftovers)
+    ctx = group_context(js, wanted, OwnedGroups.of(known), children, leftovers)
     if js.suspended:
         return _suspended(ctx)
     if any(_ungrouped(ctx, child) for child in ctx.active.values()):
         message = "Jobs run that were started without groups: the next attempt has them"
         return GroupPlan(None, state=(False, "JobsWithoutGroups", message))
-    return _arrange(ctx, {rjob.name for rjob in js.spec.replicated_jobs if released(rjob)})
+    return _arrange(ctx, {rjob.name for rjob in js.spec.replicated_jobs if released(rjob)}, most_created)
 
 
 def at_the_end(known: KnownGroups | None) -> tuple[Action, ...]:
@@ -159,7 +168,7 @@ class _Outcome:
     ending: bool = False
 
 
-def _arrange(ctx: GroupContext, released: set[str]) -> GroupPlan:
+def _arrange(ctx: GroupContext, released: set[str], most_created: int) -> GroupPlan:
     """The set runs: make what is wanted of the ReplicatedJobs that are released, and say which Jobs may start."""
     roots = ctx.wanted.roots
     workload = _workload(ctx) if roots else _Outcome(stands=True)
@@ -168,7 +177,7 @@ def _arrange(ctx: GroupContext, released: set[str]) -> GroupPlan:
     outcomes = [(root.name, _group(ctx, group, parent)) for root, group, parent in here]
     # What later stages want may be there already, after a restart: it stays.
     removals = ctx.owned.removals(workload=not roots, but=[(kind_of(group), group.name) for _, group, _ in places])
-    actions = (*workload.actions, *(action for _, out in outcomes for action in out.actions), *removals)
+    actions = (*workload.actions, *_first((a for _, out in outcomes for a in out.actions), most_created), *removals)
     broken = {root for root, out in outcomes if not out.stands}
     closed = broken | held_roots(ctx) if workload.stands else {root.name for root in roots}
     leaves = [group for _, group, _ in places if not group.composite]
@@ -182,6 +191,14 @@ def _arrange(ctx: GroupContext, released: set[str]) -> GroupPlan:
         refused=tuple((group.name, words) for group in leaves if (words := refusal(ctx, group))),
         startable=frozenset(job for root in roots if root.name not in closed for job, _ in jobs_below(root)),
     )
+
+
+def _first(actions: Iterable[Action], most_created: int) -> list[Action]:
+    """All changes and deletions, and so many creations, parents first; the next plan goes on."""
+    actions = [*actions]
+    creations = sorted((a for a in actions if isinstance(a, CreateGroup)), key=attrgetter("level"))
+    kept = {creation.name for creation in creations[:most_created]}
+    return [action for action in actions if not isinstance(action, CreateGroup) or action.name in kept]
 
 
 def _workload(ctx: GroupContext) -> _Outcome:

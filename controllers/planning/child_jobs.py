@@ -185,11 +185,14 @@ class _Sorting:
         elif outcome == "Failed":
             self._failed.append(child)
         else:
-            if not recorded:
-                place.completed.add(index)
-            if job.finished is None:
-                self._redundant.append(child)
-            if child.deleting and not recorded:
+            self._add_completed(place, child, job, recorded=recorded)
+
+    def _add_completed(self, place: _Place, child: Child, job: Job, *, recorded: bool) -> None:
+        if job.finished is None:
+            self._redundant.append(child)
+        if not recorded:
+            place.completed.add(child.job_index)
+            if child.deleting:
                 self._unrecorded.append(job)
 
     def _outcome(self, job: Job) -> str | None:

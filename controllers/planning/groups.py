@@ -9,6 +9,7 @@ groups, and a set that runs with them (`_arrange`): its Workload, its groups, gr
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 
 from api import keys
@@ -218,10 +219,10 @@ def _workload(ctx: GroupContext) -> _Outcome:
 def _group(ctx: GroupContext, group: Group, parent: str) -> _Outcome:
     """A group of the tree below the composite of that name, empty for a root."""
     kind, need = kind_of(group), needed(ctx, group)
-    body = build_group(ctx.js, ctx.wanted, group, parent, need or group.gang)
+    build = partial(build_group, ctx.js, ctx.wanted, group, parent, need or group.gang)
     found = ctx.owned.groups.get((kind, group.name))
     if found is None:
-        return _Outcome(stands=False, actions=(CreateGroup(kind, group.name, body, _level(group, parent)),))
+        return _Outcome(stands=False, actions=(CreateGroup(kind, group.name, build(), _level(group, parent)),))
     if not _usable(ctx, found, group.jobs):
         return _Outcome(stands=False, ending=True)
     if not same(found, group, parent):
@@ -231,6 +232,7 @@ def _group(ctx: GroupContext, group: Group, parent: str) -> _Outcome:
     if gang is None or need is None or gang.count == need:
         return _Outcome(stands=True)
     if gang.count < need or gang.count > (group.gang or 0) or waits(ctx, group):
+        body = build()
         policy = {"spec": {"schedulingPolicy": body["spec"]["schedulingPolicy"]}}
         replacement = body if group.composite else None
         change = PatchGroup(kind, group.name, found.metadata.uid, policy, replacement)

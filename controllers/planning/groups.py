@@ -55,7 +55,7 @@ class GroupPlan:
 
     - `scheduled`: whether every group was scheduled. `refused`: PodGroups that kube-scheduler has found no place for,
       each with what it says.
-    - `startable`: Jobs that may run; None: all. Where there is no `forest` either, none at all may run (`closed`).
+    - `startable`: Jobs that may run, beside those in no group; None: all.
     - `settled`: whether `forest` is what the Jobs are to have: not before it is known what the API server serves.
     - `freed`: the set is suspended, and its groups go or are gone.
     """
@@ -75,7 +75,7 @@ class GroupPlan:
 
     @property
     def closed(self) -> bool:
-        """Whether no Job may run: it is not known which groups there are to be."""
+        """Whether no Job may run, in a group or not: the set has too many."""
         return self.forest is None and self.startable is not None
 
     def group_of(self, job: str) -> Group | None:

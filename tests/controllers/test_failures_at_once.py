@@ -72,6 +72,6 @@ def test_jobs_are_restarted_alone_where_they_can_be_counted(action: str):
     js = jobset(rjob(replicas=MAX_REPLICAS_TO_RESTART + 1), failurePolicy=policy)
     decided = plan(observed(js, {}, children(js, 2, **FAILED)), GATES)
     [warning] = decided.warnings
-    assert warning.reason == "TooManyJobs"
+    assert warning.reason == "TooManyReplicas"
     assert all(not of.job_restarts for of in decided.status.replicated_jobs_status)
     assert keys.FAILED not in {condition.type for condition in decided.status.conditions}

@@ -161,7 +161,7 @@ class _Judge:
             return False
         if action.restarts_part and self._of(child).replicas > MAX_REPLICAS_TO_RESTART:
             self._draft.warn(
-                "TooManyJobs",
+                "TooManyReplicas",
                 f"Job {child.name} failed and a rule asks for {action.name}, which counts the restarts of at most"
                 f" {MAX_REPLICAS_TO_RESTART} Jobs of a ReplicatedJob: delete the JobSet, and make several in its place",
             )

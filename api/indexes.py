@@ -36,12 +36,14 @@ class Indexes(AbstractSet[int]):
         return cls((index, index + 1) for index in indexes)
 
     @classmethod
-    def _from_iterable(cls, it: Iterable[int]) -> "Indexes":
+    def _from_iterable(cls, it: Iterable[int]) -> "Indexes":  # type: ignore[override]  # of integers alone
         return cls.of(it)
 
     def __contains__(self, index: object) -> bool:
-        place = bisect_right(self._starts, index)  # type: ignore[type-var]  # an int, as in every Set[int]
-        return place > 0 and index < self._ends[place - 1]  # type: ignore[operator]
+        if not isinstance(index, int):
+            return False
+        place = bisect_right(self._starts, index)
+        return place > 0 and index < self._ends[place - 1]
 
     def __iter__(self) -> Iterator[int]:
         return chain.from_iterable(map(range, self._starts, self._ends))

@@ -39,7 +39,7 @@ test: binaries ## Run all tests but the slow ones, those against a real control 
 	@$(PYTEST) -m "not slow" $(TEST_FLAGS)
 
 .PHONY: test-unit
-test-unit: $(READY) ## Run the tests that need no control plane (80 seconds on 2 cores)
+test-unit: $(READY) ## Run the tests that need no control plane (1.5 minutes on 2 cores)
 	@$(PYTEST) --numprocesses=$(PROCESSORS) -m "not slow and not integration and not e2e" --ignore=tests/devcluster
 
 .PHONY: test-integration

@@ -100,10 +100,10 @@ class Job(Base, frozen=True, kw_only=True):
 
     @property
     def queued(self) -> bool:
-        """Whether it may run and Kubernetes' Job controller has not come to it yet."""
+        """Whether it may run and the Job controller of Kubernetes has not taken it up yet."""
         spec, status = self.spec, self.status
         if status.start_time is not None and not status.conditions:
-            return False  # as with most: it is asked of every Job in every plan
+            return False  # most Jobs, and first: every plan reads this of every Job
         if spec.suspend or spec.managed_by not in {None, JOB_CONTROLLER} or self.finished is not None:
             return False
         fresh = status.start_time is None and not status.active
@@ -116,7 +116,7 @@ class Job(Base, frozen=True, kw_only=True):
 
     @property
     def failure(self) -> Condition | None:
-        """The Failed=True condition, if there is one; else FailureTarget=True, which says the same ahead of it."""
+        """The condition Failed=True; else FailureTarget=True, which has the same reason and is set earlier."""
         conditions = self.status.conditions
         kind = next((kind for kind in (JOB_FAILED, JOB_FAILURE_TARGET) if is_true(conditions, kind)), None)
         return find(conditions, kind) if kind else None

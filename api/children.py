@@ -9,6 +9,7 @@ template that do not change are shared with the JobSet, not copied: bodies are t
 from api import keys
 from api.exclusive import priority_label
 from api.exit_codes import job_spec_with
+from api.features import FeatureGates
 from api.jobset import JobSet, ReplicatedJob, VolumeClaimPolicy
 from api.layout import JobPosition, JobRange
 from api.meta import JSON
@@ -112,6 +113,20 @@ def build_job(
             "template": pod_template(js, position, labels, annotations),
         },
     }
+
+
+def build_first_job(
+    js: JobSet, jobs: JobRange, position: JobPosition, gates: FeatureGates, *, global_replicas: int
+) -> JSON:
+    """Body of one child Job as the controller creates it for a new JobSet."""
+    return build_job(
+        js,
+        jobs,
+        position,
+        global_replicas=global_replicas,
+        job_restart_attempt=0 if gates["RestartJob"] else None,
+        execution_attempt=0 if gates["ExecutionAttemptsTracking"] and not js.suspended else None,
+    )
 
 
 def in_group(job: JSON, template: str, name: str) -> JSON:

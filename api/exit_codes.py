@@ -1,4 +1,4 @@
-"""What the exit codes of containers mean: the table of the training operators, and the Job rules that say it.
+"""What the exit codes of containers mean: the table of the training operators, as rules of a podFailurePolicy.
 
 An `exitCodePolicy` is compiled into the `podFailurePolicy` of the child Jobs, so that the Job controller acts on it
 without us. Pure.
@@ -10,15 +10,15 @@ from api.meta import JSON
 from api.policies import ExitCodePolicy
 
 PERMANENT: Final = (1, 2, 126, 127, 128, 139)
-"""Trying again is in vain: general errors, wrong use of a command, not executable, not found, wrong argument of exit,
+"""A retry cannot help: general errors, wrong use of a command, not executable, not found, wrong argument of exit,
 SIGSEGV."""
 
 RETRYABLE: Final = (130, 137, 138, 143)
-"""Trying again may help: SIGINT, SIGKILL, SIGUSR1 (left to users to give away), SIGTERM."""
+"""A retry may help: SIGINT, SIGKILL, SIGUSR1 (for programs that ask for a retry), SIGTERM."""
 
 
 def meanings(policy: ExitCodePolicy) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(permanent, retryable) codes, each ascending and without doubles. With neither list: the tables above."""
+    """(permanent, retryable) codes, each ascending and without duplicates. If both are empty: the tables above."""
     if not policy.permanent and not policy.retryable:
         return PERMANENT, RETRYABLE
     return tuple(sorted({*policy.permanent})), tuple(sorted({*policy.retryable}))
@@ -47,7 +47,7 @@ def pod_failure_rules(job_spec: JSON, policy: ExitCodePolicy | None) -> list[JSO
 
 
 def job_spec_with(job_spec: JSON, policy: ExitCodePolicy | None) -> JSON:
-    """The template's Job spec with the policy compiled into it; the very same object if there is no policy."""
+    """The template's Job spec with the policy compiled into it; the same object if there is no policy."""
     if policy is None:
         return job_spec
     rules = pod_failure_rules(job_spec, policy)

@@ -84,7 +84,7 @@ ACTIONS: Mapping[str, FailureAction] = {
 
 
 def action_of(name: str) -> FailureAction:
-    """The action of that name. A name that is none, which the schema refuses, stands for the default, RestartJobSet."""
+    """The action of that name. The default, RestartJobSet, for an unknown name, which the schema refuses."""
     return ACTIONS.get(name, RESTART_JOBSET)
 
 

@@ -139,7 +139,7 @@ class Rule:
 
 
 def with_placeholders(template: str, mark: Callable[[str], str]) -> str:
-    """A template of a rule for people: `mark` writes down what stands for a word that is still to be filled in."""
+    """A template of a rule for documents: `mark` renders the name of each word that is filled in later."""
     parts = Formatter().parse(template)
     return "".join(text + ("" if name is None else mark(name)) for text, name, _, _ in parts)
 
@@ -148,8 +148,8 @@ def with_placeholders(template: str, mark: Callable[[str], str]) -> str:
 class FieldError:
     """One finding: where, of what kind, the offending JSON value, the rule in words, and the fix.
 
-    A list or an object is not written down: the place leads to it, and the words say what is wrong in it.
-    `verbatim` stands for type, value and detail where another program has worded them already.
+    Lists and objects are left out of the text: it names their path and says what is wrong there.
+    `verbatim` replaces type, value and detail if another program has written them as one text.
     """
 
     path: Path

@@ -1,13 +1,13 @@
-"""What the API server has to serve for a set's groups, and how a cluster comes to serve it. Pure.
+"""What the API server has to serve for the groups of a set, and how to have a cluster serve it. Pure.
 
-The controller holds Jobs back with these words, and admission warns with them. How it is found out is theirs to do.
+The controller and admission look up what is served, and report what is missing with these messages.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from api.gang_objects import ALPHA, BETA
-from api.gangs import Forest
+from api.gangs import POD_GROUP, Forest
 from api.meta import JSON
 
 GATE = "JobSetWorkloadAwareSchedulingAPI"
@@ -16,19 +16,19 @@ LEVELS_GATE = "JobSetGangOfGangs"
 PROBE_NAMESPACE = "kube-system"
 PROBE: JSON = {
     "apiVersion": BETA,
-    "kind": "PodGroup",
+    "kind": POD_GROUP,
     "metadata": {"name": "jobset-probe", "namespace": PROBE_NAMESPACE},
     "spec": {
         "schedulingPolicy": {"basic": {}},
         "schedulingConstraints": {"topology": [{"key": "kubernetes.io/hostname"}]},
     },
 }
-"""A PodGroup that is only tried: is its constraint kept?"""
+"""A PodGroup for a dry run, which shows whether the API server stores topology constraints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What the API server takes of groups; None: not known yet. `enabled`: the manager's feature gate is on."""
+    """What the API server serves for groups; None: not known yet. `enabled`: the manager's feature gate is on."""
 
     enabled: bool = True
     groups: bool | None = None
@@ -36,12 +36,12 @@ class Served:
     topology: bool | None = None
 
 
-NOT_ASKED = Served()
+NOT_KNOWN = Served()
 
 
 @dataclass(frozen=True, slots=True)
 class MissingApi:
-    """What is missing: reason of the condition, the thing itself, and the flags that bring it.
+    """What is missing: the reason of the condition, a sentence, and the flags of the control plane that turn it on.
 
     `gates` are those of the control plane, `versions` those of scheduling.k8s.io that kube-apiserver has to serve.
     """
@@ -107,12 +107,12 @@ def lacking(wanted: Forest, served: Served) -> MissingApi | None:
 
 
 def keeps_topology(tried: JSON) -> bool:
-    """Whether the answer to the probe still has its constraint."""
+    """Whether the answer to the dry run of `PROBE` still has its constraint."""
     return bool((tried.get("spec") or {}).get("schedulingConstraints"))
 
 
 def dropped(kind: str, name: str, fields: Sequence[str]) -> MissingApi:
-    """For a group that was stored without some of its fields: where a gate is off, nothing is said of it."""
+    """A group was stored without some of its fields, because a feature gate is off."""
     claims = ",DynamicResourceAllocation=true,DRAWorkloadResourceClaims=true" if "resourceClaims" in fields else ""
     what = f"the API server has stored {kind} {name} without {', '.join(fields)}"
     return MissingApi("FieldDropped", what, NO_COMPOSITES.gates + claims)

@@ -1,14 +1,11 @@
-"""The Workload, CompositePodGroups and PodGroups of a JobSet: what is sent, and whether that was stored. Pure.
+"""The Workload, CompositePodGroups and PodGroups of a JobSet (Kubernetes 1.37): builds them, and compares. Pure."""
 
-As Kubernetes 1.37 has them.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from api import keys
 from api.children import owner_reference
 from api.gang_status import StoredGroup
-from api.gangs import Forest, Group
+from api.gangs import WORKLOAD, Forest, Group
 from api.jobset import JobSet
 from api.meta import JSON
 from api.scheduling import GroupResourceClaim
@@ -20,17 +17,17 @@ RULES = ("parentCompositePodGroupName", "schedulingConstraints", "resourceClaims
 """Fields of a group or template that an API server may leave out."""
 
 TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
-"""Its lists of templates, each of which has `RULES` and lists of its own."""
+"""Lists of templates in a Workload or a template; each template may have the fields of `RULES` and such lists."""
 
 NEVER_ADDED = ("schedulingConstraints", "resourceClaims", *TEMPLATES)
 """Fields that no API server fills in by itself."""
 
 
 def build_workload(js: JobSet, forest: Forest) -> JSON:
-    """The Workload: the templates of all groups. Those of one ReplicatedJob's Jobs are one."""
+    """The Workload: the templates of all groups. All Jobs of a ReplicatedJob share one template."""
     return {
         "apiVersion": BETA,
-        "kind": "Workload",
+        "kind": WORKLOAD,
         "metadata": _meta(js, forest.workload),
         "spec": {
             "controllerRef": {"apiGroup": keys.GROUP, "kind": keys.KIND, "name": js.metadata.name},
@@ -45,24 +42,22 @@ def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int
     `gang` is how many members have to fit together now, which may be fewer than at first.
     """
     above: JSON = {"parentCompositePodGroupName": parent} if parent else {}
-    claims: JSON = {"resourceClaims": [_claim(claim) for claim in group.claims]} if group.claims else {}
     return {
         "apiVersion": ALPHA if group.composite else BETA,
-        "kind": "CompositePodGroup" if group.composite else "PodGroup",
+        "kind": group.kind,
         "metadata": _meta(js, group.name, group),
         "spec": {
             **above,
             "workloadRef": {"workloadName": forest.workload, "templateName": group.template},
             **_rules(group, forest, gang),
-            **claims,
         },
     }
 
 
 def same(found: StoredGroup, group: Group, parent: str) -> bool:
-    """Whether a stored group is what was sent, but for its count and priority; claims are compared with their sources.
+    """Whether a stored group is as it is wanted; its count and its priority are left out.
 
-    An API server drops what it does not know.
+    A missing disruption mode is no difference: an API server drops fields that it does not know.
     """
     spec = found.spec
     topology = spec.scheduling_constraints.topology if spec.scheduling_constraints else ()
@@ -79,9 +74,9 @@ def same(found: StoredGroup, group: Group, parent: str) -> bool:
 
 
 def holds(stored: object, sent: object) -> bool:
-    """Whether a stored value has all that was sent; what an API server adds is no difference.
+    """Whether a stored value has everything that is sent. Other fields may be defaults of the API server.
 
-    But for `NEVER_ADDED`: what was sent once and is not wanted any more.
+    But a field of `NEVER_ADDED` that is stored and not sent is a difference: it was sent earlier.
     """
     if isinstance(sent, dict):
         return (
@@ -95,19 +90,22 @@ def holds(stored: object, sent: object) -> bool:
 
 
 def dropped(body: JSON, stored: Mapping[str, object]) -> list[str]:
-    """Fields of a body that the API server did not store: it does so without a word where a feature gate is off."""
-    spec, kept = body["spec"], stored.get("spec")
-    kept = kept if isinstance(kept, Mapping) else {}
-    lost = [name for name in (*RULES, *TEMPLATES) if spec.get(name) and not kept.get(name)]
+    """Fields of a body that the API server has not stored. It drops them silently while a feature gate is off."""
+    return [*dict.fromkeys(_dropped(body["spec"], stored.get("spec")))]
+
+
+def _dropped(sent: JSON, stored: object) -> Iterator[str]:
+    """Of one level of templates, and of those below it."""
+    kept = stored if isinstance(stored, Mapping) else {}
+    yield from (name for name in (*RULES, *TEMPLATES) if sent.get(name) and not kept.get(name))
     for name in TEMPLATES:
         by_name = {entry["name"]: entry for entry in kept.get(name) or ()}
-        for template in spec.get(name, ()):
-            lost += dropped({"spec": template}, {"spec": by_name.get(template["name"])})
-    return [*dict.fromkeys(lost)]
+        for template in sent.get(name, ()):
+            yield from _dropped(template, by_name.get(template["name"]))
 
 
 def _templates(groups: tuple[Group, ...], forest: Forest) -> JSON:
-    """The lists of templates of one level, each by its name once."""
+    """The lists of templates of one level, each template once."""
     lists: dict[str, dict[str, JSON]] = {"podGroupTemplates": {}, "compositePodGroupTemplates": {}}
     for group in groups:
         into = lists["compositePodGroupTemplates" if group.composite else "podGroupTemplates"]
@@ -117,14 +115,11 @@ def _templates(groups: tuple[Group, ...], forest: Forest) -> JSON:
 
 
 def _template(group: Group, forest: Forest) -> JSON:
-    body: JSON = {"name": group.template, **_rules(group, forest, group.gang)}
-    if group.claims:
-        body["resourceClaims"] = [_claim(claim) for claim in group.claims]
-    return {**body, **_templates(group.children, forest)}
+    return {"name": group.template, **_rules(group, forest, group.gang), **_templates(group.children, forest)}
 
 
 def _rules(group: Group, forest: Forest, gang: int | None) -> JSON:
-    """What a template and its groups have in common."""
+    """The fields that a template and its groups have in common."""
     count = "minGroupCount" if group.composite else "minCount"
     rules: JSON = {"schedulingPolicy": {"basic": {}} if gang is None else {"gang": {count: gang}}}
     if group.topology:
@@ -133,11 +128,13 @@ def _rules(group: Group, forest: Forest, gang: int | None) -> JSON:
         rules["disruptionMode"] = {group.mode: {}}
     if forest.priority_class:
         rules["priorityClassName"] = forest.priority_class
+    if group.claims:
+        rules["resourceClaims"] = [_claim(claim) for claim in group.claims]
     return rules
 
 
 def _claim(claim: GroupResourceClaim) -> JSON:
-    """A claim of an entry of resourceClaims."""
+    """An entry of resourceClaims."""
     source = "resourceClaimName" if claim.resource_claim_name else "resourceClaimTemplateName"
     return {"name": claim.name, source: claim.resource_claim_name or claim.resource_claim_template_name}
 

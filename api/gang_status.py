@@ -4,11 +4,11 @@ from api.meta import JSON, Base, Condition, ObjectMeta
 from api.scheduling import GangOfPods, JobScheduling, PodsPolicy
 
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
-"""Condition of a PodGroup. True is a hint: it was scheduled once. So is False: it may be bound since."""
+"""Condition of a PodGroup. True: it was scheduled once. False: it could not be scheduled, but may be bound by now."""
 
 
 class StoredGang(GangOfPods, frozen=True, kw_only=True):
-    """Gang of pods or of groups: which number is there says which."""
+    """A gang of pods, which has `min_count`, or of groups, which has `min_group_count`."""
 
     min_group_count: int | None = None
 
@@ -18,7 +18,7 @@ class StoredGang(GangOfPods, frozen=True, kw_only=True):
 
 
 class StoredPolicy(PodsPolicy, frozen=True, kw_only=True):
-    """One of both."""
+    """A policy: `basic` or `gang`."""
 
     gang: StoredGang | None = None
 
@@ -26,14 +26,13 @@ class StoredPolicy(PodsPolicy, frozen=True, kw_only=True):
 class WorkloadRef(Base, frozen=True, kw_only=True):
     """The template that a group was made from."""
 
-    workload_name: str = ""
     template_name: str = ""
 
 
 class GroupSpec(JobScheduling, frozen=True, kw_only=True):
-    """Spec of a PodGroup or CompositePodGroup. Its parent is empty for a root, its priority is what admission gave it.
+    """Spec of a PodGroup or CompositePodGroup. A root has no parent; `priority` is set by the API server's admission.
 
-    Kubernetes stores in a group what a JobSet says of one, in fields of the same names.
+    The fields of a group have the same names as those of a JobSet's `spec.scheduling`.
     """
 
     parent_composite_pod_group_name: str | None = None
@@ -43,7 +42,7 @@ class GroupSpec(JobScheduling, frozen=True, kw_only=True):
 
 
 class GroupStatus(Base, frozen=True, kw_only=True):
-    """Nobody writes that of a CompositePodGroup in 1.37."""
+    """Status of a PodGroup. No component of 1.37 writes that of a CompositePodGroup."""
 
     conditions: tuple[Condition, ...] | None = None
 
@@ -57,7 +56,7 @@ class StoredGroup(Base, frozen=True, kw_only=True):
 
 
 class StoredWorkload(Base, frozen=True, kw_only=True):
-    """A Workload. Its templates are compared as the JSON that they are."""
+    """A Workload. Its templates are compared as JSON."""
 
     metadata: ObjectMeta
     spec: JSON = {}

@@ -26,6 +26,9 @@ from api.scheduling import (
 )
 from api.stages import in_order, staged
 
+WORKLOAD, COMPOSITE, POD_GROUP = "Workload", "CompositePodGroup", "PodGroup"
+"""Kinds of scheduling.k8s.io."""
+
 ROOT = "jobset"
 MOST_JOBS = 10_000
 """Jobs of a set that may have groups: each plan looks at every group."""
@@ -41,7 +44,7 @@ class Group:
     - `template`: name in the Workload; the PodGroups of one ReplicatedJob's Jobs share one. `name`: of the object.
     - `gang`: members that have to fit together, pods of a PodGroup or children of a composite; None: basic.
     - `jobs`: names of the Jobs whose pods belong to it, with the pods that each has at once.
-    - `topology`: node label key. `mode`: `all`, `single`, or empty where nobody said.
+    - `topology`: node label key. `mode`: disruption mode, `all` or `single`; empty if the spec has none.
     """
 
     template: str
@@ -57,6 +60,10 @@ class Group:
     @property
     def composite(self) -> bool:
         return bool(self.children)
+
+    @property
+    def kind(self) -> str:
+        return COMPOSITE if self.composite else POD_GROUP
 
     @property
     def pods(self) -> int:
@@ -142,7 +149,7 @@ class _Compiler:
         roots = self._with_entries() if entries else self._whole_set()
         names = (rjob.pod_spec.get("priorityClassName") for rjob in self._js.spec.replicated_jobs)
         return Forest(
-            workload=self._object_name("", "Workload"),
+            workload=self._object_name("", WORKLOAD),
             roots=tuple(_inherit(root, "") for root in roots),
             priority_class=next(filter(None, names), ""),
         )
@@ -229,7 +236,7 @@ class _Compiler:
                 template = _label(f"job-{target}")
                 group = Group(
                     template=template,
-                    name=self._object_name(f"{template}-{index}", "PodGroup"),
+                    name=self._object_name(f"{template}-{index}", POD_GROUP),
                     gang=_min_count(job.scheduling_policy, pods),
                     jobs=((job_name(self._js.metadata.name, target, index), pods),),
                     claims=job.resource_claims,
@@ -248,7 +255,7 @@ class _Compiler:
             return None
         return Group(
             template=template,
-            name=self._object_name(template, "PodGroup"),
+            name=self._object_name(template, POD_GROUP),
             gang=sum(pods for _, pods in jobs) if gang else None,
             jobs=jobs,
             replicated_jobs=tuple(rjob.name for rjob in rjobs),
@@ -268,7 +275,7 @@ class _Compiler:
         gang = policy is not None and _is_gang(policy)
         group = Group(
             template=template,
-            name=self._object_name(template, "CompositePodGroup"),
+            name=self._object_name(template, COMPOSITE),
             gang=(len(children) if wanted is None else wanted) if gang else None,
             children=children,
             replicated_jobs=tuple(dict.fromkeys(name for child in children for name in child.replicated_jobs)),
@@ -280,7 +287,7 @@ class _Compiler:
         template = _label(f"root-{group.template}")
         return Group(
             template=template,
-            name=self._object_name(template, f"CompositePodGroup/{group.name}"),
+            name=self._object_name(template, f"{COMPOSITE}/{group.name}"),
             gang=None,
             children=(group,),
             replicated_jobs=group.replicated_jobs,
@@ -307,7 +314,7 @@ def _label(text: str, *, hashed: bool = False) -> str:
 
 
 GANG = GroupsPolicy()
-"""Stands for a policy that nobody wrote where it means a gang of all."""
+"""The policy of an entry without one: a gang of all its Jobs."""
 
 
 def _is_gang(policy: GroupsPolicy | None) -> bool:

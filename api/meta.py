@@ -4,6 +4,7 @@ Only what the control plane reads is typed; fields that are not named here are d
 because nothing in this project writes a typed object back: writes are patches or JSON built by hand.
 """
 
+from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -19,6 +20,11 @@ def doc(text: str, **schema: Any) -> msgspec.Meta:
     be readable, so that one odd object cannot stop a watch.
     """
     return msgspec.Meta(description=text, extra_json_schema=schema or None)
+
+
+def seconds_between(start: str, end: str) -> float:
+    """Seconds from one time to another, both RFC 3339 with a time zone; negative if `end` is before `start`."""
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -66,6 +72,11 @@ class Identity(Base, frozen=True, kw_only=True):
             if ref.controller:
                 return ref
         return None
+
+    def controlled_by(self, uid: str) -> bool:
+        """Whether the object of that UID is the controlling owner."""
+        ref = self.controller()
+        return ref is not None and ref.uid == uid
 
     @property
     def owner(self) -> Owner:

@@ -1,7 +1,7 @@
-"""Why kube-scheduler says nothing about a tree of groups: a pure function of the tree and of what is known of its pods.
+"""Why kube-scheduler reports nothing about a tree of groups: a pure function of the tree and the pods that are known.
 
-A tree that lacks a group, or pods that have to exist, or that holds a gated pod is never tried: its pods get no
-condition at all (Kubernetes 1.37). Causes are looked for in the order in which the scheduler would stumble over them.
+The scheduler never tries a tree that lacks a group or required pods, or that has a gated pod: its pods get no condition
+at all (Kubernetes 1.37). Causes are looked for in the order in which the scheduler checks them.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -13,6 +13,8 @@ from api.gangs import Group
 from api.pod import DEFAULT_SCHEDULER
 
 NAMED = 3
+"""Objects that a message names; the others are counted."""
+
 GATES = NO_COMPOSITES.gates
 
 
@@ -28,7 +30,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What is known of one root and all below it.
+    """One root with all groups and pods below it, as far as they are known.
 
     - `there`: groups that exist, by name. `priority` is that of the root, None where it is not known.
     - `released`: ReplicatedJobs that may start: groups of others are not expected.
@@ -45,7 +47,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class StallCause:
-    """A likely cause: its kind for programs, the words, the fix. `fault`: it does not pass by itself."""
+    """A likely cause: its id for programs, the words, the fix. `fault`: it does not go away by itself."""
 
     cause: str
     what: str
@@ -53,22 +55,26 @@ class StallCause:
     fault: bool = False
 
 
+UNKNOWN = StallCause(
+    "scheduler-silent",
+    "groups and pods are all there and none is held back: kube-scheduler has not looked at them (yet)",
+    f"look again in a moment; if it stays so, does kube-scheduler run with --feature-gates={GATES}, and does the"
+    " API server serve scheduling.k8s.io/v1beta1 and v1alpha3? It schedules nothing while one of them is missing",
+)
+
+
 def why_stalled(tree: Tree) -> StallCause:
-    """The first cause that there is."""
-    return _missing(tree) or _gated(tree) or _short(tree) or _priority(tree) or _scheduler(tree) or _unknown(tree)
-
-
-def kind(group: Group) -> str:
-    return "CompositePodGroup" if group.composite else "PodGroup"
+    """The first cause that applies; `UNKNOWN` if none does."""
+    return _missing(tree) or _gated(tree) or _short(tree) or _priority(tree) or _scheduler(tree) or UNKNOWN
 
 
 def expected(tree: Tree) -> Iterator[Group]:
-    """Its groups, but for those of stages that are still to come."""
+    """Its groups without those of stages that are not released."""
     return (group for group in tree.root.walk() if not set(tree.released).isdisjoint(group.replicated_jobs))
 
 
 def _missing(tree: Tree) -> StallCause | None:
-    gone = [f"{kind(group)} {group.name}" for group in expected(tree) if group.name not in tree.there]
+    gone = [f"{group.kind} {group.name}" for group in expected(tree) if group.name not in tree.there]
     if not gone:
         return None
     what = f"{_some(gone)} {'is' if len(gone) == 1 else 'are'} missing: no pod of the whole tree is scheduled without"
@@ -108,7 +114,7 @@ def _short(tree: Tree) -> StallCause | None:
     groups = ""
     if root.composite:
         ready = sum(_ready(tree, child) for child in root.children)
-        groups = f"{kind(root)} {root.name} needs {needed(tree, root)} groups with their pods, {ready} have them; "
+        groups = f"{root.kind} {root.name} needs {needed(tree, root)} groups with their pods, {ready} have them; "
     what = f"pods that have to be there first do not exist: {groups}{', '.join(short_groups)}{more}{of}"
     return StallCause(
         "quorum", what, "see what keeps those Jobs from having their pods; the scheduler tries when they exist"
@@ -138,17 +144,8 @@ def _scheduler(tree: Tree) -> StallCause | None:
     return StallCause("scheduler-differs", what, fix)
 
 
-def _unknown(_tree: Tree) -> StallCause:
-    what = "groups and pods are all there and none is held back: kube-scheduler has not looked at them (yet)"
-    fix = (
-        f"look again in a moment; if it stays so, does kube-scheduler run with --feature-gates={GATES}, and does the"
-        " API server serve scheduling.k8s.io/v1beta1 and v1alpha3? It schedules nothing while one of them is missing"
-    )
-    return StallCause("scheduler-silent", what, fix)
-
-
 def needed(tree: Tree, group: Group) -> int:
-    """Members that have to fit together, as it is stored; 1 for a basic group."""
+    """How many members have to fit together, as stored; 1 for a basic group."""
     stored = tree.there.get(group.name)
     gang = None if stored is None else stored.spec.scheduling_policy.gang
     return gang.count if gang is not None else group.gang or 1

@@ -21,7 +21,7 @@ def rules() -> dict[str, tuple[Rule, ...]]:
         own = [rule for rule in _constants(module) if rule.id not in seen]
         if own:
             seen.update(rule.id for rule in own)
-            found[(inspect.getdoc(module) or "").partition("\n")[0]] = tuple(own)
+            found[(inspect.getdoc(module) or "").partition("\n")[0].removesuffix(" Pure.")] = tuple(own)
     return found
 
 

@@ -1,12 +1,11 @@
 """Liveness and readiness over plain HTTP (docs/reference/manager.md#servers).
 
-A probe runs the named checks of its endpoint; all must pass. Must not decide what a check means for the process: the
-manager adds checks, this package runs them and reports.
+A probe runs the named checks of its endpoint; all must pass. The manager adds the checks and decides what they mean for
+the process; this file runs them and reports.
 """
 
 import asyncio
 import contextlib
-import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -18,7 +17,7 @@ from httpserver.limits import ENDPOINT_LIMITS
 from httpserver.server import Server
 
 Check = Callable[[], Awaitable[str | None]]
-"""None = fine, else what is wrong. Raising says the same with the error's text."""
+"""None: passed, else what is wrong. An exception fails the check with its text."""
 
 CHECK_TIMEOUT = 12.0
 """Seconds for one check: a little more than the longest one allows itself."""
@@ -45,7 +44,7 @@ class Health:
         self._timeout = timeout
 
     def set_readiness(self, name: str, check: Check) -> None:
-        """From now on readiness asks this check, instead of the one that had the name."""
+        """Add a check of readiness, or replace the one of this name."""
         self._readiness[name] = check
 
     def server(self, address: Address) -> Server:
@@ -91,12 +90,12 @@ class Health:
 
 
 async def passes() -> str | None:
-    """A check of what is fine."""
+    """A check that passes."""
     return None
 
 
 def fails(fault: str) -> Check:
-    """A check of what is known not to be fine."""
+    """A check that fails with this text."""
 
     async def check() -> str | None:
         return fault
@@ -107,7 +106,7 @@ def fails(fault: str) -> Check:
 def webhook_check(address: Address, *, timeout: float = DIAL_TIMEOUT) -> Check:
     """Dials our own webhook port by TLS; host "" is this machine.
 
-    The certificate is not verified: the question is whether somebody answers, and no data is sent.
+    The certificate is not verified: the check is whether the server answers, and no data is sent.
     """
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tls.check_hostname = False
@@ -120,11 +119,13 @@ def webhook_check(address: Address, *, timeout: float = DIAL_TIMEOUT) -> Check:
                 _, writer = await asyncio.open_connection(host, port, ssl=tls)
         except TimeoutError:
             return f"webhook server is not reachable: no TLS handshake with {host}:{port} in {timeout:g} s"
-        except (OSError, socket.gaierror) as error:
+        except OSError as error:
             return f"webhook server is not reachable: {host}:{port}: {error}"
-        writer.transport.abort()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        # Not by an abort: uvloop logs a traceback if more of the handshake comes after it.
+        writer.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(timeout):
+                await writer.wait_closed()
         return None
 
     return check

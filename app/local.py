@@ -1,7 +1,7 @@
-"""The manager as a process of its own against a local control plane: for the demo, for tests and for trying things out.
+"""Runs the manager as a process beside a local control plane: for the demo, for tests and for trying things out.
 
-It runs as it would in a cluster: with the rights of its ServiceAccount and no others, with certificates that it makes
-itself. Only the address differs: webhooks are called by URL on the loopback interface.
+It runs as it would in a cluster: with exactly the rights of its ServiceAccount, and with certificates of its own. Only
+the address differs: webhooks are called by URL on the loopback interface.
 """
 
 import contextlib
@@ -28,10 +28,11 @@ from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission, install_objects
 
 START_SECONDS = 60
 STOP_SECONDS = 15
+KUBECTL_SECONDS = 120
 LOG_LINES = 20
 OURSELVES = (sys.executable, "-m", "app", "manager")
 SERVED = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")
-"""What the API server is asked to see whether it serves JobSets."""
+"""Paths that answer once the API server serves JobSets."""
 
 
 class LocalError(Exception):
@@ -58,7 +59,7 @@ class Manager:
 
 
 def free_port() -> int:
-    """A port on the loopback interface that nobody listens on at this moment."""
+    """A port on the loopback interface that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -66,11 +67,14 @@ def free_port() -> int:
 
 
 def kubectl(
-    cluster: Cluster, *args: str, stdin: str | None = None, check: bool = True
+    cluster: Cluster, *args: str, stdin: str | None = None, check: bool = True, timeout: float = KUBECTL_SECONDS
 ) -> subprocess.CompletedProcess[str]:
     """Run kubectl as administrator of the cluster."""
     command = [str(cluster.kubectl), "--kubeconfig", str(cluster.kubeconfig), *args]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603 (our own binary)
+    try:
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout)  # noqa: S603 (our own binary)
+    except subprocess.TimeoutExpired as error:
+        raise LocalError(f"kubectl {' '.join(args)} did not end within {timeout:g} s") from error
     if check and done.returncode != 0:
         raise LocalError(f"kubectl {' '.join(args)} failed:\n{done.stderr.strip()[:2000]}")
     return done

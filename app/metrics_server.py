@@ -1,4 +1,4 @@
-"""The metrics endpoint: HTTPS, and only for those whom the API server lets read it (docs/reference/manager.md#servers).
+"""The metrics endpoint: HTTPS, for users who have the right to read it (docs/reference/manager.md#servers).
 
 Tokens are checked by TokenReview and rights by SubjectAccessReview, so that a scraper needs a ClusterRole and nothing
 else. Must not keep or log a token: caches hold its digest.
@@ -8,14 +8,14 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
+from api.expiring import Expiring
 from app.metrics import Metrics
 from app.settings import TLSSettings
 from certs.files import POLL, FileCertificates
@@ -58,7 +58,7 @@ class ScrapeLimits:
     """Answers remembered of each kind: far more than there are scrapers."""
 
     reviews_at_once: int = 4
-    """Reviews sent side by side: whoever can reach this port must not drown the API server through us."""
+    """Reviews sent side by side: clients of this port must not be able to overload the API server."""
 
     review_timeout: float = 10.0
     """Seconds for one review, waiting for its turn included."""
@@ -136,25 +136,6 @@ def _review(resource: Resource, spec: Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
 
 
-class _Cache(Generic[V]):
-    """Remembers up to `size` values for a time; the oldest goes first."""
-
-    def __init__(self, size: int, clock: Callable[[], float]) -> None:
-        self._size = size
-        self._clock = clock
-        self._entries: OrderedDict[bytes, tuple[float, V]] = OrderedDict()
-
-    def get(self, key: bytes) -> V | None:
-        until, value = self._entries.get(key, (float("-inf"), None))
-        return value if self._clock() < until else None
-
-    def put(self, key: bytes, value: V, seconds: float) -> None:
-        self._entries.pop(key, None)
-        self._entries[key] = (self._clock() + seconds, value)
-        while len(self._entries) > self._size:
-            self._entries.popitem(last=False)
-
-
 class RefusedError(Exception):
     """The request is not served: HTTP status and text of the answer."""
 
@@ -173,8 +154,9 @@ class Guard:
         self._reviewer = reviewer
         self._limits = limits
         self._turns = asyncio.Semaphore(limits.reviews_at_once)
-        self._users: _Cache[User] = _Cache(limits.cache_size, clock)
-        self._rights: _Cache[bool] = _Cache(limits.cache_size, clock)
+        self._clock = clock
+        self._users: Expiring[bytes, User] = Expiring(limits.cache_size)
+        self._rights: Expiring[bytes, bool] = Expiring(limits.cache_size)
 
     async def admit(self, authorization: str, method: str, path: str) -> User:
         """`authorization` is the value of that header, "" when there was none."""
@@ -189,22 +171,22 @@ class Guard:
 
     async def _authenticated(self, token: str) -> User:
         key = hashlib.sha256(token.encode()).digest()
-        user = self._users.get(key)
+        user = self._users.get(key, self._clock())
         if user is None:
             user = await self._ask(lambda: self._reviewer.authenticate(token), "Authentication failed")
             if user is None:
                 raise RefusedError(401, "Unauthorized")
-            self._users.put(key, user, self._limits.authenticated_for)
+            self._users.put(key, user, self._clock() + self._limits.authenticated_for)
         return user
 
     async def _allowed(self, user: User, verb: str, path: str) -> bool:
         key = hashlib.sha256(msgspec.json.encode([user, verb, path])).digest()
-        allowed = self._rights.get(key)
+        allowed = self._rights.get(key, self._clock())
         if allowed is None:
             failure = f"Authorization for user {user.username} failed"
             allowed = await self._ask(lambda: self._reviewer.authorize(user, verb, path), failure)
             believed = self._limits.allowed_for if allowed else self._limits.denied_for
-            self._rights.put(key, allowed, believed)
+            self._rights.put(key, allowed, self._clock() + believed)
         return allowed
 
     async def _ask(self, review: Callable[[], Awaitable[V]], failure: str) -> V:

@@ -12,7 +12,9 @@ from api.field import MAX_SHOWN_ERRORS, Layer, Rule, with_placeholders
 from app.catalogue import rules
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS
 from webhooks.jobset.cluster_dry_run import OWNERLESS_SECONDS
+from webhooks.jobset.cluster_gangs import FRESH
 from webhooks.jobset.cluster_memory import SECONDS as ANSWERED_SECONDS
+from webhooks.jobset.cluster_needs import FOUND_FOR, MISSING_FOR
 
 PAGE = Path(__file__).parent.parent / "docs" / "errors.md"
 
@@ -38,9 +40,9 @@ Each fault is also a cause in the `Status` (`details.causes[]`: `field`, `reason
 characters. After {MAX_SHOWN_ERRORS} faults the answer counts the rest ("and N more"). A warning does not refuse a
 JobSet. An answer has at most {MAX_WARNINGS} warnings of at most {MAX_WARNING} characters.
 
-`jobset validate -f FILE` finds the same faults without a cluster, shows the line, and cuts nothing. Of those marked
-"cluster" below it finds mistakes in Job templates, by rules of its own in the API server's words; with
-`--local-server` or `--server` it asks an API server.
+`jobset validate -f FILE` finds the same faults without a cluster, shows the line, and cuts nothing. Of the rules marked
+"cluster" below it checks only those about Job templates, by its own tables of the API server's rules. With
+`--local-server` or `--server` an API server checks all of them.
 
 ## Who answers, and in which order
 
@@ -60,10 +62,10 @@ JobSet. An answer has at most {MAX_WARNINGS} warnings of at most {MAX_WARNING} c
 On create, the webhook sends the headless Service and one Job for each different template to the API server as a dry
 run (`dryRun=All`), with the manager's rights. It compares existing claims with the fields that their templates set. On
 update, it sends the templates that change while the JobSet is suspended. For a set with `spec.scheduling` it asks the
-API server which kinds of `scheduling.k8s.io` it serves, at most once a minute. On create, it looks whether the
-PriorityClasses of the pods exist, and whether a node has the label of exclusive placement: for each name once a minute,
-or once in 5 s while it is missing. All of this takes at most `childDryRun.budget` (3 s). `childDryRun.enable: false`
-switches it off.
+API server which kinds of `scheduling.k8s.io` it serves, at most once in {FRESH:g} s. On create, it checks that the
+PriorityClasses of the pods exist, and that a node has the label of exclusive placement: for each name at most once in
+{FOUND_FOR:g} s, or once in {MISSING_FOR:g} s while it is missing. All of this takes at most `childDryRun.budget` (3 s).
+`childDryRun.enable: false` switches it off.
 
 Sets of a namespace that differ only in their names are not sent again for {ANSWERED_SECONDS:g} s after one of them was
 accepted without a warning. Each process of the webhook remembers that for itself. Of such a set only existing claims

@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from api.features import FeatureGateError, FeatureGates
+from api.validation import dns1035_label, dns1123_subdomain
 from certs.tls import check_options
 from webhooks.jobset.subject import DEFAULT_LIMITS
 
@@ -34,8 +35,6 @@ MAX_BUDGET = 8.0
 """Most seconds of a child dry run."""
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
-_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-_DNS_1123_SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 class SettingsError(Exception):
@@ -79,9 +78,10 @@ class WebhookSettings(_Section):
     """Address to listen on; empty = all. A name or address given here is put into our own certificate."""
     cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 (the path that manifests mount)
     """Folder with tls.crt and tls.key."""
-    workers: int = Field(1, ge=1, le=64)
-    """Processes that serve admission on the port, this one among them. An extension: the Go manager's file has no such
-    field. Each has a client of its own, so that the limits of clientConnection hold for each."""
+    workers: int = Field(1, ge=0, le=64)
+    """Processes that serve admission on the port, beside the one with the lease; 0: that one serves it, too. An
+    extension: the Go manager's file has no such field. Each has a client of its own, so that the limits of
+    clientConnection hold for each."""
 
 
 class LeaderElectionSettings(_Section):
@@ -151,9 +151,9 @@ class CertificateSettings(_Section):
     def _names(self) -> Self:
         if not self.enable:
             return self
-        if not _DNS_1035.fullmatch(self.webhook_service_name):
+        if dns1035_label(self.webhook_service_name):
             raise ValueError(f"webhookServiceName: {self.webhook_service_name!r} is not a DNS-1035 label")
-        if not _DNS_1123_SUBDOMAIN.fullmatch(self.webhook_secret_name):
+        if dns1123_subdomain(self.webhook_secret_name):
             raise ValueError(f"webhookSecretName: {self.webhook_secret_name!r} is not a DNS-1123 subdomain")
         return self
 

@@ -17,7 +17,7 @@ RJOB = "jobset.sigs.k8s.io/replicatedjob-name"
 PODS = "/api/v1/namespaces/default/pods"
 INITIALIZERS, TRAINERS = 2, 4
 VOLUMES = {"workspace-fine-tuning": ("200Gi", "ReadWriteMany"), "export-fine-tuning": ("50Gi", "ReadWriteOnce")}
-"""Claims of the fine-tuning example: size and access mode. The local cluster has nobody who makes volumes."""
+"""Claims of the fine-tuning example: size and access mode. The local cluster provisions no volumes."""
 
 
 def training(demo: Demo) -> None:
@@ -30,7 +30,7 @@ def training(demo: Demo) -> None:
     demo.watch_until(lambda status: status.get("restarts") == 1 and jobs(status, "ready") == 3, "the restarted set")
     demo.say("the set has been restarted and runs again; now every pod succeeds")
     demo.end(demo.pods(), 0)
-    _tell_the_end(demo)
+    _show_the_end(demo)
     demo.say("now kubectl apply -f examples/mistakes.yaml, which has seven mistakes, of every kind:")
     answer = kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "mistakes.yaml"), check=False)
     if answer.returncode == 0:
@@ -56,7 +56,7 @@ def fine_tuning(demo: Demo) -> None:
     demo.watch_until(_reached("post-processor", "ready", 1), "the post-processor runs")
     demo.say("the trainers are done and their accelerators free again; the result is being exported")
     demo.end(demo.pods(), 0)
-    _tell_the_end(demo)
+    _show_the_end(demo)
 
 
 STORIES: Final = {"training": Story("training", training), "fine-tuning": Story("fine-tuning", fine_tuning)}
@@ -78,7 +78,7 @@ def add_demo(commands: Commands) -> None:
     parser.set_defaults(handler=lambda parsed: run(STORIES[parsed.story], keep=parsed.keep))
 
 
-def _tell_the_end(demo: Demo) -> None:
+def _show_the_end(demo: Demo) -> None:
     demo.watch_until(lambda status: status.get("terminalState") == "Completed", "Completed")
     demo.console.print(kubectl(demo.cluster, "get", "jobset").stdout.rstrip(), highlight=False)
     demo.say("Completed. What happened, as its events say:")
@@ -114,7 +114,10 @@ def _make_volumes(demo: Demo) -> None:
 
 
 def no_early_accelerators(history: str) -> str:
-    """Holds the history of the pods, as a watch tells it from before the JobSet on, to the promise."""
+    """Checks that no pod with accelerators existed before the initializers were done; says so, or raises `LocalError`.
+
+    `history` is a watch of pods from before the JobSet was created, one change a line.
+    """
     states = _states(history)
     done: set[str] = set()
     for pod in states:

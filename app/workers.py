@@ -1,4 +1,4 @@
-"""Further processes that serve admission on the manager's port (`webhook.workers`).
+"""The processes that serve admission on the manager's port (`webhook.workers`).
 
 They are forked before the manager has an event loop or a thread, so that they share with it the memory of the program.
 A worker is a manager with webhooks only: it has its own client, caches and certificates. A socket pair joins each to
@@ -30,8 +30,8 @@ REPORT_EVERY = 1.0
 REPORT_TIMEOUT = 60.0
 """Seconds without a report after which a worker hangs."""
 
-LAST_WORDS = 0.5
-"""Seconds that a worker has to say why it ends, and to end, before it is killed."""
+EXIT_TIMEOUT = 0.5
+"""Seconds that a worker has to log why it ends, and to end, before it is killed."""
 
 MAX_ANSWERS = 100_000
 """Answers that one report names; what is beyond is not counted."""
@@ -41,7 +41,7 @@ MAX_REPORT = 16 * 2**20
 
 
 class WorkerError(Exception):
-    """A worker cannot start, ended or hangs; the text is one line."""
+    """A worker cannot start, has ended or hangs; the text is one line."""
 
 
 class _Path(msgspec.Struct, array_like=True):
@@ -108,13 +108,13 @@ class Worker:
                     for code, seconds in seen.finished:
                         metrics.finished(path, code, seconds)
         except TimeoutError:
-            raise WorkerError(f"admission worker {self.pid} hangs: no word from it for {timeout:g} s") from None
+            raise WorkerError(f"admission worker {self.pid} hangs: no report from it for {timeout:g} s") from None
         except ConnectionError:
-            pass  # it ended with our words unread
+            pass  # it ended before it read what we sent
         finally:
             self._writer.close()
         if not self._stopped:
-            raise WorkerError(f"admission worker {self.pid} ended: its last words are above")
+            raise WorkerError(f"admission worker {self.pid} ended: its last log lines are above")
 
     def stop(self) -> None:
         """Have it finish its requests and end."""
@@ -150,7 +150,8 @@ def _fork(work: Callable[[socket.socket], None], others: list[socket.socket]) ->
         return Worker(pid, ours)
     code = 1
     try:
-        # The manager handles signals, and stops us; we would not notice its death while we hold its ends ourselves.
+        # The manager handles signals and stops its workers. A worker notices the end of the manager only if it closes
+        # its copies of the manager's ends.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         for channel in (ours, *others):
@@ -167,8 +168,8 @@ def _fork(work: Callable[[socket.socket], None], others: list[socket.socket]) ->
 
 
 def _reap(pid: int) -> None:
-    """It has been asked to end, and had its time; but one that could not start may still be about to say why."""
-    deadline = time.monotonic() + LAST_WORDS
+    """End a process that was told to stop: one that could not start still gets the time to print why."""
+    deadline = time.monotonic() + EXIT_TIMEOUT
     with contextlib.suppress(ProcessLookupError, ChildProcessError):
         while os.waitpid(pid, os.WNOHANG) == (0, 0):
             if time.monotonic() > deadline:

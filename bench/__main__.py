@@ -16,6 +16,7 @@ from typing import Any
 from app import local
 from bench import managers, once, plots, run, show
 from bench.machine import machine, revision
+from bench.options import positive
 from bench.scenarios.group import Size
 from bench.scene import say
 from devcluster.errors import DevclusterError
@@ -45,7 +46,7 @@ def main() -> int:
 
 
 def _measure(options: argparse.Namespace) -> JSON:
-    """Run everything; what there is so far is kept after each turn."""
+    """Run everything; after each turn the results so far are stored."""
     wanted = frozenset(options.scenarios)
     bench = run.Bench(
         entries=options.manager,
@@ -93,11 +94,11 @@ def _options() -> argparse.Namespace:
         help=f"what to measure, may be repeated: {', '.join(managers.KNOWN)}, or a command that takes --config FILE and"
         f" --kubeconfig FILE (default: {' and '.join(managers.USUAL)})",
     )
-    parser.add_argument("--rounds", type=_count, default=3, help="turns of each manager (default %(default)s)")
+    parser.add_argument("--rounds", type=positive, default=3, help="turns of each manager (default %(default)s)")
     parser.add_argument(
         "--scenarios", type=_scenarios, default=SCENARIOS, metavar="P1,P2,...", help="some of P1 to P13 (default: all)"
     )
-    parser.add_argument("--nodes", type=_count, default=600, help="fake nodes (default %(default)s)")
+    parser.add_argument("--nodes", type=positive, default=600, help="fake nodes (default %(default)s)")
     parser.add_argument(
         "--scale",
         type=_scale,
@@ -117,12 +118,6 @@ def _options() -> argparse.Namespace:
     if twice := {name for name in given if given.count(name) > 1}:
         parser.error(f"--manager: {', '.join(sorted(twice))} is given twice: tell them apart with NAME=COMMAND")
     return options
-
-
-def _count(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return number
 
 
 def _scale(text: str) -> float:

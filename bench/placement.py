@@ -24,6 +24,7 @@ from rich.table import Table
 from api import keys
 from app import local
 from bench.machine import machine
+from bench.options import positive
 from bench.placement_run import Bench, Size, run
 from bench.scene import JSON, BenchmarkError, Scene, say, wait
 from bench.sets import TOPOLOGY
@@ -76,11 +77,11 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.placement", description=__doc__)
     usual = Size()
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
-    parser.add_argument("--racks", type=_positive, default=usual.racks, help="topology domains (default %(default)s)")
-    parser.add_argument("--nodes", type=_positive, default=usual.nodes, help="nodes of each rack (default %(default)s)")
-    parser.add_argument("--jobs", type=_positive, default=usual.jobs, help="Jobs of the JobSet (default %(default)s)")
-    parser.add_argument("--pods", type=_positive, default=usual.pods, help="pods of each Job (default %(default)s)")
-    parser.add_argument("--repeat", type=_positive, default=3, help="runs of each variant (default %(default)s)")
+    parser.add_argument("--racks", type=positive, default=usual.racks, help="topology domains (default %(default)s)")
+    parser.add_argument("--nodes", type=positive, default=usual.nodes, help="nodes of each rack (default %(default)s)")
+    parser.add_argument("--jobs", type=positive, default=usual.jobs, help="Jobs of the JobSet (default %(default)s)")
+    parser.add_argument("--pods", type=positive, default=usual.pods, help="pods of each Job (default %(default)s)")
+    parser.add_argument("--repeat", type=positive, default=3, help="runs of each variant (default %(default)s)")
     parser.add_argument(
         "--variants", type=_variants, default=USUAL, help=f"some of {','.join(VARIANTS)} (default %(default)s)"
     )
@@ -99,12 +100,6 @@ def _options() -> argparse.Namespace:
     if PLAIN in options.variants and options.jobs * options.pods > 2 * options.racks * options.nodes:
         parser.error("--jobs: two pods fill a node, so not all pods of the plain variant have room")
     return options
-
-
-def _positive(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return number
 
 
 def _variants(text: str) -> list[Variant]:

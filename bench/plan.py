@@ -136,7 +136,7 @@ HUGE_SCENARIOS: dict[str, Callable[[int], Observed]] = {
 
 
 def best_time(what: Observed, rounds: int) -> float:
-    """Processor seconds of the fastest of several plans: what the code needs when nobody else uses the machine."""
+    """Processor seconds of the fastest of several plans: what the code needs on an otherwise idle machine."""
     times = []
     for _ in range(rounds):
         fresh = replace(what)

@@ -98,7 +98,7 @@ class Scene:
 
     @contextlib.contextmanager
     def watch(self, path: str, **query: str) -> Iterator[Iterator[Event]]:
-        """What happens to the metadata of objects, from those that there are now on.
+        """Events about the metadata of objects: the existing objects first, then each change.
 
         Reading raises `BenchmarkError` when nothing happens for `STALL_SECONDS`.
         """

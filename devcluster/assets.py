@@ -42,18 +42,15 @@ class Sources:
 
 def locate(sources: Sources) -> Path:
     """The folder that holds all of `BINARIES`; DevclusterError when no source has them."""
-    variable = os.environ.get("KUBEBUILDER_ASSETS")
-    given = sources.assets or (Path(variable) if variable else None)
-    if given:
-        if missing := _missing(given):
-            raise DevclusterError(
-                f"{given} (from --assets or KUBEBUILDER_ASSETS) lacks {', '.join(missing)}.\n"
-                f"Add them, or leave the option and the variable out to have them fetched or built."
-            )
-        return given
-    root = sources.cache_root or default_cache_root()
-    folder = root / cache_key()
-    if _missing(folder):
+    folder, given = _folder(sources)
+    missing = _missing(folder)
+    if given and missing:
+        raise DevclusterError(
+            f"{folder} (from --assets or KUBEBUILDER_ASSETS) lacks {', '.join(missing)}.\n"
+            f"Add them, or leave the option and the variable out to have them fetched or built."
+        )
+    if missing:
+        root = folder.parent
         with disk_errors(root, "600 MiB"):
             root.mkdir(parents=True, exist_ok=True)
             with _alone(root / f"{folder.name}.lock"):
@@ -64,9 +61,15 @@ def locate(sources: Sources) -> Path:
 
 def present(sources: Sources) -> bool:
     """Whether `locate` would find the binaries here, without fetching or building anything."""
-    variable = os.environ.get("KUBEBUILDER_ASSETS")
-    given = sources.assets or (Path(variable) if variable else None)
-    return not _missing(given or (sources.cache_root or default_cache_root()) / cache_key())
+    return not _missing(_folder(sources)[0])
+
+
+def _folder(sources: Sources) -> tuple[Path, bool]:
+    """The folder for the binaries, and whether the user gave it: into such a folder nothing is installed."""
+    given = sources.assets or os.environ.get("KUBEBUILDER_ASSETS")
+    if given:
+        return Path(given), True
+    return (sources.cache_root or default_cache_root()) / cache_key(), False
 
 
 def cache_key() -> str:

@@ -7,21 +7,30 @@ from dataclasses import dataclass
 class ConnectionLimits:
     """Of one server."""
 
+    handshake_timeout: float = 10.0
+    """Seconds for the TLS handshake."""
+
     head_timeout: float = 32.0
     """Seconds in which request line and headers have to arrive on a connection; the Go JobSet waits as long."""
 
-    max_head: int = 64 * 1024
-    """Bytes of request line and headers; the API server sends some hundred, a token some thousand."""
+    request_timeout: float = 40.0
+    """Seconds from the head of a request to the end of its answer. The API server waits 30 for a webhook, at most."""
 
-    max_fast_body: int = 64 * 1024
-    """Bytes of a body that may take the fast path; larger ones do not arrive at once anyway."""
+    rest_timeout: float = 10.0
+    """Seconds in which a client has to finish a request that is answered already."""
 
     keep_alive: int = 75
     """Seconds that an idle connection is kept: longer than the pauses between the API server's calls."""
 
-    max_connections: int | None = None
-    """Open connections. One more closes the one that has been idle longest; if none is idle, its requests are answered
-    with 503. None: no limit."""
+    close_timeout: float = 5.0
+    """Seconds that a client has to take what was sent to it before its connection was closed."""
+
+    max_head: int = 64 * 1024
+    """Bytes of request line and headers; the API server sends some hundred, a token some thousand."""
+
+    max_connections: int = 1000
+    """Open connections. One more cuts the one that has waited longest for its client; if all wait for us, its requests
+    are answered with 503."""
 
 
 WEBHOOK_LIMITS = ConnectionLimits()

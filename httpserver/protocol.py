@@ -1,12 +1,20 @@
-"""HTTP on one connection: uvicorn's protocol, with limits that it lacks, and with a fast path for simple requests.
+"""HTTP on one connection: uvicorn's protocol, with limits that it lacks.
 
-Ordinarily a request goes to the ASGI application, in a task of its own. One that is simple in every respect and has
-arrived whole takes the fast path, which saves the task and the framework: its body is given to a function, and what
-that returns is sent. Whatever is not surely simple goes to the application. Must not know what is served.
+A connection is always in one of these states. Each has a time limit (`ConnectionLimits`) that only the next one ends:
+
+| State | Begins with | Ends with | Limit |
+|---|---|---|---|
+| HEAD | the connection, or the first byte after IDLE | a complete head | `head_timeout` |
+| REQUEST | a complete head | the last byte of the answer is written | `request_timeout` |
+| REST | the answer to a request that is not complete | the end of that request | `rest_timeout` |
+| IDLE | the end of both, request and answer | the next byte | `keep_alive` |
+| CLOSING | the last answer, a mistake, or the limit of another state | the last byte is taken | `close_timeout` |
+
+When the limit of CLOSING is reached, the connection is cut. Must not know what is served.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import enum
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -16,167 +24,165 @@ from httpserver.limits import ConnectionLimits
 _MAX_FRAMING = 8
 """Bytes of chunk framing for each byte of a body; the worst honest sender, one byte a chunk, needs five."""
 
+_MAX_AHEAD = 16
+"""Requests that wait on a connection for the answers to those before them."""
+
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
-FastPath = Callable[[bytes], bytes | Awaitable[bytes]]
-"""Answers the body of a POST of JSON with JSON, at once or later. Must not raise."""
+
+class State(enum.Enum):
+    """What a connection waits for."""
+
+    HEAD = enum.auto()
+    REQUEST = enum.auto()
+    REST = enum.auto()
+    IDLE = enum.auto()
+    CLOSING = enum.auto()
 
 
 class Connection(HttpToolsProtocol):
-    """Hangs up on who sends a head too slowly or without end: uvicorn itself would wait and keep what came, for ever.
+    """One client. uvicorn itself would wait for most of what a client owes, and keep what came, for ever.
 
     What a message has beside its body is counted, trailers and chunk extensions included. `_received` and `_body` are
     bytes of the present message, `_fed` those of the present read that may belong to it.
 
-    `_fast_path` answers the present message if that takes it; `_chunks` are its body then. `idle_since` is the loop's
-    time at which the connection was opened, or its last answer was complete.
+    Requests may be sent before those before them are answered, but only so many: the connection ends with the answer to
+    the last of these. Otherwise one read could bring thousands.
     """
 
-    _head_timer: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
     _received = 0
     _body = 0
     _fed = 0
-    _fast_path: FastPath | None = None
-    _chunks: list[bytes]
-    idle_since = 0.0
+    _in_head = True
+    _whole = False
+    """How much of the present request has come: a part of the head, or all of it."""
+    _ignored = False
+    """Whether what comes belongs to a request that was sent too far ahead."""
+    waiting_since: float | None = None
+    """The loop's time since which this connection has waited for its client; None while it works on an answer."""
 
-    def __init__(
-        self, *args: Any, fast_paths: Mapping[bytes, FastPath], limits: ConnectionLimits, **kwargs: Any
-    ) -> None:
-        """`fast_paths` by URL path."""
+    def __init__(self, *args: Any, limits: ConnectionLimits, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._fast_paths = fast_paths
         self._limits = limits
+        self._seconds = {
+            State.HEAD: limits.head_timeout,
+            State.REQUEST: limits.request_timeout,
+            State.REST: limits.rest_timeout,
+            State.IDLE: limits.keep_alive,
+            State.CLOSING: limits.close_timeout,
+        }
+        self.state = State.HEAD
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         super().connection_made(transport)
-        self.idle_since = self.loop.time()
         self._make_room()
-        self._await_head()
+        self._enter(State.HEAD)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_arrived()
+        if self._timer is not None:
+            self._timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self.state is State.IDLE:
+            self._enter(State.HEAD)
         self._received += len(data)
         self._fed = len(data)
         super().data_received(data)
-        if self._fast_path:
-            self._give_to_application()
         beside = self._received - self._body
         if beside > self._limits.max_head + _MAX_FRAMING * self._body and not self.transport.is_closing():
             self.transport.write(_HEAD_TOO_LARGE)
             self.transport.close()
+        if self.transport.is_closing():
+            self._enter(State.CLOSING)
+
+    def pause_writing(self) -> None:
+        self.waiting_since = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        if self.state is State.REQUEST and self._whole:
+            self.waiting_since = None
+        super().resume_writing()
+
+    # What the parser finds
 
     def on_message_begin(self) -> None:
         self._received = self._fed
         self._body = 0
-        self._await_head()
+        self._ignored = len(self.pipeline) >= _MAX_AHEAD
+        if self._ignored:
+            self.cycle.keep_alive = False
+        else:
+            self._in_head, self._whole = True, False
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._head_arrived()
-        self._fast_path = self._find_fast_path()
-        self._chunks = []
-        if self._fast_path is None:
-            super().on_headers_complete()
+        if self._ignored:
+            return
+        self._in_head = False
+        self._enter(State.REQUEST)
+        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._body += len(body)
         self._fed -= len(body)
-        if self._fast_path:
-            self._chunks.append(body)
-        else:
+        if not self._ignored:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if self._fast_path is None:
-            super().on_message_complete()
+        if self._ignored:
             return
-        answer = self._fast_path(b"".join(self._chunks))
-        if isinstance(answer, bytes):
-            self._fast_path = None
-            self.transport.write(b"".join(self._answer(answer)))
-            self.on_response_complete()
+        self._whole = True
+        if self.state is State.REST:
+            self._enter(State.IDLE)
         else:
-            application, self.app = self.app, _later(answer)
-            self._give_to_application()
-            super().on_message_complete()
-            self.app = application
+            self.waiting_since = None
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        self.idle_since = self.loop.time()
         super().on_response_complete()
+        cycle: RequestResponseCycle = self.cycle
+        if self.transport.is_closing():
+            self._enter(State.CLOSING)
+        elif not cycle.response_complete:
+            self._enter(State.REQUEST)
+        elif self._in_head:
+            self._enter(State.HEAD)
+        else:
+            self._enter(State.IDLE if self._whole else State.REST)
 
-    @property
-    def idle(self) -> bool:
-        """No request is in flight; the head of the next one may have begun."""
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is None or cycle.response_complete
+    # Time and room
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Uvicorn's own timer of idle connections, which any byte would stop."""
+
+    def _enter(self, state: State) -> None:
+        self.state = state
+        self.waiting_since = None if state is State.REQUEST and self._whole else self.loop.time()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_later(self._seconds[state], self._time_is_over)
+
+    def _time_is_over(self) -> None:
+        if self.transport.is_closing():
+            self.transport.abort()
+            return
+        self.transport.close()
+        self._enter(State.CLOSING)
 
     def _make_room(self) -> None:
-        """If this connection is one too many, close the one that was idle longest. If none is, uvicorn answers 503."""
-        limit = self._limits.max_connections
-        if limit is None or len(self.connections) <= limit:
+        """If this connection is one too many, cut the one that has waited longest for its client.
+
+        If none waits, uvicorn answers 503.
+        """
+        if len(self.connections) <= self._limits.max_connections:
             return
         others = (other for other in self.connections if isinstance(other, Connection) and other is not self)
-        longest = min((other for other in others if other.idle), key=lambda other: other.idle_since, default=None)
+        waiting = ((other.waiting_since, other) for other in others if other.waiting_since is not None)
+        longest = min(waiting, key=lambda pair: pair[0], default=None)
         if longest is not None:
             # It is not counted any more, though the loop reports its end only later. A close would wait for the client.
-            self.connections.discard(longest)
-            longest.transport.abort()
-
-    def _find_fast_path(self) -> FastPath | None:
-        """What answers the message whose head is there, if it is a POST like any other and nothing is before it."""
-        found = self._fast_paths.get(self.url.partition(b"?")[0])
-        before: RequestResponseCycle | None = self.cycle
-        if found is None or self.flow.write_paused or (before is not None and not before.response_complete):
-            return None
-        headers = dict(self.headers)
-        length = headers.get(b"content-length", b"")
-        simple = (
-            self.parser.get_method() == b"POST"
-            and headers.get(b"content-type") == b"application/json"
-            and length.isdigit()
-            and int(length[:20]) <= self._limits.max_fast_body
-            and len(headers) == len(self.headers)
-            and not self.parser.should_upgrade()
-            and self.parser.should_keep_alive()
-            and self.parser.get_http_version() == "1.1"
-        )
-        return found if simple else None
-
-    def _give_to_application(self) -> None:
-        """Begin the present message again as a request of the application, which awaits what is missing of it."""
-        self._fast_path = None
-        super().on_headers_complete()
-        for chunk in self._chunks:
-            super().on_body(chunk)
-
-    def _answer(self, body: bytes) -> list[bytes]:
-        lines = [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ", str(len(body)).encode()]
-        for name, value in self.server_state.default_headers:
-            lines += [b"\r\n", name, b": ", value]
-        return [*lines, b"\r\n\r\n", body]
-
-    def _await_head(self) -> None:
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(self._limits.head_timeout, self.transport.close)
-
-    def _head_arrived(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-
-def _later(answer: Awaitable[bytes]) -> Callable[..., Awaitable[None]]:
-    """An ASGI application that sends what an awaitable gives."""
-
-    async def app(_scope: object, _receive: object, send: Callable[[Mapping[str, Any]], Awaitable[None]]) -> None:
-        body = await answer
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-    return app
+            self.connections.discard(longest[1])
+            longest[1].transport.abort()

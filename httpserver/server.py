@@ -7,21 +7,22 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import uvicorn
 
 from httpserver.address import BACKLOG
 from httpserver.asgi import App
 from httpserver.limits import WEBHOOK_LIMITS, ConnectionLimits
-from httpserver.protocol import Connection, FastPath
+from httpserver.protocol import Connection
 
 
 class Server:
     """Serves `app` on a bound socket. `started` is set once it answers; `run` ends after `stop` or cancellation.
 
-    `tls` None means plain HTTP. `fast_paths` are answered by the connection itself (`httpserver.protocol`).
+    `tls` None means plain HTTP.
     """
 
     def __init__(
@@ -30,13 +31,12 @@ class Server:
         listener: socket.socket,
         tls: ssl.SSLContext | None = None,
         *,
-        fast_paths: Mapping[bytes, FastPath] | None = None,
         limits: ConnectionLimits = WEBHOOK_LIMITS,
     ) -> None:
         self.started = asyncio.Event()
         self.port: int = listener.getsockname()[1]
         self._listener = listener
-        connection = partial(Connection, fast_paths=fast_paths or {}, limits=limits)
+        connection = partial(Connection, limits=limits)
         config = uvicorn.Config(
             app,
             interface="asgi3",
@@ -48,12 +48,11 @@ class Server:
             server_header=False,
             proxy_headers=False,
             backlog=BACKLOG,
-            # uvicorn counts the connection that asks: below this many open ones it answers.
-            limit_concurrency=limits.max_connections and limits.max_connections + 1,
-            timeout_keep_alive=limits.keep_alive,
+            # uvicorn counts the connection of the request as well: below this many open ones it answers.
+            limit_concurrency=limits.max_connections + 1,
             ssl_context_factory=(lambda _config, _default: tls) if tls else None,
         )
-        self._server = _Server(config, self.started)
+        self._server = _Server(config, limits, self.started)
 
     def stop(self) -> None:
         """Take no more connections and no more requests; `run` ends with the requests that are running."""
@@ -69,14 +68,34 @@ class Server:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, started: asyncio.Event) -> None:
+    def __init__(self, config: uvicorn.Config, limits: ConnectionLimits, started: asyncio.Event) -> None:
         super().__init__(config)
         self.servers: list[asyncio.Server] = []
+        self._limits = limits
         self._started_event = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        """Accept on the sockets. uvicorn's own way gives the begin and the end of TLS 60 and 30 seconds."""
+        await self.lifespan.startup()
+        timeouts: dict[str, Any] = {}
+        if self.config.ssl is not None:
+            timeouts["ssl_handshake_timeout"] = self._limits.handshake_timeout
+            timeouts["ssl_shutdown_timeout"] = self._limits.close_timeout
+        loop = asyncio.get_running_loop()
+        for listener in sockets or ():
+            server = await loop.create_server(
+                self._connection, sock=listener, ssl=self.config.ssl, backlog=BACKLOG, **timeouts
+            )
+            self.servers.append(server)
+        self.started = True
         self._started_event.set()
+
+    def _connection(self) -> asyncio.Protocol:
+        make: Any = self.config.http_protocol_class
+        protocol: asyncio.Protocol = make(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return protocol
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -245,7 +245,7 @@ class Client:
         return (await self._call(Request(method="GET", path=path, verb="get", timeout=TIMEOUT))).body
 
     async def served(self, group_version: str) -> frozenset[str]:
-        """Plural names of what is served of a `group/version`; none where the API server does not know it."""
+        """Plural names of the resources of a `group/version`; none if the API server does not serve it."""
         try:
             answer = await self.raw(f"/apis/{group_version}")
         except NotFound:
@@ -278,10 +278,10 @@ class Client:
         return decode(type, response.body)
 
     async def _call(self, request: Request) -> Response:
-        """Send until there is an answer to give.
+        """Send a request until it has an answer.
 
-        Repeated are: what the server refused to process and named a time for (429, 503 with Retry-After), any verb
-        when no connection was made, and reads. A write whose fate is unknown never is.
+        A request is repeated if the server refused it and named a time (429, 503 with Retry-After), if no connection
+        was made, or if it is a read. A write that may have been applied is never repeated.
         """
         if not self._limited:
             request = dataclasses.replace(request, limited=False)

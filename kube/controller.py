@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kube.calls import counting
-from kube.errors import Conflict, Disposition, KubeError, disposition, retry_after
+from kube.errors import Conflict, Disposition, KubeError, disposition, leaves, retry_after
 from kube.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -172,9 +172,14 @@ class Controller(Generic[K]):
             log.info("%s %s: conflict, trying again: %s", self.name, request, error)
         elif is_terminal(error):
             self._metrics.failed_terminally()
-            log.error("%s %s: not tried again until it changes: %s", self.name, request, error)
+            log.error("%s %s: not tried again until it changes: %s", self.name, request, _line(error))
         elif is_expected(error):
-            log.warning("%s %s: failed, trying again: %s", self.name, request, error)
+            log.warning("%s %s: failed, trying again: %s", self.name, request, _line(error))
         else:
             self._metrics.panicked()
             log.error("%s %s: unexpected error", self.name, request, exc_info=error)
+
+
+def _line(error: Exception) -> str:
+    """An error as a line of the log says it; of a group, its message and the first of its errors."""
+    return f"{error.message}, first: {leaves(error)[0]}" if isinstance(error, ExceptionGroup) else str(error)

@@ -20,15 +20,15 @@ def decoder(type: Any) -> msgspec.json.Decoder[Any]:  # noqa: A002 -- what it is
 def decode(type: type[T], data: bytes) -> T:  # noqa: A002 -- what it is
     """A record from JSON. Raises `UnreadableAnswerError` with the place and what is wrong there.
 
-    Writers of other languages leave `null` where they have nothing to say (`lastTransitionTime: null`). Most records
-    say what a missing field means, few that it may be null: what cannot be read is read once more without its nulls.
+    Clients in other languages write null for a field without a value (`lastTransitionTime: null`). Most records have
+    defaults for missing fields, few allow null: what cannot be decoded is decoded once more without its nulls.
     """
     hashable: Any = type
     try:
         try:
             result: T = decoder(hashable).decode(data)
         except msgspec.ValidationError:
-            # Encoded again, since bytes that are kept as they are (`msgspec.Raw`) exist in bytes alone.
+            # Encoded again, because `msgspec.Raw` fields can be decoded from bytes only.
             plain = msgspec.json.encode(without_nulls(msgspec.json.decode(data)))
             result = decoder(hashable).decode(plain)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -29,9 +29,9 @@ class TerminalError(KubeError):
 
 
 class UnreadableAnswerError(KubeError):
-    """What the API server has sent is not what this program can read; of a write, it may have been done.
+    """An answer of the API server cannot be decoded. If it answers a write, the write may have been done.
 
-    `reason`: where in it, and why.
+    `reason`: the place in the answer, and what is wrong there.
     """
 
     def __init__(self, reason: str) -> None:
@@ -134,11 +134,7 @@ class AlreadyExists(Conflict):
 
 
 class Gone(ApiError):
-    """410, or a resourceVersion that the server does not know (yet): list again."""
-
-
-Expired = Gone
-"""The reason the API server gives for a 410 on list and watch."""
+    """410 (reason Expired), or a resourceVersion that the server does not know (yet): list again."""
 
 
 class Invalid(ApiError):
@@ -243,7 +239,7 @@ def disposition(error: BaseException) -> Disposition:
 
 
 def leaves(error: BaseException) -> list[BaseException]:
-    """The errors inside a group, and inside groups of that; an error that is no group is the only one."""
+    """All errors of a group, at any depth; an error that is not a group alone."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     return [leaf for inner in error.exceptions for leaf in leaves(inner)]

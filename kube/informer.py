@@ -81,7 +81,7 @@ class Informer(Generic[T]):
                 self._watching = group.create_task(watching, name=f"watch-{self.target.resource}")
 
     def relist(self) -> None:
-        """Ask for the whole collection again, since the transform of the target has come to keep more."""
+        """List the whole collection again, because the transform of the target keeps more than before."""
         if self._watching is not None:
             self._watching.cancel()
 

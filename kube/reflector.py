@@ -49,9 +49,9 @@ class Target:
     """What to watch and how to read it.
 
     `transform` sees every decoded object before anyone else, to drop or copy what must not be kept; None drops the
-    object itself. With `metadata_only` nothing but `metadata` is asked for. `idle` and
-    `lifetime` are seconds: silence after which a connection counts as dead (bookmarks come about once a minute), and
-    how long one watch is asked to last. `page`: objects of one page of a list that is not streamed.
+    object itself. With `metadata_only` only `metadata` is requested. `idle` and `lifetime` are seconds: silence after
+    which a connection counts as dead (bookmarks come about once a minute), and the requested duration of one watch.
+    `page`: objects of one page of a list that is not streamed.
     """
 
     resource: Resource

@@ -35,7 +35,7 @@ class Phase(enum.Enum):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the watch stands. `begun`: this generation's Init was sent. `delivered`: the stream delivered something."""
+    """The state of a watch. `begun`: Init of this generation was sent. `delivered`: the stream delivered something."""
 
     phase: Phase
     resource_version: str = ""
@@ -199,7 +199,7 @@ def _relist(state: State) -> State:
 
 
 def _ended(state: State) -> State:
-    """A stream that ended without a word counts as a failure, or a broken proxy would be asked in a tight loop."""
+    """A stream that ended without an event counts as a failure: with a broken proxy this would be a tight loop."""
     if state.phase is Phase.WATCH:
         return replace(state, delivered=False, pause=0.0, failures=0 if state.delivered else state.failures + 1)
     return _relist(replace(state, delivered=False, failures=state.failures + 1))

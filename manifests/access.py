@@ -71,8 +71,8 @@ def _grant(kind: str, name: str, rules: list[Object]) -> list[Object]:
 def rbac_objects() -> list[Object]:
     """The service account `jobset-system/jobset-controller-manager` and exactly the rights it has.
 
-    The namespace is not among them; apply it first. ClusterRole `jobset-metrics-reader` is for scrapers and bound to
-    nobody here.
+    The namespace is not among them; apply it first. ClusterRole `jobset-metrics-reader` is for scrapers and has no
+    binding here.
     """
     reviews = [
         _rule("authentication.k8s.io", "tokenreviews", ["create"]),

@@ -1,7 +1,7 @@
 """The webhook configurations (docs/reference/manager.md#webhook-registrations).
 
-Pods are judged here, by match conditions, before anybody is called: an ordinary pod, and a pod of a JobSet that has the
-right priority label already, reach no webhook. A condition must never fail: that would refuse the pod.
+Match conditions choose the pods that reach a webhook. An ordinary pod reaches none, nor does a pod of a JobSet that has
+the right priority label already. A condition must never fail: that would refuse the pod.
 """
 
 import base64
@@ -53,7 +53,7 @@ PODS = {
 }
 POD_SELECTORS: Object = {
     "objectSelector": {"matchExpressions": [{"key": JOBSET_NAME, "operator": "Exists"}]},
-    # What the cluster and we ourselves need to run never waits for us.
+    # Pods that the cluster and the manager need must not wait for the manager.
     "namespaceSelector": {
         "matchExpressions": [
             {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [*EXCLUDED_NAMESPACES]}
@@ -102,7 +102,7 @@ NOT_GATED = _condition(
 
 
 def _webhook(name: str, path: str, rule: Object, conditions: Sequence[Object], **more: object) -> Object:
-    """A webhook of ours; where it is to be found besides `path` is left to `_reached`."""
+    """A webhook of ours; `_reached` adds the rest of its client configuration."""
     return {
         "name": name,
         "admissionReviewVersions": ["v1"],

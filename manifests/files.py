@@ -55,7 +55,7 @@ def _folder(path: str, parts: dict[str, list[Object]]) -> dict[str, str]:
 def _in_api_server() -> dict[str, str]:
     """The overlays with policies in the place of the webhooks of pods.
 
-    The policies are bases of their own: whoever changes over from the webhooks needs them first.
+    The policies are bases of their own, because they are applied first when they replace the webhooks.
     """
     webhook = {"service": [webhook_service()], "configurations": webhook_configurations(pods=False)}
     above = ["crd", "rbac", "manager"]

@@ -125,7 +125,7 @@ def _appended(kind: str, term: str, *, unless: str) -> tuple[str, ...]:
 
 
 def _priority() -> list[Object]:
-    """The label by which leaders tell whose domains are not to be shared."""
+    """The label by which leaders keep away from domains of Jobs of their priority."""
     labels = f"{{'{keys.PRIORITY}': {PRIORITY_TEXT}}}"
     label = _applied(f"Object{{metadata: Object.metadata{{labels: {labels}}}}}")
     return _mutating("jobset-pod-priority", [WRONG_PRIORITY], label)
@@ -209,7 +209,7 @@ def _checks(followers: Followers) -> list[Object]:
 def pod_policies(followers: Followers = "gate") -> list[Object]:
     """The policies and their bindings, in the place of the webhooks of pods.
 
-    With "gate" a follower waits for the manager, as with the webhooks; with "affinity" for nobody but its leader.
+    With "gate" a follower waits for the manager, as with the webhooks; with "affinity" only for its leader.
     """
     following = _gated_followers() if followers == "gate" else _following_followers()
     return [*_priority(), *_leader(), *following, *_checks(followers)]

@@ -59,7 +59,7 @@ class Cluster(ApiServer):
         return super().defaulted(plural, {**new, "metadata": {**meta, "managedFields": fields}})
 
     def check_new(self, plural: str, new: JSON) -> None:
-        """The garbage collector deletes what belongs to nobody: such a thing is not there long enough to be seen."""
+        """Refuse an object whose owner does not exist: the garbage collector would delete it at once."""
         super().check_new(plural, new)
         meta = new["metadata"]
         for ref in meta.get("ownerReferences") or ():

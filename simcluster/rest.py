@@ -222,7 +222,7 @@ class Rest:
         return self._page(request, target, items, {"resourceVersion": str(self.server.storage.version)})
 
     def _list(self, request: Request, target: Target) -> Answer:
-        """A page of what there was when the first page was asked for."""
+        """A page of the objects that existed when the first page was asked for."""
         number, _, start = request.query.get("continue", "").partition(":")
         storage = self.server.storage
         if not number:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 GENERATED = {"build", "dist"}
-"""Folders beside the hidden ones whose files nobody writes by hand."""
+"""Folders of generated files, beside the hidden ones."""
 
 MOST_LINES = 400
 LONGEST_NAME = 80

@@ -1,15 +1,13 @@
 """Words that readers stumble over stay out of code and pages; docs/glossary.md has the terms to use instead."""
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-SUFFIXES = {".py", ".md", ".toml", ".sh"}
-GENERATED = {"build", "dist", "__pycache__"}
+from tests.support.pages import ROOT, texts
+
 # The two pages that name the words in order to replace them.
 EXEMPT = {Path(__file__), ROOT / "docs/glossary.md", ROOT / "docs/release-notes.md"}
 
@@ -37,18 +35,11 @@ def unwanted(text: str) -> Iterator[tuple[str, str]]:
             yield found[0], instead
 
 
-def files() -> list[Path]:
-    found = []
-    for folder, names, members in os.walk(ROOT):
-        names[:] = [name for name in names if not name.startswith(".") and name not in GENERATED]
-        found += [Path(folder, name) for name in members if Path(name).suffix in SUFFIXES or name == "Makefile"]
-    return [path for path in found if path not in EXEMPT]
-
-
 def test_code_and_pages_use_the_terms_of_the_glossary():
     found = {
         f"{path.relative_to(ROOT)}: {word!r}: use {instead}"
-        for path in files()
+        for path in texts()
+        if path not in EXEMPT
         for word, instead in unwanted(f"{path.relative_to(ROOT)}\n{path.read_text(encoding='utf-8')}")
     }
     assert found == set()

@@ -29,10 +29,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     uid: str
     operation: str = ""
-    name: str = ""
     namespace: str = ""
-    sub_resource: str = ""
-    dry_run: bool | None = None
     object: JSON | None = None
     old_object: JSON | None = None
 

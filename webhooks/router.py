@@ -1,4 +1,4 @@
-"""The ASGI application that serves admission reviews, and the fast path past it for those that need none of it.
+"""The ASGI application that serves admission reviews.
 
 Bodies are read raw (`body.py`) and decoded by hand: a typed body parameter of FastAPI would hold whatever is sent, and
 answer what is malformed with a page of its own where the API server expects an AdmissionReview. What is refused before
@@ -7,8 +7,6 @@ it is a review is answered by an exception handler. Nothing of a body is ever lo
 
 import logging
 import re
-import socket
-import ssl
 import time
 import traceback
 from collections.abc import Awaitable, Mapping
@@ -17,12 +15,9 @@ from typing import Protocol
 
 from fastapi import FastAPI, Request, Response
 
-from httpserver.limits import WEBHOOK_LIMITS, ConnectionLimits
-from httpserver.protocol import FastPath
-from httpserver.server import Server
 from kube.errors import leaves
 from webhooks.body import BODY_LIMITS, BodyLimits, LargeReviews, Place, read_review
-from webhooks.offload import compute, worker
+from webhooks.offload import compute
 from webhooks.review import (
     AdmissionResponse,
     Handler,
@@ -30,7 +25,6 @@ from webhooks.review import (
     Review,
     ReviewError,
     decided,
-    decode_review,
     denied,
     encode_review,
 )
@@ -48,31 +42,17 @@ class WebhookMetrics(Protocol):
     def finished(self, path: str, code: int, seconds: float) -> None: ...
 
 
-class AdmissionApp(FastAPI):
-    """What serves the handlers."""
-
-    fast_paths: Mapping[bytes, FastPath]
-    """By URL path: for reviews that are small and have arrived whole, past the framework."""
-
-    def server(
-        self, listener: socket.socket, tls: ssl.SSLContext, *, limits: ConnectionLimits = WEBHOOK_LIMITS
-    ) -> Server:
-        """A server of this app that takes its fast paths."""
-        return Server(self, listener, tls, fast_paths=self.fast_paths, limits=limits)
-
-
 def create_app(
     handlers: Mapping[str, Handler], *, metrics: WebhookMetrics | None = None, limits: BodyLimits = BODY_LIMITS
-) -> AdmissionApp:
+) -> FastAPI:
     """Serve each handler by POST at its path. The app has no lifespan and no pages of its own."""
-    app = AdmissionApp(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.exception_handler(ReviewError)(_refused)
     large = LargeReviews(limits)
-    webhooks = {path: _Webhook(path, handler, large, metrics) for path, handler in handlers.items()}
-    for path, webhook in webhooks.items():
+    for path, handler in handlers.items():
+        webhook = _Webhook(path, handler, large, metrics)
         # A plain route: there is nothing for FastAPI to inject, and finding that out costs 30 microseconds a request.
         app.add_route(path, webhook.serve, methods=["POST"])
-    app.fast_paths = {path.encode(): webhook.answer_whole for path, webhook in webhooks.items()}
     return app
 
 
@@ -92,7 +72,7 @@ _Answer = tuple[int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class _Webhook:
-    """One path. Whichever way a review comes, it gets the same answer."""
+    """One path."""
 
     path: str
     handler: Handler
@@ -113,38 +93,11 @@ class _Webhook:
             self._end(begun, code)
         return _response(body)
 
-    def answer_whole(self, body: bytes) -> bytes | Awaitable[bytes]:
-        """The fast path, for a small body that is there: no request, no task, no place."""
-        begun = self._begin()
-        try:
-            review = decode_review(body)
-        except ReviewError as error:
-            self._end(begun, error.code)
-            return error.encode()
-        try:
-            answer = self.handler(review.request)
-            if not isinstance(answer, AdmissionResponse):
-                return self._later(begun, review, answer)
-            code, data = _encoded(answer, review)
-        except Exception as error:  # noqa: BLE001 -- the boundary: any fault of ours is an answer too
-            code, data = self._failed(review, error)
-        self._end(begun, code)
-        return data
-
-    async def _later(self, begun: float, review: Review, answer: Awaitable[AdmissionResponse]) -> bytes:
-        code = 500
-        worker.set(None)  # a task may inherit the context of the connection's last request
-        try:
-            code, body = await self._answer(review, answer)
-        finally:
-            self._end(begun, code)
-        return body
-
     async def _answer(self, review: Review, answer: Awaitable[HandlerAnswer]) -> _Answer:
         """A handler's answer, or the one that it failed."""
         try:
             return await compute(_encoded, await decided(await answer), review)
-        except Exception as error:  # noqa: BLE001 -- as above
+        except Exception as error:  # noqa: BLE001 -- the boundary: any fault of ours is an answer too
             return self._failed(review, error)
 
     def _failed(self, review: Review, error: Exception) -> _Answer:

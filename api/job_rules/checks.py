@@ -1,7 +1,7 @@
-"""What tables of rules are made of: checks of a JSON value, and how they are put together. Pure.
+"""What tables of rules are made of: checks of a JSON value, and how they are combined. Pure.
 
-A check takes a place and the value there, and gives errors in the words of the API server. Values of another type than
-the field's pass: they are the schema's to refuse.
+A check takes a place and the value there, and returns errors in the words of the API server. Values of a wrong type
+pass: the schema of the CRD refuses them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +14,7 @@ Check = Callable[[Path, Any], Iterable[FieldError]]
 
 
 def invalid(path: Path, value: Any, detail: str) -> FieldError:
-    """A value that is no good; an object or a list is not shown."""
+    """A value that is invalid; an object or a list is not shown."""
     if isinstance(value, dict | list):
         return FieldError(path, ErrorType.INVALID, value, verbatim=f"{ErrorType.INVALID.text}: {detail}")
     return FieldError(path, ErrorType.INVALID, value, detail)
@@ -33,6 +33,15 @@ def forbidden(path: Path, detail: str) -> FieldError:
 def duplicate(path: Path, value: Any) -> FieldError:
     """A value that was there before."""
     return FieldError(path, ErrorType.DUPLICATE, value)
+
+
+def repeated(values: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
+    """Each value, at its place, that an earlier place has already."""
+    seen: set[Any] = set()
+    for path, value in values:
+        if value in seen:
+            yield duplicate(path, value)
+        seen.add(value)
 
 
 def not_found(path: Path, value: Any, detail: str = "") -> FieldError:

@@ -18,6 +18,7 @@ from api.job_rules.checks import (
     not_negative,
     number,
     one_of,
+    repeated,
     required,
     text,
     too_many,
@@ -61,25 +62,21 @@ _PORT = fields(
 
 
 def _port_names(path: Path, value: Any) -> Iterator[FieldError]:
-    seen: set[str] = set()
-    for i, port in entries(value):
-        name = port.get("name")
-        if name and not port_name(str(name)):
-            if name in seen:
-                yield duplicate(path.at(i, "name"), name)
-            seen.add(name)
+    names = ((path.at(i, "name"), port.get("name")) for i, port in entries(value))
+    return repeated((at, name) for at, name in names if name and not port_name(str(name)))
 
 
 def _host_ports(containers: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
-    """Ports of the node that are asked for twice."""
-    seen: set[str] = set()
-    for path, container in containers:
-        for p, port in entries(container.get("ports")):
-            if port.get("hostPort"):
-                taken = f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or ''}/{port['hostPort']}"
-                if taken in seen:
-                    yield duplicate(path.at("ports", p, "hostPort"), taken)
-                seen.add(taken)
+    """Ports of the node that several containers or ports take."""
+    return repeated(
+        (
+            path.at("ports", p, "hostPort"),
+            f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or ''}/{port['hostPort']}",
+        )
+        for path, container in containers
+        for p, port in entries(container.get("ports"))
+        if port.get("hostPort")
+    )
 
 
 def _sources(what: str, *names: str) -> Check:
@@ -189,8 +186,8 @@ _PROBES: dict[str, Check] = {
     "startupProbe": both(_THRESHOLDS, _ONCE),
 }
 _HOOK = fields(_one_handler("exec", "httpGet", "tcpSocket", "sleep"))
-_LIVING = fields(lifecycle=fields(postStart=_HOOK, preStop=_HOOK), **_PROBES)
-"""What containers have that run while the pod does."""
+_HOOKS_AND_PROBES = fields(lifecycle=fields(postStart=_HOOK, preStop=_HOOK), **_PROBES)
+"""What only containers have that run as long as the pod: init containers of other kinds have none."""
 
 
 def _sleeps(path: Path, container: Any, grace_period: int) -> Iterator[FieldError]:
@@ -228,13 +225,8 @@ _RESIZE = fields(
 
 
 def _resizes(path: Path, value: Any) -> Iterator[FieldError]:
-    seen: set[Any] = set()
-    for i, policy in entries(value):
-        yield from _RESIZE(path.at(i), policy)
-        name = policy.get("resourceName")
-        if name in seen:
-            yield duplicate(path.at(i), name)
-        seen.add(name)
+    yield from each(_RESIZE)(path, value)
+    yield from repeated((path.at(i), policy.get("resourceName")) for i, policy in entries(value))
 
 
 _CONTAINER = fields(
@@ -264,13 +256,13 @@ def containers(path: Path, pod: Any) -> Iterator[FieldError]:
     for i, container in entries(pod.get("containers")):
         yield from _container(own.at(i), container, names)
         names.add(container.get("name") or "")
-        yield from _living(own.at(i), container, grace)
+        yield from _hooks_and_probes(own.at(i), container, grace)
     yield from _host_ports((own.at(i), container) for i, container in entries(pod.get("containers")))
     for i, container in entries(pod.get("initContainers")):
         yield from _container(before.at(i), container, names)
         names |= {container["name"]} if container.get("name") else set()
         if container.get("restartPolicy") == "Always":
-            yield from _living(before.at(i), container, grace)
+            yield from _hooks_and_probes(before.at(i), container, grace)
         else:
             for key in ("lifecycle", *_PROBES):
                 if container.get(key) is not None:
@@ -289,8 +281,8 @@ def _container(path: Path, container: Any, names: set[Any]) -> Iterator[FieldErr
         yield duplicate(path.at("name"), name)
 
 
-def _living(path: Path, container: Any, grace_period: int) -> Iterator[FieldError]:
-    yield from _LIVING(path, container)
+def _hooks_and_probes(path: Path, container: Any, grace_period: int) -> Iterator[FieldError]:
+    yield from _HOOKS_AND_PROBES(path, container)
     yield from _sleeps(path, container, grace_period)
 
 

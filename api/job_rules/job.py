@@ -6,7 +6,6 @@ from typing import Any
 
 from api.field import SPEC, FieldError, Path
 from api.job_rules.checks import (
-    duplicate,
     each,
     entries,
     fields,
@@ -15,6 +14,7 @@ from api.job_rules.checks import (
     not_negative,
     not_supported,
     one_of,
+    repeated,
     required,
     too_many,
     whole,
@@ -57,9 +57,9 @@ def _own_labels(job: JSON) -> dict[str, str]:
     """The labels by which a Job finds its pods."""
     uid, name = "<the uid of the Job>", str(dig(job, "metadata", "name") or "")
     return {
-        f"{prefix}{key}": value
+        f"{prefix}{label_name}": value
         for prefix in ("", "batch.kubernetes.io/")
-        for key, value in (("controller-uid", uid), ("job-name", name))
+        for label_name, value in (("controller-uid", uid), ("job-name", name))
     }
 
 
@@ -160,13 +160,10 @@ def _exit_codes(path: Path, value: Any) -> Iterator[FieldError]:
         yield invalid(at, values, "at least one value is required")
     elif len(values) > _MAX_EXIT_CODES:
         yield too_many(at, len(values), _MAX_EXIT_CODES)
-    seen: set[int] = set()
     for i, code in enumerate(values):
         if code == 0 and value.get("operator") == "In":
             yield invalid(at.at(i), code, "must not be 0 for the In operator")
-        if code in seen:
-            yield duplicate(at.at(i), code)
-        seen.add(code)
+    yield from repeated((at.at(i), code) for i, code in enumerate(values))
     if any(code > after for code, after in pairwise(values)):
         yield invalid(at, values, "must be ordered")
 
@@ -220,10 +217,10 @@ def _success_rule(path: Path, rule: Any, completions: int) -> Iterator[FieldErro
         yield invalid(at, count, why)
 
 
-def _count_of_indexes(text_: str, completions: int) -> int:
+def _count_of_indexes(indexes: str, completions: int) -> int:
     """How many indexes a text such as `1,3-5` names; ValueError says what is wrong with it."""
     total, last = 0, -1
-    for interval in text_.split(",") if text_ else ():
+    for interval in indexes.split(",") if indexes else ():
         limits = interval.split("-")
         if len(limits) > 2:
             raise ValueError(
@@ -267,7 +264,7 @@ def _replacement(path: Path, spec: Any) -> Iterator[FieldError]:
 
 
 def _selector(path: Path, spec: Any, own: Mapping[str, str]) -> Iterator[FieldError]:
-    """Every Job gets a selector and labels of its own; with manualSelector it brings a selector that its pods match."""
+    """Every Job gets a selector and labels of its own; with manualSelector the user gives both, and they must match."""
     given, template = spec.get("selector"), spec.get("template")
     pods = dig(template, "metadata", "labels") or {}
     at = path.at("template", "metadata", "labels")
@@ -285,7 +282,7 @@ def _selector(path: Path, spec: Any, own: Mapping[str, str]) -> Iterator[FieldEr
 
 
 def _selects(wanted: Any, labels: Mapping[str, str]) -> bool:
-    """Whether a selector is met by these labels; one that is no good is, for that is said already."""
+    """Whether a selector matches these labels. An invalid one counts as matching: it has errors of its own."""
     if any(selector(Path(), wanted)):
         return True
     pairs = dig(wanted, "matchLabels") or {}

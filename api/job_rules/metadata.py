@@ -13,7 +13,7 @@ _NO_VALUES = frozenset({"Exists", "DoesNotExist"})
 
 
 def labels(path: Path, value: Any) -> Iterator[FieldError]:
-    """Labels, or a selector of labels that are equal; what is wrong with one is said of all."""
+    """Labels, or labels that a selector wants; errors are reported at the whole map."""
     for key, label in value.items() if isinstance(value, dict) else ():
         yield from (invalid(path, key, complaint) for complaint in label_key(key))
         if isinstance(label, str):
@@ -21,7 +21,7 @@ def labels(path: Path, value: Any) -> Iterator[FieldError]:
 
 
 def annotations(path: Path, value: Any) -> Iterator[FieldError]:
-    """Annotations: their keys, in which capitals do not matter."""
+    """Annotations: their keys, without regard to case."""
     for key in value if isinstance(value, dict) else ():
         yield from (invalid(path, key, complaint) for complaint in label_key(key.lower()))
 

@@ -6,7 +6,6 @@ from typing import Any
 from api.field import FieldError, Path
 from api.job_rules.checks import (
     between,
-    duplicate,
     each,
     entries,
     fields,
@@ -14,6 +13,7 @@ from api.job_rules.checks import (
     invalid,
     needs,
     one_of,
+    repeated,
     required,
     text,
 )
@@ -81,18 +81,16 @@ def _hostname(path: Path, pod: Any) -> Iterator[FieldError]:
 
 
 def _claims(path: Path, pod: Any) -> Iterator[FieldError]:
-    seen: set[str] = set()
-    for i, claim in entries(pod.get("resourceClaims")):
-        at, name = path.at("resourceClaims", i), str(claim.get("name") or "")
+    at = path.at("resourceClaims")
+    given = list(entries(pod.get("resourceClaims")))
+    yield from repeated((at.at(i, "name"), str(claim.get("name") or "")) for i, claim in given)
+    for i, claim in given:
         kinds = [kind for kind in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(kind) is not None]
-        if name in seen:
-            yield duplicate(at.at("name"), name)
-        seen.add(name)
         if len(kinds) > 1:
             why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            yield invalid(at, claim, why)
+            yield invalid(at.at(i), claim, why)
         elif not kinds:
-            yield invalid(at, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+            yield invalid(at.at(i), claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
     yield from claims(path, pod)
 
 

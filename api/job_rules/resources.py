@@ -1,6 +1,6 @@
 """The rules about amounts of resources: of a container, of a pod, of its overhead. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from api.field import FieldError, Path
@@ -112,15 +112,15 @@ def overhead(path: Path, value: Any) -> Iterator[FieldError]:
 
 def claims(path: Path, pod: Any) -> Iterator[FieldError]:
     """A check of a pod's containers: the devices that they claim are claimed by the pod."""
-    known = sorted({item.get("name") or "" for _, item in entries(pod.get("resourceClaims"))} - {""})
-    why = f": {', '.join(known)}" if known else " which is empty"
+    known = {item.get("name") or "" for _, item in entries(pod.get("resourceClaims"))} - {""}
+    why = f": {', '.join(sorted(known))}" if known else " which is empty"
     for key in ("containers", "initContainers"):
         for i, container in entries(pod.get(key)):
             at = path.at(key, i, "resources", "claims")
             yield from _claims(at, dig(container, "resources", "claims"), known, why)
 
 
-def _claims(path: Path, value: Any, known: list[str], why: str) -> Iterator[FieldError]:
+def _claims(path: Path, value: Any, known: Collection[str], why: str) -> Iterator[FieldError]:
     seen: set[tuple[str, str]] = set()
     for i, claim in entries(value):
         name, part = str(claim.get("name") or ""), str(claim.get("request") or "")

@@ -5,7 +5,6 @@ from typing import Any
 
 from api.field import FieldError, Path
 from api.job_rules.checks import (
-    duplicate,
     each,
     entries,
     fields,
@@ -16,6 +15,7 @@ from api.job_rules.checks import (
     number,
     one_of,
     positive,
+    repeated,
     required,
     text,
 )
@@ -146,20 +146,18 @@ _CONSTRAINT = fields(
 def spread_constraints(path: Path, value: Any) -> Iterator[FieldError]:
     """A check of the constraints; of two alike the API server reports the first."""
     yield from each(_CONSTRAINT)(path, value)
-    later: set[tuple[Any, Any]] = set()
-    for i, constraint in reversed(list(entries(value))):
-        pair = (constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"))
-        if pair in later:
-            yield duplicate(path.at(i, "{topologyKey, whenUnsatisfiable}"), f"{{{pair[0]}, {pair[1]}}}")
-        later.add(pair)
+    yield from repeated(
+        (
+            path.at(i, "{topologyKey, whenUnsatisfiable}"),
+            f"{{{constraint.get('topologyKey')}, {constraint.get('whenUnsatisfiable')}}}",
+        )
+        for i, constraint in reversed(list(entries(value)))
+    )
 
 
 def scheduling_gates(path: Path, value: Any) -> Iterator[FieldError]:
     """A check of the gates: names like those of labels, each once."""
-    seen: set[str] = set()
-    for i, gate in entries(value):
-        name = str(gate.get("name") or "")
-        yield from key(path.at(i), name)
-        if name in seen:
-            yield duplicate(path.at(i), name)
-        seen.add(name)
+    names = [(path.at(i), str(gate.get("name") or "")) for i, gate in entries(value)]
+    for at, name in names:
+        yield from key(at, name)
+    yield from repeated(names)

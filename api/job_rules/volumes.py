@@ -170,7 +170,7 @@ def _claim_spec(path: Path, value: Any) -> Iterator[FieldError]:
         yield required(path.at("accessModes"), "at least 1 access mode is required")
     amount = dig(value, "resources", "requests", "storage")
     if amount is None:
-        yield required(path.at("resources").at("storage"))
+        yield required(path.at("resources", "storage"))
     elif (size := parse_quantity(amount)) is not None and size <= 0:
         yield invalid(path.at("resources", "storage"), amount, "must be greater than zero")
 

@@ -21,12 +21,12 @@ from webhooks.jobset.engine import Findings
 
 
 class CheckError(Exception):
-    """A check cannot be made; the text is one line for the person who asked for it."""
+    """A check cannot be made; the text is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A manifest as it would reach the webhook, and what the API server would have refused before."""
+    """A manifest as it would reach the webhook, and the faults that the API server would have found before."""
 
     object: JSON
     faults: tuple[FieldError, ...]
@@ -36,7 +36,7 @@ class Checks:
     """The engine with what stands before it."""
 
     def __init__(self, gates: FeatureGates, namespace: str = "") -> None:
-        """`namespace` is the one asked for; it fills in where a manifest names none."""
+        """`namespace` is that of -n: it fills in where a manifest names none, and must not differ elsewhere."""
         self.engine = engine(gates)
         self.gates = gates
         self._namespace = namespace
@@ -47,17 +47,17 @@ class Checks:
         return Sent(with_defaults(obj, crd_schema()), (*faults, *self.engine.schema.unknown(obj)))
 
     def create(self, sent: Sent, *, children: bool = True) -> Findings:
-        """Everything there is to say about a new JobSet; `children` False where the API server is asked about those."""
+        """Findings about a new JobSet; `children` False leaves out its Jobs, which the API server checks then."""
         findings = self.engine.create(sent.object)
         return joined(sent, with_job_faults(findings, self.gates) if children else findings)
 
     def update(self, stored: JSON, sent: Sent) -> Findings:
-        """Everything there is to say about a change of a stored one."""
+        """Findings about an update of a stored JobSet."""
         return joined(sent, self.engine.update(stored, sent.object))
 
 
 def joined(sent: Sent, findings: Findings) -> Findings:
-    """Both layers' findings; where the first refused a field, the second's word about it is a consequence."""
+    """The findings of both layers; errors about fields that the first one refused are left out as consequences."""
     refused = {error.path for error in sent.faults}
     errors = [error for error in findings.errors if error.path not in refused]
     return Findings(tuple(errors), findings.warnings, findings.object).and_also(sent.faults)
@@ -66,7 +66,7 @@ def joined(sent: Sent, findings: Findings) -> Findings:
 def placed(document: Document, findings: Findings | None = None) -> list[Finding]:
     """Findings about a document's text and object, with their places.
 
-    What the text made of a value that cannot be read is not found fault with once more.
+    Where the text has a value that cannot be read, findings about the object are left out.
     """
     errors: Sequence[FieldError] = (*findings.errors, *findings.warnings) if findings else ()
     texts = [located(document, fault.error, fault.span) for fault in document.faults]

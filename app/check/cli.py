@@ -13,15 +13,15 @@ VALIDATE_EXAMPLES = """examples:
   %(prog)s -f jobset.yaml -f jobsets/           several; a directory stands for its *.yaml, *.yml and *.json
   helm template chart | %(prog)s -f -           standard input; objects of other kinds are passed over
   %(prog)s -R -f deploy/ --strict               subdirectories too; warnings count as faults
-  %(prog)s -f jobset.yaml --server              and ask the cluster: updates, namespace, child objects; changes nothing
-  %(prog)s -R -f deploy/ --local-server         and ask an API server started for this run (4 s): every word is its own
+  %(prog)s -f jobset.yaml --server              check at the cluster too: updates, namespace, Jobs; changes nothing
+  %(prog)s -R -f deploy/ --local-server         check at an API server too, which is started for this run (4 s)
   %(prog)s -f jobset.yaml -o sarif > out.sarif  for code hosts; -o json for everything else
 
-Each finding stands as FILE:LINE:COLUMN: error: PATH: what is wrong; how to fix it, with the line and a mark under the
-place. These are the checks of the admission webhook, those that the API server makes before it, and the rules of the
-Job API that people break. --local-server finds all that is left of these rules: it starts etcd and kube-apiserver on
-this machine, with the CRD, and stops them at the end. `jobset cluster fetch` brings their binaries here, once.
-What only a certain cluster knows (policies, quotas, what is stored there) takes --server.
+Each finding has the form FILE:LINE:COLUMN: error: PATH: what is wrong; how to fix it. The line follows, with a mark
+under the place. These are the checks of the admission webhook, the checks of the API server before it, and the rules of
+the Job API that people break. --local-server checks all rules of the Job API: it starts etcd and kube-apiserver on this
+machine, with the CRD, and stops them at the end. `jobset cluster fetch` downloads or builds these binaries once.
+For what only a certain cluster knows (policies, quotas, stored objects) use --server.
 
 exit codes:
   0  good; there may be warnings
@@ -35,14 +35,14 @@ RENDER_EXAMPLES = """examples:
   %(prog)s -f jobset.yaml -n team-a | kubectl diff -f -
   %(prog)s -f jobset.yaml | kubectl apply --dry-run=server -f -
 
-The objects are those that the controller creates for the JobSet as it is stored, defaults included, in its order. What
-a JobSet gets only when it is stored has stand-ins: its uid is 00000000-0000-0000-0000-000000000000, a generated name
-ends in xxxxx, and names of groups (spec.scheduling) end in another hash. The pods' label of their priority is left
-out, since the cluster's priority classes decide about it. A JobSet that has no namespace is taken to be in `default`.
+The objects are those that the controller creates for the stored JobSet, defaults included, in the same order. Values
+that a JobSet gets when it is stored have stand-ins: its uid is 00000000-0000-0000-0000-000000000000, a generated name
+ends in xxxxx, and names of groups (spec.scheduling) end in another hash. The priority label of pods is left out,
+because it depends on the cluster's PriorityClasses. A JobSet without a namespace is taken to be in `default`.
 
 exit codes:
   0  rendered
-  1  a JobSet has faults; they stand on standard error as `jobset validate` writes them, and nothing is rendered
+  1  a JobSet has faults: standard error has them as `jobset validate` writes them, and nothing is rendered
   2  not rendered: no such file, no JobSet in it, a wrong flag"""
 
 
@@ -52,14 +52,14 @@ def add_validate(commands: Commands) -> None:
     add = parser.add_argument
     add("-o", "--output", choices=("text", "json", "sarif"), default="text", help="default: text")
     add("--strict", action="store_true", help="warnings count as faults: exit code 1")
-    asked = parser.add_mutually_exclusive_group()
-    asked.add_argument(
-        "--server", action="store_true", help="ask the cluster too, as yourself; nothing is changed there"
+    server = parser.add_mutually_exclusive_group()
+    server.add_argument(
+        "--server", action="store_true", help="check at the cluster too, with your rights; changes nothing there"
     )
-    asked.add_argument(
+    server.add_argument(
         "--local-server",
         action="store_true",
-        help="ask an API server that runs here for the time of the check; no cluster and no rights needed",
+        help="check at an API server that is started here for this run; needs no cluster and no rights",
     )
     add("--kubeconfig", default="", metavar="FILE", help="for --server; default: $KUBECONFIG, ~/.kube/config")
     add("--context", default="", metavar="NAME", help="for --server; default: the current one")

@@ -29,7 +29,7 @@ AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule has to say about a place in a file. Lines and columns count from 1, in characters."""
+    """An error or warning at a place in a file. Lines and columns count from 1, in characters."""
 
     file: str
     document: int
@@ -146,6 +146,12 @@ class Report:
         ordered = sorted(found, key=lambda finding: (finding.line, finding.column))
         self.findings += ordered[: self.most_findings - len(self.findings)]
 
+    def finish(self, files: int, others: int) -> None:
+        """Take the numbers of files and of objects of other kinds; if nothing was found in them, that is a problem."""
+        self.files, self.others = files, others
+        if not (self.jobsets or self.errors or self.problems):
+            self.problems.append(f"no JobSet found in what -f names ({self.seen})")
+
     @property
     def hidden(self) -> int:
         """Findings that were only counted."""
@@ -159,7 +165,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """`3 files, 5 JobSets, 4 errors, 1 warning`: without a colon, so that nobody takes it for `file: message`."""
+        """`3 files, 5 JobSets, 4 errors, 1 warning`: without a colon, which would make it look like `file: message`."""
         notes = f", {_count(self.notes, 'note')}" if self.notes else ""
         return f"{self.seen}, {_count(self.errors, 'error')}, {_count(self.warnings, 'warning')}{notes}"
 

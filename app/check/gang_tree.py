@@ -48,12 +48,11 @@ def _like(group: Group) -> Group:
 
 
 def _line(group: Group) -> str:
-    kind = "CompositePodGroup" if group.composite else "PodGroup"
     members, what = (len(group.children), "group") if group.composite else (group.pods, "pod")
     policy = f"basic, {_some(members, what)}" if group.gang is None else f"gang {group.gang} of {_some(members, what)}"
     claims = ", ".join(claim.name for claim in group.claims)
     words = (policy, group.topology, group.mode, claims and f"claims {claims}", _jobs([name for name, _ in group.jobs]))
-    return "  ".join(filter(None, (f"{kind} {group.name[:-_HASH]}...", *words)))
+    return "  ".join(filter(None, (f"{group.kind} {group.name[:-_HASH]}...", *words)))
 
 
 def _jobs(names: list[str]) -> str:

@@ -1,7 +1,7 @@
-"""What the Job API would refuse about the children of a JobSet, by the rules of `api.job_rules`: nobody is asked. Pure.
+"""Checks the child Jobs of a JobSet by the rules of `api.job_rules`, without an API server. Pure.
 
-The same children are looked at as a dry run would send, and what is found is placed in the JobSet in the same way; so
-nobody can tell by a finding whether a cluster was asked.
+It checks the Jobs that admission would send as a dry run, and converts errors into findings about the JobSet in the
+same way. So its findings are the same as those of a dry run.
 """
 
 from itertools import islice
@@ -10,11 +10,10 @@ from api.features import FeatureGates
 from api.field import FieldError
 from api.job_rules.job import job_errors
 from kube.errors import Cause
-from webhooks.jobset.cluster_children import ChildJob, child_jobs, identified
+from webhooks.jobset.cluster_children import ChildJob, child_jobs, created_by_us, identified
 from webhooks.jobset.cluster_faults import job_faults
 from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.engine import MAX_FINDINGS, Findings
-from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
 from webhooks.jobset.subject import Unreadable, subject
 
 
@@ -24,9 +23,9 @@ def with_job_faults(findings: Findings, gates: FeatureGates) -> Findings:
         js = identified(subject(findings.object, gates).js)
         children = child_jobs(findings.object, js, gates, range(len(js.spec.replicated_jobs)))
     except (Unreadable, KeyError, TypeError, AttributeError):
-        return findings  # of which no child can be built: that is said already
-    if not js.is_ours and not any(error.path == MANAGED_BY for error in findings.errors):
-        return findings  # another controller makes what it likes of it
+        return findings  # no child can be built; the findings say why
+    if not created_by_us(js, findings.errors):
+        return findings
     faults = islice((error for child in children for error in _faults(child)), MAX_FINDINGS)
     found = {(error.path, error.verbatim): error for error in faults}
     return findings.and_also(new_findings(found.values(), findings.errors, js))

@@ -1,6 +1,7 @@
-"""`jobset validate --local-server`: an API server of its own for one run, which serves JobSets and has nothing in it.
+"""`jobset validate --local-server`: starts an API server for one run, which serves JobSets and holds no objects.
 
-It is asked like any other cluster (`server_checks`), so its answer is that of a cluster without policies and quotas.
+The checks are those of any other cluster (`server_checks`), so findings are those of a cluster without policies and
+quotas.
 """
 
 import contextlib

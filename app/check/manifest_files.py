@@ -1,7 +1,7 @@
 """Finds and reads the files that -f names, and picks the JobSets out of them.
 
-Files are read one at a time and never whole beyond a limit. What cannot be read is a problem for the person who asked,
-not a fault of a JobSet: the two are kept apart all the way to the exit code.
+Files are read one at a time, and only up to a limit. A file that cannot be read is a problem, not a fault of a JobSet:
+problems and faults have different exit codes.
 """
 
 import os
@@ -23,7 +23,6 @@ MAX_FILE = 16 * 2**20
 """Bytes of one file; the API server takes objects of at most 3 MiB."""
 SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "<stdin>"
-_READ_SIZE = 2**20
 
 NOT_AN_OBJECT = Rule(
     "not-an-object",
@@ -35,7 +34,7 @@ NOT_AN_OBJECT = Rule(
 
 
 class FileError(Exception):
-    """A file that -f names cannot be read; the text is one line for the person who asked."""
+    """A file that -f names cannot be read; the text is one line for the user."""
 
 
 @dataclass(slots=True)
@@ -68,7 +67,7 @@ class Inputs:
         self.files += 1
         for document in documents(source):
             for item in _items(document):
-                if _ours(item):
+                if _is_reported(item):
                     yield item
                 else:
                     self.others += 1
@@ -147,8 +146,8 @@ def _items(document: Document) -> Iterator[Document]:
         yield replace(document, value=item, place=place.members[index], faults=[], item=index)
 
 
-def _ours(document: Document) -> bool:
-    """Whether somebody has to hear about the document: a JobSet, one gone wrong, or no object at all."""
+def _is_reported(document: Document) -> bool:
+    """Whether the document is reported: it is a JobSet, was meant to be one, cannot be read, or is no object."""
     value = document.value
     if document.broken or not isinstance(value, dict):
         if not document.broken:

@@ -1,4 +1,4 @@
-"""What the API server itself holds an object to before it looks at the spec: type and metadata.
+"""Type and metadata: what the API server checks before it looks at the spec.
 
 In a cluster no webhook ever sees an object that breaks these rules, so they are checked here, for manifests that have
 not been sent. Pure. What they refuse is left out of the object that the other checks go on with.

@@ -14,12 +14,12 @@ from typing import Any, TextIO
 import msgspec
 import yaml
 
-from api.children import NO_UID, build_job, build_service, build_volume_claim, in_group, mounted_names
+from api.children import NO_UID, build_first_job, build_service, build_volume_claim, in_group, mounted_names
 from api.features import FeatureGates
 from api.gang_objects import build_group, build_workload
 from api.gangs import Forest, forest, sequenced
 from api.jobset import JobSet, ReplicatedJob
-from api.layout import JobRange, Layout, layout_of
+from api.layout import layout_of
 from api.meta import JSON
 from api.stages import stage_name, stages
 from app.check.checks import Checks, placed
@@ -29,7 +29,6 @@ from app.check.manifest_files import Inputs
 from app.check.yaml_scalars import plain
 from webhooks.jobset.subject import subject
 
-OUTPUTS = ("yaml", "json", "tree")
 DEFAULT_NAMESPACE = "default"
 _FIRST = ("apiVersion", "kind", "metadata", "spec")
 _WIDTH = 2**31 - 1
@@ -53,9 +52,7 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
     report = Report()
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
     jobsets = list(_jobsets(inputs, Checks(options.gates, options.namespace), report))
-    report.files, report.others = inputs.files, inputs.others
-    if not (report.jobsets or report.errors or report.problems):
-        report.problems.append(f"no JobSet found in what -f names ({report.seen})")
+    report.finish(inputs.files, inputs.others)
     if report.errors or report.problems:
         write_text(report.findings, err, color=color)
         err.writelines(f"jobset render: {printable(problem)}\n" for problem in report.problems)
@@ -102,16 +99,11 @@ def as_stored(obj: JSON, gates: FeatureGates) -> JobSet:
     return msgspec.structs.replace(js, metadata=msgspec.structs.replace(js.metadata, uid=NO_UID, namespace=namespace))
 
 
-def children(js: JobSet, gates: FeatureGates) -> Iterator[JSON]:
-    """All bodies, in the order in which the controller creates them; a start in stages creates later ones later."""
-    return (body for _, body in by_stage(js, gates))
-
-
 def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
-    """All bodies in order, each with the stage with which it is created, in words; empty when the set is not staged."""
+    """All bodies in the order in which the controller creates them, each with its stage in words (empty: no stages)."""
     in_stages = stages(js.spec)
     layout = layout_of(js)
-    groups = layout.by_name()
+    ranges = layout.by_name()
     claimed: set[str] = set()
     gangs = _Gangs(js)
     for number, stage in enumerate(in_stages or (js.spec.replicated_jobs,), 1):
@@ -123,8 +115,10 @@ def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
         # What waits inside a stage gets its groups when it is released.
         for part in [(rjob,) for rjob in stage] if sequenced(js.spec) and not in_stages else [stage]:
             yield from ((heading, group) for group in gangs.of(part))
-            of_these = [groups[rjob.name] for rjob in part]
-            yield from ((heading, gangs.joined(job)) for job in _jobs(js, layout, of_these, gates))
+            for jobs in (ranges[rjob.name] for rjob in part):
+                for position in jobs.positions(js.metadata.name):
+                    job = build_first_job(js, jobs, position, gates, global_replicas=layout.global_replicas)
+                    yield heading, gangs.joined(job)
 
 
 class _Gangs:
@@ -163,18 +157,6 @@ def _claims(js: JobSet, mounted: set[str] | None, claimed: set[str]) -> Iterator
             if name not in claimed and (mounted is None or name in mounted):
                 claimed.add(name)
                 yield build_volume_claim(js, policy, template)
-
-
-def _jobs(js: JobSet, layout: Layout, ranges: Sequence[JobRange], gates: FeatureGates) -> Iterator[JSON]:
-    """The Jobs of some of the ReplicatedJobs."""
-    restarts = 0 if gates["RestartJob"] else None
-    runs = 0 if gates["ExecutionAttemptsTracking"] and not js.suspended else None
-    total = layout.global_replicas
-    for jobs in ranges:
-        for position in jobs.positions(js.metadata.name):
-            yield build_job(
-                js, jobs, position, global_replicas=total, job_restart_attempt=restarts, execution_attempt=runs
-            )
 
 
 class _Dumper(_DUMPER):  # type: ignore[misc]  # one of two bases, by how PyYAML was built

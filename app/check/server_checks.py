@@ -1,7 +1,7 @@
-"""What only a cluster can say about a manifest: `jobset validate --server`. Asks as who runs it; writes nothing.
+"""The checks of `jobset validate --server`: what a cluster says about a manifest, with the rights of the user.
 
 Findings are those that `kubectl apply` would meet: the rules of updates where the JobSet exists, the namespace, the
-children, and, where all that is good, policies and webhooks of others. The API server is asked with `dryRun=All`.
+children, and, if these have no faults, other policies and webhooks. All requests are dry runs (`dryRun=All`).
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 
-from api.field import ErrorType, FieldError, Layer, Path, Rule, Severity
+from api.field import ErrorType, FieldError, Layer, Path, Rule
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent
@@ -22,8 +22,9 @@ from kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, 
 from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
 from webhooks.jobset.cluster import ClusterChecks
-from webhooks.jobset.cluster_faults import REFUSED
+from webhooks.jobset.cluster_faults import REFUSED, refused
 from webhooks.jobset.cluster_needs import PRIORITY_CLASS, TOPOLOGY
+from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.engine import Findings
 
 TIMEOUT = 10.0
@@ -33,7 +34,6 @@ BUDGET = 15.0
 _NO_RIGHT = re.compile(r"(\S+ is forbidden: )?User ")
 """How the API server's own authorizer begins to say no."""
 _FIELD_MANAGER = "jobset-validate"
-_TRY_AGAIN = 500
 _AT_NAME = Path(("metadata", "name"))
 _AT_NAMESPACE = Path(("metadata", "namespace"))
 
@@ -45,26 +45,18 @@ NAMESPACE_MISSING = Rule(
     "API: objects live in namespaces that exist",
     Layer.CLUSTER,
 )
-NOT_READABLE = Rule(
+NOT_READABLE = warning(
     "stored-unreadable",
-    ErrorType.INVALID,
     "whether this JobSet exists already is not known ({why}): checked as a new one",
     "ask for the right to get jobsets",
-    "API: RBAC",
-    Layer.CLUSTER,
-    Severity.WARNING,
+    source="API: RBAC",
 )
-NOT_ALLOWED = Rule(
+NOT_ALLOWED = warning(
     "children-not-allowed",
-    ErrorType.INVALID,
     "{what}; the manager may, so this is no fault",
     "ask for the right to create them, to have them checked",
-    "API: RBAC",
-    Layer.CLUSTER,
-    Severity.WARNING,
+    source="API: RBAC",
 )
-
-
 JOBSET_REFUSED = Rule(
     "jobset-refused",
     ErrorType.FORBIDDEN,
@@ -73,25 +65,24 @@ JOBSET_REFUSED = Rule(
     "admission by others",
     Layer.CLUSTER,
 )
-JOBSET_NOT_SENT = Rule(
+JOBSET_NOT_SENT = warning(
     "jobset-not-tried",
-    ErrorType.INVALID,
     "what policies and webhooks of others say is not known: {why}",
     "ask for the right to create JobSets",
-    "API: RBAC, dry run",
-    Layer.CLUSTER,
-    Severity.WARNING,
+    source="API: RBAC, dry run",
 )
-
-
-_BROUGHT = (PRIORITY_CLASS, TOPOLOGY)
+_CLUSTER_SETUP = (PRIORITY_CLASS, TOPOLOGY)
+"""Warnings about what the administrators of a cluster set up."""
 
 
 class ServerChecks:
-    """Asks one cluster."""
+    """Checks manifests at one cluster."""
 
     def __init__(self, client: Client, namespace: str = "", *, empty: bool = False) -> None:
-        """`namespace` is for manifests that name none. `empty`: nobody uses this cluster, so namespaces are made."""
+        """`namespace` is for manifests that name none.
+
+        `empty`: the cluster runs for these checks only. Namespaces are created there, and what it lacks is no finding.
+        """
         self._client = client
         self._empty = empty
         self._namespace = namespace or "default"
@@ -106,7 +97,7 @@ class ServerChecks:
 
     async def _check(self, checks: Checks, sent: Sent) -> Findings:
         if any(error.path.parts[:1] == ("metadata",) for error in sent.faults):
-            return checks.create(sent)  # it has no name or namespace to ask about
+            return checks.create(sent)  # the cluster needs a valid name and namespace
         namespace = dig(sent.object, "metadata", "namespace") or self._namespace
         more: list[FieldError] = []
         if not await self._has_namespace(namespace):
@@ -124,8 +115,8 @@ class ServerChecks:
             found = checks.update(stored, Sent(_continued(sent.object, stored), sent.faults))
             new = _within(found.object, namespace)
             more += await self._children.update(stored, new, found.errors, checks.gates)
-        if self._empty:  # what every cluster has to bring itself is missing there, and that says nothing
-            more = [error for error in more if error.rule not in _BROUGHT]
+        if self._empty:
+            more = [error for error in more if error.rule not in _CLUSTER_SETUP]
         found = found.and_also(map(_not_a_fault, more))
         return found if found.errors else found.and_also(await self._sent(sent.object, namespace, stored))
 
@@ -135,7 +126,7 @@ class ServerChecks:
         except NotFound:
             return self._empty and await self._made_namespace(name)
         except Forbidden:
-            pass  # whoever may create JobSets need not be able to read namespaces
+            pass  # a user who may create JobSets need not have the right to read namespaces
         return True
 
     async def _made_namespace(self, name: str) -> bool:
@@ -143,13 +134,13 @@ class ServerChecks:
         try:
             await self._client.create(NAMESPACES, body, timeout=TIMEOUT)
         except AlreadyExists:
-            pass  # the API server makes its own a moment after it has begun to answer
+            pass  # the API server creates its own namespaces a moment after it has begun to answer
         except Invalid:
-            return False  # no cluster has one of that name
+            return False  # no namespace can have that name
         return True
 
     async def _sent(self, obj: JSON, namespace: str, stored: JSON | None) -> list[FieldError]:
-        """What the cluster says about the JobSet itself. Nothing is wrong with it so far: a refusal is by others."""
+        """What the cluster says about a JobSet without faults: a refusal is by another policy or webhook."""
         body = {key: value for key, value in without_nulls(obj).items() if key != "status"}
         try:
             if stored is None:
@@ -167,7 +158,7 @@ class ServerChecks:
                     timeout=TIMEOUT,
                 )
         except ApiError as error:
-            if error.code >= _TRY_AGAIN or error.code == HTTPStatus.TOO_MANY_REQUESTS:
+            if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code == HTTPStatus.TOO_MANY_REQUESTS:
                 raise
             return _refusal(error)
         return []
@@ -182,7 +173,7 @@ class ServerChecks:
 
 
 def _refusal(error: ApiError) -> list[FieldError]:
-    """Of an object that is good by itself: by a policy or a webhook; or only of this person, or of this way to ask."""
+    """What the refusal of a JobSet without faults means: a policy or a webhook; no right; or no dry run possible."""
     match error.code:
         case HTTPStatus.CONFLICT:
             return []
@@ -195,11 +186,13 @@ def _refusal(error: ApiError) -> list[FieldError]:
 
 
 def _not_a_fault(error: FieldError) -> FieldError:
-    """A refusal for want of rights of the person who asks says nothing about the JobSet."""
-    subject, _, why = error.detail.partition(" would be refused now: ")
-    if error.rule is not REFUSED or not _NO_RIGHT.match(why):
+    """A refusal because the user lacks a right says nothing about the JobSet."""
+    if error.rule is not REFUSED:
         return error
-    return NOT_ALLOWED.at(error.path, error.value, what=f"{subject} not checked: you may not create them here")
+    what, why = refused(error)
+    if not _NO_RIGHT.match(why):
+        return error
+    return NOT_ALLOWED.at(error.path, error.value, what=f"{what} not checked: you may not create them here")
 
 
 def _within(obj: JSON, namespace: str) -> JSON:
@@ -216,9 +209,9 @@ def _continued(obj: JSON, stored: JSON) -> JSON:
 
 @contextlib.asynccontextmanager
 async def connected(kubeconfig: str, context: str, *, empty: bool = False) -> AsyncIterator[ServerChecks]:
-    """Checks against the cluster of a kubeconfig. `CheckError` when it cannot be reached or has no JobSets.
+    """Checks at the cluster of a kubeconfig. `CheckError` when it cannot be reached or does not serve JobSets.
 
-    `empty`: nobody uses that cluster.
+    `empty` is that of `ServerChecks`.
     """
     try:
         credentials = await load(kubeconfig or None, context or None)

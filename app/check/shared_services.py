@@ -1,4 +1,4 @@
-"""JobSets of one run of `jobset validate` that ask for one headless Service: it would select pods of the first alone.
+"""JobSets of one run of `jobset validate` that share a headless Service: it selects the pods of one only.
 
 Pure; remembers the Services of the JobSets that it was shown.
 """

@@ -22,16 +22,13 @@ from webhooks.jobset.engine import Findings
 if TYPE_CHECKING:
     from app.check.server_checks import ServerChecks
 
-OUTPUTS = ("text", "json", "sarif")
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to check and how to say it. `server` asks the cluster of `kubeconfig` and `context` as well.
+    """What to check, and the form of the report.
 
-    `local_server` starts an API server on this machine for the run and asks that one.
-
-    `most_findings`: those that are shown; the rest is counted.
+    `server`: check at the cluster of `kubeconfig` and `context` as well; `local_server`: at an API server that is
+    started on this machine for the run. At most `most_findings` are shown; the rest is counted.
     """
 
     names: Sequence[str]
@@ -81,9 +78,7 @@ async def checked(options: Options) -> Report:
                 report.add(placed(document, findings))
     except CheckError as error:
         report.problems.append(str(error))
-    report.files, report.others = inputs.files, inputs.others
-    if not (report.jobsets or report.errors or report.problems):
-        report.problems.append(f"no JobSet found in what -f names ({report.seen})")
+    report.finish(inputs.files, inputs.others)
     return report
 
 
@@ -104,7 +99,7 @@ async def _server(options: Options) -> AsyncIterator["ServerChecks | None"]:
 
 
 async def _findings(document: Document, checks: Checks, server: "ServerChecks | None") -> Findings | None:
-    """What there is to say about the JobSet; None where the text gives none."""
+    """Findings about the JobSet; None for a document that is no object."""
     if document.broken or not isinstance(document.value, dict):
         return None
     sent = checks.sent(document.value)

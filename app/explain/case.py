@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from api.gangs import Forest, forest
 from app.explain.facts import Facts, SeenEvent, SeenPod
 from app.explain.finding import Found, seconds_since
 from app.explain.survey import Survey, survey
@@ -18,10 +19,14 @@ FRESH = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`survey` is None where the Jobs are not known. Pods are by the UID of their Job; `leaders` are with index 0."""
+    """`survey` is None where the Jobs are not known. Pods are by the UID of their Job; `leaders` are with index 0.
+
+    `forest`: the groups that spec.scheduling leads to; None without such groups, or where the Jobs are not known.
+    """
 
     facts: Facts
     survey: Survey | None
+    forest: Forest | None = None
     leaders: dict[str, SeenPod] = field(default_factory=dict)
     others: dict[str, list[SeenPod]] = field(default_factory=dict)
 
@@ -52,7 +57,8 @@ Cause = Callable[[Case, frozenset[str]], list[Found]]
 
 def case(facts: Facts) -> Case:
     """Sort the facts. Of several pods with index 0 the newest that lives is the leader, or the newest."""
-    found = Case(facts, None if facts.jobs is None else survey(facts.jobset, facts.jobs))
+    known = None if facts.jobs is None else survey(facts.jobset, facts.jobs)
+    found = Case(facts, known, None if known is None else forest(facts.jobset))
     for pod in sorted(facts.pods or (), key=lambda pod: (pod.live, pod.metadata.creation_timestamp or "", pod.name)):
         if pod.metadata.leads:
             found.leaders[pod.job_uid] = pod

@@ -15,10 +15,10 @@ EXAMPLES = """examples:
   %(prog)s train -o json | jq -r '.. | .wayOut? // empty'
   watch %(prog)s train                    until it runs
 
-It says, from the JobSet down to the pod, what waits for what, since when, in whose words, and what to do about it.
-It reads the JobSet, its Jobs, its pods that are not ready, Warnings, the manager's lease, the groups of a set with
-spec.scheduling, and, where a leader pod waits for a domain of its own, nodes and the leader pods of other JobSets. What
-you may not read is said and left out.
+It prints, from the JobSet down to the pod, what waits for what, since when, the message of the component that reported
+it, and how to fix it. It reads the JobSet, its Jobs, its pods that are not ready, Warnings, the manager's lease, the
+groups of a set with spec.scheduling, and, where a leader pod waits for a domain of its own, nodes and the leader pods
+of other JobSets. It leaves out what you may not read, and names it at the end.
 
 exit codes:
   0  explained

@@ -100,13 +100,16 @@ def _classes(leader: SeenPod, values: Mapping[str, str], holders: Iterable[Holde
         else:
             (lower if there else free).add(domain, there)
     of = f"of {len(held)} {word}s" if len(held) > 1 else f"of 1 {word}"
-    findings = (_equal(equal, of, mine, word), _higher(higher, of), _lower(lower, of, leader), _free(free, of))
-    return tuple(finding for finding in findings if finding is not None)
+    findings = (
+        (equal, _equal(equal, of, mine, word)),
+        (higher, _higher(higher, of)),
+        (lower, _lower(lower, of, leader)),
+        (free, _free(free, of)),
+    )
+    return tuple(finding for found, finding in findings if found.domains)
 
 
-def _equal(found: _Class, of: str, mine: int, word: str) -> Finding | None:
-    if not found.domains:
-        return None
+def _equal(found: _Class, of: str, mine: int, word: str) -> Finding:
     return Finding(
         level=Level.WAITS,
         cause="equal-priority",
@@ -115,9 +118,7 @@ def _equal(found: _Class, of: str, mine: int, word: str) -> Finding | None:
     )
 
 
-def _higher(found: _Class, of: str) -> Finding | None:
-    if not found.domains:
-        return None
+def _higher(found: _Class, of: str) -> Finding:
     return Finding(
         level=Level.WAITS,
         cause="higher-priority",
@@ -127,9 +128,7 @@ def _higher(found: _Class, of: str) -> Finding | None:
     )
 
 
-def _lower(found: _Class, of: str, leader: SeenPod) -> Finding | None:
-    if not found.domains:
-        return None
+def _lower(found: _Class, of: str, leader: SeenPod) -> Finding:
     what = f"{len(found.domains)} {of} {_hold(found)} Jobs of lower priority ({found.priorities}): {found.named}"
     if leader.spec.preemption_policy == "Never":
         fix = "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"
@@ -142,9 +141,7 @@ def _lower(found: _Class, of: str, leader: SeenPod) -> Finding | None:
     return Finding(level=Level.WAITS, cause="lower-priority", what=what, fix=fix)
 
 
-def _free(found: _Class, of: str) -> Finding | None:
-    if not found.domains:
-        return None
+def _free(found: _Class, of: str) -> Finding:
     return Finding(
         level=Level.WAITS,
         cause="free",

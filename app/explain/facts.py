@@ -57,7 +57,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def trouble(self) -> str:
-        """What keeps the first of its containers that is kept, init containers first; empty while nothing does."""
+        """What keeps one of its containers from running, init containers first; empty while nothing does."""
         containers = (*self.status.init_container_statuses, *self.status.container_statuses)
         return next((trouble for container in containers if (trouble := _trouble(container))), "")
 
@@ -84,12 +84,12 @@ class SeenEvent(Base, frozen=True, kw_only=True):
 
     @property
     def first(self) -> str:
-        """When it happened first, as RFC 3339; empty if nobody said."""
+        """When it happened first, as RFC 3339; empty if the event does not say."""
         return self.event_time or self.deprecated_first_timestamp or ""
 
     @property
     def last(self) -> str:
-        """When it happened last, as RFC 3339; empty if nobody said."""
+        """When it happened last, as RFC 3339; empty if the event does not say."""
         seen = self.series.last_observed_time if self.series else ""
         return seen or self.event_time or self.deprecated_last_timestamp or ""
 

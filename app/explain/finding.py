@@ -8,8 +8,11 @@ from datetime import datetime
 NAMED = 5
 """Objects that one sentence names; the rest is counted."""
 
-MOST_GROUPS = 8
-"""Different findings about Jobs that one cause gives; the Jobs of further ones are counted."""
+MOST_FINDINGS = 8
+"""Different findings that one cause gives; the Jobs or groups of further ones are counted."""
+
+WAIT_FOR_PODS = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
+"""The fix where pods have to end first."""
 
 
 class Level(enum.Enum):
@@ -21,7 +24,7 @@ class Level(enum.Enum):
     WAITS = "waits"
     """Will go on by itself when something else happens."""
     FAULT = "fault"
-    """Somebody has to do something."""
+    """Goes on only after somebody has fixed it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +53,10 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class JobFinding:
-    """What a cause says about one Job. Jobs with the same `key` share one finding."""
+class KeyedFinding:
+    """The finding of a cause about one Job or one group, by name. Those with the same `key` share one finding."""
 
-    job: str
+    name: str
     key: object
     describe: Callable[[], Finding]
 
@@ -64,34 +67,38 @@ def listed(names: Sequence[str], most: int = NAMED) -> str:
     return f"{', '.join(names[:most])}{more}"
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 Job`, `3 Jobs`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, singular: str = "", plural: str = "") -> str:
+    """`1 Job`, `3 Jobs`; with a verb in both numbers `1 Job is`, `3 Jobs are`."""
+    noun, verb = (noun, singular) if number == 1 else (f"{noun}s", plural)
+    return f"{number} {noun} {verb}".rstrip()
 
 
-def grouped(findings: Iterable[JobFinding]) -> list[Found]:
-    """One finding for each key, about its first Job; the other Jobs are listed as "likewise"."""
-    groups: dict[object, list[JobFinding]] = {}
+def by_job(findings: Iterable[KeyedFinding]) -> list[Found]:
+    """Findings about Jobs, one for each key."""
+    return [Found(finding, frozenset(jobs)) for finding, jobs in merged(findings, "Job", "Job {}")]
+
+
+def merged(findings: Iterable[KeyedFinding], noun: str, title: str = "{}") -> list[tuple[Finding, list[str]]]:
+    """One finding for each key, about the first object that has it; the others are listed as "likewise".
+
+    Each comes with the names of the objects that it is about. `title` is a template of what one object is called.
+    """
+    by_key: dict[object, list[KeyedFinding]] = {}
     for one in findings:
-        groups.setdefault(one.key, []).append(one)
-    found = []
-    for same in list(groups.values())[:MOST_GROUPS]:
-        first, others = same[0].describe(), [one.job for one in same[1:]]
-        found.append(Found(first, frozenset({same[0].job})))
+        by_key.setdefault(one.key, []).append(one)
+    found: list[tuple[Finding, list[str]]] = []
+    for same in list(by_key.values())[:MOST_FINDINGS]:
+        first, others = same[0].describe(), [one.name for one in same[1:]]
+        found.append((first, [same[0].name]))
         if others:
-            found.append(Found(_likewise(first, others), frozenset(others)))
-    rest = [one.job for same in list(groups.values())[MOST_GROUPS:] for one in same]
+            who = f"{len(others)} more {noun}s ({others[0]} … {others[-1]})"
+            what = f"{title.format(others[0]) if len(others) == 1 else who}: likewise"
+            found.append((Finding(level=first.level, cause=first.cause, what=what), others))
+    rest = [one.name for same in list(by_key.values())[MOST_FINDINGS:] for one in same]
     if rest:
-        what = f"{counted(len(rest), 'more Job')} ({listed(rest, 2)}): waiting for reasons of this kind, too"
-        found.append(Found(Finding(level=Level.WAITS, cause="more", what=what), frozenset(rest)))
+        what = f"{counted(len(rest), f'more {noun}')} ({listed(rest, 2)}): waiting for reasons of this kind, too"
+        found.append((Finding(level=Level.WAITS, cause="more", what=what), rest))
     return found
-
-
-def _likewise(first: Finding, jobs: list[str]) -> Finding:
-    what = f"Job {jobs[0]}: likewise"
-    if len(jobs) > 1:
-        what = f"{len(jobs)} more Jobs ({jobs[0]} … {jobs[-1]}): likewise"
-    return Finding(level=first.level, cause=first.cause, what=what)
 
 
 def seconds_since(moment: str, now: datetime) -> float | None:

@@ -1,7 +1,7 @@
-"""Reads from a cluster what is needed to explain one JobSet: as who runs it, page by page, and no more than matters.
+"""Reads from a cluster what is needed to explain one JobSet: with the rights of the user, page by page.
 
-A set may have 10,000 Jobs and 100,000 pods: pods are asked for only while Jobs are not ready, and then the leaders,
-those that pend, and those of a few Jobs. What may not be read is noted and left out. Writes and decides nothing.
+A set may have 10,000 Jobs and 100,000 pods: pods are read only while Jobs are not ready, and then the leaders, pending
+pods, and those of a few Jobs. What may not be read is noted and left out. Writes and decides nothing.
 """
 
 from collections import Counter
@@ -26,20 +26,19 @@ from kube.client import Client
 from kube.errors import Forbidden, NotFound
 from kube.options import METADATA_LIST
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, LEASES, NODES, POD_GROUPS, PODS, Resource
-from manifests import NAMESPACE
 
 LEASE = LeaderElectionSettings().resource_name
 TIMEOUT = 15.0
 """Seconds for one request."""
 LOOKED_AT = 3
-"""Jobs, of many that are in the same state, that are asked about one by one."""
+"""Jobs that are looked up one by one, of many in the same state."""
 PAGE = 500
 MOST_PAGES = 20
 """Pages of what belongs to others: leaders of other JobSets, events of other Jobs."""
 PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that are on a node and have not ended."""
 FEW_PAGES = 4
-"""Pages of what may matter, and mostly does not."""
+"""Pages of pods that seldom matter."""
 
 
 async def gather(client: Client, namespace: str, name: str, now: datetime) -> Facts:
@@ -101,7 +100,6 @@ class _Gatherer:
         wanted = forest(self._js)
         kinds = [POD_GROUPS, *([COMPOSITE_POD_GROUPS] if wanted is not None and wanted.needs_composites else [])]
         there: dict[str, StoredGroup] = {}
-        bound: Counter[str] = Counter()
         for resource in kinds:
             try:
                 async for group in self._some(resource, StoredGroup, resource.plural, label_selector=self._of_set):
@@ -116,12 +114,10 @@ class _Gatherer:
                 return None
         try:
             placed: dict[str, Any] = {"label_selector": self._of_set, "field_selector": PLACED}
-            async for pod in self._some(PODS, Owned, "pods with a node", accept=METADATA_LIST, **placed):
-                owner = pod.metadata.controller()
-                bound["" if owner is None else owner.uid] += 1
+            bound = self._some(PODS, Owned, "pods with a node", accept=METADATA_LIST, **placed)
+            return SeenGroups(there, await _by_job(bound))
         except Forbidden:
-            return None  # noted by whoever read the pods
-        return SeenGroups(there, bound)
+            return None  # `_pods` has noted it
 
     async def _jobs(self) -> tuple[Job, ...] | None:
         uid = self._js.metadata.uid
@@ -178,7 +174,7 @@ class _Gatherer:
         return tuple(sorted(found, key=lambda event: event.last, reverse=True))
 
     async def _pods(self, of: Survey) -> tuple[SeenPod, ...] | None:
-        """Leaders and pending pods of the unready Jobs; of a few of which those tell nothing, unready pods that run."""
+        """Leaders and pending pods of the unready Jobs; of a few other Jobs, running pods that are not ready."""
         uids = {child.job.metadata.uid for child in of.unready}
         leads, awaits = f"{keys.COMPLETION_INDEX}=0", keys.AWAITS_LEADER
         pending = f"{self._of_set},{keys.COMPLETION_INDEX}!=0,!{awaits}"
@@ -213,15 +209,11 @@ class _Gatherer:
 
     async def _gated(self) -> Mapping[str, int]:
         """How many pods of each Job await their leader."""
-        gated: Counter[str] = Counter()
         selector = f"{self._of_set},{keys.AWAITS_LEADER}"
         try:
-            async for pod in self._all(PODS, Owned, label_selector=selector, accept=METADATA_LIST):
-                owner = pod.metadata.controller()
-                gated["" if owner is None else owner.uid] += 1
+            return await _by_job(self._all(PODS, Owned, label_selector=selector, accept=METADATA_LIST))
         except Forbidden:
-            pass  # noted by whoever read the leaders
-        return gated
+            return {}  # `_pods` has noted it
 
     async def _nodes(self, topologies: set[str]) -> Mapping[str, Mapping[str, str]] | None:
         nodes: dict[str, Mapping[str, str]] = {}
@@ -260,7 +252,7 @@ class _Gatherer:
                     if not spots:
                         break
         except Forbidden:
-            self._skip("pods of other namespaces: you may not list them, so whose Jobs are in the way is not known")
+            self._skip("pods of other namespaces: you may not list them, so which Jobs hold the domains is not known")
             return None
         return tuple(holders)
 
@@ -272,12 +264,13 @@ class _Gatherer:
         )
 
     async def _lease(self) -> SeenLease | None:
+        namespace = keys.MANAGER_NAMESPACE
         try:
-            return await self._client.get(LEASES, LEASE, namespace=NAMESPACE, type=SeenLease, timeout=TIMEOUT)
+            return await self._client.get(LEASES, LEASE, namespace=namespace, type=SeenLease, timeout=TIMEOUT)
         except NotFound:
             return SeenLease()
         except Forbidden:
-            self._skip(f"the manager: you may not get leases in namespace {NAMESPACE}")
+            self._skip(f"the manager: you may not get leases in namespace {namespace}")
             return None
 
     def _all(self, resource: Resource, kind: Any, **options: Any) -> AsyncIterator[Any]:
@@ -301,6 +294,15 @@ class _Gatherer:
             self._unseen.append(text)
 
 
+async def _by_job(pods: AsyncIterator[Owned]) -> Counter[str]:
+    """How many of the pods each Job has, by its UID."""
+    counts: Counter[str] = Counter()
+    async for pod in pods:
+        owner = pod.metadata.controller()
+        counts["" if owner is None else owner.uid] += 1
+    return counts
+
+
 def _holder(pod: SeenPod) -> Holder:
     owner = pod.metadata.controller()
     return Holder(
@@ -315,7 +317,7 @@ def _holder(pod: SeenPod) -> Holder:
 
 
 def _of_priority(waiting: list[SeenPod]) -> str:
-    """The part of a selector that chooses pods of their priorities; a leader without the label keeps from all."""
+    """The part of a selector that chooses pods of their priorities; empty (all pods) if a leader lacks the label."""
     labels = {pod.metadata.labels.priority for pod in waiting}
     return "" if "" in labels else f",{keys.PRIORITY} in ({','.join(sorted(labels))})"
 

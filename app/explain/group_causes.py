@@ -1,30 +1,30 @@
 """Causes that are about groups (`spec.scheduling`): missing objects, trees that do not fit, stalled trees. Pure."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from api import keys
 from api.batch import Job
 from api.gang_status import INITIALLY_SCHEDULED
-from api.gangs import Group, forest
+from api.gangs import Group
 from api.meta import Condition, find
-from api.stalled_trees import Member, Tree, kind, needed, why_stalled
+from api.stalled_trees import Member, Tree, needed, why_stalled
 from app.explain.case import Case
 from app.explain.domains import noun
 from app.explain.facts import SeenGroups, SeenPod
-from app.explain.finding import MOST_GROUPS, Finding, Found, Level, counted, listed
+from app.explain.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, counted, listed, merged
 from app.explain.survey import lacking
 from controllers.planning.child_jobs import Child
 
-_ENDING = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
-_WAYS = {
-    "WaitingForOldGroups": _ENDING,
+_FIXES = {
+    "WaitingForOldGroups": WAIT_FOR_PODS,
     "NameConflict": "delete that object, or recreate the JobSet under another name: the manager tries again by itself",
     "Discovering": "look again in a moment",
 }
-_WAY = "the manager looks again every 15 s and goes on by itself; to run without groups, leave spec.scheduling out"
+_DEFAULT_FIX = (
+    "the manager looks again every 15 s and goes on by itself; to run without groups, leave spec.scheduling out"
+)
 _FAULTS = {"FeatureGateDisabled", "APIUnavailable", "CompositePodGroupUnavailable", "FieldDropped", "NameConflict"}
 _REPEATED = "pod group is unschedulable, "
 _PREEMPTION = ", pod group preemption:"
@@ -44,7 +44,7 @@ def objects(case: Case, left: frozenset[str]) -> list[Found]:
         level=level,
         cause="groups-not-ready",
         what=f"the groups that spec.scheduling asks for are not there: {said.reason}: {said.message}",
-        fix="" if ignored else _WAYS.get(said.reason, _WAY),
+        fix="" if ignored else _FIXES.get(said.reason, _DEFAULT_FIX),
         since=said.last_transition_time,
     )
     held = frozenset() if ignored else left & _not_started(case)
@@ -53,7 +53,7 @@ def objects(case: Case, left: frozenset[str]) -> list[Found]:
 
 def _run_without_groups(case: Case) -> bool:
     """Whether Jobs run that should be in groups and are not: scheduling.whenUnavailable is Ignore, or was."""
-    wanted = forest(case.facts.jobset)
+    wanted = case.forest
     running = (job for job in case.facts.jobs or () if not job.spec.suspend and job.finished is None)
     return wanted is not None and any(
         wanted.of_job(job.metadata.name) is not None and not job.spec.template.spec.pod_group for job in running
@@ -71,12 +71,11 @@ def tree_restarts(case: Case, left: frozenset[str]) -> list[Found]:
         jobs = _jobs(root)
         going, held = sorted(old & jobs), jobs & idle
         if going and held:
-            wait = f"{counted(len(held), 'Job')} {'waits' if len(held) == 1 else 'wait'}"
             what = (
-                f"{_titled(root)}: {wait} until all of an earlier attempt are gone ({listed(going)}): the"
-                " scheduler counts pods that are ending as members"
+                f"{_titled(root)}: {counted(len(held), 'Job', 'waits', 'wait')} until all of an earlier attempt are"
+                f" gone ({listed(going)}): the scheduler counts pods that are ending as members"
             )
-            finding = Finding(level=Level.WAITS, cause="tree-restarts", what=what, fix=_ENDING)
+            finding = Finding(level=Level.WAITS, cause="tree-restarts", what=what, fix=WAIT_FOR_PODS)
             found.append(Found(finding, frozenset(held)))
     return found
 
@@ -89,7 +88,7 @@ def waits(case: Case, left: frozenset[str]) -> list[Found]:
     groups, of = case.facts.groups, case.survey
     if groups is None or of is None or case.facts.pods is None:
         return []
-    findings: list[_GroupFinding] = []
+    findings: list[KeyedFinding] = []
     explained: set[str] = set()
     unready = {child.name: child for child in of.unready}
     jobs = {job.metadata.name: job for job in case.facts.jobs or ()}
@@ -97,17 +96,16 @@ def waits(case: Case, left: frozenset[str]) -> list[Found]:
         tree = _WaitingTree(case, groups, root, unready, jobs)
         here = {child.name for child in tree.unready} & left
         if here and tree.unplaced:
-            findings.append(_GroupFinding(_titled(root), tree.key(root), tree.whole))
+            findings.append(KeyedFinding(_titled(root), tree.key(root), tree.whole))
             explained |= here - {child.name for child in tree.unready if lacking(child.job)}
     return [
         Found(finding, frozenset(explained) if number == 0 else frozenset())
-        for number, finding in enumerate(_grouped(findings))
+        for number, (finding, _) in enumerate(merged(findings, "group"))
     ]
 
 
 def _roots(case: Case) -> tuple[Group, ...]:
-    wanted = forest(case.facts.jobset)
-    return () if wanted is None else wanted.roots
+    return () if case.forest is None else case.forest.roots
 
 
 def _jobs(group: Group) -> set[str]:
@@ -123,35 +121,6 @@ def _not_started(case: Case) -> frozenset[str]:
     )
     halted = (child.name for child in case.survey.halted if child.replicated_job not in case.survey.stages)
     return frozenset([*missing, *halted])
-
-
-@dataclass(frozen=True, slots=True)
-class _GroupFinding:
-    """What there is to say about one group. Groups with the same `key` share one finding."""
-
-    name: str
-    key: object
-    describe: Callable[[], Finding]
-
-
-def _grouped(findings: Iterable[_GroupFinding]) -> list[Finding]:
-    same: dict[object, list[_GroupFinding]] = {}
-    for one in findings:
-        same.setdefault(one.key, []).append(one)
-    found: list[Finding] = []
-    for alike in list(same.values())[:MOST_GROUPS]:
-        first, others = alike[0].describe(), [one.name for one in alike[1:]]
-        found.append(first)
-        if others:
-            what = f"{others[0]}: likewise"
-            if len(others) > 1:
-                what = f"{len(others)} more groups ({others[0]} … {others[-1]}): likewise"
-            found.append(Finding(level=first.level, cause=first.cause, what=what))
-    rest = [one.name for alike in list(same.values())[MOST_GROUPS:] for one in alike]
-    if rest:
-        what = f"{counted(len(rest), 'more group')} ({listed(rest, 2)}): waiting for reasons of this kind, too"
-        found.append(Finding(level=Level.WAITS, cause="more", what=what))
-    return found
 
 
 class _WaitingTree:
@@ -220,9 +189,8 @@ class _WaitingTree:
         if not group.composite:
             return self._said(group)
         waiting = [child for child in group.children if self._pods(child)]
-        return _grouped(
-            _GroupFinding(_titled(child), self.key(child), partial(self._child, child)) for child in waiting
-        )
+        findings = (KeyedFinding(_titled(child), self.key(child), partial(self._child, child)) for child in waiting)
+        return [finding for finding, _ in merged(findings, "group")]
 
     def _child(self, child: Group) -> Finding:
         return self._finding(child, tuple(self._below(child)), cause="group-waits")
@@ -319,7 +287,7 @@ def _member(pod: SeenPod) -> Member:
 
 
 def _titled(group: Group) -> str:
-    return f"{kind(group)} {group.name}"
+    return f"{group.kind} {group.name}"
 
 
 def _of_jobs(group: Group) -> str:

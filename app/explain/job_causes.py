@@ -5,7 +5,7 @@ from api.keys import JOB_CREATION_FAILED, KIND
 from api.meta import Owner
 from app.explain.case import Case
 from app.explain.facts import SeenEvent
-from app.explain.finding import Finding, Found, JobFinding, Level, counted, grouped, listed
+from app.explain.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, by_job, counted, listed
 from app.explain.survey import lacking
 from controllers.planning.child_jobs import Child
 
@@ -28,10 +28,10 @@ def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
 
 def failed(case: Case, left: frozenset[str]) -> list[Found]:
     """Failed Jobs of a set that has not decided about them yet."""
-    return grouped(_failure(child) for child in case.survey.failed if child.name in left) if case.survey else []
+    return by_job(_failure(child) for child in case.survey.failed if child.name in left) if case.survey else []
 
 
-def _failure(child: Child) -> JobFinding:
+def _failure(child: Child) -> KeyedFinding:
     failure = child.job.failure
     said = f"{failure.reason}: {failure.message}" if failure else "it says no reason"
     finding = Finding(
@@ -41,11 +41,11 @@ def _failure(child: Child) -> JobFinding:
         fix="the manager decides by spec.failurePolicy; if it does not, see the Warnings of the JobSet",
         since=failure.last_transition_time if failure else "",
     )
-    return JobFinding(child.name, said, lambda: finding)
+    return KeyedFinding(child.name, said, lambda: finding)
 
 
 def behind(case: Case, left: frozenset[str]) -> list[Found]:
-    """Jobs of a large set that come when the Job controller has come to those before them."""
+    """Jobs of a large set that are created or resumed when the Job controller has taken up those before them."""
     if case.survey is None:
         return []
     queued = [child.name for child in case.survey.unready if child.job.queued and not child.deleting]
@@ -56,8 +56,8 @@ def behind(case: Case, left: frozenset[str]) -> list[Found]:
     finding = Finding(
         level=Level.WAITS,
         cause="behind",
-        what=f"{counted(len(waiting), 'Job')} {'comes' if len(waiting) == 1 else 'come'} after {len(queued)} that the"
-        f" Job controller has not come to yet ({listed(queued)}): no set gives it more at a time",
+        what=f"{counted(len(waiting), 'Job', 'comes', 'come')} after {len(queued)} that the Job controller has not come"
+        f" to yet ({listed(queued)}): no more Jobs of one set may wait for it at a time",
         fix="wait; if it stays so, does kube-controller-manager run?",
     )
     return [Found(finding, frozenset(waiting))]
@@ -99,16 +99,16 @@ def _absent(case: Case, names: list[str]) -> list[Found]:
         because = (Finding(level=Level.FAULT, cause="refused", what=refused.note, since=refused.first),)
     elif case.manager_missing:
         fix = "start a manager"
-    what = f"{counted(len(names), 'Job')} {'does' if len(names) == 1 else 'do'} not exist (yet): {listed(names)}"
+    what = f"{counted(len(names), 'Job', 'does', 'do')} not exist (yet): {listed(names)}"
     return [Found(Finding(level=level, cause="missing", what=what, because=because, fix=fix), frozenset(names))]
 
 
 def halted(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that are still suspended although the set is not."""
-    return grouped(_halt(child) for child in case.survey.halted if child.name in left) if case.survey else []
+    return by_job(_halt(child) for child in case.survey.halted if child.name in left) if case.survey else []
 
 
-def _halt(child: Child) -> JobFinding:
+def _halt(child: Child) -> KeyedFinding:
     ending = child.job.status.active
     why = f": {counted(ending, 'pod')} of the time before have to end first" if ending else ""
     finding = Finding(
@@ -117,33 +117,32 @@ def _halt(child: Child) -> JobFinding:
         what=f"Job {child.name}: is still suspended{why}",
         fix="the manager resumes it by itself; a Job that another controller suspends needs that one",
     )
-    return JobFinding(child.name, bool(ending), lambda: finding)
+    return KeyedFinding(child.name, bool(ending), lambda: finding)
 
 
 def being_deleted(case: Case, left: frozenset[str]) -> list[Found]:
-    """Jobs that somebody deletes; the manager makes new ones when they are gone."""
+    """Jobs that are being deleted; the manager creates new ones when they are gone."""
     names = (
         [child.name for child in case.survey.unready if child.name in left and child.deleting] if case.survey else []
     )
     if not names:
         return []
-    what = f"{counted(len(names), 'Job')} {'is' if len(names) == 1 else 'are'} being deleted: {listed(names)}"
-    fix = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
-    return [Found(Finding(level=Level.WAITS, cause="job-deleted", what=what, fix=fix), frozenset(names))]
+    what = f"{counted(len(names), 'Job', 'is', 'are')} being deleted: {listed(names)}"
+    return [Found(Finding(level=Level.WAITS, cause="job-deleted", what=what, fix=WAIT_FOR_PODS), frozenset(names))]
 
 
 def without_pods(case: Case, left: frozenset[str]) -> list[Found]:
-    """Jobs that run and lack pods: admission has refused them, or nobody makes them."""
+    """Jobs that run and lack pods: admission has refused them, or the Job controller does not create them."""
     said = {event.regarding.uid: event for event in reversed(case.facts.job_warnings) if event.reason == "FailedCreate"}
     findings = []
     for child in case.survey.unready if case.survey else ():
         event = said.get(child.job.metadata.uid)
         if child.name in left and lacking(child.job) and (event or not child.job.status.active):
             findings.append(_without_pods(child, event))
-    return grouped(findings)
+    return by_job(findings)
 
 
-def _without_pods(child: Child, said: SeenEvent | None) -> JobFinding:
+def _without_pods(child: Child, said: SeenEvent | None) -> KeyedFinding:
     job = child.job
     if said is None:
         finding = Finding(
@@ -153,7 +152,7 @@ def _without_pods(child: Child, said: SeenEvent | None) -> JobFinding:
             fix="look again in a moment; if it stays so, does kube-controller-manager run?",
             since=job.metadata.creation_timestamp or "",
         )
-        return JobFinding(child.name, None, lambda: finding)
+        return KeyedFinding(child.name, None, lambda: finding)
     pods = counted(pods_at_once(job.spec), "pod")
     finding = Finding(
         level=Level.FAULT,
@@ -162,4 +161,4 @@ def _without_pods(child: Child, said: SeenEvent | None) -> JobFinding:
         fix="fix what the message names (quota, policy, webhook, service account): the Job controller tries again",
         since=said.first,
     )
-    return JobFinding(child.name, said.note.replace(child.name, ""), lambda: finding)
+    return KeyedFinding(child.name, said.note.replace(child.name, ""), lambda: finding)

@@ -1,10 +1,12 @@
 """Causes that are about the JobSet as a whole. Pure."""
 
+from collections.abc import Iterable
+
 from api import keys
 from api.jobset_status import FailedAttempt
 from api.meta import find
 from app.explain.case import Case
-from app.explain.finding import Finding, Found, Level, counted, listed
+from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, counted, listed
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label by which Kueue takes a JobSet into a queue."""
@@ -13,7 +15,6 @@ _DECISION = "FailurePolicy"
 """Part of the reasons of Warnings about a restart."""
 _MOST_WARNINGS = 3
 FOREGROUND = "foregroundDeletion"
-_STUCK = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
 
 
 def finished(case: Case, _left: frozenset[str]) -> list[Found]:
@@ -65,7 +66,7 @@ def deleted(case: Case, _left: frozenset[str]) -> list[Found]:
                 level=Level.WAITS,
                 cause="foreground-deletion",
                 what=f"{how_many}{names} and all pods of them have to go first",
-                fix="wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force",
+                fix=WAIT_FOR_PODS,
             )
         )
     because += [
@@ -109,9 +110,7 @@ def suspended(case: Case, _left: frozenset[str]) -> list[Found]:
     because: tuple[Finding, ...] = ()
     if ending:
         names = listed([job.metadata.name for job in ending])
-        what = (
-            f"{counted(len(ending), 'Job')} still {'has' if len(ending) == 1 else 'have'} pods that are ending: {names}"
-        )
+        what = f"{counted(len(ending), 'Job', 'still has', 'still have')} pods that are ending: {names}"
         because = (Finding(level=Level.NOTE, cause="ending", what=what),)
     where = f"{js.metadata.name} -n {js.metadata.namespace}"
     by_hand = f'kubectl patch jobset {where} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
@@ -171,23 +170,20 @@ def restarting(case: Case, left: frozenset[str]) -> list[Found]:
     if case.survey is None or not case.survey.previous:
         return []
     js, old = case.facts.jobset, case.survey.previous
-    policy, last = js.spec.failure_policy, js.status.last_restart
-    blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
-    names = [child.name for child in old]
-    blocked = {position.name for position in case.survey.missing} if blocking else set(names)
+    policy, names = js.spec.failure_policy, [child.name for child in old]
+    blocked, wait = _blocked(case, names, "each has to go first")
     limit = f" of at most {policy.max_restarts}" if policy is not None else ""
     counts = f"{js.status.restarts_count_towards_max}{limit}"
-    wait = "none is created before all of those are gone (BlockingRecreate)" if blocking else "each has to go first"
     going = [child for child in old if child.deleting]
     found = Finding(
         level=Level.WAITS,
         cause="restarting",
         what=f"it restarts ({counts} restarts counted): {counted(len(old), 'Job')} of an earlier attempt still"
         f" {'exists' if len(old) == 1 else 'exist'}, {len(going)} in deletion ({listed(names)}); {wait}",
-        fix=_STUCK if going else "the manager deletes them",
-        since=last.start_time if last else "",
+        fix=WAIT_FOR_PODS if going else "the manager deletes them",
+        since=_restarted(case),
     )
-    return [Found(found, frozenset(blocked) & left, state="restarts")]
+    return [Found(found, left.intersection(blocked), state="restarts")]
 
 
 def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
@@ -195,21 +191,35 @@ def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
     old = case.facts.leftover_pods
     if case.survey is None or not old:
         return []
-    js = case.facts.jobset
-    policy, last = js.spec.failure_policy, js.status.last_restart
-    blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
-    blocked = {position.name for position in case.survey.missing} if blocking else old.keys()
+    blocked, wait = _blocked(case, old, "each waits for its own")
     names = sorted(name for pods in old.values() for name in pods)
-    wait = "none is created before all of those are gone (BlockingRecreate)" if blocking else "each waits for its own"
     found = Finding(
         level=Level.WAITS,
         cause="old-pods",
         what=f"{counted(len(names), 'pod')} of an earlier attempt {'is' if len(names) == 1 else 'are'} still ending"
         f" ({listed(names)}), and {counted(len(old), 'Job')} cannot be created again yet; {wait}",
-        fix=_STUCK,
-        since=last.start_time if last else "",
+        fix=WAIT_FOR_PODS,
+        since=_restarted(case),
     )
     return [Found(found, left.intersection(blocked), state="restarts")]
+
+
+def _blocked(case: Case, old: Iterable[str], wait: str) -> tuple[Iterable[str], str]:
+    """The Jobs that are not created before those in `old` are gone, and what they wait for, in words.
+
+    `wait` says it of a set that recreates each Job by itself.
+    """
+    policy = case.facts.jobset.spec.failure_policy
+    if case.survey is None or policy is None or policy.restart_strategy != "BlockingRecreate":
+        return old, wait
+    names = [position.name for position in case.survey.missing]
+    return names, "none is created before all of those are gone (BlockingRecreate)"
+
+
+def _restarted(case: Case) -> str:
+    """When the set was restarted last; empty if it is not known."""
+    last = case.facts.jobset.status.last_restart
+    return last.start_time if last else ""
 
 
 def warned(case: Case, _left: frozenset[str]) -> list[Found]:

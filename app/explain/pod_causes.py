@@ -11,14 +11,14 @@ from api.pod import PodCondition
 from app.explain.case import Case
 from app.explain.domains import article, in_the_way, noun
 from app.explain.facts import SeenPod
-from app.explain.finding import Finding, Found, JobFinding, Level, counted, grouped
+from app.explain.finding import Finding, Found, KeyedFinding, Level, by_job, counted
 from controllers.planning.child_jobs import Child
 
 
 def leader_waits(case: Case, left: frozenset[str]) -> list[Found]:
     """The leader of an exclusive Job has no node: the scheduler's reason, and who holds the domains."""
-    return grouped(
-        JobFinding(
+    return by_job(
+        KeyedFinding(
             child.name, (topology, said.message, leader.spec.priority), partial(_leader_waits, case, child, leader)
         )
         for child, topology, leader in _exclusive_jobs(case, left)
@@ -29,7 +29,7 @@ def leader_waits(case: Case, left: frozenset[str]) -> list[Found]:
 def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
     topology, said = leader.metadata.topology or "", leader.unscheduled
     gated = _gated(case, child)
-    behind = f"; {counted(gated, 'follower')} wait{'s' if gated == 1 else ''} for it" if gated else ""
+    behind = f"; {counted(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
     word = noun(topology)
     pod = Finding(
         level=Level.WAITS,
@@ -44,8 +44,8 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
 
 def leader_without_domain(case: Case, left: frozenset[str]) -> list[Found]:
     """The leader is bound, but its node has no domain: followers do not know where to go."""
-    return grouped(
-        JobFinding(
+    return by_job(
+        KeyedFinding(
             child.name,
             (topology, what.replace(leader.name, "")),
             partial(_leader_without_domain, child, topology, what),
@@ -81,8 +81,8 @@ def _leader_without_domain(child: Child, topology: str, what: str) -> Finding:
 def followers_wait(case: Case, left: frozenset[str]) -> list[Found]:
     """Followers are gated though no leader waits for the scheduler."""
     waiting = [child for child in _unready(case, left) if _gated(case, child)]
-    return grouped(
-        JobFinding(child.name, _leader_state(case, child), partial(_followers_wait, case, child)) for child in waiting
+    return by_job(
+        KeyedFinding(child.name, _leader_state(case, child), partial(_followers_wait, case, child)) for child in waiting
     )
 
 
@@ -103,12 +103,11 @@ def _followers_wait(case: Case, child: Child) -> Finding:
     fix = "look again in a moment"
     if placed:
         fix = "start a manager: it lets them go" if silent else "the manager lets them go; if it does not, see its log"
-    number = _gated(case, child)
-    gated = f"{counted(number, 'follower')} {'is' if number == 1 else 'are'} gated"
+    gated = counted(_gated(case, child), "follower", "is", "are")
     return Finding(
         level=Level.FAULT if silent else Level.WAITS,
         cause="followers-gated",
-        what=f"Job {child.name}: {gated}: {_leader_state(case, child)}",
+        what=f"Job {child.name}: {gated} gated: {_leader_state(case, child)}",
         fix=fix,
     )
 
@@ -120,8 +119,8 @@ def gated(case: Case, left: frozenset[str]) -> list[Found]:
         pods = [pod for pod in case.pods_of(child) if pod.gated]
         if pods:
             gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
-            findings.append(JobFinding(child.name, gates, partial(_gated_by_others, child, pods, gates)))
-    return grouped(findings)
+            findings.append(KeyedFinding(child.name, gates, partial(_gated_by_others, child, pods, gates)))
+    return by_job(findings)
 
 
 def _gated_by_others(child: Child, pods: list[SeenPod], gates: str) -> Finding:
@@ -139,8 +138,8 @@ def unscheduled(case: Case, left: frozenset[str]) -> list[Found]:
     for child in _unready(case, left):
         pods = [pod for pod in case.pods_of(child) if pod.unscheduled]
         if pods and (said := pods[0].unscheduled):
-            findings.append(JobFinding(child.name, said.message, partial(_unscheduled, child, pods)))
-    return grouped(findings)
+            findings.append(KeyedFinding(child.name, said.message, partial(_unscheduled, child, pods)))
+    return by_job(findings)
 
 
 def _unscheduled(child: Child, pods: list[SeenPod]) -> Finding:
@@ -165,8 +164,8 @@ def failing_containers(case: Case, left: frozenset[str]) -> list[Found]:
     for child in _unready(case, left):
         pods = [pod for pod in case.pods_of(child) if pod.trouble]
         if pods:
-            findings.append(JobFinding(child.name, _kind(pods[0].trouble), partial(_failing_container, child, pods)))
-    return grouped(findings)
+            findings.append(KeyedFinding(child.name, _kind(pods[0].trouble), partial(_failing_container, child, pods)))
+    return by_job(findings)
 
 
 def _kind(trouble: str) -> str:
@@ -186,10 +185,10 @@ def _failing_container(child: Child, pods: list[SeenPod]) -> Finding:
 
 def unready(case: Case, left: frozenset[str]) -> list[Found]:
     """Whatever is left: pods that start, or run and are not ready."""
-    return grouped(_unready_finding(case, child) for child in _unready(case, left))
+    return by_job(_unready_finding(case, child) for child in _unready(case, left))
 
 
-def _unready_finding(case: Case, child: Child) -> JobFinding:
+def _unready_finding(case: Case, child: Child) -> KeyedFinding:
     pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
     starting = [pod for pod in pods if pod.status.phase == "Pending"]
     counts = f"{child.job.status.ready or 0} of {counted(pods_at_once(child.job.spec), 'pod')} ready"
@@ -206,7 +205,7 @@ def _unready_finding(case: Case, child: Child) -> JobFinding:
     elif case.facts.pods is None:
         what = f"{what}; its pods are not known"
     finding = Finding(level=Level.WAITS, cause="not-ready", what=what, fix=fix)
-    return JobFinding(child.name, (bool(starting), bool(pods)), lambda: finding)
+    return KeyedFinding(child.name, (bool(starting), bool(pods)), lambda: finding)
 
 
 def _unready(case: Case, left: frozenset[str]) -> list[Child]:

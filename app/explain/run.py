@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ import yaml
 
 from api.batch import Owned
 from api.suggest import MAX_CANDIDATES, did_you_mean
+from api.validation import dns1123_subdomain
 from app.check.findings import printable
 from app.explain import show
 from app.explain.gather import TIMEOUT, gather
@@ -24,8 +24,6 @@ from kube.config import load
 from kube.errors import ApiError, KubeError, NotFound
 from kube.options import METADATA_LIST
 from kube.transport import HttpTransport
-
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class NoJobSetError(Exception):
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the explanation to `out` or the problem to `err`; gives the exit code."""
     now = wall_clock()
-    wrong = next((name for name in (options.name, options.namespace) if name and not _NAME.fullmatch(name)), None)
+    wrong = next((name for name in (options.name, options.namespace) if name and dns1123_subdomain(name)), None)
     if wrong is not None or not options.name:
         err.write(
             f"jobset explain: {printable(repr(wrong or ''))} is no name: lower case letters, digits, - and . only\n"

@@ -47,7 +47,7 @@ class Survey:
 
 
 def lacking(job: Job) -> int:
-    """Pods that a Job should have and that nobody has made."""
+    """How many of the pods that a Job should have do not exist yet."""
     return max(pods_at_once(job.spec) - job.status.active - job.status.succeeded, 0)
 
 

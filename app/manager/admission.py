@@ -1,5 +1,6 @@
-"""The stage of admission: the webhook server, and the further processes that serve on its port."""
+"""The stage of admission: the webhook server, in this process or in processes of its own that serve on one port."""
 
+import asyncio
 import logging
 import re
 import socket
@@ -8,10 +9,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
+from fastapi import FastAPI
 
 from api.exclusive import TermForm
 from app.engine import engine
-from app.health import Health, webhook_check
+from app.health import Check, Health, webhook_check
 from app.heap import freeze
 from app.manager.options import Deps, Shared
 from app.settings import Settings
@@ -19,13 +21,17 @@ from app.workers import Worker
 from controllers.placement.domains import Domains
 from controllers.placement.watches import PlacementWatches
 from httpserver.address import bind
+from httpserver.server import Server
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.handlers import jobset_handlers
 from webhooks.jobset.subject import SetLimits
 from webhooks.pod.handlers import pod_handlers
-from webhooks.router import AdmissionApp, WebhookMetrics, create_app
+from webhooks.router import WebhookMetrics, create_app
 
 log = logging.getLogger(__name__)
+
+DIAL_EVERY = 0.05
+"""Seconds between two looks whether admission answers."""
 
 FOLLOWER_WAIT = 0.25
 """Seconds that the admission of a follower waits for its leader to be scheduled."""
@@ -40,7 +46,7 @@ def bind_webhooks(settings: Settings) -> socket.socket:
 
 
 def watch_workers(deps: Deps, workers: Sequence[Worker]) -> None:
-    """Count what the other processes answer. They stop with the manager, and one that ends before ends it."""
+    """Count what the processes of admission answer. They stop with the manager, and one that ends before ends it."""
     for worker in workers:
         deps.supervisor.start(worker.watch(deps.metrics.webhooks), f"worker-{worker.pid}", stop=worker.stop)
 
@@ -48,17 +54,29 @@ def watch_workers(deps: Deps, workers: Sequence[Worker]) -> None:
 async def start_webhooks(
     deps: Deps, health: Health, tls: ssl.SSLContext, placement: PlacementWatches, shared: Shared
 ) -> None:
-    """Serve admission; returns once it answers."""
+    """Serve admission here; returns once it answers."""
     app = await _app(deps, placement, shared.records or deps.metrics.webhooks)
-    server = app.server(shared.listener, tls)
+    server = Server(app, shared.listener, tls)
     deps.supervisor.start(server.run(), "webhooks", stop=server.stop, delayed=True)
     await server.started.wait()
-    health.set_readiness("webhook", webhook_check((deps.options.settings.webhook.host, server.port)))
+    health.set_readiness("webhook", _check(deps, shared))
     freeze()
     log.info("webhooks serve on port %d", server.port)
 
 
-async def _app(deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics) -> AdmissionApp:
+async def await_workers(deps: Deps, health: Health, shared: Shared) -> None:
+    """Return once one of the processes of admission answers."""
+    check = _check(deps, shared)
+    while await check() is not None:  # noqa: ASYNC110 -- there is no event of another process
+        await asyncio.sleep(DIAL_EVERY)
+    health.set_readiness("webhook", check)
+
+
+def _check(deps: Deps, shared: Shared) -> Check:
+    return webhook_check((deps.options.settings.webhook.host, shared.listener.getsockname()[1]))
+
+
+async def _app(deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics) -> FastAPI:
     settings = deps.options.settings
     dry_run = settings.child_dry_run
     cluster = ClusterChecks(deps.client, dry_run=dry_run.enable, budget=dry_run.budget)

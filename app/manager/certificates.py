@@ -26,7 +26,7 @@ async def start_certificates(deps: Deps, health: Health) -> ssl.SSLContext:
 
 
 def _source(deps: Deps, live: Live) -> CertificateSource:
-    """Our own CA, or files that somebody else keeps."""
+    """Our own CA, or files that the user provides."""
     settings = deps.options.settings
     internal = settings.internal_cert_management
     if not internal.enable:

@@ -1,4 +1,7 @@
-"""The processes of a manager and their event loops: the manager itself, and workers that serve its webhooks only."""
+"""The processes of a manager and their event loops: the one with the lease, and those that serve admission.
+
+They are apart so that neither a burst of expensive reviews nor the fault of one holds up the lease and the controllers.
+"""
 
 import asyncio
 import contextlib
@@ -19,7 +22,7 @@ from httpserver.address import BindError
 def main(options: Options) -> None:
     """Run until SIGTERM or SIGINT, on uvloop where it is installed. Raises `StartError`."""
     keep_large_blocks_apart()
-    workers = options.settings.webhook.workers - 1 if options.webhooks else 0
+    workers = options.settings.webhook.workers if options.webhooks else 0
     if not workers:
         _in_loop(_run_until_signal(options))
         return

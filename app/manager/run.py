@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from app.health import passes
-from app.manager.admission import bind_webhooks, start_webhooks, watch_workers
+from app.manager.admission import await_workers, bind_webhooks, start_webhooks, watch_workers
 from app.manager.caches import fill_caches, start_placement_watches
 from app.manager.certificates import start_certificates
 from app.manager.controllers import run_controllers
@@ -45,7 +45,10 @@ async def run(options: Options, stop: asyncio.Event, shared: Shared | None = Non
 
 
 async def stages(deps: Deps, shared: Shared | None = None) -> None:
-    """The start order; ends when the controllers have. `shared` None: this process binds the port of the webhooks."""
+    """The start order; ends when the controllers have.
+
+    `shared` None: this process binds the port of the webhooks and serves them itself.
+    """
     health = start_endpoints(deps)
     await _require_jobsets(deps.client)
     health.set_readiness("crd", passes)
@@ -54,7 +57,10 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
         shared = shared or Shared(deps.supervisor.keep(bind_webhooks(deps.options.settings)))
         watch_workers(deps, shared.workers)
         tls = await start_certificates(deps, health)
-        await start_webhooks(deps, health, tls, placement, shared)
+        if shared.workers:
+            await await_workers(deps, health, shared)
+        else:
+            await start_webhooks(deps, health, tls, placement, shared)
     if not deps.options.controllers:
         await asyncio.Event().wait()
     watches = await fill_caches(deps, placement)

@@ -26,6 +26,7 @@ from app.metrics import Metrics
 from certs.pki import Fresh, Material, Renewal, renew
 from certs.tls import install, server_context
 from httpserver.address import bind
+from httpserver.server import Server
 from webhooks.jobset.handlers import jobset_handlers
 from webhooks.router import create_app
 
@@ -57,7 +58,7 @@ async def serve(material: Material) -> None:
     install(context, material.certificate, material.key)
     counts = Counts()
     app = create_app(jobset_handlers(engine(FeatureGates())), metrics=counts)
-    server = app.server(bind(("127.0.0.1", 0), "the benchmark"), context)
+    server = Server(app, bind(("127.0.0.1", 0), "the benchmark"), context)
     async with asyncio.TaskGroup() as group:
         group.create_task(server.run())
         await server.started.wait()

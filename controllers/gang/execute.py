@@ -1,7 +1,7 @@
-"""Carries out what a plan asks of groups: the only file that writes Workloads, CompositePodGroups and PodGroups.
+"""Carries out a plan's actions on groups: the only file that writes Workloads, CompositePodGroups and PodGroups.
 
-What the API server stored is compared with what it was sent: where a feature gate is off it drops fields without a
-word, and a group without its parent would be scheduled as a tree of its own.
+What the API server has stored is compared with what was sent. It drops fields silently while a feature gate is off, and
+a group without its parent would be scheduled as a tree of its own.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from functools import partial
 from api import gang_api
 from api.gang_objects import dropped
 from api.gang_status import StoredGroup, StoredWorkload
+from api.gangs import COMPOSITE, POD_GROUP, WORKLOAD
 from api.jobset import JobSet
 from api.meta import JSON, ObjectMeta
-from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
-from controllers.planning.group_context import COMPOSITE, POD_GROUP, WORKLOAD
+from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup, of_type
 from kube.client import Client
 from kube.decode import convert
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
@@ -26,7 +26,7 @@ RESOURCES = {WORKLOAD: WORKLOADS, POD_GROUP: POD_GROUPS, COMPOSITE: COMPOSITE_PO
 
 
 class GroupWriteError(KubeError):
-    """A group cannot be made as it is wanted; `reason` is for the condition."""
+    """A group cannot be created as it is wanted; `reason` is for the condition."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -64,13 +64,10 @@ class GroupWriter:
     stores: Stores
 
     async def write(self, js: JobSet, actions: Sequence[Action]) -> list[Failure]:
-        """Deletions, then changes, then creations, parents first. What fails keeps later levels from being made."""
-        namespace = js.metadata.namespace
-        removals = [action for action in actions if isinstance(action, DeleteGroup)]
-        failed = await each(removals, partial(self._delete, namespace))
-        changes = [action for action in actions if isinstance(action, PatchGroup)]
-        failed += await each(changes, partial(self._patch, js))
-        creations = [action for action in actions if isinstance(action, CreateGroup)]
+        """Deletions, then changes, then creations, parents first. After a failure no lower level is created."""
+        failed = await each(of_type(actions, DeleteGroup), partial(self._delete, js.metadata.namespace))
+        failed += await each(of_type(actions, PatchGroup), partial(self._patch, js))
+        creations = of_type(actions, CreateGroup)
         for level in sorted({action.level for action in creations}):
             if failed:
                 break
@@ -86,8 +83,7 @@ class GroupWriter:
             # The next plan sees whether it is being deleted.
             stored = await self.client.get(resource, action.name, namespace=namespace)
             meta = convert(ObjectMeta, stored["metadata"])
-            owner = meta.controller()
-            if owner is None or owner.uid != js.metadata.uid:
+            if not meta.controlled_by(js.metadata.uid):
                 what = f"{action.kind} {action.name} exists already and belongs to {meta.owner}: delete it"
                 raise GroupWriteError("NameConflict", what) from None
             self.stores.keep(action.kind, stored)
@@ -108,7 +104,7 @@ class GroupWriter:
         except Invalid:
             if action.replacement is None:
                 raise
-            # A composite cannot change in 1.37; its children know it by name alone and do not mind.
+            # A composite is immutable in 1.37. Its children refer to it by name, so it can be replaced.
             await self._delete(namespace, DeleteGroup(action.kind, action.name, action.uid))
             await self._create(js, CreateGroup(action.kind, action.name, action.replacement, 0))
             return
@@ -128,7 +124,7 @@ class GroupWriter:
 
 
 def _check_stored(action: CreateGroup | PatchGroup, sent: JSON, stored: JSON) -> None:
-    """Raises if the API server has dropped some of what it was sent."""
+    """Raises `GroupWriteError` if the API server has dropped fields that it was sent."""
     lost = dropped(sent, stored)
     if lost:
         lack = gang_api.dropped(action.kind, action.name, lost)

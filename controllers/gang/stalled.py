@@ -1,24 +1,23 @@
-"""Warns of gangs that kube-scheduler reports nothing about, and of those that it does not take for gangs.
+"""Warns of gangs that kube-scheduler reports nothing about, and of those that it does not treat as gangs.
 
-A tree that waits for something outside the scheduler gets no condition anywhere: for a person it is Pending without a
-reason. `stalled` judges, without a call, which trees those are; only their pods are then looked at, once a minute at
-most. Decides nothing about groups or Jobs.
+A tree that waits for something outside the scheduler gets no condition anywhere: its pods are Pending without a reason.
+`stalled` finds these trees without a call; only their pods are then listed, once a minute at most. Decides nothing
+about groups or Jobs.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from api import keys
 from api.batch import Job
 from api.gang_status import INITIALLY_SCHEDULED
 from api.gangs import Group, forest
 from api.jobset import JobSet
-from api.meta import find, is_true
+from api.meta import find, is_true, seconds_between
 from api.pod import DetailedPod
-from api.stalled_trees import Member, Tree, kind, why_stalled
+from api.stalled_trees import Member, Tree, why_stalled
 from controllers.planning.actions import Event
 from controllers.planning.observed import Observed
 from kube.client import Client
@@ -30,22 +29,24 @@ log = logging.getLogger(__name__)
 QUIET = 30.0
 """Seconds that the scheduler has for a first report once the pods exist."""
 
-EACH = 60.0
+LOOK_INTERVAL = 60.0
 """Seconds between two looks at the pods of a set."""
 
 LIST_TIMEOUT = 2.0
 """Seconds for the list of pods: a reconcile waits for it."""
 
 MOST_PODS = 500
+"""Pending pods that are listed for one look."""
+
 MOST_NOTE = 900
 """Characters of an event's note."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """Trees with all of their pods and without a report. `ignored`: the first of those that run all the same.
+    """Trees with all of their pods and without a report. `ignored`: the first of those with running pods.
 
-    `wait`: seconds until there may be one, where all is as it should be for now.
+    `wait`: seconds until the next tree may be stalled; None if no tree is younger than `QUIET`.
     """
 
     trees: tuple[Tree, ...] = ()
@@ -54,7 +55,7 @@ class Stalled:
 
 
 def stalled(observed: Observed) -> Stalled:
-    """What the caches say. Only a tree whose PodGroups have no condition yet, not even of an earlier time."""
+    """The stalled trees as the caches show them: their PodGroups never had a condition."""
     js, known = observed.jobset, observed.groups
     wanted = forest(js)
     if wanted is None or known is None or not _waits(js):
@@ -91,7 +92,7 @@ def _waits(js: JobSet) -> bool:
 
 
 def _in(leaf: Group, job: Job | None) -> bool:
-    """Whether the pods of a Job that runs name this group: they do not where groups came later."""
+    """Whether the Job runs, and its pods name this group: they do not if they were created before the groups."""
     if job is None or job.finished or job.spec.suspend or job.metadata.deletion_timestamp is not None:
         return False
     return job.spec.template.spec.pod_group == leaf.name
@@ -104,33 +105,30 @@ def _has(leaf: Group, own: dict[str, Job]) -> bool:
 def _age(jobs: Iterable[Job], now: str) -> float:
     """Seconds since the youngest Job started."""
     started = max(job.status.start_time or job.metadata.creation_timestamp or now for job in jobs)
-    try:
-        return (datetime.fromisoformat(now) - datetime.fromisoformat(started)).total_seconds()
-    except (ValueError, TypeError):
-        return 0.0
+    return seconds_between(started, now)
 
 
 @dataclass(slots=True)
 class Reports:
-    """What was reported of one JobSet. `next_look`: not before (seconds of the event loop's clock)."""
+    """What was reported of one JobSet. `next_look`: seconds of the event loop's clock."""
 
     next_look: float = 0.0
     events: frozenset[Event] = frozenset()
 
     def clear(self) -> None:
-        """There is nothing to look at any more."""
+        """Forget everything: the set is not waiting any more."""
         self.next_look, self.events = 0.0, frozenset()
 
 
 class StalledGangs:
-    """Looks at gangs that are not reported on, and warns once for as long as the reason stays the same."""
+    """Looks at the pods of stalled gangs, and warns once for as long as the reason stays the same."""
 
     def __init__(self, client: Client, record: Callable[[JobSet, Event], None]) -> None:
         self._client = client
         self._record = record
 
     async def look(self, observed: Observed, reports: Reports) -> float | None:
-        """Seconds until the set is to be looked at again; None where there is nothing to look at. Never fails."""
+        """Warn if it is time. Returns the seconds until the next look; None if the set does not wait. Never fails."""
         js = observed.jobset
         if js.spec.scheduling is None or not _waits(js):
             reports.clear()
@@ -144,16 +142,16 @@ class StalledGangs:
             for event in events - reports.events:
                 self._record(js, event)
             reports.events = events
-        wait = EACH if found.trees or found.ignored else QUIET if found.wait is None else found.wait
+        wait = LOOK_INTERVAL if found.trees or found.ignored else QUIET if found.wait is None else found.wait
         reports.next_look = clock() + wait
         return wait
 
     async def _events(self, js: JobSet, found: Stalled) -> frozenset[Event] | None:
-        """What there is to warn of; None where it cannot be found out now."""
+        """The warnings that apply now; None if the pods could not be listed."""
         if found.ignored is not None:
             group = found.ignored
             note = (
-                f"pods of {kind(group)} {group.name} run, and kube-scheduler has never said a word about the group:"
+                f"pods of {group.kind} {group.name} run, and kube-scheduler has never said a word about the group:"
                 " start it with --feature-gates=GenericWorkload=true; without, it schedules them pod by pod"
             )
             return frozenset({Event("Warning", "SchedulerIgnoresGroups", note, distinct=True)})
@@ -165,13 +163,13 @@ class StalledGangs:
             log.info("pods of JobSet %s/%s are not known: %s", js.metadata.namespace, js.metadata.name, error)
             return None
         notes = [note for tree in found.trees if (note := _note(tree, pods))]
-        more = f" ({len(notes) - 1} more trees wait so, too)" if len(notes) > 1 else ""
         if not notes:
             return frozenset()
+        more = f" ({len(notes) - 1} more trees wait so, too)" if len(notes) > 1 else ""
         return frozenset({Event("Warning", "GangWaiting", f"{notes[0][:MOST_NOTE]}{more}", distinct=True)})
 
     async def _pods(self, js: JobSet) -> list[DetailedPod]:
-        """The first pods of the set that pend."""
+        """The first Pending pods of the set."""
         page = await self._client.list(
             PODS,
             type=DetailedPod,
@@ -185,13 +183,13 @@ class StalledGangs:
 
 
 def _reported(pod: DetailedPod) -> bool:
-    """Whether the scheduler has reported anything: that a pod is gated the API server says."""
+    """Whether the scheduler has reported about a pod. The API server itself sets PodScheduled of gated pods."""
     judged = not pod.spec.scheduling_gates and pod.status.condition("PodScheduled") is not None
     return bool(pod.spec.node_name) or judged
 
 
 def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
-    """What there is to say of a tree; empty if the scheduler has spoken, or none of its pods is known."""
+    """The warning about a tree; empty if the scheduler has reported about a pod of it, or no pod of it is known."""
     here = [pod for pod in pods if (owner := pod.metadata.controller()) and owner.name in tree.pods]
     if not here or any(_reported(pod) for pod in here):
         return ""
@@ -207,6 +205,6 @@ def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
     why = why_stalled(replace(tree, waiting=members))
     number = sum(tree.pods.values())
     return (
-        f"{kind(tree.root)} {tree.root.name}: its {number} pods wait and the scheduler says nothing: {why.what}."
+        f"{tree.root.kind} {tree.root.name}: its {number} pods wait and the scheduler says nothing: {why.what}."
         f" {why.fix[0].upper()}{why.fix[1:]}"
     )

@@ -1,7 +1,7 @@
-"""Keeps track of what the API server serves of scheduling groups, and watches the groups once it serves them.
+"""Looks up which kinds of scheduling groups the API server serves, and watches those.
 
-The API is off by default and may be turned on while the manager runs, so it is asked for again and again until it is
-there. Must not decide anything about groups.
+The API is off by default and may be turned on while the manager runs, so the look-up is repeated. Must not decide
+anything about groups.
 """
 
 import asyncio
@@ -12,11 +12,12 @@ from typing import Any
 
 from api import keys
 from api.features import FeatureGates
-from api.gang_api import PROBE, PROBE_NAMESPACE, Served, keeps_topology
+from api.gang_api import GATE, PROBE, PROBE_NAMESPACE, Served, keeps_topology
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.meta import Identity
 from controllers.gang.execute import Stores
+from controllers.indexes import BY_OWNER, controller_uid
 from controllers.planning.observed import KnownGroups
 from kube.client import Client
 from kube.controller import Request
@@ -27,13 +28,10 @@ from kube.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
 
-BY_OWNER = "owner"
-"""Index of groups by the UID of the JobSet that controls them."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """Seconds until the API is asked for again: while something is `missing`, and when it is `complete`."""
+    """Seconds until the next look-up: while a kind is `missing`, and when the API is `complete`."""
 
     missing: float = 15.0
     complete: float = 300.0
@@ -43,26 +41,26 @@ PAUSES = Pauses()
 
 
 class GroupWatches:
-    """What is known of groups. Without the feature gate nothing is asked and nothing watched."""
+    """The groups that exist, and the kinds that are served. Without the feature gate no request is sent."""
 
     def __init__(self, client: Client, gates: FeatureGates, *, required: bool = True, pauses: Pauses = PAUSES) -> None:
         self._pauses = pauses
         self._client = client
         self._required = required
-        by_owner = {BY_OWNER: _owner_uid}
+        by_owner = {BY_OWNER: controller_uid}
         ours = keys.JOBSET_NAME
         self._workloads = Informer(client, WORKLOADS, StoredWorkload, indexes=by_owner, label_selector=ours)
         self._composites = Informer(client, COMPOSITE_POD_GROUPS, StoredGroup, indexes=by_owner, label_selector=ours)
         self._pod_groups = Informer(client, POD_GROUPS, StoredGroup, indexes=by_owner, label_selector=ours)
         self._handlers: list[Callable[[], None]] = []
-        self.served = Served(enabled=gates["JobSetWorkloadAwareSchedulingAPI"])
+        self.served = Served(enabled=gates[GATE])
 
     def stores(self) -> Stores:
         """What writes fill."""
         return Stores(self._workloads.store, self._composites.store, self._pod_groups.store)
 
     def known(self, js: JobSet, error: tuple[str, str] | None) -> KnownGroups | None:
-        """The groups of a set; None where it has none and asks for none."""
+        """The groups of a set; None if it has none and wants none. `error`: see `KnownGroups`."""
         uid = js.metadata.uid
         workloads = tuple(self._workloads.store.by_index(BY_OWNER, uid))
         composites = tuple(self._composites.store.by_index(BY_OWNER, uid))
@@ -78,7 +76,7 @@ class GroupWatches:
             informer.enqueue(queue, lambda group: owners(group.metadata))
 
     def on_change(self, handler: Callable[[], None]) -> None:
-        """Call when the API server has come to serve something else."""
+        """Call the handler when the API server serves other kinds than before."""
         self._handlers.append(handler)
 
     async def run(self) -> None:
@@ -101,7 +99,7 @@ class GroupWatches:
         return [*groups, self._composites] if found.composites else groups
 
     async def _settle(self, found: Served) -> bool:
-        """Make known what is served once the caches hold what is there; False if they do not yet."""
+        """Set `served` once the caches are synced; False if they are not yet."""
         try:
             for informer in self._wanted(found):
                 await informer.wait_synced(self._pauses.missing)
@@ -116,7 +114,7 @@ class GroupWatches:
         return True
 
     async def _look(self) -> Served:
-        """What the API server serves; what cannot be found out stays as it was."""
+        """What the API server serves; after an error, what it served before."""
         try:
             groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await self._client.served(POD_GROUPS.api_version)
             composites = COMPOSITE_POD_GROUPS.plural in await self._client.served(COMPOSITE_POD_GROUPS.api_version)
@@ -129,8 +127,3 @@ class GroupWatches:
     async def _keeps_topology(self) -> bool:
         tried = await self._client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
         return keeps_topology(tried)
-
-
-def _owner_uid(group: StoredWorkload | StoredGroup) -> list[str]:
-    owner = group.metadata.controller()
-    return [] if owner is None else [owner.uid]

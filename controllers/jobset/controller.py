@@ -15,13 +15,14 @@ from api.pod import Pod
 from api.priority import Priorities
 from controllers.gang.execute import GroupWriteError
 from controllers.gang.stalled import StalledGangs
+from controllers.indexes import BY_OWNER
 from controllers.jobset.execute import Caches, Executor, FailedWrites, ForeignObjectError
 from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories, Memory
 from controllers.jobset.milestones import Milestones, Stopwatch
-from controllers.jobset.watches import BY_OWNER, BY_SET, owner_requests, owner_uid
-from controllers.planning.actions import DeleteJobs, Plan, PodQuery
+from controllers.jobset.watches import BY_SET, owning_jobset
+from controllers.planning.actions import DeleteJobs, Plan, PodQuery, of_type
 from controllers.planning.child_jobs import not_recorded
 from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.finished import finished
@@ -40,14 +41,15 @@ NAME = "jobset"
 """Label value of this controller in metrics."""
 
 REST = 4.0
-"""How much longer than its last plan took a set rests before it is planned again: with thousands of Jobs that change
-all the time, planning takes at most a fifth of the processor, and small sets never wait for it."""
+"""The pause of a set before its next plan, as a multiple of the time that its last plan took. With thousands of Jobs
+that change all the time, planning takes at most a fifth of a processor; small sets do not wait noticeably."""
 
 GROUP_RETRY = 30.0
-"""Seconds until a group that could not be made is tried again."""
+"""Seconds until the creation of a group that has failed is tried again."""
 
 NAMESPACE_RETRY = 60.0
-"""Seconds until something is created again in a namespace that was being deleted: Jobs that go would come in vain."""
+"""Seconds until the next plan for a set in a namespace that is being deleted. Every creation there is refused, and each
+Job that goes would otherwise bring another plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,7 @@ class JobSetReconciler:
         self.memories = Memories()
         """What is known of each JobSet beyond the caches."""
         self.leftover_pods = LeftoverPods(client, self.memories)
-        """What is known of pods of earlier attempts; somebody has to run it."""
+        """What is known of pods of earlier attempts. Its `run` has to be running."""
 
     def watch_departures(self, jobs: Informer[Job]) -> None:
         """Keep Jobs that are deleted finished, or bound to fail, until the status records their end."""
@@ -93,8 +95,9 @@ class JobSetReconciler:
     def _job_changed(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
         if kind is not ChangeKind.DELETED or old is None or not (old.finished or old.doomed):
             return
-        for request, uid in zip(owner_requests(old.metadata), owner_uid(old), strict=True):
-            self.memories.departed(request, uid, old)
+        owner = owning_jobset(old.metadata)
+        if owner is not None:
+            self.memories.departed(Request(old.metadata.namespace, owner.name), owner.uid, old)
 
     async def reconcile(self, request: Request) -> Result:
         js = self._caches.jobsets.get(request.namespace, request.name)
@@ -116,16 +119,16 @@ class JobSetReconciler:
             observed = await self._answer(observed, decided.pod_query)
             decided = self._plan(observed)
         self._warn(js, decided, memory)
-        if decided.status is None:  # the conditions are stored as they are decided
+        if decided.status is None:  # the stored conditions are those of this plan
             memory.reported_group = decided.reported_group
 
-        def stored(status: JobSetStatus) -> None:
+        def on_stored(status: JobSetStatus) -> None:
             memory.status_written = clock()
             if status is decided.status:
                 memory.reported_group = decided.reported_group
 
         try:
-            await self._executor.execute(js, decided, stored)
+            await self._executor.execute(js, decided, on_stored)
         except FailedWrites as failed:
             self._remember(failed, memory)
             others = failed.split((ForeignObjectError, GroupWriteError))[1]
@@ -144,15 +147,14 @@ class JobSetReconciler:
         return plan(observed, self._gates, options.limits, create_suspended=options.create_suspended)
 
     def _look_after_pods(self, js: JobSet, decided: Plan) -> None:
-        """What has to be known for the next plan; Jobs may be deleted even if a plan failed."""
+        """Follow or leave pods of earlier attempts. A plan that has failed may have deleted Jobs, too."""
         if decided.follow_pods:
-            relist = any(isinstance(action, DeleteJobs) for action in decided.actions)
-            self.leftover_pods.follow(js, relist=relist)
+            self.leftover_pods.follow(js, relist=bool(of_type(decided.actions, DeleteJobs)))
         else:
             self.leftover_pods.end_when_gone(js)
 
     def _remember(self, failed: FailedWrites, memory: Memory) -> None:
-        """Of what failed, that which the next plan has to know."""
+        """Keep the failures that the next plan has to know."""
         loop_time = asyncio.get_running_loop().time()
         if failed.subgroup(_says_namespace_ends) is not None:
             memory.namespace_ends_until = loop_time + NAMESPACE_RETRY
@@ -166,13 +168,13 @@ class JobSetReconciler:
             memory.group_error_until = loop_time + GROUP_RETRY
 
     async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
-        """The same with the answer to a query, which is never asked twice; raises if it is needed and there is none."""
+        """The observation with the answer to a query. Raises what the client raises if the answer is needed."""
         js, keep = observed.jobset, candidates_of(observed.jobset, observed.jobs)
         answer = await list_failed_pods(self._client, js.metadata.namespace, pod_query, keep)
         return dataclasses.replace(observed, failed_pods={**observed.failed_pods, **answer})
 
     def _warn(self, js: JobSet, decided: Plan, memory: Memory) -> None:
-        """Record warnings that were not there the last time."""
+        """Record the warnings that the last plan did not have."""
         for event in decided.warnings:
             if event not in memory.warned:
                 self._executor.event(js, event)
@@ -196,12 +198,12 @@ class JobSetReconciler:
             now=rfc3339(self._options.wall_clock()),
             since_status_write=None if memory.status_written is None else clock() - memory.status_written,
             departed=self._departed(js, jobs, memory),
-            # As many by name as by owner: all are ours, which is what all sets but a few look like.
+            # As many Jobs by label as by owner, as with most sets: all of them are ours.
             foreign=memory.foreign
             | {
                 job.metadata.name: job.metadata.owner
                 for job in (named if len(named) != len(jobs) else ())
-                if owner_uid(job) != [meta.uid]
+                if not job.metadata.controlled_by(meta.uid)
             },
             unreadable={
                 name: why for (space, name), why in self._caches.jobs.unreadable.items() if space == meta.namespace
@@ -224,11 +226,13 @@ class JobSetReconciler:
         return None if classes is None else Priorities(classes.list())
 
     def _departed(self, js: JobSet, jobs: Iterable[Job], memory: Memory) -> tuple[Job, ...]:
-        """Deleted Jobs whose end the status does not record yet; the others are forgotten here."""
+        """Deleted Jobs with an end that the status does not record yet; the others are forgotten."""
         if memory.departed:
             here = {job.metadata.uid for job in jobs}
             gone = [
-                job for uid, job in memory.departed.items() if uid not in here and owner_uid(job) == [js.metadata.uid]
+                job
+                for uid, job in memory.departed.items()
+                if uid not in here and job.metadata.controlled_by(js.metadata.uid)
             ]
             recorded_here = js.is_ours and not finished(js)
             kept = not_recorded(js, gone, self._gates) if recorded_here else ()

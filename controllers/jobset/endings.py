@@ -20,9 +20,9 @@ class Endings:
     See docs/reference/metrics.md#jobsets, and defect 10 in docs/reference/defects.md.
 
     A JobSet counts when the watch shows it finished after it had shown the same UID unfinished. That holds whether the
-    answer to the write arrived or not, however often the write was tried, and whatever was laid over the store in
-    between: handlers do not get overlays. One that is finished when first seen ended under somebody else. One
-    that ended and was deleted while the watch had lost both events is not counted.
+    answer to the write arrived or not, however often the write was tried, and whatever overlays the store had: handlers
+    do not get overlays. A JobSet that is finished when first seen ended under another process. One that ended and was
+    deleted while the watch had lost both events is not counted.
     """
 
     def __init__(self, outcomes: Outcomes, memories: Memories) -> None:

@@ -1,4 +1,4 @@
-"""Carries out a plan: all that the JobSet controller writes to the API server is written here, or from here.
+"""Carries out a plan: the JobSet controller writes to the API server only here and in what this file calls.
 
 Order: deletions, Service, claims and groups, which controllers/gang/execute.py writes; then Jobs; then one status write
 (before all that where the plan says so); then events. What the server answers goes into the caches at once, so that the
@@ -32,6 +32,7 @@ from controllers.planning.actions import (
     Event,
     PatchJob,
     Plan,
+    of_type,
 )
 from controllers.resources import JOBSETS
 from kube.client import Client, PatchType
@@ -62,12 +63,8 @@ class Caches:
     groups: GroupWatches | None = None
 
 
-def _nobody(_status: JobSetStatus) -> None:
-    """Nobody wants to know what was stored."""
-
-
 class ForeignObjectError(KubeError):
-    """A Job with a name of ours belongs to `owner`."""
+    """A Job that the set needs exists already, and belongs to `owner`."""
 
     def __init__(self, name: str, owner: Owner) -> None:
         super().__init__(f"job {name!r} exists already and belongs to {owner}")
@@ -87,14 +84,14 @@ class Executor:
     caches: Caches
     recorder: Recorder
 
-    async def execute(self, js: JobSet, plan: Plan, stored: Callable[[JobSetStatus], None] = _nobody) -> None:
+    async def execute(self, js: JobSet, plan: Plan, on_stored: Callable[[JobSetStatus], None] = lambda _: None) -> None:
         """Do it all. Raises `FailedWrites` when something failed, after the counters were written.
 
-        `stored` is called with a status that the API server has taken, whatever happens after that: the plan's `status`
-        or its `counters`. A user who changes the JobSet meanwhile ends the plan early, and brings the next one.
+        `on_stored` is called with each status that the API server has stored (`plan.status` or `plan.counters`), also
+        if a later write fails. If a user changes the JobSet meanwhile, the rest of the plan is left out.
         """
         if plan.status_first:
-            js = await self._publish(js, plan.status, plan.events, stored)
+            js = await self._publish(js, plan.status, plan.events, on_stored)
         failures = await self._prepare(js, plan)
         prepared = not failures
         if prepared:
@@ -107,13 +104,13 @@ class Executor:
             errors = [failure.error for failure in failures]
             try:
                 if not plan.status_first:
-                    await self._publish(js, plan.counters, (), stored)
+                    await self._publish(js, plan.counters, (), on_stored)
             except KubeError as error:
                 errors.append(error)
             raise FailedWrites(f"{len(failures)} of {len(plan.actions)} writes failed", errors)
         if not plan.status_first:
-            await self._publish(js, plan.status, plan.events, stored)
-        if any(isinstance(action, DeleteJobSet) for action in plan.actions):
+            await self._publish(js, plan.status, plan.events, on_stored)
+        if of_type(plan.actions, DeleteJobSet):
             await self._delete_jobset(js)
 
     async def _publish(
@@ -121,12 +118,12 @@ class Executor:
         js: JobSet,
         status: JobSetStatus | None,
         events: Sequence[Event],
-        stored: Callable[[JobSetStatus], None],
+        on_stored: Callable[[JobSetStatus], None],
     ) -> JobSet:
         """Store a status, if there is one, then record its events. Gives the JobSet as it is stored then."""
         written = None if status is None else await self._write_status(js, status)
         if status is not None and written is not None:
-            stored(status)
+            on_stored(status)
             js = written
         for event in events:
             self.event(js, event)
@@ -141,40 +138,34 @@ class Executor:
         )
 
     async def _prepare(self, js: JobSet, plan: Plan) -> list[Failure]:
-        """What Jobs need or make room for: deletions, the Service, the claims."""
-        deletions = [action for action in plan.actions if isinstance(action, DeleteJob)]
-        errors = await self._each(js, deletions, lambda action: self._delete_job(js, action))
-        batches = [action for action in plan.actions if isinstance(action, DeleteJobs)]
-        errors += await self._each(js, batches, lambda action: self._delete_jobs(js, action))
-        services = [action for action in plan.actions if isinstance(action, CreateService)]
-        failed = await self._each(
-            js, services, lambda action: self._ensure(js, SERVICES, Service, action.body, self.caches.services)
-        )
-        self._report(js, "HeadlessServiceCreationFailed", failed)
-        claims = [action for action in plan.actions if isinstance(action, CreateClaim)]
-        claim = PERSISTENT_VOLUME_CLAIMS
-        unclaimed = await self._each(
-            js, claims, lambda action: self._ensure(js, claim, Claim, action.body, self.caches.claims)
-        )
-        self._report(js, "PVCCreationFailed", unclaimed)
-        groups = self.caches.groups
-        ungrouped = [] if groups is None else await GroupWriter(self.client, groups.stores()).write(js, plan.actions)
+        """Everything that comes before Jobs: deletions, the Service, claims and groups."""
+        caches = self.caches
+        deletions = await self._each(js, of_type(plan.actions, DeleteJob), partial(self._delete_job, js))
+        deletions += await self._each(js, of_type(plan.actions, DeleteJobs), partial(self._delete_jobs, js))
+        ensure_service = partial(self._ensure, js, SERVICES, Service, caches.services)
+        services = await self._each(js, of_type(plan.actions, CreateService), ensure_service)
+        self._report(js, "HeadlessServiceCreationFailed", services)
+        ensure_claim = partial(self._ensure, js, PERSISTENT_VOLUME_CLAIMS, Claim, caches.claims)
+        claims = await self._each(js, of_type(plan.actions, CreateClaim), ensure_claim)
+        self._report(js, "PVCCreationFailed", claims)
+        groups: list[Failure] = []
+        if caches.groups is not None:
+            groups = await GroupWriter(self.client, caches.groups.stores()).write(js, plan.actions)
         # The next plan reports what is wrong with single groups.
-        refused = [failure for failure in ungrouped if not isinstance(failure.error, GroupWriteError)]
+        refused = [failure for failure in groups if not isinstance(failure.error, GroupWriteError)]
         self._report(js, "SchedulingObjectsFailed", refused)
-        return [*errors, *failed, *unclaimed, *ungrouped]
+        return [*deletions, *services, *claims, *groups]
 
     async def _create_jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
-        """Names that others hold are not reported here: the next plan knows of them and reports them."""
-        creations = [action for action in plan.actions if isinstance(action, CreateJob)]
-        failed = await self._each(js, creations, lambda action: self._create_job(js, action), name_of_job)
+        """Create Jobs. Names that other owners' Jobs have are not reported here: the next plan reports them."""
+        creations = of_type(plan.actions, CreateJob)
+        failed = await self._each(js, creations, partial(self._create_job, js), name_of_job)
         refused = [failure for failure in failed if not isinstance(failure.error, ForeignObjectError)]
         self._report(js, keys.JOB_CREATION_FAILED, refused)
         return failed
 
     async def _patch_jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
-        patches = [action for action in plan.actions if isinstance(action, PatchJob)]
-        return await self._each(js, patches, lambda action: self._patch_job(js, action))
+        return await self._each(js, of_type(plan.actions, PatchJob), partial(self._patch_job, js))
 
     async def _each(
         self,
@@ -244,13 +235,20 @@ class Executor:
                 raise
         self.caches.jobs.overlay(job)
 
-    async def _ensure(self, js: JobSet, resource: Resource, kind: type[Child], body: JSON, cache: Store[Child]) -> None:
-        """Create an object unless one of its name is there: that one then serves, whoever made it."""
-        namespace = js.metadata.namespace
+    async def _ensure(
+        self,
+        js: JobSet,
+        resource: Resource,
+        kind: type[Child],
+        cache: Store[Child],
+        action: CreateService | CreateClaim,
+    ) -> None:
+        """Create an object. If one of its name exists, that one is used, whoever created it."""
+        namespace, name = js.metadata.namespace, action.body["metadata"]["name"]
         try:
-            found = await self.client.create(resource, body, namespace=namespace, type=kind)
+            found = await self.client.create(resource, action.body, namespace=namespace, type=kind)
         except AlreadyExists:
-            found = await self.client.get(resource, body["metadata"]["name"], namespace=namespace, type=kind)
+            found = await self.client.get(resource, name, namespace=namespace, type=kind)
         cache.overlay(found)
 
     async def _write_status(self, js: JobSet, status: JobSetStatus) -> JobSet | None:
@@ -283,8 +281,7 @@ class Executor:
             return
 
     def _check_ours(self, js: JobSet, job: Job) -> None:
-        owner = job.metadata.controller()
-        if owner is None or owner.uid != js.metadata.uid:
+        if not job.metadata.controlled_by(js.metadata.uid):
             raise ForeignObjectError(job.metadata.name, job.metadata.owner)
 
     def _report(self, js: JobSet, reason: str, failures: list[Failure]) -> None:

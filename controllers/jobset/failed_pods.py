@@ -1,7 +1,7 @@
 """Looks up the failed pods of failed Jobs: the answer to a plan's `PodQuery`.
 
-An answer that a decision needs is waited for, and an error goes up: the reconcile is tried again. Any other never holds
-up or fails a restart: without an answer in time the history says less. Must not judge what it finds.
+An answer that a decision needs is waited for, and an error is raised: the reconcile is tried again. Any other answer
+neither delays nor fails a restart: if it is late, the history says less. Must not decide anything.
 """
 
 import logging
@@ -24,17 +24,17 @@ ANSWER_TIMEOUT = 2.0
 """Seconds for an answer that is not needed: a restart waits for it."""
 
 MOST_PODS = 100
-"""Failed pods that are looked at for an answer that is not needed, and only those of the first Jobs it is about."""
+"""Failed pods that are listed for an answer that is not needed; of `JOBS_AT_ONCE` Jobs at most."""
 
 JOBS_AT_ONCE = 50
-"""Jobs that one call asks about: their UIDs stand in its URL."""
+"""Jobs of one call: their UIDs are in its URL."""
 
 PAGE = 500
 """Failed pods of a page of an answer that is needed. All pages are read: the plan keeps few of the pods."""
 
 Keep = Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]
-"""Of the failed pods of the Job of that UID, those to keep: it is asked after each page, about what it kept and the new
-ones (`controllers.planning.decisive_pod.candidates_of`)."""
+"""From the UID of a Job and failed pods of it to those that are kept. Called after each page with the pods kept so far
+and those of the page (`controllers.planning.decisive_pod.candidates_of`)."""
 
 
 async def list_failed_pods(
@@ -42,7 +42,7 @@ async def list_failed_pods(
 ) -> FailedPodsByJob:
     """The answer to a plan's query: every Job that it names, with those of its failed pods that are kept.
 
-    An answer that is needed is of all failed pods, read in pages of so many, and what the client raises is raised.
+    If the answer is needed, all failed pods are read, in pages of `page`, and errors of the client are raised.
     """
     kept: dict[str, tuple[FailedPod, ...]] = {uid: () for _, uid in pod_query.jobs}
     try:
@@ -60,7 +60,7 @@ async def list_failed_pods(
 async def _pages(
     client: Client, namespace: str, pod_query: PodQuery, page: int
 ) -> AsyncIterator[Iterable[DetailedPod]]:
-    """What is listed for a query: one page if the answer is not needed, else all."""
+    """The failed pods of a query, page by page; one page only if the answer is not needed."""
     for start in range(0, len(pod_query.jobs), JOBS_AT_ONCE):
         options: ListOptions = {
             "namespace": namespace,
@@ -81,7 +81,7 @@ async def _pages(
 
 
 def _by_job(pods: Iterable[DetailedPod]) -> dict[str, list[FailedPod]]:
-    """By the UID of their Job."""
+    """Summaries of pods by the UID of their Job."""
     by_job: dict[str, list[FailedPod]] = {}
     for pod in pods:
         by_job.setdefault(pod.metadata.labels.job_uid, []).append(summary(pod))
@@ -89,7 +89,7 @@ def _by_job(pods: Iterable[DetailedPod]) -> dict[str, list[FailedPod]]:
 
 
 def summary(pod: DetailedPod) -> FailedPod:
-    """What decisions need of a failed pod. One none of whose containers ran ended when it was said not to be ready."""
+    """The part of a failed pod that decisions need. If no container ran, it ended when it became not ready."""
     status = pod.status
     done = [(c.name, c.state.terminated) for c in (*status.container_statuses, *status.init_container_statuses)]
     ended = [(name, end) for name, end in done if end is not None]

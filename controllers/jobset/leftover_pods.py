@@ -1,7 +1,7 @@
 """Follows the pods that outlive their Jobs: those of earlier attempts of a set that restarts, until the last is gone.
 
-A watch of its own for each such set, of metadata only, that ends with the last pod. What is known is lost when the
-process ends: the next one asks again before it creates a Job. Must not decide anything about Jobs.
+Each such set has a watch of its own, of metadata only, that ends with the last pod. The next process lists the pods
+again before it creates a Job. Must not decide anything about Jobs.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from kube.workqueue import WorkQueue
 log = logging.getLogger(__name__)
 
 FIRST_LIST_TIMEOUT = 60.0
-"""Seconds after which a warning is logged that the first list has not come."""
+"""Seconds after which a warning is logged that the first list is not complete."""
 
 
 class LeftoverPods:
-    """Lives as long as the reconcile loop, which `run` has to accompany."""
+    """The watches of all sets. `run` has to be running while sets are reconciled."""
 
     def __init__(self, client: Client, memories: Memories) -> None:
         self._client = client
@@ -36,7 +36,7 @@ class LeftoverPods:
         self._new: asyncio.Queue[tuple[Request, Followed]] = asyncio.Queue()
 
     def feed(self, queue: WorkQueue[Request]) -> None:
-        """From now on, put a JobSet into the queue whenever something has become known of it."""
+        """From now on, put a JobSet into the queue when its first list is complete and when one of its pods is gone."""
         self._enqueue = queue.add
 
     def names(self, js: JobSet) -> frozenset[str] | None:
@@ -48,13 +48,13 @@ class LeftoverPods:
             return frozenset()
         if not followed.pods.synced:
             return None
-        # A pod that nothing controls stands in nobody's way.
+        # No Job has to wait for a pod without an owner.
         return frozenset(pod.job for pod in followed.pods.store.list() if pod.job)
 
     def follow(self, js: JobSet, *, relist: bool) -> None:
-        """From now on know of the pods of attempts before the current one. Of a JobSet that is forgotten: nothing.
+        """Follow the pods of attempts before the current one, unless the JobSet is gone.
 
-        `relist`: Jobs have been deleted. A watch may be behind, and only a list from after that shows all their pods.
+        `relist`: Jobs have been deleted. A watch may be behind: only a list from after the deletion shows all pods.
         """
         followed = self._current(js)
         if followed is not None and not followed.over and not relist:
@@ -73,13 +73,13 @@ class LeftoverPods:
             transform=old_pod,
             metadata_only=True,
         )
-        # A pod that begins or changes lets nobody do more than before.
+        # Only a pod that is gone can let a Job be created.
         pods.on_event(lambda kind, *_: self._enqueue(request) if kind is ChangeKind.DELETED else None)
         memory.followed = Followed(attempt, pods)
         self._new.put_nowait((request, memory.followed))
 
     def end_when_gone(self, js: JobSet) -> None:
-        """The Jobs of earlier attempts are gone: the watch ends as soon as their pods are."""
+        """End the watch if the last pod is gone. Called once the Jobs of earlier attempts are gone."""
         followed = self._current(js)
         if followed is not None and not followed.over and self.names(js) == frozenset():
             followed.stop()

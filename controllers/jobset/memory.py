@@ -1,7 +1,7 @@
 """What this process knows of each JobSet beyond the caches: one record for each, and one place that forgets.
 
-A process that starts, or takes over, begins with empty records. docs/architecture.md says of each part what is lost
-with it; nothing in it is needed to decide rightly, with the one exception that is named there.
+A process that starts, or becomes the leader, begins with empty records. No decision depends on them, with the one
+exception that docs/architecture.md names; it also says what is lost with each of them.
 """
 
 from dataclasses import dataclass, field
@@ -24,9 +24,9 @@ class Memory:
     - `departed`: Jobs by UID that were deleted finished, or bound to fail, and that the status may not record yet.
     - `foreign`: names of Jobs that were found to belong to others, each with its owner, until `foreign_until`.
     - `group_error`: why a group could not be created, as reason and message; retried from `group_error_until` on.
-    - `namespace_ends_until`: the namespace is being deleted: what would be created is refused, so nobody tries before.
+    - `namespace_ends_until`: the namespace is being deleted, so creations are refused: no plan is made before.
     - `reported_group`: the PodGroup that the condition about unschedulable groups is about.
-    - `unfinished`: it was seen unfinished, so its end is counted when it is seen. `attempt_times`: for metrics.
+    - `unfinished`: it was seen unfinished, so its end will be counted. `attempt_times`: for metrics.
     - `stalled`: what was reported of gangs that the scheduler says nothing about.
     - `followed`: the pods of earlier attempts, while there may be some.
     """
@@ -69,10 +69,10 @@ class Memories:
         return memory if memory is not None and memory.uid == uid else None
 
     def get_or_create(self, request: Request, uid: str) -> Memory:
-        """The record of the JobSet of that UID, which is the one that exists: that of another of the name goes.
+        """The record of the JobSet of that UID. It replaces the record of an earlier JobSet of that name.
 
-        Its `departed` stays: the plan looks at the owner of those Jobs, and the watch of Jobs may be ahead of that of
-        JobSets.
+        `departed` is taken over: the watch of Jobs may be ahead of that of JobSets, and may have kept Jobs of the new
+        JobSet in the old record. The reconciler leaves out those of other owners.
         """
         memory = self._records.get(request)
         if memory is None or memory.uid != uid:

@@ -1,7 +1,7 @@
 """Reports to metrics, once each, how long JobSets took: all Jobs created, all ready, ready again after a restart.
 
-Everything is judged by what was stored and seen again, never by what was sent: an answer may get lost. What this
-process has not seen begin it does not measure. Must not do IO or read a clock: time is given in.
+Only what the watches show counts, never what was sent: an answer may get lost. An attempt is measured only if this
+process has seen it begin. Must not do IO or read a clock: time is an argument.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from api.jobset_status import LastRestart
 
 
 class Milestones(Protocol):
-    """Hears how long JobSets took, in seconds; each at most once for an attempt."""
+    """Receives how long JobSets took, in seconds; each at most once for an attempt."""
 
     def created(self, seconds: float) -> None:
         """From the creation of the JobSet, or its resume, until every Job existed."""
@@ -31,7 +31,7 @@ class Milestones(Protocol):
 
 @dataclass(slots=True)
 class _Once:
-    """Says once that something is reached, if it was seen unreached before. `over`: nothing more to say."""
+    """Whether something is reached for the first time, after it was seen unreached. `over`: it was reached."""
 
     unreached: bool = False
     over: bool = False
@@ -46,7 +46,7 @@ class _Once:
 
 @dataclass(slots=True)
 class _Start:
-    """An attempt on its way. `begun` is Unix time in seconds."""
+    """An attempt that is being measured. `begun` is Unix time in seconds."""
 
     begun: float
     created: _Once = field(default_factory=_Once)
@@ -55,7 +55,7 @@ class _Start:
 
 @dataclass(slots=True)
 class AttemptTimes:
-    """What is remembered of one JobSet. `restarting` is the start time of a restart that is not over, "" for none."""
+    """The measurement of one JobSet. `restarting` is the start time of a restart that is not over, "" for none."""
 
     suspended: bool
     restarts: int
@@ -124,7 +124,7 @@ def _continue(times: AttemptTimes, js: JobSet, now: float) -> None:
 
 
 def _created_at(js: JobSet, now: float) -> float:
-    """Creation timestamps are cut to whole seconds: within that second, when it was first seen says it better."""
+    """Unix time of the creation. The timestamp has whole seconds: within that second, `now` is more exact."""
     text = js.metadata.creation_timestamp
     stamp = datetime.fromisoformat(text).timestamp() if text else now
     return now if now < stamp + 1 else stamp

@@ -10,9 +10,9 @@ from kube.informer import Informer
 
 
 class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod of an earlier attempt, as far as it counts here; there may be tens of thousands.
+    """The part of a pod of an earlier attempt that is kept; there may be tens of thousands.
 
-    `job` is the name of what controls it, empty for nothing. It doubles as its own metadata.
+    `job` is the name of its controlling owner, empty for none. The record is its own `metadata`, to save memory.
     """
 
     namespace: str
@@ -22,7 +22,7 @@ class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def uid(self) -> str:
-        """They are told apart by their names; nothing is written to them."""
+        """The name: the store needs a UID, and nothing is written to these pods."""
         return self.name
 
     @property

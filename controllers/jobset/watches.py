@@ -8,11 +8,12 @@ from api import keys
 from api.batch import Claim, Job, Service
 from api.features import FeatureGates
 from api.jobset import JobSet
-from api.meta import Identity
+from api.meta import Identity, OwnerReference
 from api.names import subdomain
 from api.pod import Pod
 from api.priority import PriorityClass
 from controllers.gang.watches import GroupWatches
+from controllers.indexes import BY_OWNER, controller_uid
 from controllers.jobset.execute import Caches
 from controllers.resources import JOBSETS
 from kube.client import Client
@@ -20,9 +21,6 @@ from kube.controller import Request
 from kube.informer import Informer
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, PRIORITY_CLASSES, SERVICES
 from kube.workqueue import WorkQueue
-
-BY_OWNER = "owner"
-"""Index of Jobs by the UID of the JobSet that controls them; of pods, by the UID of the Job."""
 
 BY_SET = "set"
 """Index of Jobs by namespace and the JobSet name on their label, whoever owns them."""
@@ -37,15 +35,15 @@ class Watches:
     def __init__(self, client: Client, gates: FeatureGates, *, groups_required: bool = True) -> None:
         ours = keys.JOBSET_NAME
         self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_key})
-        by_owner = {BY_OWNER: owner_uid, BY_SET: _set_key}
-        self.jobs = Informer(client, JOBS, Job, indexes=by_owner, label_selector=ours)
+        indexes = {BY_OWNER: controller_uid, BY_SET: _set_key}
+        self.jobs = Informer(client, JOBS, Job, indexes=indexes, label_selector=ours)
         self.services = Informer(client, SERVICES, Service)
         self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Claim, label_selector=ours)
         self.priority_classes = Informer(client, PRIORITY_CLASSES, PriorityClass)
         self.groups = GroupWatches(client, gates, required=groups_required)
         self.pods: Informer[Pod] | None = None
         if gates["InPlaceRestart"]:
-            self.pods = Informer(client, PODS, Pod, indexes={BY_OWNER: _controller_uid}, label_selector=ours)
+            self.pods = Informer(client, PODS, Pod, indexes={BY_OWNER: controller_uid}, label_selector=ours)
 
     @property
     def _all(self) -> list[Informer[Any]]:
@@ -71,17 +69,17 @@ class Watches:
         self.jobsets.on_event(lambda _, old, new: _forget_failures(queue, old, new))
         self.jobsets.enqueue(queue, lambda js: [Request(js.metadata.namespace, js.metadata.name)])
         self.jobs.enqueue(queue, lambda job: owner_requests(job.metadata))
-        self.services.enqueue(queue, self._wanting)
+        self.services.enqueue(queue, self._jobsets_of_service)
         self.claims.enqueue(
             queue, lambda c: [Request(c.metadata.namespace, c.metadata.labels.get(keys.JOBSET_NAME, ""))]
         )
         if self.pods is not None:
-            self.pods.enqueue(queue, self._of_pod)
+            self.pods.enqueue(queue, self._jobset_of_pod)
         self.groups.feed(queue, owner_requests)
-        self.groups.on_change(lambda: self._again(queue))
+        self.groups.on_change(lambda: self._enqueue_all_with_groups(queue))
 
-    def _again(self, queue: WorkQueue[Request]) -> None:
-        """Put every JobSet that asks for groups into the queue: what the API server serves has changed."""
+    def _enqueue_all_with_groups(self, queue: WorkQueue[Request]) -> None:
+        """Put every JobSet that wants groups into the queue: the API server serves other kinds than before."""
         for js in self.jobsets.store.list():
             if js.spec.scheduling is not None:
                 queue.add(Request(js.metadata.namespace, js.metadata.name))
@@ -92,19 +90,16 @@ class Watches:
         stores = self.jobsets.store, self.jobs.store, self.services.store, self.claims.store
         return Caches(*stores, pods, self.priority_classes.store, self.groups)
 
-    def _wanting(self, service: Service) -> list[Request]:
-        """The JobSets that want a Service of this name, its owner and those who wait for it to go."""
+    def _jobsets_of_service(self, service: Service) -> list[Request]:
+        """The JobSets that want a Service of this name: its owner, and those that wait until the name is free."""
         meta = service.metadata
         found = self.jobsets.store.by_index(BY_SUBDOMAIN, f"{meta.namespace}/{meta.name}")
         return [Request(js.metadata.namespace, js.metadata.name) for js in found]
 
-    def _of_pod(self, pod: Pod) -> list[Request]:
+    def _jobset_of_pod(self, pod: Pod) -> list[Request]:
         """The JobSet of the Job that controls a pod."""
-        ref = pod.metadata.controller()
-        job = self.jobs.store.get(pod.metadata.namespace, ref.name) if ref is not None else None
-        return (
-            owner_requests(job.metadata) if job is not None and ref is not None and job.metadata.uid == ref.uid else []
-        )
+        job = self.jobs.store.get(pod.metadata.namespace, pod.metadata.owner.name)
+        return owner_requests(job.metadata) if job is not None and pod.metadata.controlled_by(job.metadata.uid) else []
 
 
 def _forget_failures(queue: WorkQueue[Request], old: JobSet | None, new: JobSet | None) -> None:
@@ -121,25 +116,13 @@ def _set_key(job: Job) -> Iterable[str]:
     return [f"{job.metadata.namespace}/{job.metadata.labels.get(keys.JOBSET_NAME, '')}"]
 
 
-def _controller_uid(pod: Pod) -> Iterable[str]:
-    ref = pod.metadata.controller()
-    return [] if ref is None else [ref.uid]
-
-
-def owner_uid(job: Job) -> list[str]:
-    owner = _owner(job.metadata)
-    return [] if owner is None else [owner[1]]
-
-
 def owner_requests(meta: Identity) -> list[Request]:
     """The JobSet that controls an object, as a request; none for objects of others."""
-    owner = _owner(meta)
-    return [] if owner is None else [Request(meta.namespace, owner[0])]
+    ref = owning_jobset(meta)
+    return [] if ref is None else [Request(meta.namespace, ref.name)]
 
 
-def _owner(meta: Identity) -> tuple[str, str] | None:
-    """(name, uid) of the controlling JobSet."""
+def owning_jobset(meta: Identity) -> OwnerReference | None:
+    """The reference to the JobSet that controls an object; None for objects of others."""
     ref = meta.controller()
-    if ref is None or ref.kind != keys.KIND or ref.api_version != keys.API_VERSION:
-        return None
-    return ref.name, ref.uid
+    return ref if ref is not None and (ref.kind, ref.api_version) == (keys.KIND, keys.API_VERSION) else None

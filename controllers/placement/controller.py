@@ -1,4 +1,4 @@
-"""Keeps followers with their leaders: lifts their gates, repairs, and reports why a leader waits. IO of `plan`.
+"""Keeps followers with their leaders: lifts gates, evicts misplaced pods, reports why a leader waits. IO of `plan`.
 
 A Job is looked at when its leader, one of its waiting followers or its leader's node changes. The pods of a Job are
 read only where a follower may be misplaced: at the start of this process, when a Job has lost a leader that had led,
@@ -41,7 +41,7 @@ NAME = "placement"
 """Label value of this controller in metrics."""
 
 WORKERS = 50
-"""Jobs that are looked at side by side. Most looks send nothing, and those that read pods share a list."""
+"""Jobs that are reconciled at the same time. Most of them send nothing, and those that list pods share a list."""
 
 RELABEL_PAUSE = 5.0
 """Seconds between a node's change of domain and the look for misplaced pods: a whole rack is renamed node by node."""
@@ -50,8 +50,8 @@ LONGEST_RELABEL = 30.0
 """Seconds after which that look is due even if nodes go on changing their domains."""
 
 LAST_LOOK = 150.0
-"""Seconds after which a Job that has lost its leader is looked at once more: a replica whose watch is dead notices it
-by then, and may have sent followers after the leader that was."""
+"""Seconds until the last look at a Job that has lost its leader. A replica with a dead watch notices the loss by then;
+before that, its webhook may send followers to the domain of the lost leader."""
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class PlacementReconciler:
         self._jobs.on_event(self._job_changed)
 
     def _unsettled(self, pod: Leader) -> list[JobRequest]:
-        """The Job of a leader that has changed, unless it is as most are: led to a domain, with nobody to follow."""
+        """The Job of a leader that has changed; none if it has a domain and no follower waits, as with most."""
         request = JobRequest.of_pod(pod)
         leader = self._map.leader(request.namespace, request.uid)
         placed = leader is None or isinstance(self._map.find(request.namespace, request.uid, leader.topology), Domain)
@@ -109,13 +109,13 @@ class PlacementReconciler:
         return []
 
     def _leader_changed(self, _kind: ChangeKind, old: Leader | None, new: Leader | None) -> None:
-        """A leader that goes may have led its followers to where the next one is not."""
+        """Plan looks when a leader is lost: its followers may be in another domain than the next leader."""
         if old is None or not old.node or not old.live or (new is not None and (new.live or new.succeeded)):
             return
         job = self._job(JobRequest.of_pod(old))
         if job is not None and job.metadata.deletion_timestamp is None:
             clock = asyncio.get_running_loop().time()
-            # All pods of a suspended Job go, and nobody is led before it is resumed.
+            # All pods of a suspended Job are deleted, and no follower is admitted before it is resumed.
             later = () if job.spec.suspend else (clock + LAST_LOOK,)
             self.memories.look_at(JobRequest.of(job), clock, *later)
 
@@ -167,37 +167,41 @@ class PlacementReconciler:
             return Result(self._lack(leader, domain))
         self.memories.has_domain(request)
         failures = await each(lifts(domain, waiting), self._lift)
-        again = await self._repair(request, domain, leader.topology, failures)
+        failures += await self._repair(request, domain, leader.topology)
         if failures:
             raise ExceptionGroup("pods could not be written", [failure.error for failure in failures])
-        return Result(again)
+        looks = self.memories.looks(request)
+        return Result(max(0.0, looks[0] - asyncio.get_running_loop().time()) if looks else None)
 
     def _lack(self, leader: Leader, domain: NoDomain) -> float:
-        """Seconds until another look at a leader that has no domain."""
+        """Report a leader without a domain. Returns the seconds until its next reconcile."""
         if not leader.node:
             return self._reports.unscheduled(leader)
         if self._map.reading_labels(leader):
-            return NODE_PAUSE if self._watches.ask(leader.topology) else self._reports.too_many_topologies(leader)
+            kept = self._watches.keep_label(leader.topology)
+            return NODE_PAUSE if kept else self._reports.too_many_topologies(leader)
         return self._reports.without_domain(leader, domain)
 
-    async def _repair(
-        self, request: JobRequest, domain: Domain, topology: str, failures: list[Failure]
-    ) -> float | None:
-        """Look for misplaced followers, where there is cause to; gives the seconds until the next such look."""
-        clock = asyncio.get_running_loop().time()
-        if any(look <= clock for look in self.memories.looks(request)):
+    async def _repair(self, request: JobRequest, domain: Domain, topology: str) -> list[Failure]:
+        """Evict misplaced followers, if a look for them is due. A look that fails is due again."""
+        clock, planned = asyncio.get_running_loop().time(), self.memories.looks(request)
+        # Done before the pods are read: a leader that is lost while they are read needs another look.
+        if self.memories.looked(request, clock) == planned:
+            return []
+        done = False
+        try:
             judge = partial(evictions, domain, topology, label=partial(self._map.label, topology))
             wrong = await self._reader.misplaced(request.namespace, request.uid, judge)
             if wrong:
                 log.info(
                     "%s: %d followers are not in %s %s with their leader", request, len(wrong), topology, domain.value
                 )
-            failed = await each(wrong, partial(self._evict, request.namespace))
-            failures += failed
-            if failed:
-                return None
-        rest = self.memories.looked(request, clock)
-        return rest[0] - clock if rest else None
+            failures = await each(wrong, partial(self._evict, request.namespace))
+            done = not failures
+        finally:
+            if not done and self._job(request) is not None:
+                self.memories.look_at(request, clock)
+        return failures
 
     async def _lift(self, lift: Lift) -> None:
         pod = lift.pod

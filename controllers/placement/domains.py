@@ -1,7 +1,7 @@
-"""Where Jobs are: the answer that webhooks give to followers, from the caches, after a short wait at most.
+"""The domains of Jobs for webhooks that admit followers: from the caches, after a short wait at most.
 
-A wait holds up a worker of the Job controller, of which there are five by default. So it is short, only a few Jobs are
-waited for at once, and for one leader only once: what is not known by then is left to the scheduling gate.
+A wait delays a worker of the Job controller, which has five by default. So it is short, only a few Jobs are waited for
+at the same time, and each Job only once: if its domain is not known by then, the follower gets the scheduling gate.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ AT_ONCE = 2
 """Jobs that one replica waits for at the same time."""
 
 REMEMBERED = 4096
-"""Jobs that were waited for in vain; they are not waited for again."""
+"""Jobs whose wait timed out that are remembered: they are not waited for again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Leaders and nodes as they are known."""
+    """Finds domains in the stores of leaders and nodes."""
 
     leaders: Store[Leader]
     nodes: Store[Node]
 
     def leader(self, namespace: str, job_uid: str) -> Leader | None:
-        """The valid leader of a Job; when that pod has succeeded, the one that was."""
+        """The valid leader of a Job; when there is none, the leader that has succeeded."""
         indexed = self.leaders.by_index(BY_JOB, job_uid) if job_uid else []
         found = [pod for pod in indexed if pod.namespace == namespace]
         return valid_leader(found) or former_leader(found)
@@ -52,7 +52,7 @@ class Map:
         return Domain(value, leader.name, leader.node)
 
     def reading_labels(self, leader: Leader) -> bool:
-        """Whether the node of a leader is known, and the label that the leader is placed by is not yet."""
+        """Whether the node of a leader is known, but not yet the label by which the leader is placed."""
         node = self.nodes.get("", leader.node)
         return node is not None and leader.topology not in node.asked
 
@@ -64,7 +64,7 @@ class Map:
 
 @dataclass(slots=True)
 class _Wait:
-    """What the admissions of one Job's followers wait for, until `deadline` (loop seconds)."""
+    """A wait for the domain of one Job, shared by the admissions of its followers, until `deadline` (loop seconds)."""
 
     deadline: float
     sharers: int = 0
@@ -81,7 +81,7 @@ class _Wait:
 
 
 class Domains:
-    """`Map` for webhooks, with `longest_wait` in seconds. `remembered`: how many vain waits it remembers."""
+    """`Map` for webhooks. `longest_wait` is in seconds; `remembered`: Jobs whose wait timed out that are kept."""
 
     def __init__(self, watches: PlacementWatches, longest_wait: float, *, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
@@ -93,11 +93,11 @@ class Domains:
         watches.nodes.on_event(self._node_changed)
 
     def find(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
-        """What is known now."""
+        """The domain as it is known now, or why it is not."""
         return self._map.find(namespace, job_uid, topology)
 
     async def settle(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
-        """What is known now or, if there is room to wait, soon. The followers of a Job share one wait."""
+        """The same after a wait for it, unless too many Jobs wait already. The followers of a Job share one wait."""
         answer = self.find(namespace, job_uid, topology)
         if isinstance(answer, Domain) or not job_uid or job_uid in self._given_up or self._longest_wait <= 0:
             return answer

@@ -1,7 +1,7 @@
 """What this process knows of each Job with exclusive placement beyond the caches: one record for each, forgotten here.
 
-A process that starts begins with the Jobs that run: it looks once for misplaced pods of each. Of what was reported, it
-knows nothing, and reports again.
+A process that starts looks once for misplaced pods of each running Job. It does not know what was reported, and reports
+it again.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from api.topology import Follower, Leader
 
 
 class JobRequest(NamedTuple):
-    """Which Job's pods to look at. The UID tells it from another Job of the name."""
+    """The Job to reconcile. The UID distinguishes it from another Job of the same name."""
 
     namespace: str
     job: str
@@ -63,20 +63,22 @@ class JobMemories:
         return memory.looks if memory else ()
 
     def look_at(self, request: JobRequest, *times: float) -> None:
-        """Look for misplaced pods of a Job at those times as well. Of many, the first and the last are kept."""
+        """Look for misplaced pods of a Job at those times, too. Of all its looks, the first and the last are kept."""
         memory = self._records.setdefault(request, JobMemory())
         due = {*memory.looks, *times}
         memory.looks = (min(due), max(due)) if len(due) > 1 else tuple(due)
 
     def looked(self, request: JobRequest, until: float) -> tuple[float, ...]:
-        """Those up to that time are done. Gives the others."""
-        memory = self._records.setdefault(request, JobMemory())
+        """Forget the looks that were due at `until`, and return those that are left."""
+        memory = self._records.get(request)
+        if memory is None:
+            return ()
         memory.looks = tuple(look for look in memory.looks if look > until)
         self._drop_if_empty(request)
         return memory.looks
 
     def without_domain(self, request: JobRequest, now: float) -> float:
-        """Since when a Job has no domain: since now, if nobody has noted it before."""
+        """Since when a Job has no domain: `now` if that is new."""
         memory = self._records.setdefault(request, JobMemory())
         if memory.without_domain_since is None:
             memory.without_domain_since = now
@@ -98,7 +100,7 @@ class JobMemories:
         return self._reported.get(jobset_uid)
 
     def report(self, jobset_uid: str, now: float, keep: float) -> None:
-        """A JobSet is reported on now; reports that are older than `keep` seconds are forgotten."""
+        """Note that a JobSet is reported on now; forget reports that are older than `keep` seconds."""
         self._reported = {uid: at for uid, at in self._reported.items() if now - at < keep}
         self._reported[jobset_uid] = now
 

@@ -2,8 +2,8 @@
 
 See docs/concepts/exclusive-placement.md#what-is-a-valid-leader-and-what-is-repaired.
 
-Followers that wait go where their leader is. Followers that are elsewhere are marked and deleted; their Job makes them
-again. Nothing is done about followers while the leader's domain is not known.
+Gated followers are sent to the domain of their leader. Followers in another domain are marked and deleted; their Job
+creates them again. Nothing is done about followers while the leader's domain is not known.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,10 +17,10 @@ REPORT_AFTER = 5.0
 """Seconds that a Job may wait for its domain before that is reported."""
 
 NODE_PAUSE = 0.5
-"""Seconds until another look for a node or its label, which another watch is about to show."""
+"""Seconds until the next look for a node or its label that another watch is about to show."""
 
 REPORT_EVERY = 60.0
-"""Seconds between two tellings of one JobSet while the wait goes on: they count up one Event."""
+"""Seconds between two reports about one JobSet while it waits: they count up one Event."""
 
 NodeLabel = Callable[[str], str | None]
 """Value of the topology label of a node; None when it has none, or is not known."""
@@ -43,7 +43,7 @@ class Evict:
 
 
 def lifts(domain: Domain | NoDomain, waiting: list[Follower]) -> list[Lift]:
-    """What to do about followers that have our gate."""
+    """The patches that send gated followers to the domain of their leader."""
     if isinstance(domain, NoDomain):
         return []
     return [Lift(pod, domain.value) for pod in sorted(waiting, key=lambda pod: pod.name)]
@@ -66,7 +66,7 @@ def _misplaced(pod: DetailedPod, domain: Domain, topology: str, label: NodeLabel
 
 
 def pending_note(leaders: list[Leader]) -> str:
-    """What to report about a JobSet with leaders that wait: the longest wait, in the scheduler's words."""
+    """The report about a JobSet with leaders that wait: the longest wait, in the scheduler's words."""
     first = min(leaders, key=lambda leader: (leader.since or leader.created, leader.name))
     others = len(leaders) - 1
     more = f" ({others} more of its Jobs {'waits' if others == 1 else 'wait'} likewise)" if others else ""

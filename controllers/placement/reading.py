@@ -1,7 +1,7 @@
 """Reads the pods of Jobs page by page, for finding misplaced followers. Jobs that are looked at together share a list.
 
-For each list the API server goes through all pods of the namespace, whatever is selected. When a manager begins, every
-exclusive Job is looked at; one list for each made that work grow with the square of their number.
+For each list the API server goes through all pods of the namespace, whatever is selected. When a manager starts, the
+pods of every exclusive Job are read: with one list for each, that work would grow with the square of their number.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from kube.client import Client
 from kube.resources import PODS
 
 TOGETHER = 50
-"""Jobs that share a list: their UIDs have to fit into a URL."""
+"""Jobs that share a list: their UIDs are in its URL."""
 
 Judge = Callable[[Sequence[DetailedPod]], list[Evict]]
-"""The misplaced among some pods of a Job."""
+"""Finds the misplaced pods among some pods of a Job."""
 
 
 @dataclass(slots=True)
@@ -34,23 +34,23 @@ class _Look:
 
 @dataclass(slots=True)
 class _Namespace:
-    """Looks by the UID of the Job; who has the turn reads for those that wait."""
+    """Looks by the UID of the Job. The look that holds `turn` reads for those that wait for it."""
 
     looks: dict[str, _Look] = field(default_factory=dict)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class PodReader:
-    """Reads what is asked for at once in a namespace together, and what is asked for meanwhile after that."""
+    """Reads the pods of Jobs of one namespace with one list; Jobs that come meanwhile share the next list."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._namespaces: dict[str, _Namespace] = {}
 
     async def misplaced(self, namespace: str, job_uid: str, judge: Judge) -> list[Evict]:
-        """What a judge says of the pods of a Job, which it is given in parts. One at a time for each Job.
+        """The misplaced pods of a Job, found by `judge` in one pod after the other. One call at a time for each Job.
 
-        Raises what the API server answers to the list that this Job's turn brings; others of that list ask again.
+        An error of a list is raised for the Job that sent it. The other Jobs of that list send another one.
         """
         here = self._namespaces.setdefault(namespace, _Namespace())
         look = here.looks[job_uid] = _Look(judge)

@@ -1,4 +1,4 @@
-"""Reports which leader waits, and why: one Event (series) for each JobSet, however many of its Jobs wait."""
+"""Reports leaders that wait, and why: one Event (series) for each JobSet, however many of its Jobs wait."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from kube.store import Store
 
 
 class PendingReports:
-    """Reports each JobSet once in a while; each method gives the seconds until the Job should be looked at again."""
+    """Reports each JobSet every `REPORT_EVERY` seconds. Each method returns the seconds until the next reconcile."""
 
     def __init__(
         self, leaders: Store[Leader], recorder: Recorder, memories: JobMemories, wall_clock: Callable[[], datetime]
@@ -46,7 +46,8 @@ class PendingReports:
         return min(REPORT_AFTER, wait)
 
     def too_many_topologies(self, leader: Leader) -> float:
-        """A leader whose topology is not kept, as enough others are in use. No event says when one is free."""
+        """A leader whose topology label is not kept, because `MOST_KEYS` others are in use."""
+        # No watch shows when one of them is not used any more.
         lack = (
             f"Job {leader.job} has no domain: too many topologies: {MOST_KEYS} other node labels than the common ones"
             f" are in use, and {leader.topology} is read when one of them is not any more"

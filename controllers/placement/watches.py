@@ -1,10 +1,11 @@
 """What exclusive placement reads: leader pods, followers that wait, and the nodes' topology labels.
 
-Of pods only those that count are kept, of followers and nodes only the metadata is asked for, and of a node's labels
-only those by which somebody is placed: some hundred bytes each.
+Of pods, only leaders and gated followers are kept, of nodes only the labels by which leaders are placed: some hundred
+bytes for each. Followers and nodes are requested as metadata only.
 """
 
 import asyncio
+from typing import Any
 
 from api import keys
 from api.pod import DetailedPod, PodMetadata
@@ -23,10 +24,10 @@ COMMON_KEYS = (
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/nodegroup",
 )
-"""Keys that are kept from the start; for another one the nodes are listed again when its first leader appears."""
+"""Node labels that are always kept. For another one, the nodes are listed again when its first leader appears."""
 
 MOST_KEYS = 16
-"""Other keys that are kept at a time: anybody who may create JobSets can make them up, and each costs a list."""
+"""Other node labels that are kept at a time. Every user who may create JobSets can invent keys; each costs a list."""
 
 RELIST_PAUSE = 5.0
 """Seconds between two lists of the nodes for new keys."""
@@ -64,10 +65,14 @@ class PlacementWatches:
         )
         self.leaders.on_event(self._leader_changed)
 
+    @property
+    def _all(self) -> tuple[Informer[Any], ...]:
+        return self.leaders, self.followers, self.nodes
+
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for informer in (self.leaders, self.followers, self.nodes):
+            for informer in self._all:
                 group.create_task(informer.run())
             group.create_task(self._relist())
 
@@ -84,14 +89,12 @@ class PlacementWatches:
 
         Raises `kube.informer.SyncTimeoutError` with the name of one that is not after `timeout` s.
         """
-        await asyncio.gather(
-            *(informer.wait_synced(timeout) for informer in (self.leaders, self.followers, self.nodes))
-        )
+        await asyncio.gather(*(informer.wait_synced(timeout) for informer in self._all))
 
-    def ask(self, topology: str) -> bool:
-        """Keep the node label of this key; of too many, one by which nobody is placed is forgotten.
+    def keep_label(self, topology: str) -> bool:
+        """Keep the node label of this key, if need be in place of one by which no leader is placed any more.
 
-        False: all are in use, so this one is not kept and nothing is listed.
+        False: all others are in use, so this one is not kept and nothing is listed.
         """
         if topology in self._asked:
             return True
@@ -108,7 +111,7 @@ class PlacementWatches:
 
     def _leader_changed(self, _kind: ChangeKind, _old: Leader | None, new: Leader | None) -> None:
         if new is not None:
-            self.ask(new.topology)
+            self.keep_label(new.topology)
 
 
 def _job(pod: Leader | Follower) -> list[str]:

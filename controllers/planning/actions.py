@@ -1,18 +1,16 @@
-"""What a plan asks for: writes, a status, events, and queries about pods. No behaviour lives here."""
+"""What a plan consists of: writes, a status, events, and queries about pods. No behaviour lives here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TypeVar
 
 from api.jobset_status import JobSetStatus
 from api.meta import JSON
 
 
-@dataclass(frozen=True, slots=True, match_args=False)
+@dataclass(frozen=True, slots=True)
 class CreateJob:
-    """Create a child Job. Its body is made when it is asked for: a large set has thousands, and few are in flight."""
-
-    __match_args__: ClassVar = ("name", "body")
+    """Create a child Job. Its body is built when it is sent: a large set does not hold thousands of them in memory."""
 
     name: str
     build: Callable[[], JSON]
@@ -35,8 +33,8 @@ class DeleteJob:
 class DeleteJobs:
     """Delete Jobs of earlier attempts in one call; their pods go after them (background).
 
-    `selector` finds just these Jobs, given as (name, UID). Their names are free at once: whoever creates one again
-    waits for its pods (`Observed.leftovers`).
+    `selector` finds exactly these Jobs, given as (name, UID). Their names are free at once, but a Job is not created
+    again before its old pods are gone (`Observed.leftovers`).
     """
 
     selector: str
@@ -86,7 +84,7 @@ class CreateGroup:
 
 @dataclass(frozen=True, slots=True)
 class PatchGroup:
-    """Merge patch of one of those. `replacement`: what to create again in its place if the API server refuses it."""
+    """Merge patch of one of those. `replacement`: the body to create in its place if the patch is refused."""
 
     kind: str
     name: str
@@ -114,6 +112,13 @@ class DeleteJobSet:
 
 Action = CreateJob | DeleteJob | DeleteJobs | PatchJob | CreateService | CreateClaim | GroupAction | DeleteJobSet
 
+A = TypeVar("A", bound=Action)
+
+
+def of_type(actions: Iterable[Action], kind: type[A]) -> list[A]:
+    """The actions of one type, in their order."""
+    return [action for action in actions if isinstance(action, kind)]
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -127,9 +132,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class PodQuery:
-    """Failed Jobs, as (name, UID), whose failed pods the plan would like to see.
+    """Failed Jobs, as (name, UID), of which the plan needs the failed pods.
 
-    `needed`: nothing can be decided without the answer. Else it is for events and `status.attemptHistory` only.
+    `needed`: decisions depend on the answer. Else only events and `status.attemptHistory` do.
     """
 
     jobs: tuple[tuple[str, str], ...]

@@ -26,32 +26,27 @@ NO_COUNTS: Mapping[str, Any] = {
     "completed_indexes": "",
     "remaining": None,
 }
-"""Fields of `status.replicatedJobsStatus[]` that each plan fills from the Jobs of the attempt, all at nothing.
+"""Fields of `status.replicatedJobsStatus[]` that each plan fills from the Jobs of the attempt, with nothing counted.
 
-`counters.count` counts them, but for `remaining`, which `Stages.remembered` works out.
+`Stages.remembered` sets `remaining`, `counters.count` all others.
 """
 
 REACHED: Mapping[str, Any] = {"started": False, "released": False}
-"""Those that record what the attempt has reached, with nothing reached.
+"""Fields of the same entries that record what the attempt has reached, with nothing reached.
 
-A restart of the set and a suspension take them back, a restart of a part keeps them. `Stages.remembered` sets them.
+A restart of the set and a suspension reset them, a restart of a part keeps them. `Stages.remembered` sets them.
 """
 
 RESTARTS_OF_JOBS = ("job_restarts", "job_restarts_count_towards_max")
-"""Those that count restarts of single Jobs over all attempts: a restart of the set keeps them.
+"""Fields of the same entries that count restarts of single Jobs over all attempts: a restart of the set keeps them.
 
-They count up with the gate RestartJob only, and stay while it is off.
+They change with the gate RestartJob only, and keep their values while it is off.
 """
 
 
 def keep(fields: Iterable[str], entry: ReplicatedJobStatus) -> dict[str, Any]:
-    """Those fields of a stored entry, to build the next one with."""
+    """These fields of a stored entry with their values, as arguments for the next entry."""
     return {name: getattr(entry, name) for name in fields}
-
-
-def without_counts(entry: ReplicatedJobStatus) -> ReplicatedJobStatus:
-    """The entry with nothing counted."""
-    return msgspec.structs.replace(entry, **NO_COUNTS)
 
 
 def begin_attempt(draft: StatusDraft) -> None:
@@ -64,9 +59,9 @@ def begin_attempt(draft: StatusDraft) -> None:
 
 
 def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool) -> None:
-    """Every Job is to be recreated: nothing that was reached or counted in this attempt holds in the next.
+    """Begin the next attempt, in which every Job is created again. What this one has counted and reached is reset.
 
-    `counts`: towards maxRestarts.
+    `counts`: whether the restart counts towards maxRestarts.
     """
     status = draft.status
     draft.update(
@@ -80,7 +75,7 @@ def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool) 
 
 
 def fail_set(draft: StatusDraft, reason: str, message: str) -> None:
-    """The set has failed for good (docs/reference/lifecycle.md#failure-policy)."""
+    """Set the condition Failed and the terminal state (docs/reference/lifecycle.md#failure-policy)."""
     draft.condition(keys.FAILED, true=True, reason=reason, message=message, event_type="Warning")
     draft.condition(keys.RESTARTING, true=False, reason="JobSetFailed", message="jobset failed")
     draft.update(terminal_state="Failed")
@@ -103,8 +98,8 @@ class PartRestart:
 def restart_parts(draft: StatusDraft, parts: Mapping[str, PartRestart]) -> None:
     """Have failed Jobs recreated, or all Jobs of their ReplicatedJobs, which are given by name (gate RestartJob).
 
-    Other ReplicatedJobs are not restarted, even if the rule targets them: the targets say whose failures the rule is
-    about. A failure in another ReplicatedJob is decided and counted separately.
+    Other ReplicatedJobs are not restarted, even if the rule targets them: targets select failures, not what restarts.
+    A failure in another ReplicatedJob is decided and counted separately.
 
     A restart of all Jobs of a ReplicatedJob, completed ones included, counts once towards maxRestarts, like one of the
     failed Job alone. It also raises the counters of indexes that an elastic set no longer has: if the set grows again,
@@ -135,7 +130,7 @@ def record_failure(draft: StatusDraft, failed: FailedAttempt) -> None:
 
 
 def count_rule(draft: StatusDraft, name: str) -> None:
-    """A rule of the failure policy that has a limit of its own restarts something."""
+    """Count a restart by a rule of the failure policy that has its own maxRestarts."""
     counted = draft.status.failure_policy_restarts
     if all(entry.name != name for entry in counted):
         counted = (*counted, RuleRestarts(name=name))
@@ -148,7 +143,7 @@ def count_rule(draft: StatusDraft, name: str) -> None:
 
 
 def raised(counters: tuple[int, ...], replicas: int, indexes: Iterable[int]) -> tuple[int, ...]:
-    """Counters of Jobs by index, as many as there are replicas, with those of some indexes one higher."""
+    """Counters of Jobs by index, extended to the number of replicas, with those of `indexes` one higher."""
     full = [*counters, *(0,) * (replicas - len(counters))]
     for index in indexes:
         full[index] += 1
@@ -156,7 +151,7 @@ def raised(counters: tuple[int, ...], replicas: int, indexes: Iterable[int]) -> 
 
 
 def _of_next_attempt(entry: ReplicatedJobStatus) -> ReplicatedJobStatus:
-    """The entry of an attempt that begins; all that has succeeded is still to come again."""
+    """The entry at the start of the next attempt: Jobs that have succeeded have to succeed again."""
     remaining = None if entry.remaining is None else entry.remaining + entry.succeeded
     kept = keep(RESTARTS_OF_JOBS, entry)
     return ReplicatedJobStatus(name=entry.name, **{**NO_COUNTS, "remaining": remaining}, **REACHED, **kept)

@@ -1,8 +1,8 @@
-"""Which Jobs of earlier attempts are deleted many at a time, by which selectors, and what they may leave behind.
+"""Deletion of Jobs of earlier attempts in batches, by label selectors, and whether pods of them may be left over.
 
-A large set that restarts asks once for some thirty Jobs instead of once for each, and in the background: the garbage
-collector need not touch each Job again before it goes. The Jobs' names are free before their pods have ended, so
-whoever creates them again has to know of those pods: `controllers.jobset.leftover_pods`.
+A large set that restarts sends one deletion for thirty Jobs, with background propagation: the garbage collector does
+not have to write each Job once more. The names of the Jobs are free before their pods have ended, so a Job is created
+again only when its old pods are known to be gone: `controllers.jobset.leftover_pods`.
 """
 
 from collections.abc import Iterable
@@ -19,8 +19,8 @@ from controllers.planning.limits import Limits
 
 
 def may_leave_pods(js: JobSet, children: ChildJobs, layout: Layout, gates: FeatureGates, limits: Limits) -> bool:
-    """Whether pods of earlier attempts may outlive their Jobs, and stand in the way of new ones."""
-    # A set that may shrink was perhaps larger when it restarted.
+    """Whether pods of earlier attempts may outlive their Jobs, so that new Jobs have to wait for them."""
+    # With the gate, the set may have been larger when it restarted.
     large = layout.global_replicas >= limits.batch_deletion_from or gates["ElasticJobSet"]
     if js.status.restarts == 0 or not large or finished(js):
         return False
@@ -32,19 +32,19 @@ def may_leave_pods(js: JobSet, children: ChildJobs, layout: Layout, gates: Featu
 
 
 def has_earlier_attempt(js: JobSet, children: ChildJobs) -> bool:
-    """Whether Jobs of an earlier attempt of the set are left. Jobs that were restarted alone are not of one."""
+    """Whether there are Jobs of an earlier attempt of the set. Jobs that restart alone are not."""
     return any(_attempt(child) < js.status.restarts for child in children.previous)
 
 
 def leftovers(names: frozenset[str] | None, children: ChildJobs) -> frozenset[str] | None:
-    """Those of the Jobs that stand in the way. Unrecognized ones are left alone, and so are their pods."""
+    """These Jobs without the unrecognized ones, which are left alone, like their pods. None: not known."""
     return names and names.difference(job.metadata.name for job in children.unrecognized)
 
 
 def batches(js: JobSet, old: Iterable[Child], layout: Layout, limits: Limits) -> tuple[DeleteJobs, ...]:
-    """Deletions of those Jobs of earlier attempts whose labels say exactly what they are; the others are left out.
+    """Deletions of the Jobs of earlier attempts that a selector can find; the others are left out.
 
-    None for a small set.
+    Empty for a small set.
     """
     if layout.global_replicas < limits.batch_deletion_from:
         return ()
@@ -74,8 +74,8 @@ def _attempt(child: Child) -> int:
 def _selectable(js: JobSet, child: Child) -> bool:
     """Whether a Job can be deleted in a batch: the selector finds it by its labels, and no finalizer keeps it.
 
-    Somebody may have changed the labels. The selector has the name of the set, because the watch of Jobs shows every
-    Job with that label. So the plan knows all Jobs that a selector may match, those of other owners included.
+    A user may have changed the labels. The selector has the name of the set, because the watch of Jobs shows every Job
+    with that label. So the plan knows all Jobs that a selector may match, those of other owners included.
     """
     meta = child.job.metadata
     labels = meta.labels
@@ -91,6 +91,6 @@ def _selectable(js: JobSet, child: Child) -> bool:
 
 @lru_cache(maxsize=128)
 def _is_earlier(text: str | None, restarts: int) -> bool:
-    """Whether a label names an attempt before that many restarts as it is written here: `007` would not be found."""
+    """Whether a label is the decimal number of an attempt below `restarts`. The selector would not find `007`."""
     attempt = integer(text)
     return attempt is not None and attempt < restarts and str(attempt) == text

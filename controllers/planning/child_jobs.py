@@ -3,7 +3,7 @@
 See docs/reference/lifecycle.md#sorting-of-jobs.
 
 A Job that completed in this attempt stays completed, also when its object is gone: `status.completedIndexes` records
-it, and until that is stored the watch hands on what it saw of Jobs that were deleted
+it, and until that is stored, the deleted Jobs that the watch has seen are sorted as well
 (defect 17 in docs/reference/defects.md).
 """
 
@@ -95,7 +95,7 @@ def sort_jobs(
 ) -> ChildJobs:
     """Sort `jobs` of `js` and those that departed. Labels say what a Job is; its conditions say how it went."""
     sorting = _Sorting(js, layout, gates)
-    # First those that are gone: one of them may have completed where another was created that is not needed now.
+    # Departed Jobs first: if one of them has completed, a Job that exists at its index is redundant.
     for job in departed:
         sorting.add(job, gone=True)
     for job in jobs:
@@ -163,11 +163,11 @@ class _Sorting:
         self._previous.append(Child(job, name, number, place.jobs.global_offset + number))
 
     def _add_current(self, place: _Place, child: Child, job: Job, *, newer: bool) -> None:
-        """`newer`: the status is older than the Job, so what it remembers is of an earlier one."""
+        """`newer`: the status is older than the Job, so it records the end of an earlier Job."""
         index = child.job_index
         if not child.gone:
             place.existing.add(index)
-        # A Job without the label is of a time when the gate was off: it was not restarted alone yet.
+        # A Job without the label was created while the gate was off: it was never restarted alone.
         own, wanted = integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)) or 0, _at(place.restarts, index)
         if self._restart_job:
             if own < wanted:
@@ -196,7 +196,7 @@ class _Sorting:
                 self._unrecorded.append(job)
 
     def _outcome(self, job: Job) -> str | None:
-        """How it ended, or is bound to where that counts."""
+        """`Complete` or `Failed`; None while it runs. With failOn FailureTarget a doomed Job has failed."""
         return job.finished or (keys.JOB_FAILED if self._doomed_fail and job.doomed else None)
 
     def result(self) -> ChildJobs:
@@ -226,6 +226,6 @@ def _at(restarts: tuple[int, ...], index: int) -> int:
 
 
 def not_recorded(js: JobSet, departed: Iterable[Job], gates: FeatureGates) -> tuple[Job, ...]:
-    """Of Jobs that were deleted finished, or bound to fail, those whose end the status does not record yet."""
+    """The Jobs of `departed` whose end the status does not record yet."""
     sorted_ = sort_jobs(js, (), layout_of(js), gates, departed)
     return (*sorted_.unrecorded, *(child.job for child in sorted_.failed))

@@ -11,7 +11,7 @@ from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from api.layout import JobRange, Layout, layout_of
 from controllers.planning import batch_deletion, counters, groups
-from controllers.planning.actions import CreateJob
+from controllers.planning.actions import CreateJob, of_type
 from controllers.planning.child_jobs import ChildJobs, sort_jobs
 from controllers.planning.groups import GroupPlan
 from controllers.planning.limits import Limits
@@ -23,12 +23,12 @@ from controllers.planning.status import StatusDraft
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One JobSet as it was observed. Two fields alone differ from step to step: `status` and `job_budget`.
+    """One JobSet as it was observed. From step to step only `status` and `job_budget` change.
 
     - `js`: the JobSet as stored. `children`: its Jobs by state. `counts`: its Jobs by number, for each ReplicatedJob.
-    - `stages`: which ReplicatedJobs may start. `groups`: what becomes of scheduling groups, and which Jobs those hold.
+    - `stages`: which ReplicatedJobs may start. `groups`: what to do about groups, and which Jobs wait for them.
     - `leftovers`: names of Jobs that do not exist and of which pods of earlier attempts are left; None: not known.
-      `may_leave_pods`: whether such pods have to be known of at all.
+      `may_leave_pods`: whether there may be such pods.
     - `job_restarts`: how often each Job of a ReplicatedJob was restarted alone, by index.
     - `creates`: whether Jobs, Service and claims may be created now.
     - `counted`: the stored status with what was counted, before anything was decided.
@@ -64,8 +64,8 @@ class Context:
         return StatusDraft(self.status, self.observed.now)
 
     def after(self, partial: Partial) -> Context:
-        """The same for the next step."""
-        created = sum(isinstance(action, CreateJob) for action in partial.actions)
+        """The context of the next step."""
+        created = len(of_type(partial.actions, CreateJob))
         status = self.status if partial.status is None else partial.status
         return dataclasses.replace(self, status=status, job_budget=self.job_budget - created)
 

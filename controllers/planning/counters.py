@@ -11,7 +11,7 @@ from api.batch import Job, pods_at_once
 from api.indexes import format_indexes
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
-from controllers.planning.attempts import REACHED, RESTARTS_OF_JOBS, keep, without_counts
+from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, keep
 from controllers.planning.child_jobs import ChildJobs
 
 _JOBS_PER_SECOND_OF_DELAY = 40
@@ -62,9 +62,9 @@ def all_ready(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> bool:
 def write_delay(old: JobSetStatus, new: JobSetStatus, jobs: int, since_last_write: float | None) -> float:
     """Seconds to wait before `new` is worth a write; 0 = write now.
 
-    Conditions, restarts and the end are always written at once, and so are counts that somebody waits for: the first
-    ones, nothing active any more, everything ready or done. In between, the more Jobs there are, the less a single
-    one matters: from 120 Jobs on they are counted every three seconds.
+    Conditions, restarts and the end are written at once, and so are counts that clients wait for: the first ones,
+    nothing active any more, everything ready or done. Other counts wait the longer the more Jobs there are: from 120
+    Jobs on they are written every three seconds.
     """
     if len(old.replicated_jobs_status) == 0 or _without_counts(old) != _without_counts(new):
         return 0
@@ -75,7 +75,7 @@ def write_delay(old: JobSetStatus, new: JobSetStatus, jobs: int, since_last_writ
 
 
 def _milestones(status: JobSetStatus, jobs: int) -> set[str]:
-    """Which of the states that somebody waits for hold (Kueue: nothing active, everything ready or done)."""
+    """The states that hold of those that clients wait for (Kueue: nothing active, everything ready or done)."""
     entries = status.replicated_jobs_status
     idle = sum(s.active for s in entries) == 0
     ready = sum(s.ready + s.succeeded for s in entries) == jobs
@@ -83,6 +83,6 @@ def _milestones(status: JobSetStatus, jobs: int) -> set[str]:
 
 
 def _without_counts(status: JobSetStatus) -> JobSetStatus:
-    """The status with all counts at nothing, so that what is left decides whether to write at once."""
-    entries = tuple(without_counts(entry) for entry in status.replicated_jobs_status)
+    """The status with nothing counted: a difference in the rest is written at once."""
+    entries = tuple(msgspec.structs.replace(entry, **NO_COUNTS) for entry in status.replicated_jobs_status)
     return msgspec.structs.replace(status, replicated_jobs_status=entries)

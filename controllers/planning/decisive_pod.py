@@ -3,7 +3,7 @@
 If a FailJob rule decided, the Job controller names the pod. Otherwise the pods are counted as the Job controller counts
 them, and the one that exceeds the limit decides. A failed pod counts unless it is being deleted or an Ignore rule
 matches it. (A Job that has failed deletes its remaining pods, and these fail, too.) If the Job failed by its indexes
-(backoffLimitPerIndex), only the pods by which an index failed for good count.
+(backoffLimitPerIndex), a pod counts if its index was not retried after it.
 """
 
 import re
@@ -36,12 +36,12 @@ _NAMED = re.compile(
     r"(?:Container (?P<container>\S+) for p|^P)od [^\s/]+/(?P<pod>\S+)"
     r" (?:failed with exit code (?P<code>[0-9]{1,10})|has condition) "
 )
-"""How a Job says which pod matched a FailJob rule."""
+"""The message of a Job that failed by a FailJob rule: the pod, its container and exit code."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedContainer:
-    """A failed pod and the container of it that counts. Without a pod: not known; without a container: none failed."""
+    """A failed pod and its container that counts. `pod` is empty if it is not known, `container` if none failed."""
 
     pod: str = ""
     node: str = ""
@@ -49,7 +49,7 @@ class FailedContainer:
     exit_code: int | None = None
 
     def __str__(self) -> str:
-        """What it did, in words; empty if no container of it failed."""
+        """Container, pod, node and exit code in words; empty if no container failed."""
         if self.exit_code is None:
             return ""
         where = f" on node {self.node}" if self.node else ""
@@ -57,38 +57,43 @@ class FailedContainer:
 
 
 def failed_container(pod: FailedPod, end: Ended | None) -> FailedContainer:
-    """The pod with the container that ended so."""
-    return (
-        FailedContainer(pod.name, pod.node, end.container, end.exit_code)
-        if end
-        else FailedContainer(pod.name, pod.node)
-    )
+    """A failed pod with one of its containers; None: no container of it failed."""
+    if end is None:
+        return FailedContainer(pod.name, pod.node)
+    return FailedContainer(pod.name, pod.node, end.container, end.exit_code)
 
 
 def named_by(job: Job) -> FailedContainer:
-    """What a failed Job itself says of the pod that matched a FailJob rule, which may be gone; empty if nothing."""
-    named = _NAMED.search(job.failure.message) if job.failure else None
+    """The pod that matched a FailJob rule, from the message of the failed Job: the pod itself may be gone.
+
+    Empty if the message names no pod or no exit code.
+    """
+    named = _named(job)
     if named is None or named["code"] is None:
         return FailedContainer()
     return FailedContainer(named["pod"], container=named["container"] or "", exit_code=int(named["code"]))
 
 
+def _named(job: Job) -> re.Match[str] | None:
+    return _NAMED.search(job.failure.message) if job.failure else None
+
+
 def decides_by_pods(job: Job) -> bool:
-    """Whether a pod made the Job fail. One that ran out of time failed whatever its pods did."""
+    """Whether the Job failed because of a pod, and not because its time was up."""
     return job.failure is not None and job.failure.reason != "DeadlineExceeded"
 
 
 def decisive_pod(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> FailedPod | None:
-    """The one of a failed Job's failed pods that decided; None if it is not there, or none did."""
+    """The pod among `pods` by which the Job failed; None if it is not among them, or no pod decided."""
     ranked = _up_to_decisive(job, rjob, pods)
     return ranked[-1] if ranked else None
 
 
 def candidates(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> tuple[FailedPod, ...]:
-    """The failed pods of a failed Job that may be the decisive or the first failed one, whatever other pods it has.
+    """The failed pods of a failed Job that may be the decisive or the first failed one of all its pods.
 
-    So the pods can be read page by page: keep the candidates of the pages so far, add the pods of the next page, and
-    call this again.
+    Pods are read page by page: keep the candidates of the pages so far, add the pods of the next page, and call this
+    again.
     """
     first = (_first_failed(pods), _first_failed([pod for pod in pods if pod.deleting]))
     found = (*_up_to_decisive(job, rjob, pods), *(pod for pod, _ in filter(None, first)))
@@ -109,7 +114,7 @@ def candidates_of(js: JobSet, jobs: Iterable[Job]) -> Callable[[str, Sequence[Fa
 
 
 def beyond_counting(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> bool:
-    """Whether there may be more failed pods before the decisive one than are counted, so that another one is taken."""
+    """Whether the decisive pod may be another one, because more failed pods count than `MOST_COUNTED`."""
     if job.failure is None or len(pods) < MOST_COUNTED:
         return False
     limit = _limit(rjob.job_spec, job.failure.reason)
@@ -117,15 +122,14 @@ def beyond_counting(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) ->
 
 
 def _up_to_decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> list[FailedPod]:
-    """The decisive pod, last, after all those that have to be known to tell that it is; none if no pod decided."""
+    """The pods that count, in the order of their end, up to the decisive one; none if no pod decided."""
     failure = job.failure
     if failure is None or not decides_by_pods(job):
         return []
     rules = pod_failure_rules(rjob.job_spec, rjob.exit_code_policy)
     by_end = sorted(pods, key=_end_order)
     if failure.reason.startswith("PodFailurePolicy"):
-        named = _NAMED.search(failure.message)
-        if named:
+        if named := _named(job):
             return [pod for pod in pods if pod.name == named["pod"]][:1]
         return [pod for pod in by_end if _verdict(rules, pod) == "FailJob"][:1]
     retries = (rjob.job_spec.get("backoffLimitPerIndex") or 0) if failure.reason in _BY_INDEX else 0
@@ -134,21 +138,21 @@ def _up_to_decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) ->
 
 
 def container_of(job: Job, pod: FailedPod, name: str) -> Ended | None:
-    """The container of the decisive pod that counts: the one the Job names, or that of `name`, or the first to fail."""
-    named = _NAMED.search(job.failure.message) if job.failure else None
+    """The decisive pod's container that counts: the one that the Job names, else `name`, else the first to fail."""
+    named = _named(job)
     wanted = (named["container"] if named else "") or name
     return next((end for end in pod.ends if end.container == wanted), None) or _first(pod.ends)
 
 
 def matching(on: OnExitCodes, ends: Sequence[Ended]) -> Ended | None:
-    """The first container to fail of those that a rule means."""
+    """Of the containers that a rule matches, the first to fail."""
     if on.container_name:
         ends = [end for end in ends if end.container == on.container_name]
     return _first([end for end in ends if (end.exit_code in on.values) == (on.operator == "In")])
 
 
 def first_failed(pods: Sequence[FailedPod]) -> FailedContainer:
-    """The pod whose container ended first with a code other than 0; ties go to the lower name."""
+    """The pod with the container that failed first, and that container; of two at the same time the lower pod name."""
     found = _first_failed(pods)
     return failed_container(*found) if found else FailedContainer()
 
@@ -167,12 +171,12 @@ def _end_order(pod: FailedPod) -> tuple[str, str]:
 
 
 def _counts(verdict: str, pod: FailedPod, retries: int) -> bool:
-    """Whether a failed pod counts, after the verdict of the rules. `retries`: how often its index may fail before."""
+    """Whether a failed pod counts, given the verdict of the rules. `retries`: failures that its index may have."""
     return verdict == "FailIndex" or (verdict != "Ignore" and pod.index_failures >= retries)
 
 
 def _limit(job_spec: JSON, reason: str) -> int:
-    """How many failed pods, or failed indexes, a Job allows; one more makes it fail for this reason."""
+    """How many failed pods, or failed indexes, a Job may have; with one more it fails for this reason."""
     if reason in _BY_INDEX:
         indexes: int | None = job_spec.get("maxFailedIndexes") if reason == "MaxFailedIndexesExceeded" else None
         return indexes or 0

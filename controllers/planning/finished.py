@@ -1,9 +1,8 @@
 """Whether a JobSet has finished, and how long it is kept then (docs/reference/lifecycle.md#time-to-live)."""
 
-from datetime import datetime
-
 from api import keys
 from api.jobset import JobSet
+from api.meta import seconds_between
 
 
 def finished(js: JobSet) -> bool:
@@ -20,9 +19,8 @@ def finish_time(js: JobSet) -> str | None:
 
 
 def time_to_live(js: JobSet, now: str) -> float | None:
-    """Seconds until the JobSet is to be deleted, 0 or less when due; None when it is kept."""
+    """Seconds until the JobSet has to be deleted, 0 or less when that is due; None when it is kept."""
     finish = finish_time(js)
     if finish is None or js.spec.ttl_seconds_after_finished is None:
         return None
-    age = (datetime.fromisoformat(now) - datetime.fromisoformat(finish)).total_seconds()
-    return js.spec.ttl_seconds_after_finished - age
+    return js.spec.ttl_seconds_after_finished - seconds_between(finish, now)

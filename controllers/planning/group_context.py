@@ -1,10 +1,10 @@
-"""What decisions about groups look at: the groups that a set owns, its Jobs, and what is asked about both. Pure."""
+"""The groups and Jobs of one set, and what decisions about groups derive from them. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup, StoredWorkload
-from api.gangs import Forest, Group
+from api.gangs import COMPOSITE, POD_GROUP, WORKLOAD, Forest, Group
 from api.jobset import JobSet
 from api.meta import find, is_true
 from api.names import job_name
@@ -13,12 +13,10 @@ from controllers.planning.child_jobs import Child, ChildJobs
 from controllers.planning.counters import job_ready
 from controllers.planning.observed import KnownGroups
 
-WORKLOAD, COMPOSITE, POD_GROUP = "Workload", "CompositePodGroup", "PodGroup"
-
 
 @dataclass(frozen=True, slots=True)
 class OwnedGroups:
-    """The set's groups by kind and name."""
+    """The groups of a set by kind and name, and its Workloads by name."""
 
     workloads: Mapping[str, StoredWorkload]
     groups: Mapping[tuple[str, str], StoredGroup]
@@ -29,9 +27,9 @@ class OwnedGroups:
         groups |= {(POD_GROUP, group.metadata.name): group for group in known.pod_groups}
         return cls({workload.metadata.name: workload for workload in known.workloads}, groups)
 
-    def removals(self, *, workload: bool, but: Iterable[tuple[str, str]] = ()) -> tuple[Action, ...]:
-        """Deletions of what is not in `but`."""
-        kept = {*but}
+    def removals(self, *, workload: bool, keep: Iterable[tuple[str, str]] = ()) -> tuple[Action, ...]:
+        """Deletions of all groups that are not in `keep`, as (kind, name), and with `workload` of the Workloads."""
+        kept = {*keep}
         workloads = [((WORKLOAD, name), found.metadata) for name, found in self.workloads.items() if workload]
         groups = [(place, found.metadata) for place, found in self.groups.items() if place not in kept]
         return tuple(
@@ -43,7 +41,7 @@ class OwnedGroups:
 
 @dataclass(frozen=True, slots=True)
 class GroupContext:
-    """One set that has groups and wants them, computed once. Frozen.
+    """One set with `spec.scheduling`, computed once for a plan.
 
     - `wanted`: the trees. `owned`: the groups that exist.
     - `active`: Jobs of this attempt that exist and have not ended, by name. `previous`: those of an earlier attempt.
@@ -80,7 +78,7 @@ def group_context(
 
 
 def misplaced(child: Child, wanted: Forest | None) -> bool:
-    """Whether a suspended Job names another group than it should. That cannot change, so it is created again."""
+    """Whether a suspended Job names another group than it should. The field is immutable: such a Job is deleted."""
     if not child.job.spec.suspend or child.deleting:
         return False
     group = None if wanted is None else wanted.of_job(child.name)
@@ -113,7 +111,7 @@ def _left(ctx: GroupContext, job: str, pods: int) -> int:
 
 
 def waits(ctx: GroupContext, group: Group) -> bool:
-    """Whether a Job below has a pod that is not ready, and may wait for members that do not come any more."""
+    """Whether a Job below has pods that are not ready: they may wait for members that have ended."""
     children = [ctx.active[job] for job, _ in jobs_below(group) if job in ctx.active]
     return any(not job_ready(child.job) for child in children)
 
@@ -121,14 +119,12 @@ def waits(ctx: GroupContext, group: Group) -> bool:
 def held_roots(ctx: GroupContext) -> set[str]:
     """Names of the roots below which pods of an earlier attempt may still end, or a Job is being deleted."""
     roots, left = ctx.wanted.roots, ctx.leftovers
-    if left is None:
-        return {root.name for root in roots}
-    names = _names(ctx.js) if left else set()
-    if any(ctx.wanted.of_job(name) is None for name in left - names):
+    # Of pods of a Job that the set no longer has, it is not known in which group they are.
+    if left is None or (left and not left <= _names(ctx.js)):
         return {root.name for root in roots}
     ending = [child for child in ctx.active.values() if child.deleting or _halting(ctx, child)]
     old = left.union(child.name for child in (*ctx.previous, *ending))
-    # Of Jobs that the set has no more, it is not known in which group they were.
+    # Nor is it of such a Job; but it was in a group of its ReplicatedJob.
     lost = {child.replicated_job for child in ctx.previous if ctx.wanted.of_job(child.name) is None}
     return {
         root.name
@@ -138,7 +134,7 @@ def held_roots(ctx: GroupContext) -> set[str]:
 
 
 def _halting(ctx: GroupContext, child: Child) -> bool:
-    """Whether a suspended Job still has pods, which count as members until they are gone, or is to go itself."""
+    """Whether a suspended Job has pods, which count as members until they are gone, or will be deleted."""
     status = child.job.status
     return misplaced(child, ctx.wanted) or (child.job.spec.suspend and bool(status.active or status.terminating))
 
@@ -152,7 +148,7 @@ def is_scheduled(ctx: GroupContext, group: Group) -> bool:
 
 
 def _runs_ready(ctx: GroupContext, job: str) -> bool:
-    """Whether the pods of a Job are ready; what a suspended Job says of its pods is out of date."""
+    """Whether the pods of a Job are ready. The counts of a suspended Job are out of date."""
     child = ctx.active.get(job)
     return child is not None and not child.job.spec.suspend and job_ready(child.job)
 
@@ -160,17 +156,13 @@ def _runs_ready(ctx: GroupContext, job: str) -> bool:
 def refusal(ctx: GroupContext, group: Group) -> str:
     """The scheduler's message about a PodGroup whose pods it cannot place; empty if there is no such message.
 
-    It also sends one about a group that has no pods yet; that one is left out.
+    Its message about a group that has no pods yet is left out.
     """
     found = ctx.owned.groups.get((POD_GROUP, group.name))
-    said = None if found is None else find(found.status.conditions or (), INITIALLY_SCHEDULED)
+    condition = None if found is None else find(found.status.conditions or (), INITIALLY_SCHEDULED)
     running = [ctx.active[job].job for job, _ in group.jobs if job in ctx.active]
     has_pods = any(job.status.active and not job.spec.suspend for job in running)
-    return said.message if said is not None and has_pods and not is_scheduled(ctx, group) else ""
-
-
-def kind_of(group: Group) -> str:
-    return COMPOSITE if group.composite else POD_GROUP
+    return condition.message if condition is not None and has_pods and not is_scheduled(ctx, group) else ""
 
 
 def jobs_below(group: Group) -> list[tuple[str, int]]:

@@ -1,10 +1,10 @@
-"""Decides about the groups of one JobSet (`spec.scheduling`), and which Jobs may run as far as those go. Pure.
+"""Decides about the groups of one JobSet (`spec.scheduling`), and which Jobs may run with them. Pure.
 
-A Job starts only when every group of its tree stands as the spec wants it and no Job of an earlier attempt is left in
-the tree: kube-scheduler counts pods that are ending as members, and would let new ones in piece by piece.
+A Job starts only when all groups of its tree exist as the spec wants them, and no Job of an earlier attempt is left in
+the tree: kube-scheduler counts terminating pods as members, and would schedule new pods one by one.
 
-`decide` reads in the order of what comes first: what the API server lacks, a suspended set, Jobs that run without
-groups, and a set that runs with them (`_arrange`): its Workload, its groups, groups of no tree, Jobs that may start.
+`decide` handles in this order: an API server that does not serve groups, a suspended set, Jobs that run without groups,
+and a set that runs with groups (`_arrange`).
 """
 
 from collections.abc import Callable, Iterable
@@ -16,19 +16,17 @@ from api import keys
 from api.gang_api import lacking
 from api.gang_objects import build_group, build_workload, holds, same
 from api.gang_status import StoredGroup, StoredWorkload
-from api.gangs import MOST_JOBS, Forest, Group, forest, too_many_jobs
+from api.gangs import MOST_JOBS, WORKLOAD, Forest, Group, forest, too_many_jobs
 from api.jobset import JobSet, ReplicatedJob
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
 from controllers.planning.child_jobs import Child, ChildJobs
 from controllers.planning.group_context import (
-    WORKLOAD,
     GroupContext,
     OwnedGroups,
     group_context,
     held_roots,
     is_scheduled,
     jobs_below,
-    kind_of,
     needed,
     refusal,
     waits,
@@ -37,7 +35,7 @@ from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups
 
 NOT_A_WARNING = {"Created", "Suspended", "WaitingForOldGroups", "Discovering", "JobsWithoutGroups"}
-"""Reasons of the condition that are part of a normal life."""
+"""Reasons of the condition that need no Warning event."""
 
 WORKLOAD_LEVEL, ROOT_LEVEL, INNER_LEVEL, POD_GROUP_LEVEL = range(4)
 """In which order objects are created: the Workload, composites at the root, those below them, PodGroups.
@@ -51,13 +49,13 @@ State = tuple[bool, str, str]
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """What becomes of groups. `state`: what the condition SchedulingObjectsReady becomes; None: it stays as it is.
+    """What to do about groups. `state`: the condition SchedulingObjectsReady; None: it stays as it is.
 
-    - `scheduled`: whether every group was scheduled. `refused`: PodGroups that kube-scheduler has found no place for,
-      each with what it says.
+    - `scheduled`: whether every group was scheduled. `refused`: PodGroups that kube-scheduler cannot place, each with
+      its message.
     - `startable`: Jobs that may run, beside those in no group; None: all.
-    - `settled`: whether `forest` is what the Jobs are to have: not before it is known what the API server serves.
-    - `freed`: the set is suspended, and its groups go or are gone.
+    - `settled`: whether `forest` is final, which it is not until it is known what the API server serves.
+    - `freed`: the set is suspended, and its groups are gone or being deleted.
     """
 
     forest: Forest | None
@@ -70,7 +68,7 @@ class GroupPlan:
     freed: bool = False
 
     def may_run(self, job: str) -> bool:
-        """Whether a Job may be created or resumed as far as groups go."""
+        """Whether its group, if it has one, lets a Job be created or resumed."""
         return self.startable is None or job in self.startable or (not self.closed and self.group_of(job) is None)
 
     @property
@@ -91,7 +89,7 @@ def decide(
     leftovers: frozenset[str] | None = frozenset(),
     most_created: int = DEFAULT_LIMITS.new_groups,
 ) -> GroupPlan:
-    """What to do about groups. `released` says which ReplicatedJobs may start; `known` None: there are none.
+    """What to do about groups. `released` says which ReplicatedJobs may start; `known` None: the set has no groups.
 
     `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known. `most_created`:
     groups that are created in one plan.
@@ -140,7 +138,7 @@ def _without_api(js: JobSet, wanted: Forest, reason: str, message: str, *, requi
 
 
 def _ungrouped(ctx: GroupContext, child: Child) -> bool:
-    """Whether a Job runs that was started without groups: one with groups would wait for its pods in vain."""
+    """Whether a Job runs without the group that it should have: pods in that group would wait for its pods for ever."""
     job = child.job
     return (
         not job.spec.suspend
@@ -159,35 +157,35 @@ def _suspended(ctx: GroupContext) -> GroupPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """Of one object: whether it stands as it is wanted, and what is to be done.
+    """One group or Workload: whether Jobs may start with it, and what to do about it.
 
-    `ending`: one of its name is being deleted, and pods keep it.
+    `ending`: an earlier one of its name is being deleted, and exists until its pods have ended.
     """
 
-    stands: bool
+    ready: bool
     actions: tuple[Action, ...] = ()
     ending: bool = False
 
 
 def _arrange(ctx: GroupContext, released: set[str], most_created: int) -> GroupPlan:
-    """The set runs: make what is wanted of the ReplicatedJobs that are released, and say which Jobs may start."""
+    """The set runs: create groups of released ReplicatedJobs, delete unwanted ones, and say which Jobs may start."""
     roots = ctx.wanted.roots
-    workload = _workload(ctx) if roots else _Outcome(stands=True)
+    workload = _workload(ctx) if roots else _Outcome(ready=True)
     places = [(root, group, parent) for root in roots for group, parent in root.with_parents()]
     here = [place for place in places if not released.isdisjoint(place[1].replicated_jobs)]
     outcomes = [(root.name, _group(ctx, group, parent)) for root, group, parent in here]
-    # What later stages want may be there already, after a restart: it stays.
-    removals = ctx.owned.removals(workload=not roots, but=[(kind_of(group), group.name) for _, group, _ in places])
+    # After a restart, groups of later stages may exist already: they stay.
+    removals = ctx.owned.removals(workload=not roots, keep=[(group.kind, group.name) for _, group, _ in places])
     actions = (*workload.actions, *_first((a for _, out in outcomes for a in out.actions), most_created), *removals)
-    broken = {root for root, out in outcomes if not out.stands}
-    closed = broken | held_roots(ctx) if workload.stands else {root.name for root in roots}
+    broken = {root for root, out in outcomes if not out.ready}
+    closed = broken | held_roots(ctx) if workload.ready else {root.name for root in roots}
     leaves = [group for _, group, _ in places if not group.composite]
     ending = workload.ending or any(out.ending for _, out in outcomes)
     return GroupPlan(
         ctx.wanted,
         actions,
         _state(len(here), ending=ending, complete=not actions),
-        # What stands in a group that is being deleted is about pods of the earlier attempt.
+        # The status of a group that is being deleted is about pods of the earlier attempt.
         scheduled=bool(leaves) and not ending and all(is_scheduled(ctx, group) for group in leaves),
         refused=tuple((group.name, words) for group in leaves if (words := refusal(ctx, group))),
         startable=frozenset(job for root in roots if root.name not in closed for job, _ in jobs_below(root)),
@@ -207,41 +205,41 @@ def _workload(ctx: GroupContext) -> _Outcome:
     name, body = ctx.wanted.workload, build_workload(ctx.js, ctx.wanted)
     found = ctx.owned.workloads.get(name)
     if found is None:
-        return _Outcome(stands=False, actions=(CreateGroup(WORKLOAD, name, body, WORKLOAD_LEVEL),))
+        return _Outcome(ready=False, actions=(CreateGroup(WORKLOAD, name, body, WORKLOAD_LEVEL),))
     if not _usable(ctx, found, ()):
-        return _Outcome(stands=False, ending=True)
+        return _Outcome(ready=False, ending=True)
     templates = {key: value for key, value in body["spec"].items() if key != "controllerRef"}
     if holds(found.spec, templates):
-        return _Outcome(stands=True)
-    return _Outcome(stands=True, actions=(PatchGroup(WORKLOAD, name, found.metadata.uid, {"spec": templates}, body),))
+        return _Outcome(ready=True)
+    return _Outcome(ready=True, actions=(PatchGroup(WORKLOAD, name, found.metadata.uid, {"spec": templates}, body),))
 
 
 def _group(ctx: GroupContext, group: Group, parent: str) -> _Outcome:
     """A group of the tree below the composite of that name, empty for a root."""
-    kind, need = kind_of(group), needed(ctx, group)
+    kind, need = group.kind, needed(ctx, group)
     build = partial(build_group, ctx.js, ctx.wanted, group, parent, need or group.gang)
     found = ctx.owned.groups.get((kind, group.name))
     if found is None:
-        return _Outcome(stands=False, actions=(CreateGroup(kind, group.name, build(), _level(group, parent)),))
+        return _Outcome(ready=False, actions=(CreateGroup(kind, group.name, build(), _level(group, parent)),))
     if not _usable(ctx, found, group.jobs):
-        return _Outcome(stands=False, ending=True)
+        return _Outcome(ready=False, ending=True)
     if not same(found, group, parent):
-        # Changed while the set was suspended, or by hand: none of it may change in place.
-        return _Outcome(stands=False, actions=(DeleteGroup(kind, group.name, found.metadata.uid),))
+        # The spec was changed while the set was suspended, or the group by hand. These fields are immutable.
+        return _Outcome(ready=False, actions=(DeleteGroup(kind, group.name, found.metadata.uid),))
     gang = found.spec.scheduling_policy.gang
     if gang is None or need is None or gang.count == need:
-        return _Outcome(stands=True)
+        return _Outcome(ready=True)
     if gang.count < need or gang.count > (group.gang or 0) or waits(ctx, group):
         body = build()
         policy = {"spec": {"schedulingPolicy": body["spec"]["schedulingPolicy"]}}
         replacement = body if group.composite else None
         change = PatchGroup(kind, group.name, found.metadata.uid, policy, replacement)
-        return _Outcome(stands=gang.count > need, actions=(change,))
-    return _Outcome(stands=True)
+        return _Outcome(ready=gang.count > need, actions=(change,))
+    return _Outcome(ready=True)
 
 
 def _usable(ctx: GroupContext, found: StoredGroup | StoredWorkload, members: Iterable[tuple[str, int]]) -> bool:
-    """Whether it can have members. One that is deleted while its pods run stays, and serves, until they end."""
+    """Whether pods can join it. One that is deleted while its pods run exists, and works, until they end."""
     if found.metadata.deletion_timestamp is None:
         return True
     running = [child for job, _ in members if (child := ctx.active.get(job)) and not child.job.spec.suspend]
@@ -251,7 +249,7 @@ def _usable(ctx: GroupContext, found: StoredGroup | StoredWorkload, members: Ite
 def _state(groups: int, *, ending: bool, complete: bool) -> State | None:
     """The condition; None while groups are being made, which is too short to report."""
     if ending:
-        # Without names and numbers: each that goes would be a write of the status.
+        # No names or numbers: the status would be written again for each group that is gone.
         message = "groups of an earlier attempt are being deleted: PodGroups stay until their pods have ended"
         return False, "WaitingForOldGroups", message
     if not complete:

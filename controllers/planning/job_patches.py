@@ -62,7 +62,7 @@ def attempt_of(child: Child) -> int | None:
 
 
 def _add_resources(template: JSON, wanted: JSON) -> None:
-    """Add the containers' requests and limits, and what makes the patch replace where a strategic one would merge."""
+    """Add the containers' requests and limits. `$patch: replace` keeps a strategic merge patch from merging values."""
     spec = template.setdefault("spec", {})
     if "schedulingGates" in spec:
         spec["schedulingGates"] = [*(spec["schedulingGates"] or []), {"$patch": "replace"}]

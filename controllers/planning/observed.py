@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from api.batch import Job, Service
-from api.gang_api import NOT_ASKED, Served
+from api.gang_api import NOT_KNOWN, Served
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.meta import Owner
@@ -45,7 +45,7 @@ class FailedPod:
 
 
 FailedPodsByJob = Mapping[str, tuple[FailedPod, ...]]
-"""Failed pods by the UID of their Job. A Job that was asked about and has none is there, with none."""
+"""Failed pods by the UID of their Job. A Job that was looked up and has none has an empty tuple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ class KnownGroups:
     """The groups that a set owns, and what is known of the scheduling API.
 
     `required`: whether its Jobs wait when the API server lacks something; else they run without groups. `error`:
-    reason and message of what kept a group from being made a moment ago.
+    why a group could not be created a moment ago, as reason and message.
     """
 
-    served: Served = NOT_ASKED
+    served: Served = NOT_KNOWN
     required: bool = True
     error: tuple[str, str] | None = None
     workloads: tuple[StoredWorkload, ...] = ()
@@ -77,7 +77,7 @@ class Observed:
     - `pods`: pods of `jobs`; looked up for in-place restart only.
     - `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
     - `priorities`: the cluster's priority classes; None: pods are not labelled with their priority.
-    - `groups`: what is known of scheduling groups; None: the set asks for none and has none.
+    - `groups`: what is known of scheduling groups; None: the set wants none and has none.
     - `reported_group`: the PodGroup that the last plan of this process reported as unschedulable; empty: not known.
     - `failed_pods`: the answers to `Plan.pod_query` so far.
     - `now`: RFC 3339 in UTC, seconds. `since_status_write`: seconds since the last status write, None if there was

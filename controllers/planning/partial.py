@@ -29,7 +29,7 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Stop(Partial):
-    """The same, and no later step has a say in this plan."""
+    """The same, and the plan ends with it: no later step runs."""
 
 
 NOTHING = Partial()

@@ -3,8 +3,7 @@
 See docs/reference/lifecycle.md#order-of-a-reconcile.
 
 `STEPS` is the life of a JobSet, in the order in which it is decided. No clock, no network, no randomness: time is a
-field of the observation. Planning again on the state that a plan leads to asks for nothing; the property tests hold it
-to that.
+field of the observation. Once a plan has been carried out, the next one is empty; the property tests check that.
 """
 
 from collections.abc import Callable

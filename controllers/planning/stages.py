@@ -36,7 +36,7 @@ class Unmet(NamedTuple):
 
 
 class Stages:
-    """Answers, for one observation, which ReplicatedJobs may have running Jobs."""
+    """Which ReplicatedJobs of one observed JobSet may have running Jobs."""
 
     def __init__(self, js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> None:
         self._counts = {c.name: c for c in counts}
@@ -66,7 +66,7 @@ class Stages:
         return counts.started or done == self._replicas[name] or name in self._passed
 
     def may_start(self, rjob: ReplicatedJob) -> bool:
-        """Whether it runs already, or may start: its stage is released, or all that it depends on has been reached."""
+        """Whether it runs already, or its stage is released, or everything that it depends on has been reached."""
         if rjob.name in self._running:
             return True
         if self._stages:
@@ -94,10 +94,10 @@ class Stages:
         return all(self.started(rjob.name) for rjob in self._replicated_jobs if self.may_start(rjob))
 
     def unmet(self, rjob: ReplicatedJob) -> tuple[Unmet, ...]:
-        """What it waits for, whichever field of the spec orders the set; none if it may start."""
+        """The ReplicatedJobs that it waits for, by any field of the spec that orders starts; none if it may start."""
         if self._stages:
-            waits = ((awaited.name, self._state, self.progress(awaited.name)) for awaited in self._awaited(rjob.name))
-            return tuple(Unmet(*wait, self._replicas[wait[0]]) for wait in waits if not self.reached(wait[0]))
+            names = [awaited.name for awaited in self._awaited(rjob.name) if not self.reached(awaited.name)]
+            return tuple(Unmet(name, self._state, self.progress(name), self._replicas[name]) for name in names)
         if self._ordered:
             return (self._waits_for(self._front, "Ready"),) if self._front and self._behind_front(rjob.name) else ()
         if self.may_start(rjob):
@@ -128,7 +128,7 @@ class Stages:
         return counts.succeeded + (0 if self._suspended else there)
 
     def remembered(self) -> tuple[ReplicatedJobStatus, ...]:
-        """The counts, with what has started noted where somebody waits for it; nothing has while suspended."""
+        """The counts with the fields of `REACHED` and `remaining`; while the set is suspended nothing is reached."""
         return tuple(
             msgspec.structs.replace(
                 counts,
@@ -139,7 +139,7 @@ class Stages:
         )
 
     def _reached_by(self, counts: ReplicatedJobStatus) -> dict[str, bool]:
-        """The fields of `REACHED`."""
+        """The fields of `REACHED`; `started` only of ReplicatedJobs that others wait for."""
         started = counts.name in self._awaited_ready and self.started(counts.name)
         return {"started": started, "released": counts.released}
 
@@ -159,11 +159,11 @@ class Stages:
         """Names of the volumes that ReplicatedJobs mount which may start; None when the set is not staged."""
         if not self._stages:
             return None
-        released = (rjob for stage in self._stages[: self._last + 1] for rjob in stage)
+        released = (rjob for rjob in self._replicated_jobs if rjob.name in self._released)
         return set().union(*(mounted_names(rjob.pod_spec) for rjob in released))
 
     def newly_released(self) -> dict[int, Stage]:
-        """Stages, by their number from 1, whose release nobody has taken note of; none while suspended."""
+        """Released stages that the status does not record as released, by their number from 1; none while suspended."""
         if self._suspended:
             return {}
         return {
@@ -173,7 +173,7 @@ class Stages:
         }
 
     def _awaited(self, name: str) -> Stage:
-        """The ReplicatedJobs that the stage of this one waits for; none once it is released, or for the first."""
+        """The ReplicatedJobs that the stage of this one waits for; none for the first stage and for released ones."""
         if not self._stages or name in self._released:
             return ()
         number = next(n for n, stage in enumerate(self._stages) if any(rjob.name == name for rjob in stage))
@@ -184,12 +184,12 @@ class Stages:
         last = 0
         for number, stage in enumerate(self._stages):
             reached = all(self.reached(rjob.name) for rjob in self._stages[last])
-            if reached or any(self._noted(rjob.name) for rjob in stage):
+            if reached or any(self._was_released(rjob.name) for rjob in stage):
                 last = number
         return last
 
-    def _noted(self, name: str) -> bool:
-        """Whether its stage was released before: the status says so, or its Jobs run already, which is as good."""
+    def _was_released(self, name: str) -> bool:
+        """Whether its stage was released before: the status says so, or its Jobs run."""
         return name in self._running or (self._counts[name].released and not self._suspended)
 
     def _depended_on(self, name: str, status: str) -> bool:

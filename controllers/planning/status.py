@@ -1,4 +1,4 @@
-"""The status in the making: a step changes it, and every change of a condition leaves its event.
+"""A draft of the status that a step changes; every change of a condition adds an event.
 
 See docs/reference/lifecycle.md#conditions.
 """
@@ -64,7 +64,7 @@ class StatusDraft:
             self.update(conditions=tuple(c for c in self.status.conditions if c.type != kind))
 
     def event(self, event_type: str, reason: str, note: str) -> None:
-        """An event that is recorded after the status is stored; another decision of the same kind is another event."""
+        """Add an event that is recorded after the status is stored."""
         self.events.append(Event(event_type, reason, note, distinct=True))
 
     def warn(self, reason: str, note: str) -> None:

@@ -9,10 +9,8 @@ import threading
 import pytest
 
 from tests.support import agents
-from tests.support.cluster import request, wait_for
-
-JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"
-MERGE = "application/merge-patch+json"
+from tests.support.cluster import MERGE, request, wait_for
+from tests.support.jobs import JOBSETS
 
 
 @pytest.fixture(scope="session")

@@ -269,7 +269,7 @@ class TestRequests:
             with pytest.raises(ApiError, match="longer than 1 MiB"):
                 list(api.watch())
 
-    def test_an_account_folder_that_vanishes_is_trouble(self, server, api, tmp_path):
+    def test_an_account_folder_that_vanishes_is_trouble(self, api, tmp_path):
         (tmp_path / "token").unlink()
         with pytest.raises(ApiError, match="FileNotFoundError"):
             api.list()

@@ -6,7 +6,8 @@ from msgspec import convert
 from api.gang_objects import ALPHA, BETA, build_group, build_workload, holds, same
 from api.gang_status import StoredGroup
 from api.gangs import forest
-from tests.support.stored_sets import jobset, rjob
+from tests.support.gang_trees import entry, workers
+from tests.support.stored_sets import jobset
 
 
 def topology(key):
@@ -26,14 +27,6 @@ GANG = {"schedulingPolicy": {"gang": {}}}
 ALL = {"disruptionMode": {"all": {}}}
 SINGLE = {"disruptionMode": {"single": {}}}
 TRAINING = {"priorityClassName": "training"}
-
-
-def entry(*targets, **fields):
-    return {"targetReplicatedJobs": list(targets), **fields}
-
-
-def workers(name, jobs, pods, **more):
-    return rjob(name, jobs, parallelism=pods, completions=pods, **more)
 
 
 def specs(js):

@@ -9,24 +9,19 @@ from pathlib import Path
 import pytest
 
 from app import cli
+from tests.support.pages import ROOT, yaml_blocks
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.yaml") if "kind: JobSet" in path.read_text())
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), ROOT / "README.md"])
 WHOLE = {"stages", "exit-codes", "success", "queueing", "gangs"}
 """Pages of which every piece of YAML is a whole manifest."""
-BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
 GATES = re.compile(r"--feature-gates=\w+=\w+(?:,\w+=\w+)*")
-
-
-def blocks(page: Path) -> list[str]:
-    return BLOCK.findall(page.read_text())
 
 
 SNIPPETS = [
     pytest.param(text, id=f"{page.relative_to(ROOT)}-{number}")
     for page in PAGES
-    for number, text in enumerate(blocks(page), 1)
+    for number, text in enumerate(yaml_blocks(page), 1)
     if "kind: JobSet" in text
 ]
 
@@ -51,7 +46,7 @@ def test_manifests_on_pages_are_good(text, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", sorted(WHOLE))
 def test_these_pages_show_whole_manifests(name):
-    found = blocks(ROOT / "docs" / "concepts" / f"{name}.md")
+    found = yaml_blocks(ROOT / "docs" / "concepts" / f"{name}.md")
     assert [text for text in found if "kind: JobSet" not in text] == []
 
 
@@ -61,13 +56,3 @@ def test_the_picture_on_the_page_about_gangs_is_what_render_draws(capsys, monkey
     monkeypatch.chdir(ROOT)
     assert cli.main(command.split()) == 0
     assert capsys.readouterr().out == picture
-
-
-def test_pages_name_tests_that_there_are():
-    sources = "\n".join(path.read_text() for path in ROOT.glob("tests/**/test_*.py"))
-    for page in ROOT.glob("docs/concepts/*.md"):
-        text = page.read_text()
-        tests = set(re.findall(r"`(test_\w+)`", text))
-        assert {name for name in tests if f"def {name}(" not in sources} == set(), page
-        files = set(re.findall(r"`(?:e2e )?(tests/[\w/]+\.py)`", text))
-        assert {name for name in files if not (ROOT / name).exists()} == set(), page

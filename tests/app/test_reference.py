@@ -21,7 +21,7 @@ def test_every_rule_says_where_it_comes_from_and_what_it_is():
         assert rule.message or rule.fix, rule.id
 
 
-def test_the_page_has_a_row_for_every_rule(capsys):
+def test_the_page_has_a_row_for_every_rule():
     page = reference.page()
     assert all(f"| `{rule.id}` |" in page for group in rules().values() for rule in group)
     assert not re.search(r"(?m)^\| .*\{\w+\}", page), "templates are shown for people"

@@ -19,7 +19,7 @@ from api.features import FeatureGates
 from api.gang_api import Served
 from app.check.documents import documents
 from app.check.places import Source
-from app.check.render import Options, as_stored, children, run, to_yaml
+from app.check.render import Options, as_stored, by_stage, run, to_yaml
 from controllers.planning.actions import CreateClaim, CreateGroup, CreateJob, CreateService
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
@@ -108,7 +108,7 @@ def test_the_bodies_are_those_that_the_controller_plans(gates, suspend):
     js = as_stored({**full, "spec": {**full["spec"], "suspend": suspend}}, gates)
     made = plan(Observed(js, (), service=None, claims=frozenset(), now="2026-01-01T00:00:00Z"), gates)
     assert all(isinstance(action, CreateService | CreateClaim | CreateJob) for action in made.actions)
-    assert list(children(js, gates)) == [action.body for action in made.actions]
+    assert [body for _, body in by_stage(js, gates)] == [action.body for action in made.actions]
     labels = made.actions[-1].body["metadata"]["labels"]
     assert ("jobset.sigs.k8s.io/job-restart-attempt" in labels) == gates["RestartJob"]
 
@@ -208,7 +208,8 @@ def peak(replicas: int, name: str) -> int:
         tracemalloc.stop()
 
 
-def test_many_jobs_take_no_more_memory_than_few(write):
+@pytest.mark.usefixtures("write")
+def test_many_jobs_take_no_more_memory_than_few():
     peak(10, "warm.yaml")
     assert peak(3000, "many.yaml") < peak(10, "few.yaml") + 2**20
 
@@ -333,7 +334,8 @@ def test_groups_are_those_that_the_controller_plans(order):
     )
     planned = [action for action in made.actions if isinstance(action, CreateGroup)]
     planned.sort(key=lambda action: action.level)
-    rendered = [body for body in children(js, gates) if body["kind"] in {"Workload", "CompositePodGroup", "PodGroup"}]
+    bodies = (body for _, body in by_stage(js, gates))
+    rendered = [body for body in bodies if body["kind"] in {"Workload", "CompositePodGroup", "PodGroup"}]
     assert rendered[: len(planned)] == [action.body for action in planned]
     assert len(planned) == (3 if order else 2), "later stages wait"
 
@@ -387,10 +389,8 @@ def test_the_tree_shows_what_differs(render, write):
 
 
 def test_the_tree_of_a_set_without_groups_says_so(render, write):
-    assert render("-f", write(jobset()), "-o", "tree")[:2] == (
-        0,
-        "JobSet train: no groups, pods are scheduled one by one\n",
-    )
+    code, out, _ = render("-f", write(jobset()), "-o", "tree")
+    assert (code, out) == (0, "JobSet train: no groups, pods are scheduled one by one\n")
 
 
 def test_groups_without_the_feature_gate_are_a_fault(render, write):

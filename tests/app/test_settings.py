@@ -122,7 +122,7 @@ def test_the_child_dry_run_can_be_switched_off_and_given_another_budget():
     assert parse(HEAD + "childDryRun: {budget: 500ms}").child_dry_run.budget == 0.5
 
 
-def test_one_jobset_may_have_so_many_jobs_and_pods():
+def test_limits_of_jobs_and_pods_of_a_set():
     assert parse(HEAD + "limits: {podsPerSet: 5}").limits.pods_per_set == 5
     assert parse(HEAD).limits.jobs_per_set == 100_000
 

@@ -147,7 +147,7 @@ SHARED = 'warning: spec.network.subdomain: JobSet "a" has the Service net, too: 
         (jobset(name="b"), ""),
     ],
 )
-def test_jobsets_of_one_run_that_share_a_service(validate, write, second, words):
+def test_jobsets_of_one_run_with_the_same_service(validate, write, second, words):
     first = write(yaml.safe_dump(jobset(name="a", network={"subdomain": "net"})))
     code, out, _ = validate("-f", first, "-f", write(yaml.safe_dump(second), "second.yaml"))
     assert code == 0

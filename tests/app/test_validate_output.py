@@ -6,6 +6,8 @@ import io
 import json
 from pathlib import Path
 
+import pytest
+
 from api.features import FeatureGates
 from app.check.validate import Options, run
 from tests.support.jobsets import jobset, rjob
@@ -98,7 +100,8 @@ def marks(text: str) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_the_mark_stands_under_its_place_after_tabs_and_wide_characters(write):
+@pytest.mark.usefixtures("write")
+def test_the_mark_stands_under_its_place_after_tabs_and_wide_characters():
     text = json.dumps(jobset(), ensure_ascii=False).replace('"train"', '"\u4e16\u754c"')
     lines = marks("{\t" + text[1:])
     at = next(i for i, line in enumerate(lines) if "metadata.name" in line)
@@ -106,7 +109,8 @@ def test_the_mark_stands_under_its_place_after_tabs_and_wide_characters(write):
     assert lines[at + 2] == "".join("\t" if char == "\t" else " " for char in before) + "^" + "~" * 5
 
 
-def test_of_a_long_line_the_place_is_shown(write):
+@pytest.mark.usefixtures("write")
+def test_of_a_long_line_the_place_is_shown():
     body = jobset(*(rjob(f"w{i}", replicas=-1 if i == 20 else 1) for i in range(40)))
     (line, mark) = next(
         (b, c) for a, b, c in zip(*(marks(json.dumps(body))[i:] for i in range(3)), strict=False) if "replicas" in a
@@ -115,7 +119,8 @@ def test_of_a_long_line_the_place_is_shown(write):
     assert line[mark.index("^") :].startswith("-1")
 
 
-def test_terminal_codes_in_a_manifest_do_not_reach_the_terminal(write):
+@pytest.mark.usefixtures("write")
+def test_terminal_codes_in_a_manifest_do_not_reach_the_terminal():
     lines = marks(GOOD.replace("name: train", 'name: "\\e[31m\u202e"'))
     assert not [line for line in lines if "\x1b" in line or "\u202e" in line]
     assert any("\\x1b[31m" in line for line in lines)

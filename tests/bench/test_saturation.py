@@ -47,7 +47,8 @@ def test_the_sizes_are_what_they_are_called(process: Running):
 
 def test_refusals_are_counted_and_mixed_sizes_of_answers_read(process: Running):
     bodies = [samples.review(samples.stored(samples.jobset(1))), samples.review(samples.five_faults())]
-    report = run(process.port, process.authorities, VALIDATE_PATH, bodies, dataclasses.replace(SHORT, connections=1))
+    load = dataclasses.replace(SHORT, connections=1, seconds=2)
+    report = run(process.port, process.authorities, VALIDATE_PATH, bodies, load)
     assert report["requests"] > 2
     assert abs(report["refused"] - report["requests"] / 2) <= 1
     assert report["answered"] > report["requests"]

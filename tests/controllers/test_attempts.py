@@ -71,7 +71,7 @@ class TestCompletedJobs:
         assert of_type(world.plan(), CreateJob) == []
         assert world.step().status is not None
 
-    def test_a_job_that_was_created_where_one_had_completed_goes(self):
+    def test_a_job_that_runs_again_after_it_completed_is_deleted(self):
         """Another process saw neither its end nor the completed Job itself; this one has seen it go."""
         world = started(rjob("workers", 2))
         running = dict(world.jobs["js-workers-1"])

@@ -213,7 +213,7 @@ class TestReadingInParts:
         ("limit", "more", "beyond"),
         [(6, 1, False), (MOST_COUNTED - 1, 1, False), (MOST_COUNTED, -1, False), (MOST_COUNTED, 1, True)],
     )
-    def test_no_more_are_kept_than_are_counted(self, limit, more, beyond):
+    def test_no_more_failed_pods_are_kept_than_are_counted(self, limit, more, beyond):
         pods = [FailedPod(f"p{number:05}", ended_at=at(1)) for number in range(MOST_COUNTED + more)]
         job, rjob = failed_job(), of(backoffLimit=limit)
         kept = candidates(job, rjob, pods)

@@ -138,7 +138,7 @@ class Storing(Script):
     ],
     ids=["done", "failed", "failed after the status", "changed meanwhile"],
 )
-async def test_what_was_stored_is_told_however_the_plan_ends(refused, changed, status_first, told):
+async def test_the_stored_status_is_reported_even_if_the_plan_fails(refused, changed, status_first, told):
     client, plan = Storing(), creations(1)
     plan = dataclasses.replace(plan, actions=plan.actions if refused else (), status_first=status_first)
     runs = executor(client, Notes())

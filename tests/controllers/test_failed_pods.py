@@ -91,7 +91,7 @@ class TestLookingUp:
         assert len(found["u0"]) == 5
         assert len(api.asked()) == 3
 
-    async def test_of_any_number_of_pods_those_are_kept_that_are_wanted(self):
+    async def test_of_all_pages_only_the_pods_that_are_chosen_are_kept(self):
         api, most = Pods(), 0
         for number in range(200):
             api.add(f"p{number:03}", f"u{number % 2}", 3)

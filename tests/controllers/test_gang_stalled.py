@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from api import keys
-from controllers.gang.stalled import EACH, QUIET, Reports, StalledGangs, stalled
+from controllers.gang.stalled import LOOK_INTERVAL, QUIET, Reports, StalledGangs, stalled
 from controllers.planning.actions import Event
 from kube.client import Client
 from kube.transport import Request as Call
@@ -149,11 +149,11 @@ async def test_the_scheduling_gated_condition_is_no_report_of_the_scheduler():
 async def test_it_is_looked_at_once_a_minute_and_reported_once():
     world = waiting()
     looks = Looks(pods_of(world))
-    assert await looks.look(world) == EACH
-    assert await looks.look(world) == EACH
+    assert await looks.look(world) == LOOK_INTERVAL
+    assert await looks.look(world) == LOOK_INTERVAL
     assert len(looks.api.requests) == 1
-    world.seconds += int(EACH)
-    await asyncio.sleep(EACH)
+    world.seconds += int(LOOK_INTERVAL)
+    await asyncio.sleep(LOOK_INTERVAL)
     await looks.look(world)
     assert (len(looks.api.requests), len(looks.events)) == (2, 1)
 
@@ -169,7 +169,7 @@ async def test_without_the_pods_nothing_is_reported():
     world = waiting()
     looks = Looks(pods_of(world))
     looks.api.broken = 500
-    assert await looks.look(world) == EACH
+    assert await looks.look(world) == LOOK_INTERVAL
     assert looks.events == []
 
 

@@ -10,7 +10,6 @@ from tests.support.gang_sets import (
     EACH2,
     NESTED,
     RESTART,
-    entry,
     groups_of,
     jobs_of,
     ready_condition,
@@ -18,9 +17,9 @@ from tests.support.gang_sets import (
     rule,
     running,
     uids,
-    workers,
     world,
 )
+from tests.support.gang_trees import entry, workers
 from tests.support.stored_sets import jobset, rjob
 from tests.support.world import World
 

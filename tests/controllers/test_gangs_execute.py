@@ -131,7 +131,7 @@ async def test_one_to_be_deleted_that_has_gone_is_no_failure():
     assert api.verbs == [("delete", "gone")]
 
 
-async def test_a_change_that_lost_a_field_is_reported_and_what_is_stored_is_known():
+async def test_a_patch_that_lost_a_field_is_reported_and_the_stored_object_is_known():
     api = Api("podGroupTemplates", "compositePodGroupTemplates")
     make, watches = writer(api)
     body = build_workload(JS, FOREST)

@@ -1,21 +1,7 @@
 """Groups over restarts, and minima that are lowered for pods that have completed."""
 
-from tests.support.gang_sets import (
-    BASIC,
-    EACH,
-    EACH2,
-    GANG,
-    NESTED,
-    RESTART,
-    entry,
-    groups_of,
-    jobs_of,
-    resize,
-    rule,
-    running,
-    uids,
-    workers,
-)
+from tests.support.gang_sets import EACH, EACH2, NESTED, RESTART, groups_of, jobs_of, resize, rule, running, uids
+from tests.support.gang_trees import BASIC, GANG, entry, workers
 
 
 def succeed(w, job, pods):

@@ -7,7 +7,8 @@ from api import keys
 from api.gang_api import Served
 from api.scheduling import Scheduling, SchedulingConstraints, TopologyConstraint
 from controllers.planning.actions import DeleteJob, PatchJob
-from tests.support.gang_sets import EACH, NESTED, groups_of, jobs_of, ready_condition, running, uids, workers, world
+from tests.support.gang_sets import EACH, NESTED, groups_of, jobs_of, ready_condition, running, uids, world
+from tests.support.gang_trees import workers
 from tests.support.stored_sets import jobset
 
 
@@ -26,8 +27,8 @@ class TestSuspension:
         w.settle()
         assert ready_condition(w) == ("False", "Suspended")
 
-    def test_that_they_were_scheduled_goes_with_them(self):
-        """What is not scheduled after a resume is to be seen."""
+    def test_the_scheduled_condition_is_removed_with_the_groups(self):
+        """After a resume the condition must not say that new groups are scheduled while they are not."""
         w = running()
         assert w.condition(keys.GROUPS_SCHEDULED)[0] == "True"
         w.schedule()
@@ -50,7 +51,7 @@ class TestSuspension:
         assert w.condition(keys.GROUPS_SCHEDULED)[0] == "True"
 
     @pytest.mark.parametrize("reported", [True, False])
-    def test_suspended_jobs_stay_until_it_is_known_what_is_served(self, reported):
+    def test_suspended_jobs_stay_until_the_served_apis_are_known(self, reported):
         """A manager that starts knows nothing of it, and these Jobs are as they should be."""
         w = world(scheduling=NESTED, suspend=True)
         w.served, w.groups_required = Served(groups=False, composites=False, topology=False), False

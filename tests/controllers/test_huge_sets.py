@@ -39,7 +39,7 @@ def observed(js: JSON, **known) -> Observed:
 @pytest.mark.parametrize("restarts", [0, 1])
 @pytest.mark.parametrize("suspend", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_plan_creates_so_many_jobs_at_once(shape: str, suspend: bool, restarts: int):
+def test_a_plan_creates_as_many_jobs_as_its_limit_allows(shape: str, suspend: bool, restarts: int):
     huge = rjob(replicas=MAX_INT32, parallelism=MAX_INT32, completions=MAX_INT32)
     js = stored(jobset(huge, rjob("b", replicas=MAX_INT32), suspend=suspend, **SHAPES[shape]))
     js["status"] = {"restarts": restarts}

@@ -1,4 +1,4 @@
-"""Jobs that should not be there any more, counts that nobody has to write, and looks that must not come too late."""
+"""Leftover Jobs, counts that need no write, and requeues that must not come too late."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def filled(memory: Memory) -> Memory:
     return memory
 
 
-def test_there_is_a_sample_of_everything_that_is_remembered():
+def test_every_field_of_the_record_has_a_sample():
     empty, remembered = Memory("1"), {field.name for field in dataclasses.fields(Memory)} - {"uid"}
     assert SAMPLES.keys() == remembered
     assert [name for name in remembered if getattr(empty, name) == SAMPLES[name]] == []

@@ -19,7 +19,7 @@ def test_a_later_look_is_not_lost_to_a_sooner_one():
     assert len(memories) == 0
 
 
-def test_many_looks_are_the_first_and_the_last():
+def test_of_many_looks_the_first_and_the_last_are_kept():
     memories = JobMemories()
     for second in range(100):
         memories.look_at(JOB, float(second), second + 150.0)

@@ -210,7 +210,7 @@ class TestRepair:
         assert bench.remembered() == {}
 
     async def test_a_job_that_is_suspended_is_looked_at_once(self, bench):
-        """All its pods go; nobody is led before it is resumed."""
+        """All its pods go; no pod is moved before it is resumed."""
         bench.feed()
         bench.add_job()
         show(bench.watches.leaders, BOUND)
@@ -282,6 +282,24 @@ class TestRepair:
         await bench.reconcile()
         assert len(bench.api.lists) == 2
 
+    async def test_a_leader_that_is_lost_during_a_look_brings_another_look_at_once(self, bench):
+        bench.add_job()
+        bench.add_pod(1, spec={"nodeName": "n1"})
+        show(bench.watches.leaders, BOUND)
+        bench.feed()
+        page = bench.api._page
+
+        def lost(query: dict[str, str]) -> Response:
+            bench.api._page = page
+            hide(bench.watches.leaders, BOUND)
+            show(bench.watches.leaders, NEXT)
+            return page(query)
+
+        bench.api._page = lost
+        await bench.until_idle()
+        assert len(bench.api.lists) == 2
+        assert bench.deleted() == [f"{JOB}-1-abcde"]
+
 
 class TestManyAtOnce:
     """For each list the API server goes through all pods of the namespace."""
@@ -311,7 +329,7 @@ class TestManyAtOnce:
 
     @pytest.mark.parametrize(("jobs", "lists"), [(1, 1), (2, 2), (51, 2), (52, 3), (120, 4)])
     async def test_jobs_that_are_looked_at_together_share_lists(self, bench, jobs, lists):
-        """The first one waits for nobody; those that come while it reads are read together, fifty at a time."""
+        """The first one does not wait; those that come while it reads are read together, fifty at a time."""
         assert await self.looked_at(bench, self.begun(bench, jobs)) == []
         assert len(bench.api.lists) == lists
         assert sorted(bench.deleted()) == sorted(f"js-w-{number}-1-abcde" for number in range(jobs))

@@ -91,7 +91,7 @@ class TestDepartures:
         assert blind.memory.departed == {}
 
     async def test_a_set_that_somebody_else_manages_has_none(self):
-        """Nobody here ever records their end."""
+        """This controller never records their end."""
         blind = Blind(MemoryApi(), jobset(rjob("workers", 3)))
         await blind.reconcile()
         blind.edit(managedBy="example.com/other")
@@ -128,7 +128,7 @@ async def test_claims_of_other_sets_cost_a_reconcile_nothing():
 
 
 @pytest.mark.looptime
-async def test_counts_wait_for_each_other_although_a_write_keeps_failing():
+async def test_writes_of_counts_keep_their_distance_while_another_write_fails():
     blind = Blind(refusing(lambda name: "no" if name == "js-workers-3" else None), jobset(rjob("workers", 4)))
 
     def written() -> int:

@@ -10,13 +10,12 @@ import msgspec
 import pytest
 
 from tests.support.lives import resume, suspend
+from tests.support.stages import INITIALIZERS, TRAINERS
 from tests.support.stored_sets import jobset, rjob
 from tests.support.world import World
 
 STATES = ("Succeeded", "Ready", "Active")
 STRATEGIES = ("Recreate", "BlockingRecreate")
-INITIALIZERS = ["js-initializer-0", "js-initializer-1"]
-TRAINERS = ["js-trainer-0", "js-trainer-1"]
 POST = "js-post-0"
 
 every_state = pytest.mark.parametrize("state", STATES)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controllers.planning.actions import CreateClaim, CreateJob, CreateService
-from tests.support.lives import of_type
-from tests.support.stages import ALONE, INITIALIZERS, TRAINERS, finish, notes, of, policy, three
+from tests.support.lives import counts_of, of_type
+from tests.support.stages import ALONE, INITIALIZERS, TRAINERS, finish, notes, policy, three
 from tests.support.stored_sets import jobset, rjob
 from tests.support.world import World
 
@@ -63,11 +63,14 @@ class TestSucceeded:
         world.settle()
         for names in (INITIALIZERS, TRAINERS, ["js-post-0"]):
             seen.append(
-                (world.status.current_stage, *(of(world, n).remaining for n in ("initializer", "trainer", "post")))
+                (
+                    world.status.current_stage,
+                    *(counts_of(world, n).remaining for n in ("initializer", "trainer", "post")),
+                )
             )
             finish(world, *names)
         assert seen == [("initializer (1/3)", 2, 2, 1), ("trainer (2/3)", 0, 2, 1), ("post (3/3)", 0, 0, 1)]
-        assert of(world, "post").remaining == 0
+        assert counts_of(world, "post").remaining == 0
         assert {c.type for c in world.status.conditions} == {"Completed"}
 
     def test_a_completed_job_that_is_deleted_does_not_hold_up_the_sequence(self):
@@ -164,7 +167,7 @@ class TestReadyAndActive:
         world.js = type(world.js)(metadata=world.js.metadata, spec=world.js.spec, status=lost)
         world.jobs[INITIALIZERS[0]]["status"].update(active=0, ready=0)
         world.settle()
-        assert of(world, "trainer").released
+        assert counts_of(world, "trainer").released
         assert world.live() == [*INITIALIZERS, *TRAINERS]
 
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from controllers.planning.actions import CreateJob, PatchJob
-from tests.support.lives import of_type, resume, suspend
-from tests.support.stages import ALONE, INITIALIZERS, TRAINERS, finish, notes, of, three
+from tests.support.lives import counts_of, of_type, resume, suspend
+from tests.support.stages import ALONE, INITIALIZERS, TRAINERS, finish, notes, three
 from tests.support.stored_sets import rjob
 from tests.support.world import World
 
@@ -64,7 +64,7 @@ class TestFailure:
         world.settle()
         changed = [name for name, uid in uids.items() if world.jobs[name]["metadata"]["uid"] != uid]
         assert changed == TRAINERS
-        assert of(world, "trainer").remaining == 2
+        assert counts_of(world, "trainer").remaining == 2
         assert world.status.current_stage == "trainer (2/3)"
         finish(world, *TRAINERS)
         assert "js-post-0" in world.live()
@@ -121,7 +121,7 @@ class TestSuspension:
         resume(world)
         assert {name: job["metadata"]["uid"] for name, job in world.jobs.items()} == uids
         assert not world.jobs[TRAINERS[0]]["spec"]["suspend"]
-        assert of(world, "trainer").released
+        assert counts_of(world, "trainer").released
 
     @pytest.mark.parametrize("state", ["Ready", "Active"])
     def test_the_order_is_enforced_again_on_resume(self, state):
@@ -185,8 +185,8 @@ class TestElastic:
         world.settle()
         assert "js-initializer-2" in world.live()
         assert not world.jobs[TRAINERS[0]]["metadata"].get("deletionTimestamp")
-        assert of(world, "trainer").released
-        assert of(world, "initializer").remaining == 1
+        assert counts_of(world, "trainer").released
+        assert counts_of(world, "initializer").remaining == 1
 
     def test_a_stage_that_shrinks_to_what_has_succeeded_lets_the_next_one_start(self):
         world = three(gates={"ElasticJobSet": True})

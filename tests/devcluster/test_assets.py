@@ -199,7 +199,7 @@ def test_leftovers_of_a_killed_run_do_not_count(sources):
     assert not scratch.exists()
 
 
-def test_two_at_once_fetch_and_build_once(server, sources, go, capfd):
+def test_two_at_once_fetch_and_build_once(server, sources, go):
     threads = [threading.Thread(target=locate, args=(sources,)) for _ in range(2)]
     for thread in threads:
         thread.start()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.client_calls import COUNTERS, PREFIX, annotations_of, history, idle, now, path, post, update
-from tests.support.cluster import request, wait_for
-from tests.support.jobs import MERGE, group, manifest
+from tests.support.cluster import MERGE, request, wait_for
+from tests.support.jobs import group, manifest
 
 APPLY = "application/apply-patch+yaml"
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import re
 from typing import Any
 
 import pytest
 
-from app.explain.run import Options, run
-from tests.support.cluster import listed, request, wait_for
+from tests.support.cluster import MERGE, listed, request, wait_for
 from tests.support.jobs import Sets, group, manifest
 
 JSON = dict[str, Any]
@@ -38,13 +36,6 @@ def others(sets: Sets, before: dict[str, JSON]) -> list[JSON] | None:
     known = {pod["metadata"]["name"] for pod in before.values()}
     found = [p for p in sets.pods() if p["status"]["phase"] == "Running" and p["metadata"]["name"] not in known]
     return found if len(found) == len(before) else None
-
-
-def explain(sets: Sets) -> str:
-    out, err = io.StringIO(), io.StringIO()
-    options = Options(name="js", namespace=sets.namespace, kubeconfig=str(sets.cluster.kubeconfig), output="text")
-    assert run(options, out, err) == 0, err.getvalue()
-    return out.getvalue()
 
 
 def of_job(name: str) -> str:
@@ -89,7 +80,7 @@ class TestExitCodePolicy:
             "main",
             127,
         )
-        explained = explain(sets)
+        explained = sets.explain()
         assert f"pod {pod['metadata']['name']} on node {pod['spec']['nodeName']}" in explained
         assert re.search(r"container main.* exit code 127", explained)
 
@@ -219,7 +210,7 @@ class TestEarlyDetection:
     def let_go(self, sets: Sets, pod: JSON) -> None:
         path = f"/api/v1/namespaces/{sets.namespace}/pods/{pod['metadata']['name']}"
         body = {"metadata": {"annotations": {GRACE: None}}}
-        status, answer = request(sets.cluster, "PATCH", path, body, "application/merge-patch+json")
+        status, answer = request(sets.cluster, "PATCH", path, body, MERGE)
         assert status == 200, answer
 
     def first_job_is(self, sets: Sets, kind: str) -> bool:

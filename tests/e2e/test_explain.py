@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from app.explain.run import Options, run
 from devcluster import audit
 from devcluster.cluster import Cluster
-from tests.support.cluster import kubectl, listed, wait_for
+from tests.support.cluster import kubectl_apply, listed, wait_for
 from tests.support.explained import RACK, causes
 from tests.support.jobs import Sets, group, manifest
 from tests.support.manager import ManagerProcess
@@ -36,42 +35,17 @@ def exclusive(replicas: int, pods_per_job: int = 3) -> JSON:
     return body
 
 
-def explain(sets: Sets, name: str = "js", output: str = "text") -> str:
-    out, err = io.StringIO(), io.StringIO()
-    options = Options(name=name, namespace=sets.namespace, kubeconfig=str(sets.cluster.kubeconfig), output=output)
-    assert run(options, out, err) == 0, err.getvalue()
-    return out.getvalue()
-
-
-def report(sets: Sets, name: str = "js") -> JSON:
-    body: JSON = json.loads(explain(sets, name, "json"))
-    return body
-
-
-def explained(sets: Sets, *words: str, name: str = "js") -> str:
-    """The text, once all these words are in it."""
-
-    def probe() -> str:
-        text = explain(sets, name)
-        return text if all(word in text for word in words) else ""
-
-    try:
-        return wait_for(probe, timeout=60, what=f"explain to say {words}")
-    except AssertionError as late:
-        raise AssertionError(f"{late}; it says:\n{explain(sets, name)}") from None
-
-
 def test_who_holds_the_racks_that_a_set_waits_for(sets: Sets):
     sets.apply(manifest(exclusive(2), name="first"))
     sets.wait_ready(2, name="first")
-    assert explain(sets, "first") == f"JobSet {sets.namespace}/first: runs, 2 of 2 Jobs ready or done\n"
+    assert sets.explain("first") == f"JobSet {sets.namespace}/first: runs, 2 of 2 Jobs ready or done\n"
 
     sets.apply(manifest(exclusive(2)))
-    text = explained(sets, "waits for a rack of its own", "likewise", "2 followers wait for it")
+    text = sets.wait_explained("waits for a rack of its own", "likewise", "2 followers wait for it")
     assert "not scheduled: 0/20 nodes are available: " in text
     holders = f"{sets.namespace}/first-workers-0, {sets.namespace}/first-workers-1"
     assert f"2 of 2 racks hold Jobs of equal priority (0): {holders}" in text
-    body = report(sets)
+    body = sets.explanation()
     assert (body["level"], body["notLookedAt"]) == ("waits", [])
     assert [c for c in causes(body) if c != "warning"] == [
         "leader-waits", "leader-unscheduled", "equal-priority", "leader-waits",
@@ -79,8 +53,8 @@ def test_who_holds_the_racks_that_a_set_waits_for(sets: Sets):
 
     sets.patch({"suspend": True}, name="first")
     sets.wait_ready(2)
-    assert explain(sets).startswith(f"JobSet {sets.namespace}/js: runs, 2 of 2 Jobs ready or done\n")
-    assert "is suspended" in explain(sets, "first").splitlines()[0]
+    assert sets.explain().startswith(f"JobSet {sets.namespace}/js: runs, 2 of 2 Jobs ready or done\n")
+    assert "is suspended" in sets.explain("first").splitlines()[0]
 
 
 def test_pods_of_a_set_that_is_not_exclusive_hold_racks_too(sets: Sets):
@@ -89,13 +63,14 @@ def test_pods_of_a_set_that_is_not_exclusive_hold_racks_too(sets: Sets):
     nodes = {pod["spec"]["nodeName"] for pod in sets.pods(name="plain")}
     assert len(nodes) > 10, "on more nodes than one rack has"
     sets.apply(manifest(exclusive(1)))
-    explained(sets, f"2 of 2 racks hold Jobs of equal priority (0): {sets.namespace}/plain-workers-0 (not exclusive)\n")
+    sets.wait_explained(
+        f"2 of 2 racks hold Jobs of equal priority (0): {sets.namespace}/plain-workers-0 (not exclusive)\n"
+    )
 
 
 def test_more_jobs_than_racks(sets: Sets):
     sets.apply(manifest(exclusive(3, pods_per_job=1)))
-    explained(
-        sets,
+    sets.wait_explained(
         "this JobSet has 3 exclusive Jobs, the cluster has 2 racks: they never run all at once",
         "2 of 3 Jobs ready",
     )
@@ -103,16 +78,16 @@ def test_more_jobs_than_racks(sets: Sets):
 
 def test_a_quota_that_keeps_pods_out(sets: Sets):
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "1"}}}
-    kubectl(sets.cluster, "apply", "-f", "-", namespace=sets.namespace, stdin=json.dumps(quota))
+    kubectl_apply(sets.cluster, sets.namespace, quota)
     sets.apply(manifest(group(pods_per_job=3)))
-    text = explained(sets, "Job js-workers-0: lacks 2 of 3 pods: FailedCreate: ")
+    text = sets.wait_explained("Job js-workers-0: lacks 2 of 3 pods: FailedCreate: ")
     assert "exceeded quota: none" in text
 
 
 def test_pods_that_fit_nowhere(sets: Sets):
     sets.apply(manifest(group(replicas=3, pod={"nodeSelector": {"nobody": "has"}})))
-    text = explained(
-        sets, "Job js-workers-0: pod js-workers-0-0", "2 more Jobs (js-workers-1 … js-workers-2): likewise"
+    text = sets.wait_explained(
+        "Job js-workers-0: pod js-workers-0-0", "2 more Jobs (js-workers-1 … js-workers-2): likewise"
     )
     assert "0/20 nodes are available: 20 node(s) didn't match Pod's node affinity/selector" in text
 
@@ -122,7 +97,7 @@ def test_a_set_that_has_failed(sets: Sets):
     sets.wait_ready(1)
     sets.end(sets.pods()[0], code=3)
     sets.wait_state("Failed")
-    text = explain(sets)
+    text = sets.explain()
     assert text.startswith(f"JobSet {sets.namespace}/js: failed (since ")
     assert "Job js-workers-0, container main of pod js-workers-0-0" in text
     assert "exit code 3" in text
@@ -134,18 +109,18 @@ def test_a_job_fails_while_no_manager_runs(sets: Sets, manager: ManagerProcess):
     manager.stop()
     try:
         sets.end(sets.pods()[0], code=1)
-        text = explained(
-            sets, "no manager holds the lease", "Job js-workers-0: failed, and the failure policy has not acted"
+        text = sets.wait_explained(
+            "no manager holds the lease", "Job js-workers-0: failed, and the failure policy has not acted"
         )
         assert "BackoffLimitExceeded" in text
     finally:
         manager.start()
-    explained(sets, "js: failed (since ")
+    sets.wait_explained("js: failed (since ")
 
 
 def test_explaining_forty_jobs_takes_a_dozen_calls(sets: Sets):
     sets.apply(manifest(exclusive(40, pods_per_job=1)))
-    explained(sets, "37 more Jobs")
+    sets.wait_explained("37 more Jobs")
     kubeconfig = sets.cluster.kubeconfig_for("explainer", ["system:masters"])
     start = audit.size(sets.cluster.audit_log)
     out = io.StringIO()

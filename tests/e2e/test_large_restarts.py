@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from devcluster import audit
-from tests.support.cluster import history, request, version_now, wait_for
+from tests.support.cluster import MERGE, history, request, version_now, wait_for
 from tests.support.jobs import Sets, group, manifest
 
 JSON = dict[str, Any]
@@ -53,7 +53,7 @@ class Restarts:
         path = self._paths["pods"]
         for pod in self.sets.pods(selector, ending=True):
             name, patch = pod["metadata"]["name"], {"metadata": {"annotations": {GRACE: None}}}
-            status, _ = request(self.sets.cluster, "PATCH", f"{path}/{name}", patch, "application/merge-patch+json")
+            status, _ = request(self.sets.cluster, "PATCH", f"{path}/{name}", patch, MERGE)
             assert status in {200, 404}
 
     def created(self, attempt: int) -> dict[str, int]:

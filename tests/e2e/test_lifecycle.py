@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.support.cluster import kubectl, request, wait_for
+from tests.support.cluster import kubectl, kubectl_apply, request, wait_for
 from tests.support.jobs import group, manifest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training.yaml"
@@ -149,7 +149,7 @@ def test_a_foreign_job_of_our_name_is_named_in_an_event(sets):
         "metadata": {"name": "js-workers-0"},
         "spec": group()["template"]["spec"],
     }
-    kubectl(sets.cluster, "apply", "-f", "-", namespace=sets.namespace, stdin=json.dumps(foreign))
+    kubectl_apply(sets.cluster, sets.namespace, foreign)
     sets.apply(manifest(group(replicas=2)))
     found = wait_for(lambda: [e for e in sets.events() if e[1] == "JobCreationFailed"])
     assert found[0][0] == "Warning"
@@ -160,8 +160,7 @@ def test_a_foreign_job_of_our_name_is_named_in_an_event(sets):
 
 def test_a_template_that_cannot_work_is_refused_before_it_is_stored(sets):
     broken = group(replicas=12, pod={"restartPolicy": "Always"})
-    args = ("apply", "-f", "-")
-    text = kubectl(sets.cluster, *args, namespace=sets.namespace, stdin=json.dumps(manifest(broken)), check=False)
+    text = kubectl_apply(sets.cluster, sets.namespace, manifest(broken), check=False)
     assert 'spec.replicatedJobs[0].template.spec.template.spec.restartPolicy: Required value: valid values: "On' in text
     assert sets.get() is None
 
@@ -173,7 +172,7 @@ def test_jobs_that_the_server_refuses_are_explained_and_counted(sets):
         "metadata": {"name": "none"},
         "spec": {"hard": {"count/jobs.batch": "0"}},
     }
-    kubectl(sets.cluster, "apply", "-f", "-", namespace=sets.namespace, stdin=json.dumps(quota))
+    kubectl_apply(sets.cluster, sets.namespace, quota)
     args = ("get", "resourcequota", "none", "-o", "jsonpath={.status.hard}")
     wait_for(lambda: kubectl(sets.cluster, *args, namespace=sets.namespace), what="the quota")
     sets.apply(manifest(group(replicas=12)))

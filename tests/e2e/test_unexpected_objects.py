@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from devcluster import audit
-from tests.support.cluster import kubectl, request, wait_for
-from tests.support.jobs import JOBSETS, MERGE, group, manifest
+from tests.support.cluster import MERGE, kubectl, request, wait_for
+from tests.support.jobs import JOBSETS, group, manifest
 from tests.support.manager import USER
 
 PREFIX = "jobset.sigs.k8s.io/"

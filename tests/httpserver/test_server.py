@@ -11,20 +11,16 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from api.features import FeatureGates
-from app.engine import engine
 from httpserver.address import BindError, bind
 from httpserver.server import Server
-from tests.support.jobsets import jobset, stored
-from tests.support.reviews import answer, encode, review
+from tests.support.reviews import answer
 from tests.support.tls import context_with, material, serving, trusting
-from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
+from tests.support.webhook_app import APP, GOOD
+from webhooks.jobset.handlers import VALIDATE_PATH
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
 
 PAIR = material()
-APP = create_app(jobset_handlers(engine(FeatureGates())))
-GOOD = encode(review(stored(jobset())))
 JSON_TYPE = {"content-type": "application/json"}
 
 
@@ -105,7 +101,7 @@ class Slow:
 
 async def test_stopping_finishes_what_runs_and_takes_nothing_new():
     slow = Slow()
-    server = slow.app.server(bind(("127.0.0.1", 0), "webhooks"), context_with(PAIR))
+    server = Server(slow.app, bind(("127.0.0.1", 0), "webhooks"), context_with(PAIR))
     async with client() as session, asyncio.TaskGroup() as group:
         served = group.create_task(server.run())
         await server.started.wait()
@@ -137,7 +133,7 @@ async def test_stopping_finishes_what_runs_and_takes_nothing_new():
 
 async def test_a_request_that_does_not_end_is_dropped_by_cancelling():
     slow = Slow()
-    server = slow.app.server(bind(("127.0.0.1", 0), "webhooks"), context_with(PAIR))
+    server = Server(slow.app, bind(("127.0.0.1", 0), "webhooks"), context_with(PAIR))
     async with client() as session:
         served = asyncio.create_task(server.run())
         await server.started.wait()

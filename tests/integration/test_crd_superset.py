@@ -23,7 +23,7 @@ from devcluster.cluster import running
 from devcluster.rest import Connection
 from devcluster.spec import ClusterSpec
 from manifests import crd
-from tests.support.cluster import request, wait_for
+from tests.support.cluster import MERGE, request, wait_for
 from tests.support.corpus import Case, cases
 from tests.support.crd_before import DIGEST, crd_before, digest, without_new_fields
 from tests.support.jobs import JOBSETS
@@ -132,7 +132,7 @@ def test_what_was_stored_may_get_other_labels_after_the_upgrade(world):
     for name, body in world.after.items():
         patch = {"metadata": {"labels": {"upgraded": "true"}}}
         path = f"{PATH}/{body['metadata']['name']}?{STRICT}"
-        status, answer = world.new.request("PATCH", path, patch, "application/merge-patch+json")
+        status, answer = world.new.request("PATCH", path, patch, MERGE)
         assert (status, answer.get("spec")) == (200, body["spec"]), (name, answer)
 
 

@@ -9,22 +9,21 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from app.check.render import as_stored, children
+from app.check.render import as_stored, by_stage
 from app.engine import engine
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec
-from manifests import NAMESPACE, SERVICE_ACCOUNT
 from tests.support.admission import GROUPS, cluster_with_admission
 from tests.support.cluster import request
-from tests.support.corpus import Case, cases
+from tests.support.corpus import case_id, cases
 from tests.support.jobsets import JSON, stored
 from tests.support.kube_client import connected
+from tests.support.manager import USER
 from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.cluster import ClusterChecks
 
 GATES = FeatureGates({"AllAlpha": True})
-MANAGER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 GANGS = [case for case in cases("good") if case.id.startswith("scheduling-")]
 PATHS = {
     "Workload": "/apis/scheduling.k8s.io/v1beta1/namespaces/default/workloads",
@@ -32,10 +31,6 @@ PATHS = {
     "CompositePodGroup": "/apis/scheduling.k8s.io/v1alpha3/namespaces/default/compositepodgroups",
     "Job": "/apis/batch/v1/namespaces/default/jobs",
 }
-
-
-def case_id(case: Case) -> str:
-    return case.id
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +62,7 @@ def of(name: str) -> JSON:
 
 
 async def test_a_server_without_the_api_is_warned_of_and_one_with_it_is_not(with_api, without_api):
-    manager = with_api.kubeconfig_for(MANAGER, GROUPS)
+    manager = with_api.kubeconfig_for(USER, GROUPS)
     for name, missing in (("scheduling-whole-set", "podgroups"), ("scheduling-superslice", "podgroups")):
         texts = await said(without_api.kubeconfig, of(name))
         assert missing in texts[0]
@@ -82,7 +77,7 @@ async def test_a_server_without_the_api_is_warned_of_and_one_with_it_is_not(with
 def test_what_is_rendered_is_taken_and_kept_whole(with_api, case):
     found = engine(GATES).create(case.manifest)
     assert found.errors == ()
-    for body in children(as_stored(found.object, GATES), GATES):
+    for _, body in by_stage(as_stored(found.object, GATES), GATES):
         if body["kind"] not in PATHS:
             continue
         path = f"{PATHS[body['kind']]}?dryRun=All&fieldValidation=Strict"

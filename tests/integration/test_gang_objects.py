@@ -24,15 +24,12 @@ from devcluster.spec import ClusterSpec
 from kube.client import Client
 from kube.errors import AlreadyExists, ApiError, Invalid
 from tests.support.cluster import drop_namespace, new_namespace
+from tests.support.gang_trees import entry
 from tests.support.kube_client import connected
 from tests.support.stored_sets import jobset, rjob
 
 JSON = dict[str, Any]
 ON = FeatureGates({"JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True})
-
-
-def entry(*targets: str, **fields: Any) -> JSON:
-    return {"targetReplicatedJobs": list(targets), **fields}
 
 
 def topology(key: str) -> JSON:
@@ -56,10 +53,10 @@ SHAPES = {
 """`spec.scheduling` by shape."""
 
 
-def a_set(scheduling: JSON, ns: str, *, replicas: int = 2) -> JobSet:
+def a_set(scheduling: JSON, namespace: str, *, replicas: int = 2) -> JobSet:
     rjobs = [rjob(name, replicas, parallelism=2, completions=2) for name in "abc"]
     js = jobset(*rjobs, scheduling=scheduling)
-    return replace(js, metadata=replace(js.metadata, namespace=ns))
+    return replace(js, metadata=replace(js.metadata, namespace=namespace))
 
 
 def bodies(js: JobSet) -> Iterator[JSON]:
@@ -86,20 +83,13 @@ async def made(client: Client, js: JobSet) -> list[JSON]:
     return [await create(client, body) for body in bodies(js)]
 
 
-@pytest.fixture
-def ns(api_server: Cluster) -> Iterator[str]:
-    name = new_namespace(api_server)
-    yield name
-    drop_namespace(api_server, name)
-
-
 class TestAllServed:
     """All gates are on, as in the demo."""
 
     @pytest.mark.parametrize("scheduling", SHAPES.values(), ids=SHAPES)
-    async def test_what_is_sent_is_stored(self, api_server: Cluster, ns: str, scheduling: JSON):
+    async def test_what_is_sent_is_stored(self, api_server: Cluster, namespace: str, scheduling: JSON):
         async with connected(api_server.kubeconfig) as (client, _):
-            for body in bodies(a_set(scheduling, ns)):
+            for body in bodies(a_set(scheduling, namespace)):
                 stored = await create(client, body)
                 assert dropped(body, stored) == []
                 defaults = {"priority": 0} if body["kind"] != "Workload" else {}
@@ -108,15 +98,15 @@ class TestAllServed:
                 assert without_nulls(stored["spec"]) == {**defaults, **body["spec"]}
                 assert body["metadata"]["labels"].items() <= stored["metadata"]["labels"].items()
 
-    async def test_names_of_the_longest_set(self, api_server: Cluster, ns: str):
-        js = a_set(SHAPES["E, both levels"], ns)
+    async def test_names_of_the_longest_set(self, api_server: Cluster, namespace: str):
+        js = a_set(SHAPES["E, both levels"], namespace)
         named = replace(js, metadata=replace(js.metadata, name="x" * 60))
         async with connected(api_server.kubeconfig) as (client, _):
             assert len(await made(client, named)) == 7
 
-    async def test_counts_change_in_place_but_for_composites(self, api_server: Cluster, ns: str):
+    async def test_counts_change_in_place_but_for_composites(self, api_server: Cluster, namespace: str):
         async with connected(api_server.kubeconfig) as (client, _):
-            workload, root, *others = await made(client, a_set(SHAPES["D, Jobs under an entry"], ns))
+            workload, root, *others = await made(client, a_set(SHAPES["D, Jobs under an entry"], namespace))
             changed = copy.deepcopy(workload["spec"]["compositePodGroupTemplates"])
             changed[0]["schedulingPolicy"]["gang"]["minGroupCount"] = 1
             changed[0]["podGroupTemplates"][0]["schedulingPolicy"]["gang"]["minCount"] = 1
@@ -126,10 +116,10 @@ class TestAllServed:
             with pytest.raises(Invalid, match="immutable"):
                 await patch(client, root, {"schedulingPolicy": {"gang": {"minGroupCount": 1}}})
 
-    async def test_nothing_else_does(self, api_server: Cluster, ns: str):
+    async def test_nothing_else_does(self, api_server: Cluster, namespace: str):
         """So groups that say something else are deleted, and a Workload that has other templates is replaced."""
         async with connected(api_server.kubeconfig) as (client, _):
-            workload, *groups = await made(client, a_set(SHAPES["B, an entry each"], ns))
+            workload, *groups = await made(client, a_set(SHAPES["B, an entry each"], namespace))
             for spec in (topology("zone"), ALL, BASIC, {"parentCompositePodGroupName": "other"}):
                 with pytest.raises(Invalid):
                     await patch(client, groups[1], spec)
@@ -143,35 +133,37 @@ class TestAllServed:
             with pytest.raises(Invalid):
                 await patch(client, workload, {"podGroupTemplates": [other, *templates[1:]]})
 
-    async def test_a_workload_has_templates_of_one_kind_and_at_least_one(self, api_server: Cluster, ns: str):
-        flat = next(bodies(a_set(SHAPES["A, whole set"], ns)))
-        nested = next(bodies(a_set(SHAPES["D, Jobs under an entry"], ns)))
+    async def test_a_workload_has_templates_of_one_kind_and_at_least_one(self, api_server: Cluster, namespace: str):
+        flat = next(bodies(a_set(SHAPES["A, whole set"], namespace)))
+        nested = next(bodies(a_set(SHAPES["D, Jobs under an entry"], namespace)))
         for lists in ({}, {**flat["spec"], **nested["spec"]}):
             spec = {"controllerRef": flat["spec"]["controllerRef"], **lists}
             async with connected(api_server.kubeconfig) as (client, _):
                 with pytest.raises(Invalid):
                     await create(client, {**flat, "spec": spec})
 
-    async def test_a_pod_group_that_ends_keeps_its_name(self, api_server: Cluster, ns: str):
+    async def test_a_pod_group_that_ends_keeps_its_name(self, api_server: Cluster, namespace: str):
         """Nobody takes its finalizer away here: it is as if its pods ran for ever."""
-        (_, body), kind = [*bodies(a_set({}, ns))], RESOURCES["PodGroup"]
+        (_, body), kind = [*bodies(a_set({}, namespace))], RESOURCES["PodGroup"]
         async with connected(api_server.kubeconfig) as (client, _):
             stored = await create(client, body)
             name, uid = stored["metadata"]["name"], stored["metadata"]["uid"]
-            left = await client.delete(kind, name, namespace=ns, uid=uid)
+            left = await client.delete(kind, name, namespace=namespace, uid=uid)
             assert left is not None
             assert left["metadata"]["deletionTimestamp"]
             with pytest.raises(AlreadyExists):
                 await create(client, body)
-            await client.patch(kind, name, {"metadata": {"finalizers": None}}, namespace=ns)
+            await client.patch(kind, name, {"metadata": {"finalizers": None}}, namespace=namespace)
             assert (await create(client, body))["metadata"]["uid"] != uid
 
-    async def test_a_composite_goes_at_once(self, api_server: Cluster, ns: str):
+    async def test_a_composite_goes_at_once(self, api_server: Cluster, namespace: str):
         async with connected(api_server.kubeconfig) as (client, _):
-            _, root, *_ = await made(client, a_set(SHAPES["D, Jobs under an entry"], ns))
+            _, root, *_ = await made(client, a_set(SHAPES["D, Jobs under an entry"], namespace))
             kind, name = RESOURCES["CompositePodGroup"], root["metadata"]["name"]
-            await client.delete(kind, name, namespace=ns, uid=root["metadata"]["uid"])
-            sent = {k: root[k] for k in ("apiVersion", "kind", "spec")} | {"metadata": {"name": name, "namespace": ns}}
+            await client.delete(kind, name, namespace=namespace, uid=root["metadata"]["uid"])
+            sent = {k: root[k] for k in ("apiVersion", "kind", "spec")} | {
+                "metadata": {"name": name, "namespace": namespace}
+            }
             assert (await create(client, sent))["metadata"]["uid"] != root["metadata"]["uid"]
 
     async def test_it_is_found_out_that_all_is_served(self, api_server: Cluster):
@@ -185,7 +177,6 @@ async def look(cluster: Cluster) -> Served:
 
 OFF = {"TopologyAwareWorkloadScheduling": False, "CompositePodGroup": False}
 PARTS = {
-    "off": (ClusterSpec(name="off", profile="api", gang=False), Served(groups=False, composites=False, topology=False)),
     "flat": (
         ClusterSpec(name="flat", profile="api", feature_gates=OFF),
         Served(groups=True, composites=False, topology=False),
@@ -194,8 +185,10 @@ PARTS = {
         ClusterSpec(name="topology", profile="api", feature_gates={"CompositePodGroup": False}),
         Served(groups=True, composites=False, topology=True),
     ),
+    "off": (ClusterSpec(name="off", profile="api", gang=False), Served(groups=False, composites=False, topology=False)),
 }
 """API servers with some of the gates, and what they serve."""
+WITH_GROUPS = [part for part, (_, served) in PARTS.items() if served.groups]
 
 
 @pytest.fixture(scope="module", params=PARTS)
@@ -212,10 +205,10 @@ async def test_what_an_api_server_does_not_take_is_noticed(partly: tuple[str, Cl
     part, cluster = partly
     served = PARTS[part][1]
     assert await look(cluster) == served
-    ns = new_namespace(cluster)
+    namespace = new_namespace(cluster)
     async with connected(cluster.kubeconfig) as (client, _):
         for number, scheduling in enumerate(SHAPES.values()):
-            js = a_set(scheduling, ns)
+            js = a_set(scheduling, namespace)
             js = replace(js, metadata=replace(js.metadata, uid=f"uid-{number}"))
             found = forest(js)
             assert found is not None
@@ -225,7 +218,7 @@ async def test_what_an_api_server_does_not_take_is_noticed(partly: tuple[str, Cl
                     assert dropped(body, await create(client, body)) == []
             else:
                 assert await _goes_wrong(client, js), f"{lack.what}, and nothing is lost"
-        drop_namespace(cluster, ns)
+        drop_namespace(cluster, namespace)
 
 
 async def _goes_wrong(client: Client, js: JobSet) -> bool:
@@ -240,13 +233,12 @@ async def _goes_wrong(client: Client, js: JobSet) -> bool:
     return False
 
 
+@pytest.mark.parametrize("partly", WITH_GROUPS, indirect=True)
 async def test_a_group_loses_its_parent_where_there_are_no_composites(partly: tuple[str, Cluster]):
     """It would be a tree of its own, and of a set some would run without the others."""
-    part, cluster = partly
-    if not PARTS[part][1].groups:
-        return
-    ns = new_namespace(cluster)
-    *_, body = bodies(a_set(SHAPES["D, Jobs under an entry"], ns))
+    _, cluster = partly
+    namespace = new_namespace(cluster)
+    *_, body = bodies(a_set(SHAPES["D, Jobs under an entry"], namespace))
     async with connected(cluster.kubeconfig) as (client, _):
         assert "parentCompositePodGroupName" in dropped(body, await create(client, body))
-    drop_namespace(cluster, ns)
+    drop_namespace(cluster, namespace)

@@ -99,7 +99,7 @@ def test_a_cluster_without_the_crd_is_reported(api_server: Cluster):
     refused(run(f"--kubeconfig={api_server.kubeconfig}"), "does not serve jobsets", "manifests/install.yaml")
 
 
-def test_a_taken_port_is_named(tmp_path, jobset_server: Cluster):
+def test_a_taken_port_is_named(jobset_server: Cluster):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         flags = (f"--health-probe-bind-address=127.0.0.1:{port}", "--metrics-bind-address=0")

@@ -19,6 +19,7 @@ from devcluster.assets import Sources
 from devcluster.cluster import running
 from devcluster.spec import ClusterSpec
 from httpserver.address import bind
+from httpserver.server import Server
 from manifests import webhook_configurations
 from manifests.policies import pod_policies
 from tests.support.cluster import kubectl, wait_for
@@ -80,7 +81,7 @@ def webhooks(form):
     ready: concurrent.futures.Future = concurrent.futures.Future()
 
     async def serve():
-        server = create_app(pod_handlers(NoLeaderYet(), lambda: form)).server(listener, context_with(certificate))
+        server = Server(create_app(pod_handlers(NoLeaderYet(), lambda: form)), listener, context_with(certificate))
         async with asyncio.TaskGroup() as group:
             group.create_task(server.run())
             await server.started.wait()

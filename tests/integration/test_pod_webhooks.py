@@ -26,15 +26,13 @@ from httpserver.server import Server
 from manifests import webhook_configurations
 from tests.support.cluster import drop_namespace, new_namespace, request, wait_for
 from tests.support.jobsets import JSON, jobset, rjob
-from tests.support.pods import RACK, exclusive, pod_of
+from tests.support.pods import KNOWN, RACK, UNKNOWN, exclusive, pod_of
 from tests.support.tls import context_with, material
 from webhooks.pod.handlers import MUTATE_PATH, VALIDATE_PATH, pod_handlers
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler
 from webhooks.router import create_app
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-KNOWN = Domain("rack-7", "train-workers-0-0-abcde", "node-70")
-UNKNOWN = NoDomain("its leader pod train-workers-0-0-abcde is not scheduled", "train-workers-0-0-abcde")
 QUICK = 1.5  # seconds, on a busy machine: less than any timeout of ours
 HIGH = "high"
 
@@ -78,7 +76,7 @@ def answering(played: Played) -> Iterator[list[JSON]]:
     ready: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, Server]] = concurrent.futures.Future()
 
     async def serve() -> None:
-        server = create_app(played.handlers()).server(listener, context_with(pair))
+        server = Server(create_app(played.handlers()), listener, context_with(pair))
         async with asyncio.TaskGroup() as group:
             group.create_task(server.run())
             await server.started.wait()

@@ -162,7 +162,7 @@ def test_faults_of_the_manifest_alone_are_reported_too(jobset_server: Cluster, n
         assert path in found
 
 
-def test_a_cluster_without_jobsets(api_server: Cluster, tmp_path: Path):
+def test_a_cluster_without_jobsets(api_server: Cluster):
     code, report, err = validate(api_server.kubeconfig, jobset())
     assert (code, report["jobsets"]) == (2, 0)
     assert "the cluster does not serve JobSets" in err

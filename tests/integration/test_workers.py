@@ -7,19 +7,23 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 
 from app import local
+from app.settings import LeaderElectionSettings
 from bench import proc
 from bench.closed_loop import Load, run
 from bench.saturation import reviews
+from controllers.resources import JOBSETS
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec
 from manifests import NAMESPACE
-from tests.support.cluster import wait_for
+from tests.support.cluster import apply, listed, new_namespace, request, wait_for
+from tests.support.jobsets import jobset, rjob
 from webhooks.jobset.handlers import MUTATE_PATH
 
 
@@ -33,7 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterato
 
 @pytest.fixture
 def manager(cluster: Cluster, tmp_path: Path) -> Iterator[local.Manager]:
-    """With three processes; nothing of it is left after the test."""
+    """With three processes of admission; nothing of it is left after the test."""
     manager = local.start(cluster, tmp_path, webhook_port=local.free_port(), sections={"webhook": {"workers": 3}})
     try:
         yield manager
@@ -57,20 +61,46 @@ def authorities(cluster: Cluster, folder: Path) -> Path:
     return path
 
 
+def renewed(cluster: Cluster) -> str:
+    """When the lease was last renewed."""
+    name = LeaderElectionSettings().resource_name
+    status, lease = request(cluster, "GET", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{name}")
+    return str(lease["spec"]["renewTime"]) if status == HTTPStatus.OK else ""
+
+
 def cpu(pid: int) -> int:
     return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
 
 
 def test_all_of_them_answer(cluster: Cluster, manager: local.Manager, tmp_path: Path):
     family = proc.family(manager.process.pid)
-    assert len(family) == 3
+    assert len(family) == 4
     before = {pid: cpu(pid) for pid in family}
     bodies = list(reviews(MUTATE_PATH, 1, 0))
     trusted, load = authorities(cluster, tmp_path), Load(connections=32, seconds=2, warm_up=0.2)
     report = run(manager.webhook_port, trusted, MUTATE_PATH, bodies, load)
     assert report["requests"] > 100
     assert (report["refused"], report["lost"]) == (0, 0)
-    assert all(cpu(pid) > before[pid] for pid in family)
+    assert all(cpu(pid) > before[pid] for pid in family[1:])
+
+
+def test_the_lease_and_the_controllers_do_not_wait_for_admission(cluster: Cluster, manager: local.Manager):
+    """Nothing is busier than a process that is stopped."""
+    _, *workers = proc.family(manager.process.pid)
+    for pid in workers:
+        os.kill(pid, signal.SIGSTOP)
+    before = renewed(cluster)
+    namespace = new_namespace(cluster)
+    apply(
+        cluster,
+        f"/apis/{JOBSETS.api_version}/namespaces/{namespace}/jobsets",
+        jobset(rjob(replicas=2, pod={"restartPolicy": "Never"}), namespace=namespace),
+    )
+    wait_for(lambda: len(listed(cluster, f"/apis/batch/v1/namespaces/{namespace}/jobs")) == 2, what="the Jobs")
+    wait_for(lambda: renewed(cluster) > before, what="the lease to be renewed")
+    for pid in workers:
+        os.kill(pid, signal.SIGCONT)
+    assert local.stop(manager) == 0
 
 
 def test_they_stop_together(manager: local.Manager):

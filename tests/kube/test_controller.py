@@ -103,6 +103,15 @@ async def test_a_terminal_error_is_counted_and_not_tried_again():
     assert (await run_for(5000, reconcile)).reported == ["failed", "terminal", "error"]
 
 
+async def test_the_log_says_why_a_group_of_writes_failed(caplog):
+    async def reconcile(_):
+        raise ExceptionGroup("2 of 3 writes failed", [TransportError("no route"), TransportError("reset")])
+
+    with caplog.at_level(logging.WARNING, logger="kube"):
+        await run_for(0.001, reconcile)
+    assert "ns/a: failed, trying again: 2 of 3 writes failed, first: no route" in caplog.text
+
+
 async def test_a_bug_in_one_reconcile_is_a_panic_and_the_loop_continues(caplog):
     async def reconcile(request):
         if request.name == "a":

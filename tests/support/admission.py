@@ -19,6 +19,7 @@ from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec
 from httpserver.address import bind
+from httpserver.server import Server
 from kube.client import Client
 from kube.config import load
 from kube.transport import HttpTransport
@@ -66,7 +67,7 @@ def admission(cluster: Cluster, gates: FeatureGates) -> Iterator[CertManager]:
         client = Client(transport)
         certs = CertManager(client, Live(context), CertOptions(NAMESPACE, SECRET, hosts, settle=0.5))
         handlers = jobset_handlers(engine(gates), ClusterChecks(client, budget=8.0))
-        server = create_app(handlers).server(listener, context)
+        server = Server(create_app(handlers), listener, context)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(server.run())

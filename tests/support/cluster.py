@@ -26,6 +26,7 @@ from devcluster.spec import Layout
 
 T = TypeVar("T")
 
+MERGE = "application/merge-patch+json"
 # What a test may leave behind in a namespace, owners first.
 COLLECTIONS = (
     "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets",
@@ -68,6 +69,11 @@ def kubectl(
     if check and answer.returncode:
         raise AssertionError(f"kubectl {' '.join(args)} ended with {answer.returncode}: {answer.stderr}")
     return answer.stdout if check else answer.stdout + answer.stderr
+
+
+def kubectl_apply(cluster: Cluster, namespace: str, body: dict[str, Any], *, check: bool = True) -> str:
+    """`kubectl apply` of one object; returns what it printed (standard error too where `check` is off)."""
+    return kubectl(cluster, "apply", "-f", "-", namespace=namespace, stdin=json.dumps(body), check=check)
 
 
 def request(
@@ -177,7 +183,7 @@ def finish_pod(cluster: Cluster, namespace: str, name: str, exit_code: int = 0) 
         "PATCH",
         f"/api/v1/namespaces/{namespace}/pods/{name}",
         {"metadata": {"annotations": annotations}},
-        "application/merge-patch+json",
+        MERGE,
     )
     assert status == 200, answer
 
@@ -185,6 +191,10 @@ def finish_pod(cluster: Cluster, namespace: str, name: str, exit_code: int = 0) 
 def pods(cluster: Cluster, namespace: str, selector: str = "") -> list[dict[str, Any]]:
     """The namespace's pods as JSON; `selector` in the form "a=b,c=d"."""
     return listed(cluster, f"/api/v1/namespaces/{namespace}/pods", selector)
+
+
+def uids(objects: list[dict[str, Any]]) -> set[str]:
+    return {of["metadata"]["uid"] for of in objects}
 
 
 def version_now(cluster: Cluster, path: str) -> str:
@@ -212,16 +222,25 @@ def more_capacity(cluster: Cluster, nodes: list[str], resource: str, amount: str
         body = {"status": {"capacity": {resource: value}, "allocatable": {resource: value}}}
         for node in nodes:
             path = f"/api/v1/nodes/{node}/status"
-            status, answer = request(cluster, "PATCH", path, body, "application/merge-patch+json")
+            status, answer = request(cluster, "PATCH", path, body, MERGE)
             assert status == 200, answer
 
     set_to(amount)
-    yield
-    set_to(None)
+    try:
+        yield
+    finally:
+        set_to(None)
+
+
+def create_class(cluster: Cluster, name: str, value: int, preemption: str = "PreemptLowerPriority") -> None:
+    """A PriorityClass."""
+    body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": preemption}
+    status, answer = request(cluster, "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+    assert status == 201, answer
 
 
 def create_volume(cluster: Cluster, namespace: str, claim: str, size: str, mode: str) -> None:
-    """A volume for this claim and no other: the fake cluster has nobody who makes them."""
+    """A volume for this claim and no other: the fake cluster has no provisioner."""
     body = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",

@@ -92,6 +92,10 @@ class Case:
         return bool(without_nulls(self.manifest) != self.manifest)
 
 
+def case_id(case: Case) -> str:
+    return case.id
+
+
 def cases(folder: str) -> list[Case]:
     """All manifests of tests/manifests/`folder`, by name."""
     files = sorted((MANIFESTS / folder).glob("*.yaml"))

@@ -2,7 +2,7 @@
 
 A path is what happens to one JobSet. `run` plays it in lock-step: the world changes by one thing, the controller comes
 to rest, the next thing changes. Thus two runs make the same writes in the same order, and a write of the first run
-names a moment of the second. The first run, without a kill, finds these moments; nobody writes them down.
+names a moment of the second. The first run, without a kill, finds these moments; they are not written down by hand.
 
 The controller is ours, in this process, over real HTTP to a real API server. A killed one stops as a process does:
 nothing of it runs on, no handler, no clean-up, and what had been sent arrives. Must not know what a JobSet policy does.
@@ -15,7 +15,7 @@ import contextlib
 import itertools
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -32,7 +32,7 @@ from kube.resources import PRIORITY_CLASSES
 from kube.transport import Request as Call
 from kube.transport import Response, Transport
 from kube.workqueue import WorkQueue
-from tests.support.kills import Path, Record, Site, When, Write
+from tests.support.kills import Path, Record, Site, Step, When, Write
 from tests.support.played import PlayedCluster, Snapshot, TrackingTransport, normalised, resource_of, steady_name
 from tests.support.tally import Tally
 
@@ -46,8 +46,6 @@ MOVES = 200
 """Changes of the world after which a path that goes on is taken for one that never ends."""
 
 ATTEMPTS = ("jobset.sigs.k8s.io/restart-attempt", "jobset.sigs.k8s.io/job-restart-attempt")
-
-Step = Callable[[PlayedCluster, Snapshot], Awaitable[None]]
 
 
 class Recorded:

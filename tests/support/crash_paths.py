@@ -8,9 +8,8 @@ from api.keys import IN_PLACE_RESTART_ATTEMPT, JOB_UID
 from controllers.resources import JOBSETS
 from kube.resources import JOBS, PODS, SERVICES
 from simcluster.job_status import condition
-from tests.support.crash import Step
 from tests.support.jobs import group, manifest
-from tests.support.kills import Path
+from tests.support.kills import Path, Step
 from tests.support.played import NOW, PlayedCluster, Snapshot
 
 DNS = {"enableDNSHostnames": True, "publishNotReadyAddresses": True}

@@ -11,17 +11,16 @@ from typing import Any
 from app.explain.run import Options, run
 from devcluster.cluster import Cluster
 from manifests import NAMESPACE
-from tests.support.cluster import request
+from tests.support.cluster import MERGE, request
 from tests.support.explained import job_of
+from tests.support.jobs import JOBSETS
 
 JSON = dict[str, Any]
-JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"
 JOBS = "/apis/batch/v1/namespaces/{}/jobs"
 PODS = "/api/v1/namespaces/{}/pods"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-MERGE = "application/merge-patch+json"
 NO_NODE = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules"
 READS = {
     "jobsets": ("jobset.x-k8s.io", ["get", "list"]),
@@ -57,7 +56,7 @@ def post(cluster: Cluster, path: str, body: JSON) -> JSON:
 
 
 class World:
-    """A namespace with JobSets whose Jobs and pods are made by hand: nobody else acts here."""
+    """A namespace with JobSets whose Jobs and pods are made by hand: no controller runs."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self.cluster, self.namespace = cluster, namespace

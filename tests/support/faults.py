@@ -2,7 +2,7 @@
 
     transport = FaultyTransport(HttpTransport(...))
     transport.inject(Answer(429, retry_after=1), verb="create", path="/jobs", times=3)
-    transport.inject(LostAnswer(), verb="patch", path="/status")       # applied, but nobody learns of it
+    transport.inject(LostAnswer(), verb="patch", path="/status")       # applied, but the answer is lost
     transport.inject(Cut(after=2, expire=True), verb="watch")          # 410 in mid-stream
     transport.before_write = kill_at(7)                                # the process dies before its 7th write
 

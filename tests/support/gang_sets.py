@@ -9,23 +9,15 @@ from msgspec.structs import replace
 from api import keys
 from api.jobset import ReplicatedJob
 from controllers.planning.actions import CreateGroup, CreateJob, DeleteGroup, PatchGroup
-from tests.support.stored_sets import jobset, rjob
+from tests.support.gang_trees import GANG, entry, workers
+from tests.support.stored_sets import jobset
 from tests.support.world import World
 
-ALL, BASIC, GANG = {"all": {}}, {"basic": {}}, {"gang": {}}
 RESTART = {"maxRestarts": 3, "restartStrategy": "Recreate"}
 
 
 def rule(action):
     return {**RESTART, "rules": [{"name": "r", "action": action}]}
-
-
-def entry(*targets, **fields):
-    return {"targetReplicatedJobs": list(targets), **fields}
-
-
-def workers(name="workers", jobs=2, pods=2, **more):
-    return rjob(name, jobs, parallelism=pods, completions=pods, **more)
 
 
 NESTED = {"schedulingPolicy": GANG, "replicatedJobs": [entry("workers", job={})]}

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from devcluster import cluster as lifetime
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, FakeNodes
-from tests.support.cluster import DELETE_OPTIONS, drop_namespace, empty, new_namespace, request, wait_for
+from tests.support.cluster import DELETE_OPTIONS, MERGE, create_class, listed, new_namespace, request, wait_for
 from tests.support.jobs import Sets, group, manifest
 
 JSON = dict[str, Any]
@@ -32,7 +32,6 @@ SPEC = ClusterSpec(
 SCHEDULING = "/apis/scheduling.k8s.io"
 WAIT_TIMEOUT = 60
 GRACE = "kwok.jobset.dev/grace-seconds"
-MERGE = "application/merge-patch+json"
 PRIORITIES = {"low": 100, "high": 1000}
 
 
@@ -47,6 +46,9 @@ def slices(name: str = "slice", *, jobs: int = 2, pods: int = 2, tpus: int = 4, 
 def topology(key: str) -> JSON:
     return {"topology": [{"key": key}]}
 
+
+GANG = {"schedulingPolicy": {"gang": {}}}
+"""All pods of the set, or of the entry, are one gang."""
 
 CUBES_IN_A_SUPERSLICE = {
     "schedulingPolicy": {"gang": {}},
@@ -65,11 +67,8 @@ class GangNamespace(Sets):
         self._cordoned: set[str] = set()
 
     def close(self) -> None:
-        """Delete everything, and wait until no pod takes up a node."""
         self.uncordon()
-        drop_namespace(self.cluster, self.namespace)
-        what = f"nothing left in {self.namespace}"
-        wait_for(lambda: empty(self.cluster, self.namespace), what=what, timeout=WAIT_TIMEOUT)
+        super().close()
 
     def gang(self, *rjobs: JSON, name: str = "js", scheduling: JSON, **spec: Any) -> None:
         """Apply a JobSet with groups."""
@@ -97,17 +96,21 @@ class GangNamespace(Sets):
 
     def groups(self, plural: str) -> list[JSON]:
         """Workloads, podgroups or compositepodgroups that are not in deletion, by name."""
+        stay = (of for of in self._groups(plural) if "deletionTimestamp" not in of["metadata"])
+        return sorted(stay, key=lambda of: str(of["metadata"]["name"]))
+
+    def roots(self) -> list[JSON]:
+        """The composite groups above which there is none."""
+        found = self.groups("compositepodgroups")
+        return [of for of in found if not of["spec"].get("parentCompositePodGroupName")]
+
+    def _groups(self, plural: str) -> list[JSON]:
         version = "v1alpha3" if plural == "compositepodgroups" else "v1beta1"
-        items: list[JSON] = request(self.cluster, "GET", self.url(plural, f"{SCHEDULING}/{version}"))[1]["items"]
-        return sorted(
-            (of for of in items if "deletionTimestamp" not in of["metadata"]), key=lambda of: of["metadata"]["name"]
-        )
+        return listed(self.cluster, self.url(plural, f"{SCHEDULING}/{version}"))
 
     def stored(self, plural: str) -> dict[str, str]:
         """UIDs by name of workloads, podgroups or compositepodgroups, those in deletion too."""
-        version = "v1alpha3" if plural == "compositepodgroups" else "v1beta1"
-        items: list[JSON] = request(self.cluster, "GET", self.url(plural, f"{SCHEDULING}/{version}"))[1]["items"]
-        return {of["metadata"]["name"]: of["metadata"]["uid"] for of in items}
+        return {of["metadata"]["name"]: of["metadata"]["uid"] for of in self._groups(plural)}
 
     def all_stored(self) -> dict[str, str]:
         """UIDs of the objects of all three kinds."""
@@ -168,7 +171,7 @@ class GangNamespace(Sets):
         return self.until(found, f"{number} pods of {name} refused") or []
 
     def fill(self, *nodes: str, priority: str = "", tpus: int = 4) -> None:
-        """Take up nodes with pods that nobody owns; `lone=true` is their label."""
+        """Take up nodes with pods without an owner; `lone=true` is their label."""
         for node in nodes:
             self.lone_pod(f"on-{node}", priority=priority, tpus=tpus, nodeName=node)
 
@@ -234,7 +237,7 @@ class GangNamespace(Sets):
         assert status == 200, answer
 
     def until(self, probe: Callable[[], T], what: str, timeout: float = WAIT_TIMEOUT) -> T:
-        """Wait; a timeout shows what there is."""
+        """Wait; a timeout shows conditions, groups and pods."""
         try:
             return wait_for(probe, what=what, timeout=timeout)
         except AssertionError as late:
@@ -257,9 +260,7 @@ class GangNamespace(Sets):
 def create_priorities(cluster: Cluster) -> None:
     """The priority classes of PRIORITIES."""
     for name, value in PRIORITIES.items():
-        body = {"metadata": {"name": name}, "value": value}
-        status, answer = request(cluster, "POST", f"{SCHEDULING}/v1/priorityclasses", body)
-        assert status == 201, answer
+        create_class(cluster, name, value)
 
 
 def times(gang_namespace: GangNamespace, what: str) -> list[float]:

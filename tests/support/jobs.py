@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections import Counter
 from typing import Any
 
+from app.explain.run import Options, run
 from devcluster.cluster import Cluster
-from tests.support.cluster import apply, finish_pod, listed, pods, request, wait_for
+from tests.support.cluster import MERGE, apply, drop_namespace, empty, finish_pod, listed, pods, request, wait_for
 
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"
-MERGE = "application/merge-patch+json"
 
 
 def manifest(*rjobs: dict[str, Any], name: str = "js", **spec: Any) -> dict[str, Any]:
@@ -41,6 +43,12 @@ class Sets:
         self.cluster = cluster
         self.namespace = namespace
         self._path = JOBSETS.format(namespace)
+
+    def close(self) -> None:
+        """Delete the namespace, and wait until none of its pods takes up a node."""
+        drop_namespace(self.cluster, self.namespace)
+        what = f"the end of the pods in {self.namespace}"
+        wait_for(lambda: empty(self.cluster, self.namespace), timeout=60, what=what)
 
     def apply(self, body: dict[str, Any]) -> None:
         """Create or change a JobSet."""
@@ -99,3 +107,25 @@ class Sets:
         path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
         found = listed(self.cluster, path, fields=f"regarding.kind=JobSet,regarding.name={name}")
         return [(e["type"], e["reason"], e["note"]) for e in sorted(found, key=lambda e: e["eventTime"])]
+
+    def explain(self, name: str = "js", output: str = "text") -> str:
+        """What `jobset explain` prints."""
+        out, err = io.StringIO(), io.StringIO()
+        kubeconfig = str(self.cluster.kubeconfig)
+        options = Options(name=name, namespace=self.namespace, kubeconfig=kubeconfig, output=output)
+        assert run(options, out, err) == 0, err.getvalue()
+        return out.getvalue()
+
+    def explanation(self) -> dict[str, Any]:
+        """What `jobset explain -o json` prints."""
+        body: dict[str, Any] = json.loads(self.explain(output="json"))
+        return body
+
+    def wait_explained(self, *words: str) -> str:
+        """What `jobset explain` prints, once all these words are in it."""
+
+        def probe() -> str:
+            text = self.explain()
+            return text if all(word in text for word in words) else ""
+
+        return wait_for(probe, timeout=60, what=f"explain to say {words}", last=self.explain)

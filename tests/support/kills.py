@@ -12,17 +12,6 @@ from typing import Any
 from controllers.planning.limits import DEFAULT_LIMITS
 from tests.support.played import PlayedCluster, Snapshot
 
-REST_SECONDS = 40.0
-"""How long the controller may take to come to rest: more than any delay in a path, on a busy machine."""
-
-PAUSE = 0.004
-"""Seconds between two looks at whether it rests."""
-
-MOVES = 200
-"""Changes of the world after which a path that goes on is taken for one that never ends."""
-
-ATTEMPTS = ("jobset.sigs.k8s.io/restart-attempt", "jobset.sigs.k8s.io/job-restart-attempt")
-
 Step = Callable[[PlayedCluster, Snapshot], Awaitable[None]]
 
 

@@ -9,12 +9,16 @@ import msgspec
 
 from api import keys
 from api.children import build_job
+from api.exclusive import Domain, NoDomain
 from api.jobset import JobSet
 from api.layout import layout_of
 from tests.support.jobsets import JSON, jobset, stored
 
 JOB_UID = "11111111-2222-3333-4444-555555555555"
 RACK = "rack"
+KNOWN = Domain("rack-7", "train-workers-0-0-abcde", "node-70")
+UNKNOWN = NoDomain("its leader pod train-workers-0-0-abcde is not scheduled", "train-workers-0-0-abcde")
+"""What admission is told about the domain of a Job."""
 
 
 def exclusive(*rjobs: JSON, node_selector: bool = False, **more: Any) -> JSON:

@@ -14,8 +14,8 @@ from api import keys
 from devcluster import audit
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, FakeNodes
-from tests.support.cluster import drop_namespace, empty, finish_pod, new_namespace, request, wait_for
-from tests.support.jobs import MERGE, Sets, group, manifest
+from tests.support.cluster import MERGE, create_class, finish_pod, new_namespace, request, uids, wait_for
+from tests.support.jobs import Sets, group, manifest
 from tests.support.manager import ManagerProcess
 
 JSON = dict[str, Any]
@@ -77,12 +77,6 @@ def create_classes(cluster: Cluster) -> None:
     """The priority classes of these tests."""
     for name, value in CLASSES.items():
         create_class(cluster, name, value, "Never" if name == "patient" else "PreemptLowerPriority")
-
-
-def create_class(cluster: Cluster, name: str, value: int, preemption: str = "PreemptLowerPriority") -> None:
-    body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": preemption}
-    status, answer = request(cluster, "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
-    assert status == 201, answer
 
 
 class Nodes:
@@ -149,12 +143,6 @@ class RackNamespace(Sets):
         self.manager = manager
         self.nodes = nodes
         self._start = audit.size(cluster.audit_log)
-
-    def close(self) -> None:
-        """Delete the namespace and wait until none of its pods takes part in anybody's placement."""
-        drop_namespace(self.cluster, self.namespace)
-        what = f"no pods left in {self.namespace}"
-        wait_for(lambda: empty(self.cluster, self.namespace), what=what, timeout=WAIT_TIMEOUT)
 
     def url(self, plural: str, name: str = "", group: str = "/api/v1") -> str:
         return f"{group}/namespaces/{self.namespace}/{plural}{'/' if name else ''}{name}"
@@ -303,10 +291,6 @@ def label(pod: JSON, key: str) -> str:
 
 def index(pod: JSON) -> str:
     return str(pod["metadata"].get("annotations", {}).get(keys.COMPLETION_INDEX, ""))
-
-
-def uids(pods: list[JSON]) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in pods}
 
 
 def gates(pod: JSON) -> list[str]:

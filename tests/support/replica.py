@@ -19,9 +19,10 @@ import msgspec
 from api.features import FeatureGates
 from api.gang_api import Served
 from api.jobset import JobSet
+from controllers.indexes import BY_OWNER
 from controllers.jobset.controller import JobSetReconciler, Options
 from controllers.jobset.execute import FailedWrites
-from controllers.jobset.watches import BY_OWNER, Watches
+from controllers.jobset.watches import Watches
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from kube.client import ListMeta, Page, PatchType
 from kube.controller import Request, is_terminal
@@ -171,7 +172,7 @@ class Requests(set):
 class OldPods:
     """The watch of pods of earlier attempts, if there is one, in place of `LeftoverPods.run`.
 
-    It lists the pods that there are when it is noticed, and tells of them when it likes.
+    It lists the existing pods when it is noticed, and reports them at any later time.
     """
 
     def __init__(self, reconciler: JobSetReconciler, server: Server, queue: Requests) -> None:

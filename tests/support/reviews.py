@@ -1,6 +1,7 @@
 """AdmissionReviews as bytes, and the answers to them as Python objects."""
 
 import base64
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -24,6 +25,12 @@ def review(obj: Any, old: Any = None, *, operation: str | None = None, version: 
 
 def encode(value: Any) -> bytes:
     return msgspec.json.encode(value)
+
+
+async def in_pieces(body: bytes) -> AsyncIterator[bytes]:
+    """The body as a client sends it that does not know its length."""
+    for start in range(0, len(body), 65536):
+        yield body[start : start + 65536]
 
 
 def answer(body: bytes) -> JSON:

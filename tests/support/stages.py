@@ -27,10 +27,6 @@ def notes(world: World, reason: str = "StageReleased") -> list[str]:
     return [event.note for event in world.events if event.reason == reason]
 
 
-def of(world: World, name: str):
-    return next(s for s in world.status.replicated_jobs_status if s.name == name)
-
-
 INITIALIZERS = ["js-initializer-0", "js-initializer-1"]
 TRAINERS = ["js-trainer-0", "js-trainer-1"]
 ALONE = {"maxRestarts": 3, "rules": [{"name": "alone", "action": "RestartJob"}]}

@@ -1,16 +1,12 @@
 """JobSets as the API server stores them: defaults of schema and webhook are in place."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from api.gang_api import Served
 from api.jobset import JobSet
 
 JSON = dict[str, Any]
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-ALL_SERVED = Served(groups=True, composites=True, topology=True)
 
 
 def rjob(name: str = "workers", replicas: int = 1, **extra: Any) -> dict[str, Any]:

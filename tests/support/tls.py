@@ -5,7 +5,6 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 from cryptography import x509
@@ -15,7 +14,6 @@ from certs.pki import Fresh, Material, Renewal, renew
 from certs.tls import install, server_context
 from httpserver.address import bind
 from httpserver.server import Server
-from webhooks.router import AdmissionApp
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 HOSTS = ("hook.ns.svc", "localhost", "127.0.0.1")
@@ -34,8 +32,7 @@ def material(now: datetime = NOW, hosts: tuple[str, ...] = HOSTS) -> Material:
 async def serving(app: Any, context: ssl.SSLContext, **options: Any) -> AsyncIterator[Server]:
     """A server on a free port of this machine, stopped in good order at the end."""
     listener = bind(("127.0.0.1", 0), "webhooks")
-    make = app.server if isinstance(app, AdmissionApp) else partial(Server, app)
-    server = make(listener, context, **options)
+    server = Server(app, listener, context, **options)
     async with asyncio.TaskGroup() as group:
         group.create_task(server.run())
         await server.started.wait()

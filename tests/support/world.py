@@ -291,7 +291,7 @@ class World:
 
     def _do(self, action: object) -> None:
         match action:
-            case CreateJob(name, body):
+            case CreateJob(name=name, body=body):
                 assert name not in self.jobs, f"{name} is created twice"
                 assert name not in self.old_pods, f"{name} is created while pods of an earlier attempt live"
                 stored = job_rules.defaulted(self._new(body))

@@ -1,4 +1,4 @@
-"""Input that nobody honest sends: it gets a well-formed answer, stays out of the logs, and costs others little."""
+"""Input of attackers: it gets a well-formed answer, stays out of the logs, and costs others little."""
 
 import asyncio
 import logging
@@ -14,17 +14,15 @@ from api.features import FeatureGates
 from app.engine import engine
 from tests.support.asgi import post
 from tests.support.jobsets import jobset, stored
-from tests.support.reviews import V1, answer, encode, review
+from tests.support.reviews import V1, answer, encode, in_pieces, review
 from tests.support.tls import until
+from tests.support.webhook_app import APP, GOOD, PATHS, ask
 from webhooks.body import BODY_LIMITS, BodyLimits
-from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
+from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
 from webhooks.offload import compute
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
 
-APP = create_app(jobset_handlers(engine(FeatureGates())))
-PATHS = [MUTATE_PATH, VALIDATE_PATH]
-GOOD = encode(review(stored(jobset())))
 SECRET = "hunter2"
 LARGE, LARGE_AT_ONCE = BODY_LIMITS.large, BODY_LIMITS.large_at_once
 
@@ -32,12 +30,6 @@ LARGE, LARGE_AT_ONCE = BODY_LIMITS.large, BODY_LIMITS.large_at_once
 def swap(old: bytes, new: bytes, body: bytes = GOOD) -> bytes:
     assert old in body
     return body.replace(old, new)
-
-
-async def ask(body: Any, path: str = VALIDATE_PATH, app: Any = APP, **headers: str) -> dict[str, Any]:
-    http = await post(app, path, body if isinstance(body, bytes) else encode(body), **headers)
-    assert http.status == 200
-    return answer(http.body)
 
 
 REFUSED = {
@@ -158,11 +150,6 @@ class Held:
 
     async def until_running(self, count: int) -> None:
         await until(lambda: self.running == count)
-
-
-async def in_pieces(body: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(body), 65536):
-        yield body[start : start + 65536]
 
 
 async def stalled(body: bytes, sent: asyncio.Event) -> AsyncIterator[bytes]:

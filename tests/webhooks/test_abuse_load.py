@@ -13,7 +13,7 @@ import pytest
 
 from bench.admission.load import Running, cores, server
 from tests.support.jobsets import jobset, rjob, stored
-from tests.support.reviews import JSON, answer, encode, review
+from tests.support.reviews import JSON, answer, encode, in_pieces, review
 from webhooks.body import BODY_LIMITS
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 from webhooks.review import MAX_BODY
@@ -42,15 +42,10 @@ class Client:
 
     async def ask(self, body: bytes, path: str = VALIDATE_PATH, *, chunked: bool = False) -> tuple[JSON, float]:
         begun = time.perf_counter()
-        data = _pieces(body) if chunked else io.BytesIO(body)
+        data = in_pieces(body) if chunked else io.BytesIO(body)
         headers = {"content-type": "application/json"}
         async with self.session.post(self.base + path, data=data, headers=headers) as http:
             return answer(await http.read()), time.perf_counter() - begun
-
-
-async def _pieces(body: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(body), 65536):
-        yield body[start : start + 65536]
 
 
 @pytest.fixture

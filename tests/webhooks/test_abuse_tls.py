@@ -6,21 +6,20 @@ import logging
 from collections.abc import AsyncIterator
 
 import pytest
+from fastapi import FastAPI
 
 from api.features import FeatureGates
 from app.engine import engine
 from httpserver.limits import WEBHOOK_LIMITS, ConnectionLimits
 from httpserver.server import Server
-from tests.support.jobsets import jobset, stored
-from tests.support.reviews import answer, encode, review
+from tests.support.reviews import answer
 from tests.support.tls import context_with, material, serving, trusting
+from tests.support.webhook_app import APP, GOOD
 from webhooks.body import BodyLimits
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
-from webhooks.router import AdmissionApp, create_app
+from webhooks.router import create_app
 
 PAIR = material()
-APP = create_app(jobset_handlers(engine(FeatureGates())))
-GOOD = encode(review(stored(jobset())))
 SECRET = b"hunter2"
 MAX_HEAD = WEBHOOK_LIMITS.max_head
 POST = b"POST " + VALIDATE_PATH.encode() + b" HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
@@ -69,7 +68,7 @@ async def connected(to: Server) -> AsyncIterator[Connection]:
 
 
 @contextlib.asynccontextmanager
-async def served(limits: ConnectionLimits = WEBHOOK_LIMITS, app: AdmissionApp = APP) -> AsyncIterator[Server]:
+async def served(limits: ConnectionLimits = WEBHOOK_LIMITS, app: FastAPI = APP) -> AsyncIterator[Server]:
     """A server that still answers after whatever the test did to it."""
     async with serving(app, context_with(PAIR), limits=limits) as running:
         yield running

@@ -1,4 +1,4 @@
-"""Which questions about children are not asked again, and how a Job is asked about whose owner is looked for."""
+"""Answers about children that admission remembers, and dry runs of Jobs without their owner."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ def suspended(*rjobs: JSON, **spec) -> JSON:
 
 
 class TestSetsOfOneShape:
-    async def test_a_set_like_one_of_a_moment_ago_is_not_asked_about(self):
+    async def test_a_set_equal_to_an_accepted_one_is_not_asked_about(self):
         script = Script()
         asking = checks(script)
         for number in range(40):
@@ -55,7 +55,7 @@ class TestSetsOfOneShape:
         found = await asyncio.gather(*(asking.create(js, (), GATES) for js in alike))
         assert [len(errors(each)) for each in found] == [1, 1, 1]
 
-    async def test_a_faulty_set_is_refused_though_it_waited_for_its_like(self):
+    async def test_a_faulty_set_is_refused_after_it_waited_for_an_equal_one(self):
         fault = ("spec.backoffLimit", "FieldValueInvalid", "Invalid value: -1: must be greater than or equal to 0")
         script = Script({"create jobs": refusal(fault)}, seconds=2.0)
         asking = checks(script, budget=3.0)
@@ -67,7 +67,7 @@ class TestSetsOfOneShape:
         found = await asyncio.gather(*(late(seconds) for seconds in (0.0, 0.1, 0.2)))
         assert [len(errors(each)) for each in found] == [1, 1, 1]
 
-    async def test_nobody_waits_for_a_like_of_what_was_warned_about(self):
+    async def test_sets_equal_to_one_with_a_warning_are_asked_about_at_the_same_time(self):
         script = Script({"create services": lambda _: status(403, "Forbidden", "exceeded quota: q")}, seconds=0.4)
         asking = checks(script)
         await asking.create(stored(jobset()), (), GATES)
@@ -85,7 +85,7 @@ class TestSetsOfOneShape:
         assert script.requests == []
         assert not asking._answered._answers
 
-    async def test_nobody_waits_longer_than_the_budget_for_the_answer_of_another(self):
+    async def test_no_set_waits_longer_than_the_budget_for_an_equal_one(self):
         script = Script(seconds=60.0)
         asking = checks(script, budget=1.0)
         began = asyncio.get_running_loop().time()
@@ -120,7 +120,7 @@ class TestSetsOfOneShape:
         [warning] = warnings(await asking.create(stored(jobset(name="train-2", network={"subdomain": "s"})), (), GATES))
         assert "Service s belongs to JobSet train-1" in warning
 
-    async def test_a_name_that_is_no_good_for_a_service_is_asked_about(self):
+    async def test_a_name_that_a_service_may_not_have_is_asked_about(self):
         script = Script()
         asking = checks(script)
         assert await asking.create(stored(jobset()), (), GATES) == []
@@ -137,7 +137,7 @@ class TestSetsOfOneShape:
         await asking.create(stored(jobset()), (), GATES)
         assert script.asked().count("create jobs") == 2
 
-    async def test_a_set_that_something_was_said_about_is_asked_about_again(self):
+    async def test_a_set_with_findings_is_asked_about_again(self):
         fault = ("spec.backoffLimit", "FieldValueInvalid", "Invalid value: -1: must be greater than or equal to 0")
         script = Script({"create jobs": refusal(fault)})
         asking = checks(script)
@@ -165,7 +165,7 @@ class TestSetsOfOneShape:
 
 
 class TestWebhooksThatLookForTheOwner:
-    """As Kueue's webhook for Jobs does, through a cache: the JobSet is not stored yet."""
+    """Such as Kueue's webhook for Jobs: the JobSet is not stored yet, so it is not found."""
 
     def looking(self, inner=lambda _: Response(201, {}, b"{}"), *, who: str = "JobSet"):
         def answer(request: Request) -> Response:
@@ -216,7 +216,7 @@ class TestWebhooksThatLookForTheOwner:
             ('jobs.batch "train" is forbidden: exceeded quota: q, requested: count/jobs.batch=1', True),
         ],
     )
-    async def test_who_wants_an_owner_is_not_quoted(self, message, warned):
+    async def test_a_refusal_because_the_owner_is_missing_is_not_reported(self, message, warned):
         script = Script({"create jobs": self.looking(lambda _: status(403, "Forbidden", message))})
         found = await checks(script).create(stored(jobset()), (), GATES)
         assert errors(found) == []
@@ -232,7 +232,7 @@ class TestWebhooksThatLookForTheOwner:
 
 
 class TestJobsThatExist:
-    async def test_nobody_is_asked_whose_the_job_of_a_stored_set_is(self):
+    async def test_the_owner_of_an_existing_job_of_a_stored_set_is_not_read(self):
         script = Script({"create jobs": lambda _: status(409, "AlreadyExists", "there")})
         assert await checks(script).update(suspended(), suspended(rjob(parallelism=2)), (), GATES) == []
         assert script.asked() == ["create jobs"]

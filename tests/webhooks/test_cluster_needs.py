@@ -1,4 +1,4 @@
-"""What pods need by name and the cluster has not: asked at admission, a warning."""
+"""PriorityClasses and node labels that pods need: admission warns if the cluster has none."""
 
 import asyncio
 from collections.abc import Callable
@@ -117,13 +117,13 @@ async def test_many_sets_cost_one_question_until_the_answer_is_old(make: Callabl
     assert server.asked_for == ["high"] * 2
 
 
-async def test_of_very_many_names_some_are_asked_about_and_the_rest_is_counted():
+async def test_of_very_many_names_some_are_asked_about_and_the_rest_is_reported():
     server = Cluster()
     found = await asked(server, jobset(*(rjob(f"r{i}", pod={"priorityClassName": f"c{i}"}) for i in range(100))))
     assert len(server.asked_for) == MAX_CHILDREN
     assert [error.rule for error in found].count(INCOMPLETE) == 1
 
 
-async def test_a_name_in_many_places_is_asked_about_once_and_said_at_each():
+async def test_a_name_in_many_places_is_asked_about_once_and_reported_at_each():
     found = await asked(Cluster(), jobset(rjob("a", pod=CLASS), rjob("b", pod=CLASS), rjob("c")))
     assert [error.path.parts[2] for error in found] == [0, 1]

@@ -11,16 +11,12 @@ from api.features import FeatureGates
 from api.field import FieldError
 from api.semantic import semantically_equal
 from app.engine import engine
-from tests.support.corpus import MANIFESTS, SUFFIX, Case, cases, differences, without_defaults
+from tests.support.corpus import MANIFESTS, SUFFIX, Case, case_id, cases, differences, without_defaults
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS, warning_texts
 from webhooks.jobset.engine import Findings
 
 GOOD, BAD = cases("good"), cases("bad")
 NAMESPACE = "test-0123456789"
-
-
-def ids(case: Case) -> str:
-    return case.id
 
 
 def judged(case: Case) -> Findings:
@@ -59,7 +55,7 @@ def test_what_is_good_is_good_for_the_corpus_too():
     assert [case.id for case in BAD if not (case.errors or case.warnings or case.unknown)] == []
 
 
-@pytest.mark.parametrize("case", GOOD + BAD, ids=ids)
+@pytest.mark.parametrize("case", GOOD + BAD, ids=case_id)
 def test_every_mistake_that_needs_no_cluster_is_named_in_order(case):
     findings = judged(case)
     expected = [finding for finding in case.errors if finding.by_engine]
@@ -68,7 +64,7 @@ def test_every_mistake_that_needs_no_cluster_is_named_in_order(case):
     assert differences([w for w in case.warnings if w.by_engine], reported(findings.warnings)) == []
 
 
-@pytest.mark.parametrize("case", GOOD + BAD, ids=ids)
+@pytest.mark.parametrize("case", GOOD + BAD, ids=case_id)
 def test_every_answer_is_readable(case):
     findings = judged(case)
     assert not [error for error in findings.errors if "<nil>" in str(error) or not error.path.parts]
@@ -77,14 +73,14 @@ def test_every_answer_is_readable(case):
     assert not [text for text in texts if len(text) > MAX_WARNING]
 
 
-@pytest.mark.parametrize("case", [case for case in BAD if case.unknown and not case.errors], ids=ids)
+@pytest.mark.parametrize("case", [case for case in BAD if case.unknown and not case.errors], ids=case_id)
 def test_unknown_fields_are_found_without_a_server(case):
     schema = engine(FeatureGates()).schema
     assert [str(error.path) for error in schema.unknown(case.manifest)] == list(case.unknown)
     assert schema.faults(case.manifest) == []
 
 
-@pytest.mark.parametrize("case", GOOD, ids=ids)
+@pytest.mark.parametrize("case", GOOD, ids=case_id)
 def test_a_good_manifest_gets_defaults_and_nothing_else(case):
     given = case.manifest
     sent = copy.deepcopy(given)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError
 from app.engine import engine
-from tests.support.corpus import Case, cases
+from tests.support.corpus import Case, case_id, cases
 from tests.support.jobsets import JSON, jobset, rjob
 from tests.support.mutations import mutated, training
 from webhooks.jobset.default import with_defaults
@@ -54,7 +54,7 @@ def test_every_place_of_a_change_stands_in_the_manifest_or_did_before(obj: JSON,
     assert nowhere((*found.errors, *found.warnings), with_defaults(obj, old)[0], old) == []
 
 
-@pytest.mark.parametrize("case", [case for case in BAD if case.old is None], ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [case for case in BAD if case.old is None], ids=case_id)
 def test_every_place_stands_in_each_manifest_of_the_corpus(case: Case):
     found = engine(FeatureGates(case.gates)).create(case.manifest)
     assert nowhere((*found.errors, *found.warnings), with_defaults(case.manifest)[0]) == []

@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from api import keys
 from api.exclusive import Domain, NoDomain, TermForm, affinity_term, anti_affinity_term
 from tests.support.jobsets import JSON, jobset, rjob
-from tests.support.pods import RACK, exclusive, pod_of
+from tests.support.pods import KNOWN, RACK, UNKNOWN, exclusive, pod_of
 from webhooks.pod.mutate import mutations
 from webhooks.pod.subject import UnreadablePodError
 
 LABEL_KEYS = TermForm.LABEL_KEYS
-KNOWN = Domain("rack-7", "train-workers-0-0-abcde", "node-70")
-UNKNOWN = NoDomain("its leader pod train-workers-0-0-abcde is not scheduled", "train-workers-0-0-abcde")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 GATE = {"name": keys.PLACEMENT_GATE}
 

@@ -16,22 +16,14 @@ from app.engine import engine
 from tests.support.asgi import post
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.reviews import V1, answer, encode, review
+from tests.support.webhook_app import APP, GOOD, PATHS, ask
 from tests.webhooks.test_default import JUNK, SPEC
 from webhooks.body import BodyLimits
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
 
-APP = create_app(jobset_handlers(engine(FeatureGates())))
-PATHS = [MUTATE_PATH, VALIDATE_PATH]
 SECRET = "hunter2"
-
-
-async def ask(body: Any, path: str = VALIDATE_PATH, app: Any = APP, **headers: str) -> dict[str, Any]:
-    http = await post(app, path, body if isinstance(body, bytes) else encode(body), **headers)
-    assert http.status == 200
-    assert http.headers["content-type"] == "application/json"
-    return answer(http.body)
 
 
 async def test_defaults_come_back_as_a_patch():
@@ -139,7 +131,6 @@ async def test_v1beta1_is_answered_in_v1beta1():
     assert b'"apiVersion":"admission.k8s.io/v1beta1"' in http.body
 
 
-GOOD = encode(review(stored(jobset())))
 ABUSE = {
     "empty": b"",
     "truncated": GOOD[:-20],

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 from api.features import FeatureGates
 from app.engine import engine
+from tests.support.gang_trees import BASIC, GANG, at_least, entry
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.mutations import mutated
 from tests.support.updates import changed, errors
@@ -19,16 +20,11 @@ from webhooks.jobset.answers import MAX_WARNING, warning_texts
 ALL = FeatureGates({"AllAlpha": True})
 FLAT = FeatureGates({"JobSetWorkloadAwareSchedulingAPI": True})
 ENTRY = "spec.scheduling.replicatedJobs[{}]"
-GANG, BASIC = {"gang": {}}, {"basic": {}}
 IN_ORDER = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
 
 
 def topology(name: str) -> JSON:
     return {"topology": [{"key": f"example.com/{name}"}]}
-
-
-def entry(*targets: str, **fields: Any) -> JSON:
-    return {"targetReplicatedJobs": list(targets), **fields}
 
 
 def gangs(*rjobs: JSON, scheduling: JSON, **spec: Any) -> JSON:
@@ -42,10 +38,6 @@ def after(name: str, *others: str) -> JSON:
 def found(js: JSON, gates: FeatureGates = ALL) -> list[tuple[str, str]]:
     """Place and rule of each fault."""
     return [(str(error.path), error.rule.id) for error in engine(gates).create(js, defaults=False).errors]
-
-
-def min_groups(count: int) -> JSON:
-    return {"gang": {"minGroupCount": count}}
 
 
 GOOD: dict[str, JSON] = {
@@ -67,17 +59,17 @@ GOOD: dict[str, JSON] = {
         rjob("a", replicas=0), after("b", "a"), scheduling={"schedulingPolicy": GANG}
     ),
     "a minimum of Jobs": gangs(
-        rjob("a", replicas=8), scheduling={"replicatedJobs": [entry("a", schedulingPolicy=min_groups(8), job={})]}
+        rjob("a", replicas=8), scheduling={"replicatedJobs": [entry("a", schedulingPolicy=at_least(8), job={})]}
     ),
     "a minimum of Jobs, said of the set": gangs(
-        rjob("a", replicas=8), scheduling={"schedulingPolicy": min_groups(8), "replicatedJobs": [entry("a", job={})]}
+        rjob("a", replicas=8), scheduling={"schedulingPolicy": at_least(8), "replicatedJobs": [entry("a", job={})]}
     ),
     "ReplicatedJobs that no entry has count below the set": gangs(
         rjob("a", replicas=8), rjob("b"), rjob("c"),
-        scheduling={"schedulingPolicy": min_groups(3), "replicatedJobs": [entry("a", job={})]},
+        scheduling={"schedulingPolicy": at_least(3), "replicatedJobs": [entry("a", job={})]},
     ),
     "minima of what has no pods": gangs(
-        rjob("a", replicas=0), scheduling={"replicatedJobs": [entry("a", schedulingPolicy=min_groups(2), job={})]}
+        rjob("a", replicas=0), scheduling={"replicatedJobs": [entry("a", schedulingPolicy=at_least(2), job={})]}
     ),
     "composites that are basic and preempted as one": gangs(
         scheduling={"schedulingPolicy": BASIC, "disruptionMode": {"all": {}}, "replicatedJobs": [entry("a")]}
@@ -132,14 +124,14 @@ BAD: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
     "more Jobs than the merged levels have": (
         gangs(
             rjob("a", replicas=8),
-            scheduling={"schedulingPolicy": min_groups(9), "replicatedJobs": [entry("a", job={})]},
+            scheduling={"schedulingPolicy": at_least(9), "replicatedJobs": [entry("a", job={})]},
         ),
         [("spec.scheduling.schedulingPolicy.gang.minGroupCount", "scheduling-min-group-count")],
     ),
     "more Jobs than have pods": (
         gangs(
             rjob("a", replicas=4), rjob("b", replicas=4, parallelism=0),
-            scheduling={"replicatedJobs": [entry("a", "b", schedulingPolicy=min_groups(5), job={})]},
+            scheduling={"replicatedJobs": [entry("a", "b", schedulingPolicy=at_least(5), job={})]},
         ),
         [(f"{ENTRY.format(0)}.schedulingPolicy.gang.minGroupCount", "scheduling-min-group-count")],
     ),
@@ -247,7 +239,7 @@ def test_what_the_api_server_would_answer_alone_hides_nothing():
 
 def test_numbers_of_any_size_are_judged_at_once():
     workers = [rjob(f"r{n}", replicas=2**31 - 1) for n in range(3)]
-    entries = [entry(*(f"r{n}" for n in range(3)), schedulingPolicy=min_groups(2**31 - 1), job={})]
+    entries = [entry(*(f"r{n}" for n in range(3)), schedulingPolicy=at_least(2**31 - 1), job={})]
     js = gangs(*workers, scheduling={"schedulingPolicy": GANG, "replicatedJobs": entries})
     began = time.process_time()
     engine(ALL).create(js, defaults=False)
@@ -308,7 +300,7 @@ def test_what_is_stored_may_stay_where_the_gate_has_gone_off():
 MINIMA = gangs(
     rjob("a", replicas=8, parallelism=4, completions=4),
     scheduling={"replicatedJobs": [
-        entry("a", schedulingPolicy=min_groups(6), job={"schedulingPolicy": {"gang": {"minCount": 3}}})
+        entry("a", schedulingPolicy=at_least(6), job={"schedulingPolicy": {"gang": {"minCount": 3}}})
     ]},
 )  # fmt: skip
 SIZES = [
@@ -353,7 +345,7 @@ def most_of_it() -> JSON:
     claims = [{"name": "fabric", "resourceClaimTemplateName": "fabric"}]
     job = {"schedulingPolicy": {"gang": {"minCount": 1}}, "resourceClaims": claims, **level}
     entries = [entry("a", schedulingPolicy=BASIC, resourceClaims=claims), entry("b", "c", job=job, **level)]
-    scheduling = {"schedulingPolicy": min_groups(2), "replicatedJobs": entries, **level}
+    scheduling = {"schedulingPolicy": at_least(2), "replicatedJobs": entries, **level}
     return copy.deepcopy(gangs(rjob("a"), rjob("b", replicas=3), after("c", "a"), scheduling=scheduling))
 
 

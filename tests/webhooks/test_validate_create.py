@@ -247,7 +247,7 @@ LARGE = (
 )
 
 
-def test_a_set_may_have_so_many_jobs():
+def test_a_set_may_have_100000_jobs():
     assert errors(jobset(*LARGE)) == [
         "spec.replicatedJobs[1].replicas: Forbidden: a JobSet may have 100000 Jobs, and this one has 100001"
     ]

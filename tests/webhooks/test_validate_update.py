@@ -80,7 +80,7 @@ def test_the_order_of_start_is_immutable_as_the_crd_has_it():
     assert engine(DEFAULT).update(OLD, new).hides
 
 
-def test_depends_on_that_comes_or_goes_is_refused_in_the_words_of_the_webhook():
+def test_depends_on_may_be_neither_added_nor_removed():
     without = changed(OLD, "replicatedJobs", 1, "dependsOn", to=None)
     for old, new in ((OLD, without), (without, OLD)):
         assert errors(old, new) == ["spec.replicatedJobs[1].dependsOn: field is immutable"]
@@ -303,7 +303,7 @@ def test_what_is_stored_already_is_not_refused_again():
     assert len(errors(old, changed(old, *JOB, "activeDeadlineSeconds", to="later"))) == 1
 
 
-def test_jobs_that_could_have_no_pods_may_not_be_asked_for_later():
+def test_replicas_may_not_grow_where_pods_would_be_refused():
     old = stored(jobset(rjob("a"), rjob("b", replicas=0, job={"completionMode": "NonIndexed"})))
     old["metadata"]["annotations"] = EXCLUSIVE
     new = changed(old, "replicatedJobs", 1, "replicas", to=1)

@@ -17,7 +17,7 @@ _PATH_TAIL = 30
 
 
 def answer(findings: Findings, obj: JSON) -> AdmissionResponse:
-    """A refusal that names every fault, or leave to go on; with the warnings either way."""
+    """A refusal that names every fault, or the admission; with the warnings either way."""
     warnings = warning_texts(findings.warnings)
     if not findings.errors:
         return AdmissionResponse(warnings=warnings)

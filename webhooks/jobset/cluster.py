@@ -1,79 +1,70 @@
-"""What only the cluster knows about a JobSet: asked at admission, with `dryRun=All`, as the manager.
+"""The checks of a JobSet that need the cluster: dry runs and reads at admission, with the manager's rights.
 
-On create the API server is asked to create one Job of each different template and the headless Service, exactly as the
-controller would; on update only for templates that change while the JobSet is suspended. Nothing is stored.
+On create, one Job of each different template and the headless Service are sent to the API server with `dryRun=All`,
+exactly as the controller would create them. On update, only templates that change while the JobSet is suspended are
+sent. Nothing is stored.
 
-What keeps a JobSet out is the API server's own verdict on an object: a 422 of its validation and a 400 of its decoder
-(`cluster_verdict` says how these are known). Quotas, policies, webhooks of others, a missing namespace and an object
-of the same name depend on the moment or on other people: they make warnings, and the API server's own warnings about
-Jobs (pod security, deprecated fields) are passed on. So does what could not be asked, because
-the API server is busy or away, the time is up, or there is too much to ask. A mutating webhook that breaks one of the
-fields we sent cannot be distinguished from a fault of ours: the controller would meet the same answer.
+A JobSet is refused only for the API server's own verdict on an object: a 422 of its validation and a 400 of its decoder
+(`cluster_verdict` says how to recognise these). Quotas, policies, other webhooks, a missing namespace and an object of
+the same name depend on the moment or on other people: they become warnings. A dry run without an answer becomes a
+warning, too: the API server is busy or away, the time is up, or there are too many objects. The API server's own
+warnings about Jobs (pod security, deprecated fields) are passed on. If a mutating webhook breaks a field that we sent,
+this looks like a fault of the JobSet: the controller would get the same answer.
 
-A set that is just like one of a moment ago but for its name is not asked about again (`cluster_memory`).
+A set that differs only in its name from one of the last seconds is not sent again (`cluster_memory`).
 
-Claims that exist are read in any case (docs/reference/validation.md#volume-claims); not being able to is an error.
+Existing claims are always read (docs/reference/validation.md#volume-claims); if that fails, the JobSet is refused.
 """
 
 import asyncio
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from api.features import FeatureGates
-from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
+from api.field import SPEC, FieldError, Path
 from api.gang_api import GATE
 from api.jobset import JobSet, ReplicatedJob
 from api.jsontree import dig
 from api.meta import JSON
 from api.semantic import differences
+from api.validation import dns1035_label
 from kube.client import Client
 from kube.errors import NotFound
 from kube.resources import PERSISTENT_VOLUME_CLAIMS
-from webhooks.jobset.cluster_children import (
-    child_jobs,
-    identified,
-)
+from webhooks.jobset.cluster_children import child_jobs, created_by_us, identified
 from webhooks.jobset.cluster_claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
 from webhooks.jobset.cluster_decode import Parts
 from webhooks.jobset.cluster_dry_run import API_WARNS, DryRuns, Request
-from webhooks.jobset.cluster_faults import (
-    REFUSED,
-)
+from webhooks.jobset.cluster_faults import REFUSED, refused
 from webhooks.jobset.cluster_gangs import SchedulingApi
 from webhooks.jobset.cluster_memory import AnsweredSets, digest
 from webhooks.jobset.cluster_needs import Needs, needs_of
 from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_questions import Ask, Questions
-from webhooks.jobset.cluster_verdict import why
+from webhooks.jobset.cluster_verdict import warning, why
 from webhooks.jobset.default import by_name
-from webhooks.jobset.places import in_place
+from webhooks.jobset.places import at_existing_places
 from webhooks.jobset.resources import is_amount
-from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
 from webhooks.jobset.rules.scheduling import SCHEDULING
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.offload import compute
 
 MAX_CHILDREN = 32
-"""Children of one JobSet that are asked about: one for each different template, the Service; and as many claims."""
+"""Children of one JobSet that are sent: one Job for each different template and the Service; and as many claims."""
 TURN_TIMEOUT = 0.5
 """Seconds that a dry run waits for its turn: if very many JobSets come at once they are stored unchecked, not late."""
 
-INCOMPLETE = Rule(
-    id="dry-run-incomplete",
-    type=ErrorType.INVALID,
-    message="not checked against the cluster: {why}",
-    fix="events report faults",
+INCOMPLETE = warning(
+    "dry-run-incomplete",
+    "not checked against the cluster: {why}",
+    "events report faults",
     source="child dry run",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
 )
 _CHILDREN = SPEC.at("replicatedJobs")
-_DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class ClusterChecks:
-    """Asks the API server about JobSets. One for a process: it bounds what is in flight."""
+    """Checks JobSets at the API server. One for a process: it bounds what is in flight."""
 
     def __init__(self, client: Client, *, dry_run: bool = True, budget: float = 3.0) -> None:
         """`budget` is in seconds, for all questions about one JobSet; `dry_run` False leaves only the claims."""
@@ -106,7 +97,7 @@ class ClusterChecks:
         found += [*asking.result(), *looking.result(), *searching.result()]
         if missing and self._asks_about(request):
             found += await self._answers(request, [partial(self._dry_runs.claim, request, claim) for claim in missing])
-        return in_place(new_findings(_each_once(found), known, request.js), js)
+        return at_existing_places(new_findings(_each_once(found), known, request.js), js)
 
     async def update(self, old: JSON, js: JSON, known: Sequence[FieldError], gates: FeatureGates) -> list[FieldError]:
         """The same for an update: templates that change while suspended are checked, nothing else.
@@ -126,23 +117,22 @@ class ClusterChecks:
         found = await self._children(request, gates, changed, service=False)
         if dig(old, "spec", "scheduling") != dig(js, "spec", "scheduling"):
             found += await self._groups(request, gates)
-        return in_place(new_findings(_each_once(found), known, request.js), js)
+        return at_existing_places(new_findings(_each_once(found), known, request.js), js)
 
     def _request(
         self, raw: JSON, gates: FeatureGates, known: Sequence[FieldError], *, is_stored: bool = False
     ) -> Request | None:
-        """None for what is no JobSet at all: that is refused elsewhere."""
+        """None for an object that cannot be read as a JobSet: it is refused elsewhere."""
         try:
             read = subject(raw, gates)
         except Unreadable:
             return None
-        # A managedBy that is no good names nobody: whoever corrects it may well mean us.
-        ours = read.js.is_ours or any(error.path == MANAGED_BY for error in known)
-        deadline, needs = asyncio.get_running_loop().time() + self._budget, tuple(needs_of(read))
-        return Request(raw, identified(read.js), deadline, ours, is_stored, needs)
+        deadline = asyncio.get_running_loop().time() + self._budget
+        needs = () if is_stored else tuple(needs_of(read))
+        return Request(raw, identified(read.js), deadline, created_by_us(read.js, known), is_stored, needs)
 
     def _asks_about(self, request: Request) -> bool:
-        """Whether there is anything to try: our controller is the one that will make the children."""
+        """Whether the children may be tried: dry runs are on, and our controller will create the children."""
         return self._dry_run and request.ours
 
     async def _children(
@@ -169,20 +159,20 @@ class ClusterChecks:
         return found
 
     async def _groups(self, request: Request, gates: FeatureGates) -> list[FieldError]:
-        """What the groups of a set need and the API server has not; without the feature gate the set is refused."""
+        """Warnings about what its groups need and the API server lacks; without the feature gate the set is refused."""
         js = request.js
         if js.spec.scheduling is None or not gates[GATE] or not self._asks_about(request):
             return []
         return await self._answers(request, [partial(self._scheduling.missing, js)], of=SCHEDULING)
 
     async def _named(self, request: Request) -> list[FieldError]:
-        """What its pods need by name and the cluster has not."""
+        """Warnings about names that its pods need and that do not exist in the cluster."""
         if not self._asks_about(request):
             return []
         return await self._answers(request, [partial(self._needs.missing, need) for need in request.needs])
 
     async def _answers(self, request: Request, asks: Sequence[Ask], of: Path = _CHILDREN) -> list[FieldError]:
-        """Findings about children, and a warning about those that there was no answer about."""
+        """Findings of the questions, and one warning if some have no answer."""
         answers = await self._questions.answers(asks[:MAX_CHILDREN], request.deadline, turn_timeout=TURN_TIMEOUT)
         found = [error for answer in answers if not isinstance(answer, Exception) for error in answer]
         failures = [why(answer, self._budget) for answer in answers if isinstance(answer, Exception)]
@@ -218,7 +208,7 @@ class ClusterChecks:
 def _service_has_its_name(js: JobSet) -> bool:
     """Whether the Service is named after the set, by a name that a Service may have: a label of DNS (RFC 1035)."""
     subdomain = js.spec.network and js.spec.network.subdomain
-    return not subdomain and _DNS_LABEL.fullmatch(js.metadata.name) is not None
+    return not subdomain and not dns1035_label(js.metadata.name)
 
 
 def _changed_places(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:
@@ -226,7 +216,7 @@ def _changed_places(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:
 
 
 def _each_once(found: Iterable[FieldError]) -> list[FieldError]:
-    """Without repetitions: a quota that refuses all children in the same words is named once, so is a lack of time."""
+    """Without repetitions: a quota that refuses all children in the same words, and a lack of time, are named once."""
     said: dict[object, FieldError] = {}
     for error in found:
         said.setdefault(_said_once(error), error)
@@ -238,5 +228,5 @@ def _said_once(error: FieldError) -> object:
     if error.rule is INCOMPLETE:
         return INCOMPLETE
     if error.rule is REFUSED:
-        return REFUSED, error.detail.partition(" refused now: ")[2]
+        return REFUSED, refused(error)[1]
     return (API_WARNS, error.detail) if error.rule is API_WARNS else str(error)

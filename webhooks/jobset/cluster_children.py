@@ -1,7 +1,6 @@
-"""The child objects that are asked about for a JobSet, and where each of their fields comes from. Pure.
+"""The child Jobs that are sent as dry runs for a JobSet, and where each of their fields comes from. Pure.
 
-One Job stands for its ReplicatedJob, and for all that share its template: what is wrong with a template is wrong for
-each of them.
+One Job stands for its ReplicatedJob and for all others with the same template: each of them has the same faults.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,15 +9,16 @@ from dataclasses import dataclass
 import msgspec
 
 from api import keys
-from api.children import NO_UID, build_job, job_labels
+from api.children import NO_UID, build_first_job, job_labels
 from api.features import FeatureGates
-from api.field import SPEC, Path
+from api.field import SPEC, FieldError, Path
 from api.jobset import JobSet
 from api.jsontree import dig
 from api.layout import JobPosition, JobRange, Layout, layout_of
 from api.meta import JSON
 from api.names import namespaced_job
 from webhooks.jobset.cluster_decode import Parts
+from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
 
 _NAME = ("metadata", "name")
 JOBSET_NAME = Path(_NAME)
@@ -121,6 +121,14 @@ def service_name_path(js: JobSet) -> Path:
     return SPEC.at("network", "subdomain") if js.spec.network and js.spec.network.subdomain else JOBSET_NAME
 
 
+def created_by_us(js: JobSet, errors: Iterable[FieldError]) -> bool:
+    """Whether our controller will create the children.
+
+    An invalid `managedBy` names no controller: the corrected one may be ours. `errors` are those of the JobSet.
+    """
+    return js.is_ours or any(error.path == MANAGED_BY for error in errors)
+
+
 def identified(js: JobSet) -> JobSet:
     """The same with uid and namespace, be they stand-ins: an object that is not stored yet may lack them."""
     meta = js.metadata
@@ -144,10 +152,8 @@ def _child(raw: JSON, js: JobSet, gates: FeatureGates, layout: Layout, alike: tu
     index = alike[0]
     jobs = layout.ranges[index]
     position = next(jobs.positions(js.metadata.name))
-    restarts = 0 if gates["RestartJob"] else None
-    runs = 0 if gates["ExecutionAttemptsTracking"] and not js.suspended else None
     total = layout.global_replicas
-    body = build_job(js, jobs, position, global_replicas=total, job_restart_attempt=restarts, execution_attempt=runs)
+    body = build_first_job(js, jobs, position, gates, global_replicas=total)
     own = _own_values(js, jobs, position, total, replicated_job(index))
     return ChildJob(raw, js, index, alike, body, own)
 

@@ -1,9 +1,9 @@
-"""Volume claims that exist already: whether a new JobSet may use them. Pure.
+"""Existing volume claims: whether a new JobSet may use them. Pure.
 
 See docs/reference/validation.md#volume-claims.
 
 A claim that was retained has been defaulted and bound since, so only what the template sets is compared, quantities by
-amount. A claim that is being deleted stands in nobody's way: it is created again once it is gone.
+amount. A claim that is being deleted is no conflict: it is created again once it is gone.
 """
 
 from collections.abc import Iterator
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from api import keys
-from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity, render_value
+from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, render_value
 from api.jobset import JobSet, VolumeClaimPolicy
 from api.meta import JSON, Base, ObjectMeta
 from api.names import volume_claim_name
 from api.semantic import semantically_equal
 from api.validation import dns1123_subdomain
+from webhooks.jobset.cluster_verdict import warning
 
 MISMATCH = Rule(
     id="claim-differs",
@@ -42,14 +43,11 @@ UNCHECKED = Rule(
     source="docs/reference/validation.md#volume-claims",
     layer=Layer.CLUSTER,
 )
-LEAVING = Rule(
-    id="claim-leaving",
-    type=ErrorType.INVALID,
-    message="PVC {claim} is being deleted",
-    fix="a new, empty one is created once it is gone",
+LEAVING = warning(
+    "claim-leaving",
+    "PVC {claim} is being deleted",
+    "a new, empty one is created once it is gone",
     source="docs/reference/validation.md#volume-claims, defect 4",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
 )
 _MAX_DIFFERENCES = 3
 
@@ -77,7 +75,7 @@ class Claim:
 
 
 def claims_of(js: JobSet) -> list[Claim]:
-    """Each claim once; those whose name cannot be that of an object are left out: it is refused elsewhere."""
+    """Each claim once, without those that have an invalid name: that is refused elsewhere."""
     found: dict[str, Claim] = {}
     for p, policy in enumerate(js.spec.volume_claim_policies):
         base = SPEC.at("volumeClaimPolicies", p)
@@ -115,7 +113,7 @@ def claim_faults(js: JobSet, claim: Claim, live: LiveClaim) -> Iterator[FieldErr
 def differences(wanted: JSON, live: JSON, member: str = "") -> Iterator[tuple[str, Any]]:
     """Where `live` is not what `wanted` sets, with what it is there; null, empty list and empty map set nothing.
 
-    `member` is the field that both are the value of: it tells amounts and plain texts apart.
+    `member` is the name of the field that holds both; by it amounts and plain texts are distinguished.
     """
     for key, value in wanted.items():
         there = live.get(key)

@@ -1,10 +1,9 @@
-"""Tries one child of a JobSet at the API server, with `dryRun=All`, and reads the answer.
+"""Dry runs of the children: sends one child with `dryRun=All` and reads the answer.
 
 `cluster_verdict` tells what an answer means, `cluster_faults` what it says about the JobSet.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,7 +12,8 @@ import msgspec
 from api import keys
 from api.batch import Owned
 from api.children import build_service, build_volume_claim
-from api.field import ErrorType, FieldError, Layer, Rule, Severity
+from api.expiring import Expiring
+from api.field import FieldError
 from api.jobset import JobSet
 from api.jsontree import set_in
 from api.meta import JSON, Owner
@@ -26,51 +26,38 @@ from webhooks.jobset.cluster_decode import Parts, unreadable
 from webhooks.jobset.cluster_faults import REFUSED, claim_template_faults, decode_faults, job_faults, service_faults
 from webhooks.jobset.cluster_needs import Need
 from webhooks.jobset.cluster_new_findings import new_findings
-from webhooks.jobset.cluster_verdict import Verdict, may_want_owner, misses_owner, verdict, why
+from webhooks.jobset.cluster_verdict import DOCS, Verdict, may_want_owner, misses_owner, verdict, warning, why
 
 DECODE_ROUNDS = 8
-"""Times that a Job which cannot be decoded is asked about again, without what was wrong with it."""
+"""Times that a Job which cannot be decoded is sent: each time without the values that were refused before."""
 
 OWNERLESS_SECONDS = 600.0
-"""How long Jobs of a namespace are asked about without their owner after a webhook has looked for it."""
+"""Seconds for which Jobs of a namespace are sent without their owner after a webhook has looked for it."""
 MOST_NAMESPACES = 1024
 """Namespaces of which that is remembered, the latest."""
 
-API_WARNS = Rule(
-    id="child-warning",
-    type=ErrorType.INVALID,
-    message="{text}",
-    fix="",
+API_WARNS = warning(
+    "child-warning",
+    "{text}",
     source="warning of the API server about a child",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
 )
-JOB_EXISTS = Rule(
-    id="child-job-exists",
-    type=ErrorType.INVALID,
-    message="Job {name} exists and belongs to {owner}",
-    fix="rename or delete it",
-    source="docs/reference/validation.md#what-only-the-cluster-knows, defect 11",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
+JOB_EXISTS = warning(
+    "child-job-exists",
+    "Job {name} exists and belongs to {owner}",
+    "rename or delete it",
+    source=f"{DOCS}, defect 11",
 )
-SERVICE_SHARED = Rule(
-    id="service-shared",
-    type=ErrorType.INVALID,
-    message="Service {name} belongs to JobSet {owner}: it selects only that set's pods",
-    fix="choose another name",
-    source="docs/reference/validation.md#what-only-the-cluster-knows, defect 23",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
+SERVICE_SHARED = warning(
+    "service-shared",
+    "Service {name} belongs to JobSet {owner}: it selects only that set's pods",
+    "choose another name",
+    source=f"{DOCS}, defect 23",
 )
-SERVICE_FOREIGN = Rule(
-    id="service-foreign",
-    type=ErrorType.INVALID,
-    message="Service {name} exists and is used as it is; it may not select these pods",
-    fix="choose another name",
-    source="docs/reference/validation.md#what-only-the-cluster-knows, defect 11",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
+SERVICE_FOREIGN = warning(
+    "service-foreign",
+    "Service {name} exists and is used as it is; it may not select these pods",
+    "choose another name",
+    source=f"{DOCS}, defect 11",
 )
 
 
@@ -78,8 +65,9 @@ SERVICE_FOREIGN = Rule(
 class Request:
     """One admission request.
 
-    The JobSet as JSON and read, when (loop time) the answer is due, whether our controller is the set's, and whether
-    the set is stored already, with Jobs of its own. `needs`: what its pods need of the cluster by name.
+    `raw` and `js` are the JobSet. `deadline`: when the answer is due, in seconds of the event loop. `ours`: whether our
+    controller will create the children. `is_stored`: whether the set is stored already and may have Jobs of its own.
+    `needs`: what the pods of a new set need in the cluster, by name.
     """
 
     raw: JSON
@@ -95,21 +83,21 @@ class Request:
 
 
 class DryRuns:
-    """What each method gives are findings about the JobSet; without an answer it raises.
+    """Each method returns findings about the JobSet, and raises without an answer.
 
     `budget`: seconds for one call.
 
-    A webhook of somebody else may look for the owner of a Job (Kueue's does), and refuse one whose JobSet is not
-    stored yet. Such a Job is asked about without its owner, and so are all of its namespace for `OWNERLESS_SECONDS`.
+    Another webhook may look for the owner of a Job (Kueue's does), and refuse the Job because its JobSet is not stored
+    yet. Such a Job is sent again without an owner, and so are all Jobs of its namespace for `OWNERLESS_SECONDS`.
     """
 
     def __init__(self, client: Client, budget: float) -> None:
         self._client = client
         self._budget = budget
-        self._ownerless_until: OrderedDict[str, float] = OrderedDict()
+        self._ownerless: Expiring[str, bool] = Expiring(MOST_NAMESPACES)
 
     async def job(self, request: Request, child: ChildJob) -> list[FieldError]:
-        """Ask about a Job; what cannot be decoded is taken out, so that the rest can be checked too."""
+        """Try a Job; what cannot be decoded is taken out, so that the rest can be checked too."""
         body = child.body
         found: list[FieldError] = []
         for _ in range(DECODE_ROUNDS):
@@ -131,23 +119,17 @@ class DryRuns:
         if request.is_stored:
             return await self._dry_create(JOBS, body, request.namespace, texts)
         clock = asyncio.get_running_loop().time
-        if clock() >= self._ownerless_until.get(request.namespace, 0.0):
-            heard: list[str] = []
-            error = await self._dry_create(JOBS, body, request.namespace, heard)
+        if not self._ownerless.get(request.namespace, clock()):
+            warnings: list[str] = []
+            error = await self._dry_create(JOBS, body, request.namespace, warnings)
             if error is None or not misses_owner(error, request.js.metadata.name):
-                texts += heard
+                texts += warnings
                 return error
-            self._ask_without_owner(request.namespace, clock() + OWNERLESS_SECONDS)
+            self._ownerless.put(request.namespace, True, clock() + OWNERLESS_SECONDS)
         ownerless = {**body, "metadata": {**body["metadata"], "ownerReferences": []}}
         error = await self._dry_create(JOBS, ownerless, request.namespace, texts)
-        # Who wants Jobs to have an owner has nothing against this one.
+        # A policy that demands an owner lets the Job of the controller pass, which has one.
         return None if error is not None and may_want_owner(error) else error
-
-    def _ask_without_owner(self, namespace: str, until: float) -> None:
-        self._ownerless_until[namespace] = until
-        self._ownerless_until.move_to_end(namespace)
-        if len(self._ownerless_until) > MOST_NAMESPACES:
-            self._ownerless_until.popitem(last=False)
 
     async def _job_answer(self, request: Request, child: ChildJob, error: ApiError) -> list[FieldError]:
         match verdict(error, JOBS):
@@ -202,7 +184,6 @@ class DryRuns:
         self, resource: Resource, body: JSON, namespace: str, warnings: list[str] | None = None
     ) -> ApiError | None:
         """None when the object may be created. Raises when there is no answer at all."""
-        heard: list[str] = [] if warnings is None else warnings
         try:
             await self._client.create(
                 resource,
@@ -211,17 +192,17 @@ class DryRuns:
                 type=msgspec.Raw,
                 namespace=namespace,
                 timeout=self._budget,
-                warnings=heard,
+                warnings=[] if warnings is None else warnings,
             )
         except ApiError as error:
             return error
         return None
 
     async def _owner(self, resource: Resource, name: str, request: Request) -> str:
-        """Kind and name of whom an object belongs to; empty when it is in nobody's way.
+        """Kind and name of the owner of an object; empty when the object is no conflict.
 
-        That is: it is gone by now, it is this JobSet's own, or one of an earlier JobSet of this name, which is about to
-        be collected.
+        That is: it is gone by now, it is this JobSet's own, or one of an earlier JobSet of this name, which will be
+        garbage-collected.
         """
         try:
             found = await self._client.get(resource, name, namespace=request.namespace, type=Owned)

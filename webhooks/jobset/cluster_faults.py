@@ -1,4 +1,4 @@
-"""Turns what the API server says about a child Job or the Service into findings about the JobSet. Pure.
+"""Faults of the children: converts answers of the API server into findings about the JobSet. Pure.
 
 The API server's own words are kept. What is added is the place in the JobSet, and the fix where the fault is one of
 those that people make.
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
+from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule
 from api.jobset import JobSet
 from api.jsontree import dig
 from api.meta import JSON
@@ -18,6 +18,7 @@ from kube.errors import Cause
 from webhooks.jobset.cluster_children import JOBSET_NAME, ChildJob, claim_names, service_name_path
 from webhooks.jobset.cluster_claims import Claim
 from webhooks.jobset.cluster_decode import Parts, Unreadable
+from webhooks.jobset.cluster_verdict import warning
 
 
 def _rule(name: str, fix: str, about: str = "child Job") -> Rule:
@@ -61,15 +62,18 @@ TYPE = Rule(
     source="decoding of batch/v1 Job by the API server",
     layer=Layer.CLUSTER,
 )
-REFUSED = Rule(
-    id="child-refused-now",
-    type=ErrorType.INVALID,
-    message="{what} would be refused now: {why}",
-    fix="",
+_REFUSED_NOW = " would be refused now: "
+REFUSED = warning(
+    "child-refused-now",
+    f"{{what}}{_REFUSED_NOW}{{why}}",
     source="child dry run",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
 )
+
+
+def refused(error: FieldError) -> tuple[str, str]:
+    """What a `REFUSED` finding says would be refused, and why."""
+    what, _, why = error.detail.partition(_REFUSED_NOW)
+    return what, why
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +215,7 @@ def _fix_for(child: ChildJob, cause: Cause) -> tuple[Rule, str]:
 
 
 def decode_faults(child: ChildJob, problem: Unreadable) -> list[FieldError]:
-    """Findings about a Job that cannot even be read; at the template when nobody knows where."""
+    """Findings about a Job that the API server cannot decode; at the template when the place is not known."""
     fix = _as_type(problem.wanted)
     places: tuple[Parts, ...] = problem.places or ((),)
     paths = (path for parts in places for path in child.places(parts, ""))

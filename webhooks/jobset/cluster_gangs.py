@@ -1,13 +1,14 @@
-"""Whether the API server serves what a set's groups need: asked at admission, for sets with spec.scheduling alone.
+"""Kinds of scheduling.k8s.io that spec.scheduling needs: whether the API server serves them.
 
-What is missing may come later, and the controller waits for it: a warning, with the flags that bring it. The answer is
-kept for a minute, so that many sets at once cost a few questions.
+This is checked at admission, only for sets with spec.scheduling. What is missing may be switched on later, and the
+controller waits for it: a warning with the flags that are needed. The answer is kept for a minute, so that many sets at
+once cost a few requests.
 """
 
 import asyncio
 import math
 
-from api.field import ErrorType, FieldError, Layer, Rule, Severity
+from api.field import FieldError
 from api.gang_api import PROBE, PROBE_NAMESPACE, UNKNOWN, Served, keeps_topology, lacking
 from api.gangs import shape
 from api.jobset import JobSet
@@ -15,19 +16,16 @@ from api.meta import JSON
 from kube.client import Client
 from kube.errors import ApiError
 from kube.resources import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
+from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.rules.scheduling import SCHEDULING
 
 FRESH = 60.0
 """Seconds for which an answer is good."""
 
-NOT_SERVED = Rule(
-    id="scheduling-not-served",
-    type=ErrorType.INVALID,
-    message="{text}",
-    fix="",
+NOT_SERVED = warning(
+    "scheduling-not-served",
+    "{text}",
     source="Kubernetes 1.37: feature gates",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
 )
 
 
@@ -64,7 +62,7 @@ class SchedulingApi:
             return self._served
 
     async def _keeps_topology(self) -> bool | None:
-        """None for whoever may not try."""
+        """None when the API server refuses to try."""
         try:
             tried: JSON = await self._client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
         except ApiError:

@@ -1,25 +1,25 @@
-"""Remembers which JobSets the API server accepted all children of a moment ago: one just like it is not asked about.
+"""Remembers which JobSets the API server has just accepted, so that a set that differs only in its name is not sent.
 
-Sets of one shape often come by the dozen, and at once: a sweep of parameters, a queue that admits. Must not do IO.
+Such sets often come by the dozen, and at once: a sweep of parameters, a queue that admits. Must not do IO.
 """
 
 import asyncio
 import contextlib
 import hashlib
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
+from api.expiring import Expiring
 from api.meta import JSON
 
 SECONDS = 30.0
-"""How long an answer counts.
+"""How long an answer is used.
 
-Meanwhile a quota or a policy may change, and an object may have the name of a child: these warnings are left out.
+Meanwhile a quota or a policy may change, or an object may take the name of a child: then these warnings are missing.
 """
 WAIT_SECONDS = 0.5
-"""How long a set waits for the answer about one like it, before it is asked about, too."""
+"""How long a set waits for the answer about another one, before it is sent, too."""
 MOST = 1024
 """Digests remembered, the latest: some 100 KiB."""
 
@@ -28,20 +28,20 @@ _OF_KUBECTL = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class AnsweredSets:
-    """Whether there was nothing to say about a set, by digest (`digest`). Each is forgotten after `SECONDS`.
+    """Whether a set was accepted without findings, by its digest (`digest`). An answer is used for `SECONDS`.
 
     Times are of the event loop.
     """
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[bytes, tuple[float, bool]] = OrderedDict()
+        self._answers: Expiring[bytes, bool] = Expiring(MOST)
         self._asking: dict[bytes, asyncio.Event] = {}
 
     @contextlib.asynccontextmanager
     async def turn(self, key: bytes) -> AsyncIterator[bool]:
-        """Whether a set like this one was accepted. While one is asked about, its likes wait for the answer.
+        """Whether a set of this digest was accepted. While one is sent, others of its digest wait for the answer.
 
-        Nobody waits where something was said about the last one: each gets an answer of its own then.
+        After one with findings none waits: each set is sent and gets its own findings.
         """
         accepted = self._answer(key)
         asking = self._asking.get(key)
@@ -61,21 +61,17 @@ class AnsweredSets:
             asking.set()
 
     def add(self, key: bytes, *, accepted: bool) -> None:
-        """Remember what became of a set that was asked about."""
-        self._answers[key] = asyncio.get_running_loop().time() + SECONDS, accepted
-        self._answers.move_to_end(key)
-        if len(self._answers) > MOST:
-            self._answers.popitem(last=False)
+        """Remember the answer about a set that was sent."""
+        self._answers.put(key, accepted, asyncio.get_running_loop().time() + SECONDS)
 
     def _answer(self, key: bytes) -> bool | None:
-        until, accepted = self._answers.get(key, (0.0, False))
-        return accepted if asyncio.get_running_loop().time() < until else None
+        return self._answers.get(key, asyncio.get_running_loop().time())
 
 
 def digest(js: JSON, namespace: str, wanted: Iterable[int], *, service: bool) -> bytes:
-    """What the answers about a JobSet's children depend on, but for its name.
+    """What the answers about a JobSet's children depend on, except for its name.
 
-    `wanted` are the indices of the ReplicatedJobs that are asked about, `service` whether the Service is, too.
+    `wanted` are the indices of the ReplicatedJobs of which a Job is sent, `service` whether the Service is sent, too.
     """
     meta = js.get("metadata") or {}
     annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key != _OF_KUBECTL}

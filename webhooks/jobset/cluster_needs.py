@@ -1,55 +1,50 @@
-"""What a JobSet's pods need by name and the cluster may not have: a PriorityClass, nodes that carry a label.
+"""PriorityClasses and node labels that the pods of a JobSet need: whether the cluster has them.
 
-Without the class each pod is refused, without the label each pod waits; the JobSet says neither. Both may come later: a
-warning. Asked on create alone, with one small request for each name; the answers are kept for a while.
+Without the class each pod is refused, without the label each pod waits, and no status says so. Both may be created
+later: a warning. They are looked up on create only, with one small request for each name; answers are kept for a while.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
 
-from api.field import ErrorType, FieldError, Layer, Path, Rule, Severity
+from api.expiring import Expiring
+from api.field import ErrorType, FieldError, Path, Rule
 from api.keys import EXCLUSIVE_TOPOLOGY
 from api.validation import dns1123_subdomain, qualified_name
 from kube.client import Client
 from kube.errors import NotFound
 from kube.resources import NODES, PRIORITY_CLASSES
+from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.rules.placement import by_affinity
 from webhooks.jobset.subject import Entry, Subject
 
 FOUND_FOR = 60.0
-"""Seconds for which something that is there is not asked about again."""
+"""Seconds for which something that exists is not looked up again."""
 MISSING_FOR = 5.0
-"""The same for something that is missing: short, for whoever reads the warning may create it and apply again."""
+"""The same for something that is missing: short, because a reader of the warning may create it and apply again."""
 MOST = 1024
 """Names that are remembered, the latest."""
 
-PRIORITY_CLASS = Rule(
-    id="priority-class-missing",
-    type=ErrorType.NOT_FOUND,
-    message="no PriorityClass {name}: no pod runs",
-    fix="create it",
-    source="docs/reference/validation.md#what-only-the-cluster-knows",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
+PRIORITY_CLASS = warning(
+    "priority-class-missing",
+    "no PriorityClass {name}: no pod runs",
+    "create it",
+    kind=ErrorType.NOT_FOUND,
 )
-TOPOLOGY = Rule(
-    id="exclusive-topology-missing",
-    type=ErrorType.NOT_FOUND,
-    message="no node has the label {name}: pods wait for one",
-    fix="label nodes",
-    source="docs/reference/validation.md#what-only-the-cluster-knows",
-    layer=Layer.CLUSTER,
-    severity=Severity.WARNING,
+TOPOLOGY = warning(
+    "exclusive-topology-missing",
+    "no node has the label {name}: pods wait for one",
+    "label nodes",
+    kind=ErrorType.NOT_FOUND,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that is named in a JobSet: what is said of it when it is missing, its name, and where that stands."""
+    """A name in a JobSet that has to exist in the cluster: the rule that it breaks otherwise, and its places."""
 
     rule: Rule
     name: str
@@ -57,7 +52,7 @@ class Need:
 
 
 def needs_of(js: Subject) -> list[Need]:
-    """What the pods of a JobSet need, each name once; names that can be nobody's are left out: they are refused."""
+    """What the pods of a JobSet need, each name once, without invalid names: these are refused elsewhere."""
     found: dict[tuple[Rule, str], dict[Path, None]] = {}
     for entry in js.entries:
         for rule, name, path in _of_entry(js, entry) if entry.rjob.replicas else ():
@@ -75,20 +70,20 @@ def _of_entry(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
 
 
 def _level(js: Subject, entry: Entry) -> Path:
-    """Where the topology in force for a ReplicatedJob is asked for."""
+    """The level that sets the topology of a ReplicatedJob."""
     if EXCLUSIVE_TOPOLOGY in entry.template.metadata.annotations:
         return entry.path.at("template")
     return Path() if EXCLUSIVE_TOPOLOGY in js.js.metadata.annotations else entry.pod_path
 
 
 class Needs:
-    """Looks whether what is needed is there. One for a process."""
+    """Looks up needs and remembers the answers. One for a process."""
 
     def __init__(self, client: Client, budget: float) -> None:
         """`budget`: seconds for one call."""
         self._client = client
         self._budget = budget
-        self._known: OrderedDict[tuple[str, str], tuple[bool, float]] = OrderedDict()
+        self._known: Expiring[tuple[str, str], bool] = Expiring(MOST)
         self._asking: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def missing(self, need: Need) -> list[FieldError]:
@@ -101,14 +96,11 @@ class Needs:
         key, now = (need.rule.id, need.name), asyncio.get_running_loop().time
         lock = self._asking.setdefault(key, asyncio.Lock())
         try:
-            async with lock:  # many sets that come at once cost one question
-                there, until = self._known.get(key, (False, now()))
-                if until <= now():
+            async with lock:  # many sets at once cost one request
+                there = self._known.get(key, now())
+                if there is None:
                     there = await self._look(need)
-                    self._known[key] = there, now() + (FOUND_FOR if there else MISSING_FOR)
-                    self._known.move_to_end(key)
-                    if len(self._known) > MOST:
-                        self._known.popitem(last=False)
+                    self._known.put(key, there, now() + (FOUND_FOR if there else MISSING_FOR))
         finally:
             if not lock.locked():
                 self._asking.pop(key, None)

@@ -1,4 +1,4 @@
-"""What of the cluster's findings about a JobSet has not been said already, from the object alone. Pure."""
+"""Which findings of the cluster about a JobSet are new: not known from the object alone. Pure."""
 
 from collections.abc import Iterable
 
@@ -15,11 +15,11 @@ _NAME = ("metadata", "name")
 
 
 def new_findings(found: Iterable[FieldError], known: Iterable[FieldError], js: JobSet) -> list[FieldError]:
-    """What is not said by `known` errors already.
+    """The findings that `known` errors do not cover.
 
-    At the place of a known error nothing more is said. Where the schema or the decoder refused something, the object
-    was repaired, and what is found around that place is about the repair. A JobSet's name that is no good is known from
-    the names of all its Jobs; a volume that a claim clashes with, from the volume.
+    A known error covers its place. Where the schema or the decoder refused a value, the object was repaired, and a
+    finding around that place is about the repair. Errors at the names of all ReplicatedJobs cover the JobSet's name; an
+    error at a volume covers the name of the claim that conflicts with it.
     """
     errors = [error for error in known if not error.is_warning]
     taken = {error.path.parts for error in errors}

@@ -1,4 +1,4 @@
-"""Asks the API server several questions side by side, within bounds; no answer comes later than a deadline."""
+"""Sends the API server several questions side by side, within bounds; none is awaited beyond the deadline."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from kube.errors import KubeError
 MAX_IN_FLIGHT = 16
 """Questions in flight at once, of all admission requests of this process."""
 PER_REQUEST = 8
-"""Of one admission request, so that a JobSet with very many children does not make others wait."""
+"""Questions in flight of one admission request, so that a JobSet with many children does not make others wait."""
 
 Ask = Callable[[], Awaitable[list[FieldError]]]
 

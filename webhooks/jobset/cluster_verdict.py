@@ -1,6 +1,6 @@
 """What an answer of the API server to a dry run means: a fault of the JobSet, or something else. Pure.
 
-Only the API server's own verdict on the object is a fault of the JobSet. Told apart on a real API server (1.37):
+Only the API server's own verdict on the object is a fault of the JobSet. A real API server (1.37) answers:
 - own validation: 422, the message begins with `Job.batch "name" is invalid`;
 - a ValidatingAdmissionPolicy: 422 as well (its default reason is Invalid), but the message begins with the resource,
   `jobs.batch "name" is forbidden`;
@@ -13,12 +13,21 @@ import re
 from enum import Enum
 
 from api import keys
-from api.field import shortened
+from api.field import ErrorType, Layer, Rule, Severity, shortened
 from kube.errors import AlreadyExists, ApiError, Invalid, TransportError, UnreadableAnswerError
 from kube.resources import JOBS, Resource
 
+DOCS = "docs/reference/validation.md#what-only-the-cluster-knows"
+"""The page of rules about what the cluster has."""
 MAX_WHY = 70
 """Characters of a reason that are kept: a warning has 120 for everything."""
+
+
+def warning(
+    rule_id: str, message: str, fix: str = "", *, source: str = DOCS, kind: ErrorType = ErrorType.INVALID
+) -> Rule:
+    """A rule about the state of the cluster: it warns and does not refuse, because that state may change."""
+    return Rule(rule_id, kind, message, fix, source, Layer.CLUSTER, Severity.WARNING)
 
 
 class Verdict(Enum):
@@ -26,8 +35,8 @@ class Verdict(Enum):
 
     FAULTY = "the object is at fault, its causes say where"
     EXISTS = "an object of that name is there, and nothing is wrong with this one"
-    REFUSED = "somebody does not want it now, which may change"
-    UNKNOWN = "no answer that says anything about the object"
+    REFUSED = "refused at the moment, which may change: by a quota, a policy, a webhook"
+    UNKNOWN = "no verdict on the object"
 
 
 def verdict(error: ApiError, resource: Resource) -> Verdict:
@@ -42,7 +51,7 @@ def verdict(error: ApiError, resource: Resource) -> Verdict:
 
 
 def misses_owner(error: ApiError, jobset: str) -> bool:
-    """Whether somebody refuses a Job because the JobSet that owns it is not stored yet."""
+    """Whether a Job is refused because the JobSet that owns it is not stored yet."""
     # A client with a cache names the kind, the API server the resource.
     names = (f'{keys.KIND}.{keys.GROUP} "{jobset}"', f'{keys.PLURAL}.{keys.GROUP} "{jobset}"')
     return any(f"{name} not found" in error.message for name in names)

@@ -127,5 +127,5 @@ def _objects(items: Any) -> list[tuple[int, JSON]]:
 
 
 def by_name(items: Any) -> Mapping[Any, JSON]:
-    """Objects of a list by their `name`; whatever has no text as a name is left out."""
+    """Objects of a list by their `name`; those without a text as name are left out."""
     return {item["name"]: item for _, item in _objects(items) if isinstance(item.get("name"), str)}

@@ -1,8 +1,8 @@
-"""All there is to say about a JobSet from the object alone, in one pass: the CRD's schema, its CEL rules, ours. Pure.
+"""Checks a JobSet from the object alone, in one pass: the CRD's schema, its CEL rules, our rules. Pure.
 
-The layers of the API server hide each other: what the schema refuses, no validating webhook sees. Here nothing hides
-anything: what the schema does not accept is repaired in a copy, the checks go on with that, and what they then say
-about the repaired places is dropped as a consequence.
+In the API server each layer hides the next one: no validating webhook sees what the schema refuses. Here all layers
+report: values that the schema refuses are repaired in a copy, the other checks read the copy, and their findings about
+the repaired places are dropped as consequences.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from api.jsontree import dig
 from api.meta import JSON
 from api.policies import STAGE_STATES
 from webhooks.jobset.default import by_name, with_defaults
-from webhooks.jobset.places import in_place
+from webhooks.jobset.places import at_existing_places
 from webhooks.jobset.rules.volume_claims import UNMOUNTED
 from webhooks.jobset.schema import Schema
 from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits, Subject, Unreadable, subject
@@ -27,12 +27,12 @@ MAX_FINDINGS = 500
 """Findings after which an object is not looked at any further."""
 
 _FOUND_ELSEWHERE = {UNMOUNTED: ("spec", "replicatedJobs")}
-"""Rules that say at one place what they see at another: while that is repaired, they see a consequence."""
+"""Rules that report at one place what they find at another: if that other place was repaired, it is a consequence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What is wrong with an object and what is odd about it, each by path.
+    """Errors and warnings about an object, each by path.
 
     `object` is the JobSet defaulted and repaired: it can be read whatever the errors.
     """
@@ -65,7 +65,7 @@ class Engine:
             obj = with_defaults(obj)[0]
         faults = self.schema.faults(obj)
         repaired = self.schema.repaired(obj, faults)
-        found = in_place(_without_consequences(faults, self._create(repaired)), obj)
+        found = at_existing_places(_without_consequences(faults, self._create(repaired)), obj)
         return _sorted([*faults, *found], repaired)
 
     def update(self, old: JSON, new: JSON) -> Findings:
@@ -74,7 +74,7 @@ class Engine:
         faults = self.schema.faults(new)
         repaired = self.schema.repaired(new, faults)
         found = [*_without_consequences(faults, self._update(old, repaired)), *self._new_warnings(old, repaired)]
-        return _sorted([*_ratcheted(faults, old, new), *in_place(found, new, old)], repaired)
+        return _sorted([*_ratcheted(faults, old, new), *at_existing_places(found, new, old)], repaired)
 
     def may_hide(self, new: JSON, old: JSON | None = None) -> bool:
         """Whether `Findings.hides` could be true: quick, and never wrongly false. `new` is defaulted."""
@@ -101,7 +101,7 @@ class Engine:
         yield from islice(findings(js), MAX_FINDINGS)
 
     def _new_warnings(self, old: JSON, new: JSON) -> list[FieldError]:
-        """What to say about an update that changes more than whether the set is suspended."""
+        """Warnings about an update that changes more than `suspend`, without those that held before."""
         if _apart_from_suspend(old) == _apart_from_suspend(new):
             return []
         found = [error for error in self._create(new) if error.is_warning]

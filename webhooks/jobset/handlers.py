@@ -21,7 +21,7 @@ VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
 
 
 def jobset_handlers(engine: Engine, cluster: ClusterChecks | None = None) -> Mapping[str, Handler]:
-    """Handlers by URL path; without a cluster they judge the object alone."""
+    """Handlers by URL path; without `cluster` they check the object alone."""
     admission = _Admission(engine, cluster)
     return {MUTATE_PATH: admission.mutate, VALIDATE_PATH: admission.validate}
 
@@ -33,10 +33,8 @@ class _Admission:
 
     def mutate(self, request: AdmissionRequest) -> HandlerAnswer:
         """Set defaults; refuse what the schema is about to refuse (docs/reference/defaulting.md)."""
-        if request.operation not in {"CREATE", "UPDATE"}:
-            return AdmissionResponse()
-        if missing := _missing(request):
-            return missing
+        if answer_at_once := _without_check(request):
+            return answer_at_once
         old = _stored(request)
         obj, operations = with_defaults(request.object or {}, old)
         if self.engine.may_hide(obj, old):
@@ -47,10 +45,8 @@ class _Admission:
 
     def validate(self, request: AdmissionRequest) -> HandlerAnswer:
         """Refuse what breaks a rule, all faults in one answer (docs/reference/validation.md)."""
-        if request.operation not in {"CREATE", "UPDATE"}:
-            return AdmissionResponse()
-        if missing := _missing(request):
-            return missing
+        if answer_at_once := _without_check(request):
+            return answer_at_once
         old = _stored(request)
         findings = self._check(request.object or {}, old)
         return self._answer(findings, findings.object, old)
@@ -67,7 +63,7 @@ class _Admission:
     async def _answer_with(
         self, cluster: ClusterChecks, findings: Findings, obj: JSON, old: JSON | None
     ) -> AdmissionResponse:
-        """What the cluster knows is said with the rest."""
+        """The answer with the findings of the cluster."""
         if old is None:
             more = await cluster.create(findings.object, findings.errors, self.engine.gates)
         else:
@@ -79,7 +75,10 @@ def _stored(request: AdmissionRequest) -> JSON | None:
     return request.old_object if request.operation == "UPDATE" else None
 
 
-def _missing(request: AdmissionRequest) -> AdmissionResponse | None:
+def _without_check(request: AdmissionRequest) -> AdmissionResponse | None:
+    """The answer to a review without anything to check; None for one that has to be checked."""
+    if request.operation not in {"CREATE", "UPDATE"}:
+        return AdmissionResponse()
     if request.object is None:
         return denied(400, "BadRequest", f"request.object is missing from a review of {request.operation}")
     if request.operation == "UPDATE" and request.old_object is None:

@@ -1,4 +1,4 @@
-"""Holds findings to places that stand in the object: rules also speak of what is left out. Pure."""
+"""Moves findings about absent values to places that exist in the object. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,16 +11,17 @@ _NAME = Path(("metadata", "name"))
 _GENERATE_NAME = Path(("metadata", "generateName"))
 
 
-def in_place(found: Iterable[FieldError], *objects: JSON) -> list[FieldError]:
-    """The findings at places that are in one of the objects.
+def at_existing_places(found: Iterable[FieldError], *objects: JSON) -> list[FieldError]:
+    """The findings at places that exist in one of the objects.
 
-    What is left out is required: `Invalid value: null` says less. Where what would hold it is left out as well, the
-    finding is about that. The API server's own words stay where it says them.
+    A finding about an absent value becomes `Required value`, which says more than `Invalid value: null`. If the object
+    that would hold the value is absent, too, the finding is about that. Findings in the API server's own words stay
+    where they are.
     """
-    return [_in_place(error, objects) for error in found]
+    return [_at_existing_place(error, objects) for error in found]
 
 
-def _in_place(error: FieldError, objects: Sequence[JSON]) -> FieldError:
+def _at_existing_place(error: FieldError, objects: Sequence[JSON]) -> FieldError:
     parts = error.path.parts
     depth = max(_depth(obj, parts) for obj in objects)
     if depth == len(parts):
@@ -33,7 +34,7 @@ def _in_place(error: FieldError, objects: Sequence[JSON]) -> FieldError:
 
 
 def _depth(obj: Any, parts: tuple[str | int, ...]) -> int:
-    """How many parts of a place lead to something, which may be null."""
+    """How many parts of a place exist in the object; the value there may be null."""
     for depth, part in enumerate(parts):
         in_object = isinstance(obj, dict) and part in obj
         if not in_object and not (isinstance(obj, list) and isinstance(part, int) and part < len(obj)):

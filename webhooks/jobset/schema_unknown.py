@@ -1,4 +1,4 @@
-"""Fields that the CRD's schema does not have, and what was likely meant: a typing error, or a field put elsewhere.
+"""Unknown fields: those that the CRD's schema does not have, and what was likely meant.
 
 The API server drops such fields unless asked to be strict, so that a manifest with one does less than its author
 thinks. For use before sending: what reaches a webhook has been pruned already.

@@ -69,7 +69,7 @@ _Parts = tuple[str | int, ...]
 
 
 class _EnoughError(Exception):
-    """So many faults are known that more would help nobody."""
+    """MAX_FAULTS faults are known: the walk ends."""
 
 
 class Walk:

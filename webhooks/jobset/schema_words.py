@@ -1,7 +1,7 @@
-"""Values that break the CRD's schema: the rules, and the fixes for the mistakes people make.
+"""Values that the CRD's schema refuses: the rules, and fixes for common mistakes.
 
-Pure words: where a value is wrong, schema_walk.py finds out. The API server's own sentences are kept where it has
-helpful ones, so that an answer reads the same whoever gives it.
+Pure words: schema_walk.py finds the places. Where the API server has helpful sentences of its own, they are kept, so
+that its answers and those of the webhook are the same.
 """
 
 import math

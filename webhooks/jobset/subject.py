@@ -1,7 +1,7 @@
 """A JobSet as the checks read it: typed, with names resolved, and the raw JSON beside it for messages. Pure.
 
-The API server's schema has normally looked at the object before; where it has not, what cannot be read becomes a field
-error, never an exception.
+The API server's schema has normally checked the object before. If it has not, a value that cannot be read becomes a
+field error.
 """
 
 import re
@@ -139,7 +139,7 @@ class Entry:
 
     @cached_property
     def containers(self) -> tuple[str, ...]:
-        """Names of containers, and of those before them."""
+        """Names of containers and init containers."""
         pod = self.job.template.spec
         return tuple(container.name for container in (*pod.containers, *pod.init_containers))
 

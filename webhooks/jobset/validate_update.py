@@ -1,4 +1,4 @@
-"""What may change in a stored JobSet. Pure.
+"""Updates: what may change in a stored JobSet. Pure.
 
 See docs/reference/validation.md#updates.
 
@@ -6,7 +6,8 @@ Both objects are raw JSON; they are compared after defaulting, so that leaving o
 Checks of creation are made again for what an update is allowed to change.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -19,7 +20,7 @@ from api.semantic import differences, semantically_equal
 from webhooks.jobset.default import by_name
 from webhooks.jobset.resize import JOBS, PODS, Change, size_findings, sizes
 from webhooks.jobset.resources import is_amount, restored, with_amounts_of
-from webhooks.jobset.rules import coordinator, execution, placement
+from webhooks.jobset.rules import SubjectCheck, coordinator, execution, placement
 from webhooks.jobset.subject import Subject, Unreadable, subject
 from webhooks.jobset.validate_create import scheduling_findings
 
@@ -154,7 +155,7 @@ def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> I
         yield from execution.state(js)
     if sized or not semantically_equal(dig(old, "spec", "coordinator"), dig(new, "spec", "coordinator")):
         yield from coordinator.coordinator(js)
-    yield from _new_placement(js, old)
+    yield from _new_faults(js, old, _placement)
     yield from _scheduling(js, old, new)
 
 
@@ -223,30 +224,21 @@ def _scheduling(js: Subject, old: JSON, new: JSON) -> Iterator[FieldError]:
         for place in islice(differences(before, after), MAX_PLACES):
             yield SCHEDULING.at(SPEC.at("scheduling", *place), dig(after, *place), active=words)
     if after is not None:
-        found = [error for error in scheduling_findings(js) if not error.is_warning]
-        stale = _places(old, js.gates, scheduling_findings) if found else set()
-        yield from (error for error in found if (error.rule, error.path) not in stale)
-
-
-def _new_placement(js: Subject, old: JSON) -> Iterator[FieldError]:
-    """Faults of exclusive placement that the stored object has not."""
-    if found := list(_placement(js)):
-        stale = _places(old, js.gates, _placement)
-        yield from (error for error in found if (error.rule, error.path) not in stale)
+        yield from _new_faults(js, old, scheduling_findings)
 
 
 def _placement(js: Subject) -> Iterator[FieldError]:
-    """Faults, not warnings, of exclusive placement: annotations may change at any time."""
+    """Findings about exclusive placement: annotations may change at any time."""
     for entry in js.entries:
-        yield from (error for error in placement.exclusive(js, entry) if not error.is_warning)
-    yield from (error for error in placement.levels(js) if not error.is_warning)
+        yield from placement.exclusive(js, entry)
+    yield from placement.levels(js)
 
 
-def _places(
-    obj: JSON, gates: FeatureGates, findings: Callable[[Subject], Iterator[FieldError]]
-) -> set[tuple[Rule | None, Path]]:
-    """What is wrong with an object, and where; nothing for one that cannot be read."""
-    try:
-        return {(error.rule, error.path) for error in findings(subject(obj, gates))}
-    except Unreadable:
-        return set()
+def _new_faults(js: Subject, old: JSON, check: SubjectCheck) -> Iterator[FieldError]:
+    """Faults, not warnings, that the stored object does not have already."""
+    faults = [error for error in check(js) if not error.is_warning]
+    stored: set[tuple[Rule | None, Path]] = set()
+    if faults:
+        with contextlib.suppress(Unreadable):
+            stored = {(error.rule, error.path) for error in check(subject(old, js.gates))}
+    yield from (error for error in faults if (error.rule, error.path) not in stored)

@@ -1,7 +1,7 @@
 """The two admission handlers of pods, ready for `webhooks.router.create_app`.
 
-Which pods they are called for is said in the webhook configurations; they leave alone what they should not have been
-called for. Refusing is for what cannot work: a follower that only has to wait is gated.
+The webhook configurations choose the pods; the handlers leave all other pods alone. They refuse pods that can never
+run: a follower that only has to wait is gated.
 """
 
 from collections.abc import Callable, Mapping

@@ -74,7 +74,7 @@ class Pod(Base, frozen=True, kw_only=True):
 
     @property
     def job_uid(self) -> str:
-        """UID of its controlling owner; empty when nobody controls it."""
+        """UID of its controlling owner; empty without one."""
         owner = self.metadata.controller()
         return "" if owner is None else owner.uid
 

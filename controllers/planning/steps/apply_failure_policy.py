@@ -1,13 +1,13 @@
 """Step: what failed Jobs mean for the set (docs/reference/lifecycle.md#failure-policy).
 
-One failed Job decides each step: the earliest that matches the first rule that matches any; ties of time (the wire has
-whole seconds) go to the lower global index. Actions on a single Job, or on one ReplicatedJob, leave the other failures
-to be decided in the same round, each counted; actions on the set settle them all.
+Failed Jobs are decided in the order of the rules that match them, then of the times of their failures (in whole
+seconds), then of their global indexes. An action on a Job or a ReplicatedJob leaves the other failures to be decided,
+and counted, in the same plan. An action on the set decides them all.
 
-Nothing is decided before the pods are known that a rule wants to see (onExitCodes).
+Nothing is decided before the pods are known that a rule needs (onExitCodes).
 
-Of very many failed Jobs the earliest are looked at, the others in the next plan, as if they had failed later. So one
-plan takes a bounded time, however many Jobs, rules and patterns there are.
+If very many Jobs have failed, a plan decides about the earliest failures, and the next plan about the others, as if
+they had failed later. So the time of a plan is bounded, however many Jobs, rules and patterns there are.
 """
 
 import heapq
@@ -48,7 +48,7 @@ MESSAGE_LIMIT = 1024
 
 
 def apply_failure_policy(ctx: Context) -> Partial:
-    """Decide about every failed Job. If anything is decided, or pods have to be listed first, the plan ends here."""
+    """Decide about every failed Job. If anything is decided, or a decision needs pods, the plan ends here."""
     if not ctx.children.failed:
         return NOTHING
     draft, failed_pods = ctx.draft(), ctx.observed.failed_pods
@@ -72,13 +72,13 @@ def _most_judged(ctx: Context) -> int:
 
 
 def _pod_query(about: Sequence[Child], failed_pods: FailedPodsByJob, *, needed: bool) -> PodQuery | None:
-    """Only Jobs that still exist and have not been asked about."""
+    """A query about those of the Jobs that still exist and were not looked up; None if there are none."""
     jobs = tuple((c.name, c.job.metadata.uid) for c in about if not c.gone and c.job.metadata.uid not in failed_pods)
     return PodQuery(jobs, needed=needed) if jobs else None
 
 
 class _Judge:
-    """One round of decisions: the policy, what is known, and the draft to write into."""
+    """The decisions of one plan: the policy, the failed pods that are known, and the draft that is changed."""
 
     def __init__(self, js: JobSet, draft: StatusDraft, gates: FeatureGates, failed_pods: FailedPodsByJob) -> None:
         self._policy = js.spec.failure_policy
@@ -109,7 +109,7 @@ class _Judge:
             )
 
     def warn_of_pods_beyond_counting(self, failed: Sequence[Child]) -> None:
-        """Say so of every Job whose decisive pod may be another than the one that is looked at."""
+        """Warn of each Job that may have another decisive pod than the one that is taken."""
         for child in failed:
             if self.needs_pods(child) and beyond_counting(child.job, self._of(child), self._pods(child)):
                 self._draft.warn(
@@ -119,9 +119,9 @@ class _Judge:
                 )
 
     def decide(self, failed: Sequence[Child]) -> list[Child]:
-        """Decide about each, in the order of the rules that win, until the set as a whole ends or restarts.
+        """Decide about each Job in the order of the rules that match, until the whole set fails or restarts.
 
-        Gives the Jobs whose pods events and history name.
+        Returns the Jobs of which events and history name a pod.
         """
         named: list[Child] = []
         settled: set[str] = set()
@@ -175,12 +175,12 @@ class _Judge:
         return self._failed_pods.get(child.job.metadata.uid, ())
 
     def _place(self, child: Child) -> int:
-        """Place of the first rule that matches it, one beyond the last for the default action."""
+        """Index of the first rule that matches; the number of rules if none does, for the default action."""
         applying = (number for number in self._rules_for(child) if self._applies(self._rules[number], child))
         return next(applying, len(self._rules))
 
     def _applies(self, rule: FailurePolicyRule, child: Child) -> bool:
-        """Whether the exit codes are such as a rule wants that matches otherwise."""
+        """Whether the exit codes of a Job that meets the other criteria of a rule match, too."""
         if rule.on_exit_codes is None:
             return True
         pod = decisive_pod(child.job, self._of(child), self._pods(child))
@@ -194,7 +194,7 @@ class _Judge:
         return self._matching[uid]
 
     def _act(self, rule: FailurePolicyRule | None, action: FailureAction, child: Child) -> bool:
-        """Do what the rule says; whether that ended the attempt of the whole set, which is then remembered."""
+        """Fail or restart. Returns whether that ended the attempt of the whole set, which is then in the history."""
         pod, detail = self._failed_container(rule, child)
         end = self._end(rule, action)
         if end is not None:
@@ -208,7 +208,7 @@ class _Judge:
         return bool(reason)
 
     def _failed_container(self, rule: FailurePolicyRule | None, child: Child) -> tuple[FailedContainer, str]:
-        """The pod to remember, and what messages say about it where exit codes decide."""
+        """The pod for the history, and where exit codes decide, what messages say about it."""
         rjob, pods = self._of(child), self._pods(child)
         if not _by_exit_codes(rule, rjob):
             return first_failed(pods), ""
@@ -249,7 +249,7 @@ class _Judge:
         return sum(sum(entry.job_restarts_count_towards_max) for entry in entries)
 
     def _restart(self, rule: FailurePolicyRule | None, action: FailureAction, child: Child, message: str) -> str:
-        """Restart what the action names; if that is the whole set, gives the reason of the condition that says so."""
+        """Restart what the action names. Returns the reason of the condition if that is the whole set, else nothing."""
         draft, reason = self._draft, ""
         if rule and rule.max_restarts is not None:
             attempts.count_rule(draft, rule.name)
@@ -279,7 +279,7 @@ class _Judge:
 
 
 def _by_exit_codes(rule: FailurePolicyRule | None, rjob: ReplicatedJob) -> bool:
-    """Whether exit codes have a say: in the rule, or in what fails the Job."""
+    """Whether exit codes decide: in the rule, or by an exitCodePolicy."""
     return bool(rule and rule.on_exit_codes) or rjob.exit_code_policy is not None
 
 

@@ -1,4 +1,4 @@
-"""Step: scheduling groups ahead of the Jobs that are to be their members (spec.scheduling)."""
+"""Step: scheduling groups, which exist before the Jobs that are their members (spec.scheduling)."""
 
 from api import keys
 from api.meta import find
@@ -32,9 +32,9 @@ def arrange_groups(ctx: Context) -> Partial:
 
 
 def _report_refusal(ctx: Context, draft: StatusDraft) -> str:
-    """Say of one PodGroup why its pods are not placed, until it is: the scheduler's words differ with every attempt.
+    """Report why one PodGroup is not scheduled, and no other one until it is: the message changes with every attempt.
 
-    Gives the PodGroup that the condition is about; empty where every group fits.
+    Returns the PodGroup that the condition is about; empty if kube-scheduler refuses none.
     """
     refused, condition = ctx.groups.refused, find(ctx.js.status.conditions, keys.GROUPS_SCHEDULED)
     if not refused:

@@ -29,7 +29,7 @@ def complete(ctx: Context) -> Partial:
 
 
 def met(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> str | None:
-    """Whether enough of the targets has succeeded: None = no. Where a share was enough, which, in words; else empty."""
+    """None until enough of the targets have succeeded; then the share of them in words, empty without minSucceeded."""
     policy = js.spec.success_policy or SuccessPolicy()
     total = share.total(js.spec)
     needed = share.needed(policy, total) if total and policy.operator != "Any" else None
@@ -63,7 +63,7 @@ def _jobs(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> int:
 
 
 def _pods(js: JobSet, children: ChildJobs) -> int:
-    """Completions of the targets. A completed Job has all of its own, whatever its own successPolicy did without."""
+    """Completions of the targets. A completed Job counts with all of them, even if its successPolicy needs fewer."""
     running: Counter[str] = Counter()
     for child in children.active:
         running[child.replicated_job] += child.job.status.succeeded

@@ -1,4 +1,4 @@
-"""Step: volume claims that pods may ask for now; what only later stages mount is created with them.
+"""Step: volume claims; in a set with stages, those that released stages mount.
 
 See docs/reference/lifecycle.md#service-and-claims.
 """

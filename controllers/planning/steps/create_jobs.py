@@ -6,12 +6,11 @@ See docs/reference/lifecycle.md#order-of-start.
 import functools
 from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from datetime import datetime
 from itertools import islice
 
 from api import keys
 from api.layout import JobRange
-from api.meta import Owner
+from api.meta import Owner, seconds_between
 from api.names import job_name_prefix
 from api.stages import in_order
 from controllers.planning.actions import CreateJob
@@ -44,22 +43,22 @@ def create_jobs(ctx: Context) -> Partial:
     _warn_of_unreadable(ctx, draft, unreadable)
     if in_order(ctx.js.spec) and not ctx.js.suspended:
         _report_order(draft, complete=ctx.stages.all_started)
-    # Nothing tells when a name that somebody else holds, or that cannot be read, is free.
+    # No watch shows when a name is free that another owner's Job, or an unreadable one, has.
     retry = ctx.limits.foreign_retry if conflicts or unreadable else lag
     return of_draft(draft, *free, requeue_after=retry)
 
 
 def _lag(ctx: Context) -> float | None:
-    """Seconds to wait at most for the JobSet as it is stored, if Jobs of a later attempt are there than it knows of.
+    """Seconds to wait at most for the cache of JobSets: there are Jobs of a later attempt than the JobSet in it has.
 
-    What would be created now would be of an attempt that is over, and the order of start that of an earlier one. A Job
-    whose label somebody has changed looks the same: after `cache_lag` it holds up nobody any more.
+    A Job that is created now would belong to an attempt that is over. A Job with a changed label looks as if it were of
+    a later attempt: `cache_lag` seconds after it was created, it does not count any more.
     """
     created = max((job.metadata.creation_timestamp or ctx.now for job in ctx.children.newer), default=None)
     if created is None:
         return None
-    age = (datetime.fromisoformat(ctx.now) - datetime.fromisoformat(created)).total_seconds()
-    return ctx.limits.cache_lag - age if age < ctx.limits.cache_lag else None
+    left = ctx.limits.cache_lag - seconds_between(created, ctx.now)
+    return left if left > 0 else None
 
 
 def _may_create(ctx: Context) -> bool:
@@ -77,7 +76,7 @@ def _is_missing(ctx: Context, name: str, index: int) -> bool:
 def _missing(
     ctx: Context, jobs: JobRange, job_budget: int, taken: AbstractSet[int], in_use: AbstractSet[str]
 ) -> Iterator[CreateJob]:
-    """The Jobs of a ReplicatedJob to create: those that neither exist nor have completed, and whose name is free.
+    """The Jobs of a ReplicatedJob to create now: they neither exist nor have completed, and their names are free.
 
     `taken`: indexes of Jobs whose name is not free. The work is bounded by what exists and by what may be created, not
     by `replicas`. Jobs beyond `job_budget` are created when the Job controller has taken up others, Jobs with leftover
@@ -93,7 +92,7 @@ def _missing(
 
 
 def _warn_of_taken(ctx: Context, draft: StatusDraft, taken: list[str]) -> None:
-    """Of names that others hold; those of an earlier JobSet of this name go by themselves."""
+    """Warn of names that other owners' Jobs have; Jobs of an earlier JobSet of this name are being deleted."""
     foreign, own = ctx.observed.foreign, Owner(keys.KIND, ctx.js.metadata.name)
     others = [
         f'job "{name}" creation failed with error: it exists already and belongs to {foreign[name]}'
@@ -105,7 +104,7 @@ def _warn_of_taken(ctx: Context, draft: StatusDraft, taken: list[str]) -> None:
 
 
 def _warn_of_unreadable(ctx: Context, draft: StatusDraft, places: _Places) -> None:
-    """Of Jobs that exist and cannot be read: nothing is known of them, so nothing is done."""
+    """Warn of wanted Jobs that exist and cannot be read."""
     names = sorted(name for found in places.values() for name in found.values())
     wrong = [f"job {name!r} exists and cannot be read: {ctx.observed.unreadable[name]}" for name in names]
     if wrong:

@@ -11,7 +11,7 @@ from controllers.planning.partial import NOTHING, Partial, of_draft
 
 
 def create_service(ctx: Context) -> Partial:
-    """Create it, or warn that somebody else's Service has its name."""
+    """Create it, or warn that a Service of another owner has its name."""
     js, service = ctx.js, ctx.observed.service
     if not ctx.creates or not js.dns_enabled:
         return NOTHING

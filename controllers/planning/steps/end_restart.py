@@ -1,10 +1,9 @@
 """Step: a restart is over when every Job is ready or done."""
 
-from datetime import datetime
-
 import msgspec
 
 from api import keys
+from api.meta import seconds_between
 from controllers.planning import counters
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, of_draft
@@ -17,7 +16,6 @@ def end_restart(ctx: Context) -> Partial:
     draft, last = ctx.draft(), ctx.status.last_restart
     ended = draft.condition(keys.RESTARTING, true=False, reason="JobsReady", message="all jobs are ready")
     if ended and last is not None:
-        took = datetime.fromisoformat(ctx.now) - datetime.fromisoformat(last.start_time)
-        seconds = max(0, int(took.total_seconds()))
+        seconds = max(0, int(seconds_between(last.start_time, ctx.now)))
         draft.update(last_restart=msgspec.structs.replace(last, duration_seconds=seconds))
     return of_draft(draft)

@@ -36,7 +36,7 @@ _QUOTED = 64
 
 
 def restart_in_place(ctx: Context) -> Partial:
-    """Where the set is restarted so: release the attempt that all pods report, or ask those behind to start again."""
+    """With that strategy: release the attempt that all pods report, or have the pods behind it start again."""
     policy = ctx.js.spec.failure_policy
     if not ctx.gates["InPlaceRestart"] or policy is None or policy.restart_strategy != "InPlaceRestart":
         return NOTHING
@@ -102,7 +102,7 @@ def _reported(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Pod, int]]:
 
 
 def _left(js: JobSet, status: JobSetStatus, highest: int) -> bool:
-    """Whether Jobs completed in the current attempt, and the next one is asked for, of which they will not be part."""
+    """Whether pods want the next attempt, and Jobs have completed in the current one: these would not take part."""
     current = status.current_in_place_restart_attempt
     if current is None or highest <= current:
         return False
@@ -122,7 +122,7 @@ def _awaited(js: JobSet) -> set[str]:
 
 
 def _free(status: JobSetStatus) -> int:
-    """Attempts that maxRestarts does not pay for: uncounted restarts of the set, and resumes."""
+    """Attempts that do not count towards maxRestarts: uncounted restarts of the set, and resumes."""
     ignored = status.restarts - status.restarts_count_towards_max
     resumes = 0 if status.execution_attempts is None else max(0, status.execution_attempts - status.restarts)
     return ignored + resumes

@@ -1,4 +1,4 @@
-"""Step: Jobs of earlier attempts go; those of a large set together, if nobody else has Jobs that look like them."""
+"""Step: delete Jobs of earlier attempts, those of a large set in batches if no other Jobs have its name label."""
 
 from controllers.planning import batch_deletion
 from controllers.planning.context import Context
@@ -7,7 +7,7 @@ from controllers.planning.partial import Partial
 
 
 def retire_old_attempts(ctx: Context) -> Partial:
-    """Delete Jobs of earlier attempts, and ask to follow the pods that they leave."""
+    """Delete them, and have the pods that they leave followed."""
     old = ctx.children.previous
     one_by_one = not ctx.may_leave_pods or ctx.observed.foreign
     batches = () if one_by_one else batch_deletion.batches(ctx.js, old, ctx.layout, ctx.limits)

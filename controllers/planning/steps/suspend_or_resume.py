@@ -17,7 +17,7 @@ def suspend_or_resume(ctx: Context) -> Partial:
 
 
 def _suspend(ctx: Context) -> Partial:
-    """The suspension is stored first, so that the resume is counted however far the suspension came."""
+    """The suspension is stored first: so the resume is counted, even if not all Jobs were suspended."""
     draft = ctx.draft()
     running = [child for child in ctx.children.active if not child.job.spec.suspend and not child.deleting]
     message = "jobset is suspended"

@@ -37,7 +37,7 @@ HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
         ("", "", TermForm.EXPRESSIONS),
     ],
 )
-async def test_by_the_version_of_the_api_server(major, minor, form):
+async def test_auto_follows_the_version_of_the_api_server(major, minor, form):
     assert await term_form("Auto", Version(json.dumps({"major": major, "minor": minor}).encode())) is form
 
 
@@ -54,12 +54,12 @@ async def test_by_the_version_of_the_api_server(major, minor, form):
         b'{"minor": "%s"}' % (b"9" * 9999),
     ],
 )
-async def test_a_server_that_does_not_say_gets_what_every_server_understands(answer):
+async def test_a_server_without_a_version_gets_the_form_that_every_server_understands(answer):
     assert await term_form("Auto", Version(answer)) is TermForm.EXPRESSIONS
 
 
 @pytest.mark.parametrize("form", TermForm)
-async def test_as_configured_without_a_question(form):
+async def test_a_configured_form_needs_no_request(form):
     settings = parse(f"{HEAD}exclusivePlacement: {{terms: {form.value}}}")
     version = Version(b'{"major": "1", "minor": "5"}')
     assert await term_form(settings.exclusive_placement.terms, version) is form

@@ -5,9 +5,7 @@ By the tree that each asks for: all pods of a group with a topology key are on n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,14 +15,13 @@ import yaml
 from api.gangs import Forest, forest
 from api.jobset import JobSet
 from devcluster.cluster import Cluster
-from tests.support.cluster import listed, request
-from tests.support.gangs import CUBE, MERGE, SUPERSLICE, ZONE, GangNamespace
+from tests.support.cluster import MERGE, listed, request
+from tests.support.gangs import CUBE, SUPERSLICE, ZONE, GangNamespace
+from tests.support.pages import ROOT, yaml_blocks
 
 JSON = dict[str, Any]
-ROOT = Path(__file__).parents[3]
-BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LABELS = {"example.com/superslice": SUPERSLICE, "example.com/cube": CUBE, "topology.kubernetes.io/zone": ZONE}
-PAGE = [yaml.safe_load(text) for text in BLOCK.findall((ROOT / "docs/concepts/gangs.md").read_text())]
+PAGE = [yaml.safe_load(text) for text in yaml_blocks(ROOT / "docs/concepts/gangs.md")]
 EXAMPLES = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "examples/gangs").glob("*.yaml"))}
 TOO_LARGE = "tpu-slices"
 """It needs 256 nodes: test_superslices.py has that shape of that size."""

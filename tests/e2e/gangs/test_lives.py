@@ -1,19 +1,15 @@
-"""What becomes of gangs while a set lives: restarts, suspension, other sizes, members that end early."""
+"""Gangs during the life of a set: restarts, suspension, changes of size, pods that end early."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.support.cluster import history, version_now
-from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, GangNamespace, slices, topology
+from tests.support.cluster import history, uids, version_now
+from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GANG, SUPERSLICE, GangNamespace, slices, topology
 
 JSON = dict[str, Any]
 
 ALONE = {"maxRestarts": 5, "rules": [{"name": "alone", "action": "RestartJob"}]}
-
-
-def uids(objects: list[JSON]) -> set[str]:
-    return {of["metadata"]["uid"] for of in objects}
 
 
 def cubes_of(gang_namespace: GangNamespace) -> set[str]:
@@ -52,7 +48,7 @@ class TestRestart:
         gang_namespace.until(lambda: gang_namespace.status().get("restarts") == 1, "the restart")
         gang_namespace.until(
             lambda: {p["metadata"]["name"] for p in gang_namespace.pods()} == {p["metadata"]["name"] for p in old},
-            "old",
+            "only the old pods",
         )
         return old
 
@@ -74,7 +70,7 @@ class TestRestart:
         last_gone = max(int(pod["metadata"]["resourceVersion"]) for pod in gone)
         assert last_gone < min(int(job["metadata"]["resourceVersion"]) for job in again)
 
-    def test_all_or_nothing_again(self, gang_namespace):
+    def test_a_restarted_gang_is_placed_as_a_whole(self, gang_namespace):
         old = self.leftover_pods(gang_namespace)
         home = gang_namespace.labels()[old[0]["spec"]["nodeName"]][SUPERSLICE]
         gang_namespace.fill(*set(gang_namespace.nodes()) - set(gang_namespace.nodes(superslice=home)))
@@ -115,7 +111,7 @@ class TestRestart:
 
 
 class TestSuspension:
-    def test_groups_go_and_come_with_it(self, gang_namespace):
+    def test_groups_are_deleted_and_created_with_it(self, gang_namespace):
         gang_namespace.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE)
         gang_namespace.wait_bound(4)
         before = gang_namespace.all_stored()
@@ -184,7 +180,7 @@ class TestSize:
             gang_namespace.wait_bound(pods)
             gang_namespace.until(lambda: self.counted(gang_namespace) == pods, f"minCount {pods}")  # noqa: B023 - called at once
             assert gang_namespace.all_stored() == groups
-            assert uids(first) <= uids(gang_namespace.bound()), "who was there stays"
+            assert uids(first) <= uids(gang_namespace.bound()), "the old pods stay"
 
     def test_new_pods_come_together_or_wait(self, gang_namespace):
         gang_namespace.gang(self.of_size(2), scheduling=self.SCHEDULING)
@@ -199,7 +195,7 @@ class TestSize:
 
 
 class TestMembersThatEndEarly:
-    """A pod that has ended is no member any more, and those that replace others would wait for it for ever."""
+    """A pod that has ended no longer counts for its gang: else a pod that replaces another would wait for it for ever."""
 
     # The scheduler places groups by age and then by name, and does not go back: the workers, which need a whole cube,
     # have to come first, or the supervisor takes one of its nodes.
@@ -230,7 +226,7 @@ class TestMembersThatEndEarly:
         assert gang_namespace.stored("podgroups") == pod_groups, "a composite is replaced without its groups"
 
     def test_a_restart_asks_for_all_of_them_again(self, gang_namespace):
-        """Together with the one that was done: the count that was lowered is raised first."""
+        """The supervisor that was done is counted again: the lowered minimum is raised first."""
         supervisor = slices("supervisor", jobs=1, pods=1, tpus=4)
         workers = slices(jobs=1, job={"backoffLimit": 1})
         gang_namespace.gang(workers, supervisor, scheduling=self.SUPERVISED, failurePolicy={"maxRestarts": 1})
@@ -254,7 +250,7 @@ class TestMembersThatEndEarly:
         assert self.root(gang_namespace)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
 
     def test_a_pod_that_is_done_does_not_hold_up_another_of_its_job(self, gang_namespace):
-        gang_namespace.gang(slices(jobs=1, job={"backoffLimit": 3}), scheduling={"schedulingPolicy": {"gang": {}}})
+        gang_namespace.gang(slices(jobs=1, job={"backoffLimit": 3}), scheduling=GANG)
         old = gang_namespace.wait_bound(2)
         groups = gang_namespace.all_stored()
         gang_namespace.end(old[0])
@@ -267,13 +263,5 @@ class TestMembersThatEndEarly:
 
     def root(self, gang_namespace: GangNamespace) -> JSON:
         """The composite above all; not there for a moment while it is replaced."""
-
-        def roots() -> list[JSON]:
-            return [
-                of
-                for of in gang_namespace.groups("compositepodgroups")
-                if not of["spec"].get("parentCompositePodGroupName")
-            ]
-
-        [root] = gang_namespace.until(roots, "the root")
+        [root] = gang_namespace.until(gang_namespace.roots, "the root")
         return root

@@ -1,13 +1,12 @@
-"""Sets whose ReplicatedJobs start one after the other, as gangs: stages under a basic root that carries the zone."""
+"""Gangs of sets with stages: the stages are groups below a basic root, which has the zone."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.support.cluster import kubectl
+from tests.support.cluster import kubectl_apply
 from tests.support.gangs import CUBE, ZONE, GangNamespace, slices, topology
 from tests.support.jobs import manifest
 
@@ -32,7 +31,7 @@ READY = "kwok.jobset.dev/ready"
 
 
 def by_dependence() -> JSON:
-    """The trainer starts once the initializer is ready, and what comes last once the trainer is done."""
+    """The trainer starts once the initializer is ready, post starts once the trainer is done."""
     return ordered(
         {"dependsOn": [{"name": "initializer", "status": "Ready"}]},
         {"dependsOn": [{"name": "trainer", "status": "Complete"}]},
@@ -60,7 +59,7 @@ def ordered(trainer: JSON, post: JSON) -> JSON:
 
 
 def names(gang_namespace: GangNamespace) -> set[str]:
-    """Templates of the groups that there are."""
+    """Templates of the existing groups."""
     return {of["spec"]["workloadRef"]["templateName"] for kind in KINDS for of in gang_namespace.groups(kind)}
 
 
@@ -110,15 +109,7 @@ def test_each_stage_gets_its_groups_when_it_starts_and_the_zone_of_the_first(gan
 def test_a_gang_across_stages_is_refused_with_a_fix(gang_namespace, order):
     """It would wait for pods that wait for it."""
     body = manifest(**{"scheduling": {**STAGES, "schedulingPolicy": {"gang": {}}}, **order()})
-    printed = kubectl(
-        gang_namespace.cluster,
-        "apply",
-        "-f",
-        "-",
-        namespace=gang_namespace.namespace,
-        stdin=json.dumps(body),
-        check=False,
-    )
+    printed = kubectl_apply(gang_namespace.cluster, gang_namespace.namespace, body, check=False)
     assert 'The JobSet "js" is invalid: spec.scheduling.schedulingPolicy: ' in printed
     assert "`basic: {}`" in printed, "the fix"
     assert gang_namespace.get() is None
@@ -138,7 +129,7 @@ def test_without_policies_each_replicated_job_is_a_gang(gang_namespace):
 
 
 def test_a_set_with_stages_restarts_with_the_first_one(gang_namespace):
-    """Groups of later stages stay meanwhile; nobody waits for their pods."""
+    """Groups of later stages stay meanwhile, and no other group waits for their pods."""
     spec = by_policy()
     gang_namespace.gang(*spec.pop("replicatedJobs"), scheduling=STAGES, failurePolicy={"maxRestarts": 1}, **spec)
     gang_namespace.wait_bound(1)

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.cluster import history, version_now
-from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, GangNamespace, slices, topology
+from tests.support.cluster import history, uids, version_now
+from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GANG, SUPERSLICE, GangNamespace, slices, topology
 
 JSON = dict[str, Any]
-ALL = {"schedulingPolicy": {"gang": {}}}
 
 
 def of_priority(name: str, **more: Any) -> JSON:
     return slices(pod={"priorityClassName": name}, **more)
-
-
-def uids(pods: list[JSON]) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in pods}
 
 
 class Victims:
@@ -38,7 +33,7 @@ def preempted(condition: JSON) -> bool:
 
 def test_of_two_gangs_one_gets_all_and_the_other_nothing(gang_namespace: GangNamespace) -> None:
     for name in ("one", "two"):
-        gang_namespace.gang(slices(jobs=2, pods=5), name=name, scheduling=ALL)
+        gang_namespace.gang(slices(jobs=2, pods=5), name=name, scheduling=GANG)
 
     def settled() -> tuple[str, str] | None:
         here = {name: len(gang_namespace.bound(name)) for name in ("one", "two")}
@@ -61,7 +56,7 @@ class TestPreemption:
         gang_namespace.gang(of_priority("low"), scheduling=scheduling, failurePolicy={"maxRestarts": 3, **policy})
         return gang_namespace.wait_bound(4)
 
-    def test_a_set_that_is_disrupted_as_one_goes_as_one(self, gang_namespace):
+    def test_a_set_with_disruption_mode_all_is_preempted_as_a_whole(self, gang_namespace):
         old = self.low_set(gang_namespace, CUBES_IN_A_SUPERSLICE, {})
         victims = Victims(gang_namespace)
         gang_namespace.lone_pod("urgent", priority="high")
@@ -74,7 +69,7 @@ class TestPreemption:
         gang_namespace.drop_pod("urgent")
         gang_namespace.wait_bound(4)
 
-    def test_where_each_job_is_one_only_that_job_goes(self, gang_namespace):
+    def test_where_each_job_has_disruption_mode_all_one_job_is_preempted(self, gang_namespace):
         scheduling = {
             "schedulingPolicy": {"gang": {}},
             "schedulingConstraints": topology(SUPERSLICE),

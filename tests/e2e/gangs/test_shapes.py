@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, ZONE, GangNamespace, slices, topology
+from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GANG, SUPERSLICE, ZONE, GangNamespace, slices, topology
 
 JSON = dict[str, Any]
 
@@ -130,20 +130,16 @@ def test_trees_of_their_own_do_not_wait_for_each_other(gang_namespace: GangNames
     assert [pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] for pod in gang_namespace.bound()] == [
         "js-driver-0"
     ]
-    roots = [
-        of for of in gang_namespace.groups("compositepodgroups") if not of["spec"].get("parentCompositePodGroupName")
-    ]
-    assert len(roots) == 2
+    assert len(gang_namespace.roots()) == 2
 
 
 def test_one_group_for_all_pods_of_a_set(gang_namespace: GangNamespace) -> None:
     """16 pods fit and no more: 17 wait, 16 do not."""
-    gang = {"schedulingPolicy": {"gang": {}}}
-    gang_namespace.gang(slices(jobs=1, pods=15), slices("more", jobs=1), name="large", scheduling=gang)
+    gang_namespace.gang(slices(jobs=1, pods=15), slices("more", jobs=1), name="large", scheduling=GANG)
     gang_namespace.wait_refused(17, "large")
     assert gang_namespace.bound("large") == []
     assert [of["spec"]["schedulingPolicy"] for of in gang_namespace.groups("podgroups")] == [{"gang": {"minCount": 17}}]
-    gang_namespace.gang(slices(jobs=1, pods=15), slices("more", jobs=1, pods=1), scheduling=gang)
+    gang_namespace.gang(slices(jobs=1, pods=15), slices("more", jobs=1, pods=1), scheduling=GANG)
     gang_namespace.wait_bound(16)
     assert gang_namespace.bound("large") == []
 

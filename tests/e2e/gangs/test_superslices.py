@@ -7,7 +7,6 @@ Four Jobs by default, 16 and 64 in the slow tests.
 from __future__ import annotations
 
 import contextlib
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 
 from app import local
-from app.explain.run import Options, run
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec, FakeNodes
@@ -37,8 +35,10 @@ def superslices(cubes: int, folder: Path, binaries: Path) -> Iterator[Cluster]:
         manager = ManagerProcess(cluster, folder / "manager")
         local.install(cluster, webhook_port=manager.port)
         manager.start(featureGates=GATES)
-        yield cluster
-        manager.stop()
+        try:
+            yield cluster
+        finally:
+            manager.stop()
 
 
 @pytest.fixture(scope="module")
@@ -70,19 +70,6 @@ def wait_bindings(superslice_namespace: GangNamespace, number: int, timeout: flo
     return max(times(superslice_namespace, "create pods/binding"))
 
 
-def explain(superslice_namespace: GangNamespace) -> str:
-    """What `jobset explain` prints."""
-    out, err = io.StringIO(), io.StringIO()
-    options = Options(
-        name="js",
-        namespace=superslice_namespace.namespace,
-        kubeconfig=str(superslice_namespace.cluster.kubeconfig),
-        output="text",
-    )
-    assert run(options, out, err) == 0, err.getvalue()
-    return out.getvalue()
-
-
 def tell(figures: str) -> None:
     """Shown with -s."""
     print(f"\n{figures}")  # noqa: T201 - figures, not a log
@@ -112,7 +99,7 @@ def test_all_pods_go_to_the_superslice_that_is_free(superslice_namespace):
     bind(superslice_namespace, jobs=JOBS, timeout=60)
 
 
-def test_where_none_is_free_nothing_is_bound_until_one_is(superslice_namespace):
+def test_no_pod_is_bound_until_a_superslice_is_free(superslice_namespace):
     taken = [take_one_node(superslice_namespace, name) for name in ("superslice-0", "superslice-1")]
     superslice_namespace.gang(slices(jobs=JOBS, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)
     superslice_namespace.wait_refused(JOBS * PODS)
@@ -127,10 +114,10 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(superslice_namespace):
     assert "is not scheduled yet; kube-scheduler says: " in reported["message"]
     event = ("Normal", "Unschedulable", reported["message"])
     superslice_namespace.until(lambda: event in superslice_namespace.events(), "the event")
-    reported = explain(superslice_namespace)
-    assert f"0 of {JOBS * PODS} pods bound; all {JOBS} groups have to fit at once, in one superslice" in reported
-    assert "all 16 pods have to fit at once, in one cube" in reported
-    assert "the scheduler says: " in reported
+    text = superslice_namespace.explain()
+    assert f"0 of {JOBS * PODS} pods bound; all {JOBS} groups have to fit at once, in one superslice" in text
+    assert "all 16 pods have to fit at once, in one cube" in text
+    assert "the scheduler says: " in text
     before = superslice_namespace.get()["metadata"]["generation"]
     superslice_namespace.free(taken[1])
     [freed] = times(superslice_namespace, "delete pods")
@@ -138,9 +125,10 @@ def test_where_none_is_free_nothing_is_bound_until_one_is(superslice_namespace):
     tell(f"{JOBS * PODS} pods bound {last - freed:.1f} s after there was room")
     check_placed(superslice_namespace, JOBS, "superslice-1")
     superslice_namespace.until(
-        lambda: superslice_namespace.condition("PodGroupsInitiallyScheduled")["status"] == "True", "and that it is over"
+        lambda: superslice_namespace.condition("PodGroupsInitiallyScheduled")["status"] == "True",
+        "the condition: scheduled",
     )
-    assert superslice_namespace.get()["metadata"]["generation"] == before, "nobody touched the set"
+    assert superslice_namespace.get()["metadata"]["generation"] == before, "the spec has not changed"
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,11 @@ from app import local
 from devcluster.assets import Sources
 from devcluster.cluster import running
 from devcluster.spec import ClusterSpec, FakeNodes
-from tests.support.cluster import kubectl
+from tests.support.cluster import kubectl_apply, uids
 from tests.support.gangs import (
     CUBE,
     CUBES_IN_A_SUPERSLICE,
+    GANG,
     GATES,
     SUPERSLICE,
     TPU,
@@ -34,7 +34,6 @@ NONE_ON = ClusterSpec(name="late", nodes=NODES, gang=False)
 NO_COMPOSITES = ClusterSpec(name="late", nodes=NODES, feature_gates={"CompositePodGroup": False})
 # Longer than the API server is away for.
 LEASE = {"leaseDuration": "60s", "renewDeadline": "50s", "retryPeriod": "1s"}
-FLAT = {"schedulingPolicy": {"gang": {}}}
 
 
 @pytest.fixture
@@ -68,23 +67,6 @@ def wait_held(gang_namespace: GangNamespace, reason: str, *flags: str, name: str
     assert gang_namespace.jobs(name) == []
 
 
-def apply(gang_namespace: GangNamespace, body: JSON) -> str:
-    """Apply it; gives what kubectl printed."""
-    return kubectl(
-        gang_namespace.cluster,
-        "apply",
-        "-f",
-        "-",
-        namespace=gang_namespace.namespace,
-        stdin=json.dumps(body),
-        check=False,
-    )
-
-
-def uids(pods: list[JSON]) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in pods}
-
-
 @pytest.mark.parametrize("late", [NONE_ON], indirect=True)
 def test_sets_wait_for_the_api_and_start_when_it_is_served(late):
     gang_namespace, manager = late
@@ -97,33 +79,32 @@ def test_sets_wait_for_the_api_and_start_when_it_is_served(late):
     )
     assert "The Jobs run without groups" in state(gang_namespace, "loose")["message"]
     start(manager, "Hold")
-    printed = apply(gang_namespace, manifest(slices(), name="js", scheduling=CUBES_IN_A_SUPERSLICE))
+    body = manifest(slices(), name="js", scheduling=CUBES_IN_A_SUPERSLICE)
+    printed = kubectl_apply(gang_namespace.cluster, gang_namespace.namespace, body, check=False)
     assert "Warning: " in printed
     assert "--feature-gates=" in printed
-    gang_namespace.gang(slices(jobs=1, tpus=0), name="flat", scheduling=FLAT)
+    gang_namespace.gang(slices(jobs=1, tpus=0), name="flat", scheduling=GANG)
     gang_namespace.apply(manifest(slices(jobs=1, pods=1, tpus=0), name="plain"))
     wait_held(
         gang_namespace, "APIUnavailable", "--feature-gates=GenericWorkload=true", "scheduling.k8s.io/v1beta1=true"
     )
     wait_held(gang_namespace, "APIUnavailable", name="flat")
     [plain] = gang_namespace.wait_bound(1, "plain")
-    assert (gang_namespace.condition("SchedulingObjectsReady", "plain"), "schedulingGroup" in plain["spec"]) == (
-        None,
-        False,
-    )
-    assert uids(gang_namespace.bound("loose")) == uids(loose), "what runs already keeps running"
+    assert gang_namespace.condition("SchedulingObjectsReady", "plain") is None
+    assert "schedulingGroup" not in plain["spec"]
+    assert uids(gang_namespace.bound("loose")) == uids(loose), "running Jobs keep running"
     generation = gang_namespace.get()["metadata"]["generation"]
     restart_cluster(gang_namespace.cluster, ALL_ON)
     gang_namespace.wait_bound(4)
     gang_namespace.wait_bound(2, "flat")
-    assert uids(gang_namespace.bound("loose")) == uids(loose), "and stays without groups"
+    assert uids(gang_namespace.bound("loose")) == uids(loose), "they stay without groups"
     gang_namespace.until(lambda: state(gang_namespace, "loose").get("reason") == "JobsWithoutGroups", "the condition")
     assert [len(cubes) for cubes in gang_namespace.domains(CUBE).values()] == [1, 1]
     assert all(pod["spec"].get("schedulingGroup") for pod in gang_namespace.bound())
     gang_namespace.until(
         lambda: state(gang_namespace).get("reason") == "Created", "the condition: the groups are there"
     )
-    assert gang_namespace.get()["metadata"]["generation"] == generation, "nobody touched the set"
+    assert gang_namespace.get()["metadata"]["generation"] == generation, "the spec has not changed"
     assert uids(gang_namespace.bound("plain")) == uids([plain])
 
 
@@ -133,7 +114,7 @@ def test_where_only_composites_are_missing_flat_gangs_run(late):
     gang_namespace, manager = late
     start(manager, "Hold")
     gang_namespace.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE)
-    gang_namespace.gang(slices(jobs=1, tpus=0), name="flat", scheduling=FLAT)
+    gang_namespace.gang(slices(jobs=1, tpus=0), name="flat", scheduling=GANG)
     wait_held(
         gang_namespace, "CompositePodGroupUnavailable", "CompositePodGroup=true", "scheduling.k8s.io/v1alpha3=true"
     )

@@ -8,20 +8,18 @@ from collections.abc import Callable
 import pytest
 
 from api import keys
-from tests.support.cluster import finish_pod, request
+from tests.support.cluster import create_class, finish_pod, request, uids
 from tests.support.racks import (
     CLASSES,
     LITTLE,
     PER_RACK,
     RACKS,
     RackNamespace,
-    create_class,
     exclusive,
     gates,
     label,
     pending_because,
     pod_spec,
-    uids,
 )
 
 EVERYWHERE = RACKS * PER_RACK

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from api import keys
-from tests.support.cluster import request
+from tests.support.cluster import request, uids
 from tests.support.racks import (
     RACKS,
     RackNamespace,
@@ -14,7 +14,6 @@ from tests.support.racks import (
     gates,
     label,
     pending_because,
-    uids,
 )
 
 MANY_RETRIES = {"backoffLimit": 20}

@@ -11,7 +11,7 @@ from api import keys
 from app import local
 from manifests import PodAdmission, pod_policies
 from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
-from tests.support.cluster import request
+from tests.support.cluster import request, uids
 from tests.support.manager import LEASE
 from tests.support.racks import (
     LITTLE,
@@ -24,7 +24,6 @@ from tests.support.racks import (
     index,
     label,
     pod_spec,
-    uids,
 )
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"

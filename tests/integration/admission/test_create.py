@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
 
 import pytest
 
 from devcluster.cluster import Cluster
 from tests.support.admission_calls import create, manifest, path
-from tests.support.cluster import kubectl, request
+from tests.support.cluster import kubectl_apply, request
 from tests.support.jobsets import JSON, rjob
 
 APPLY = "application/apply-patch+yaml"
@@ -103,7 +102,7 @@ def test_refused_with_422_and_a_cause_for_each_fault(server, ns, family):
 
 def test_kubectl_shows_every_fault_of_a_manifest(server, ns):
     js = manifest(ns, rjob("workers", dependsOn=[]), managedBy="", coordinator={"replicatedJob": "x"})
-    text = kubectl(server, "apply", "-f", "-", namespace=ns, stdin=json.dumps(js), check=False)
+    text = kubectl_apply(server, ns, js, check=False)
     assert text.startswith('The JobSet "train" is invalid:')
     for words in (
         "spec.replicatedJobs[0].dependsOn: Forbidden: DependsOn can't be set for the first ReplicatedJob",
@@ -160,7 +159,7 @@ def test_stages_exit_codes_and_shares_get_defaults_and_can_be_applied_again(serv
     rjobs = [rjob(name, pod={"restartPolicy": "Never"}, exitCodePolicy={}) for name in ("initializer", "trainer")]
     js = manifest(ns, *rjobs, **STAGED)
     for _ in range(3):
-        kubectl(server, "apply", "-f", "-", namespace=ns, stdin=json.dumps(js))
+        kubectl_apply(server, ns, js)
     stored = request(server, "GET", path(ns, "train"))[1]
     assert stored["metadata"]["generation"] == 1
     assert stored["spec"]["successPolicy"] == {"operator": "All", "minSucceeded": "50%"}
@@ -176,7 +175,7 @@ def test_kubectl_shows_faults_of_the_schema_with_all_others(server, ns):
     order = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Suspended"}
     js = manifest(ns, rjob("a"), waiting, executionPolicy=order, managedBy="",
                   successPolicy={"minSucceeded": 3, "operator": "Any"})  # fmt: skip
-    text = kubectl(server, "apply", "-f", "-", namespace=ns, stdin=json.dumps(js), check=False)
+    text = kubectl_apply(server, ns, js, check=False)
     for words in (
         "keep dependsOn where a ReplicatedJob waits for several or for certain ones",
         "a suspended JobSet starts nothing, so no stage can follow on it",
@@ -194,7 +193,7 @@ def test_an_unchanged_manifest_can_be_applied_client_side_again(server, ns, rule
     js = manifest(ns, rjob("a"), rjob("b"), failurePolicy={"maxRestarts": 3, "rules": rules})
     generations = set()
     for _ in range(3):
-        kubectl(server, "apply", "-f", "-", namespace=ns, stdin=json.dumps(js))
+        kubectl_apply(server, ns, js)
         generations.add(request(server, "GET", path(ns, "train"))[1]["metadata"]["generation"])
     assert generations == {1}
 

@@ -8,10 +8,8 @@ import pytest
 
 from devcluster.cluster import Cluster
 from tests.support.admission_calls import create, manifest, path
-from tests.support.cluster import request, wait_for
+from tests.support.cluster import MERGE, request, wait_for
 from tests.support.jobsets import JSON, rjob
-
-MERGE = "application/merge-patch+json"
 
 
 def merge(server: Cluster, ns: str, patch: JSON, name: str = "train") -> tuple[int, JSON]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.cluster import request
+from tests.support.cluster import MERGE, request
 from tests.support.crd_calls import JOBSETS, STRICT
 
 
@@ -37,7 +37,7 @@ class Sender:
         }
         if method == "POST":
             return request(self.server, "POST", f"{JOBSETS}?{query}", body | more)
-        return request(self.server, "PATCH", self.path, {"spec": spec} | more, "application/merge-patch+json")
+        return request(self.server, "PATCH", self.path, {"spec": spec} | more, MERGE)
 
     def stored(self, spec, **options):
         status, answer = self.send(spec, **options)

@@ -85,7 +85,7 @@ def test_a_value_that_only_a_newer_kubernetes_knows_reaches_the_store(jobset):
     assert stored["dnsPolicy"] == "FromTheFuture"
 
 
-def test_a_real_manifest_comes_back_as_it_went_in(server, jobset):
+def test_a_real_manifest_comes_back_as_it_went_in(jobset):
     given = yaml.safe_load(TRAINING.read_text())["spec"]
     assert jobset.stored(given)["spec"] == given
 
@@ -167,7 +167,7 @@ def test_explain(server):
     explained("replicatedJobs.template.spec.template.spec.containers.ports", "protocol")
 
 
-def test_server_side_apply_again_changes_nothing(server, tmp_path):
+def test_server_side_apply_again_changes_nothing(server):
     name = "training"
     for _ in range(3):
         kubectl(server, "apply", "--server-side", "-f", str(TRAINING), namespace="default")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.cluster import kubectl, request
+from tests.support.cluster import MERGE, kubectl, request
 from tests.support.crd_calls import TOO_MANY, spec
 
 CONDITION = {
@@ -16,7 +16,7 @@ COUNTS = {"name": "w", "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "su
 
 
 def patch_status(sender, status):
-    return request(sender.server, "PATCH", f"{sender.path}/status", {"status": status}, "application/merge-patch+json")
+    return request(sender.server, "PATCH", f"{sender.path}/status", {"status": status}, MERGE)
 
 
 def test_status_is_a_subresource_and_keeps_zeros(jobset):

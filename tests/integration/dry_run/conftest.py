@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from devcluster.cluster import Cluster
-from manifests import NAMESPACE, SERVICE_ACCOUNT
 from tests.support.admission import GROUPS
 from tests.support.cluster import drop_namespace, new_namespace
-
-MANAGER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+from tests.support.manager import USER
 
 
 @pytest.fixture(scope="module")
@@ -30,4 +28,4 @@ def ns(server: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 def manager(server: Cluster) -> Path:
-    return server.kubeconfig_for(MANAGER, GROUPS)
+    return server.kubeconfig_for(USER, GROUPS)

@@ -8,7 +8,7 @@ from tests.support.dry_run import POD, administrator, ask_about, pod
 from tests.support.jobsets import jobset, rjob
 
 
-async def test_a_missing_class_and_a_missing_label_are_said_until_they_are_there(server, manager, ns):
+async def test_a_missing_class_and_a_missing_label_are_reported_until_they_exist(server, manager, ns):
     rack = f"example.com/{ns}"
     js = jobset(rjob(pod=pod(priorityClassName=ns)), namespace=ns)
     js["metadata"]["annotations"] = {EXCLUSIVE_TOPOLOGY: rack}

@@ -1,4 +1,4 @@
-"""The coordinator has to be a pod that will exist, and its name a label value.
+"""The coordinator: its pod has to exist, and its address has to be a label value.
 
 See docs/reference/validation.md#coordinator.
 """

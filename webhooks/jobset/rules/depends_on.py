@@ -1,4 +1,4 @@
-"""dependsOn may only look back in the list, and what it waits for has to come.
+"""dependsOn: it names earlier ReplicatedJobs, and these have to reach what it waits for.
 
 See docs/reference/validation.md#dependson.
 """

@@ -1,4 +1,4 @@
-"""DNS names of pods that are switched off, and then do not resolve. Warnings only."""
+"""DNS names that do not resolve because they are switched off. Warnings only."""
 
 from collections.abc import Iterator
 

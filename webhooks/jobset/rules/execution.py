@@ -1,4 +1,4 @@
-"""Stages stand alone as an order, and each can be released (spec.executionPolicy)."""
+"""Stages (spec.executionPolicy): they exclude other orders of start, and each has to be released some time."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Exit codes count only where containers are not restarted, and each has one meaning (exitCodePolicy, onExitCodes)."""
+"""Exit codes (exitCodePolicy, onExitCodes): they need containers that do not restart, and have one meaning each."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Rules of the failure policy that no failed Job will ever reach. Warnings only."""
+"""Rules of the failure policy that never match a failed Job. Warnings only."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice

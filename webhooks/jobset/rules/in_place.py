@@ -1,4 +1,4 @@
-"""What restarting in place demands of the Jobs.
+"""In-place restart: what it needs of the Jobs.
 
 See docs/reference/validation.md#in-place-restart.
 """

@@ -1,4 +1,4 @@
-"""Names that the set leads to have to be names that Kubernetes takes.
+"""Names that Kubernetes has to accept: of Jobs, pods, groups and the Service.
 
 See docs/reference/validation.md#names.
 """

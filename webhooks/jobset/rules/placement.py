@@ -1,4 +1,4 @@
-"""Exclusive placement is asked for by annotations, on levels that do not mix freely.
+"""Exclusive placement: its annotations, and the levels on which they have to be.
 
 See docs/reference/validation.md#exclusive-placement.
 

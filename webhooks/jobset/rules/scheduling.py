@@ -1,4 +1,4 @@
-"""What stands on the levels of spec.scheduling, each for itself: gates, unions, names, what cannot be together."""
+"""spec.scheduling, level by level: feature gates, unions, names, and fields that exclude each other."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

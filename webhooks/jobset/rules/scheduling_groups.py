@@ -1,4 +1,4 @@
-"""The groups that spec.scheduling leads to: whom they hold, how many have to fit together, and whether they can."""
+"""The groups of spec.scheduling: their ReplicatedJobs, and minimum sizes that can be reached."""
 
 from collections.abc import Iterator
 

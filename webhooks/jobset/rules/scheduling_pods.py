@@ -1,4 +1,4 @@
-"""What pod and Job templates must not say where their pods are scheduled in groups."""
+"""Fields of pod and Job templates that conflict with spec.scheduling."""
 
 from collections.abc import Iterator
 

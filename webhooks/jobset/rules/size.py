@@ -1,4 +1,4 @@
-"""How many Jobs and pods one set may have: a set that is too large would cost all others their controller. Pure.
+"""The size of one JobSet: a larger one would take the controller's time from all others. Pure.
 
 See docs/reference/validation.md#size.
 """
@@ -27,7 +27,7 @@ PODS = Rule(
 
 
 def size(js: Subject) -> Iterator[FieldError]:
-    """Whether the whole set is within the limits; the ReplicatedJob with the most of it is named."""
+    """Whether the whole set is within the limits; a finding is about the ReplicatedJob with the most Jobs or pods."""
     for rule, most, count in ((JOBS, js.limits.jobs, _jobs), (PODS, js.limits.pods, _pods)):
         total = sum(map(count, js.entries))
         if total > most:
@@ -40,6 +40,6 @@ def _jobs(entry: Entry) -> int:
 
 
 def _pods(entry: Entry) -> int:
-    """Of those that `names.pod_count` refuses, nothing is said again."""
+    """The pods of a ReplicatedJob at once; 0 for a number that `names.pod_count` refuses."""
     pods = _jobs(entry) * max(pods_at_once(entry.job), 0)
     return pods if pods <= MAX_INT32 else 0

@@ -1,4 +1,4 @@
-"""What success is measured by has to exist, and to be possible.
+"""The success policy: its targets have to exist, and it has to be possible to meet it.
 
 See docs/reference/validation.md#success-policy.
 """
@@ -184,7 +184,7 @@ def _amount(rjob: ReplicatedJob, policy: SuccessPolicy) -> int:
 
 
 def total_of(subject: Subject, names: Iterable[str]) -> int | None:
-    """What the ReplicatedJobs of these names (none: all) can give; None where nobody knows."""
+    """What the ReplicatedJobs of these names (none: all) can give; None where it is not known."""
     spec = subject.js.spec
     of_these = msgspec.structs.replace(
         spec.success_policy or SuccessPolicy(), target_replicated_jobs=tuple(dict.fromkeys(names))

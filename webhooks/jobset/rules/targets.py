@@ -1,4 +1,4 @@
-"""Names in a policy's targetReplicatedJobs; which policy, and what is said of a wrong one, the caller knows."""
+"""Checks the names in a policy's targetReplicatedJobs; the caller chooses the rule that a wrong one breaks."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,0 +1,32 @@
+"""A bounded memory of answers that are good for a time. Pure: the caller says what time it is."""
+
+import math
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Expiring(Generic[K, V]):
+    """At most `size` values by key, each until a time on the caller's clock. The one stored first is dropped first."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._entries: dict[K, tuple[float, V]] = {}
+
+    def __len__(self) -> int:
+        """How many are held, those that have expired included."""
+        return len(self._entries)
+
+    def get(self, key: K, now: float) -> V | None:
+        """None for what was never stored, was dropped, or has expired."""
+        until, value = self._entries.get(key, (-math.inf, None))
+        return value if now < until else None
+
+    def put(self, key: K, value: V, until: float) -> None:
+        """Store a value in the place of an earlier one of this key."""
+        self._entries.pop(key, None)
+        self._entries[key] = until, value
+        if len(self._entries) > self._size:
+            del self._entries[next(iter(self._entries))]

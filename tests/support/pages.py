@@ -1,0 +1,27 @@
+"""The files of the repository that people write, and the parts of its pages."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SUFFIXES = {".py", ".md", ".yaml", ".toml", ".sh"}
+GENERATED = {"build", "dist", "__pycache__"}
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+YAML = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def texts() -> list[Path]:
+    """Code, pages and manifests; not what is generated, nor hidden folders."""
+    found = []
+    for folder, names, files in os.walk(ROOT):
+        names[:] = [name for name in names if not name.startswith(".") and name not in GENERATED]
+        found += [Path(folder, file) for file in files if Path(file).suffix in SUFFIXES or file == "Makefile"]
+    return found
+
+
+def yaml_blocks(page: Path) -> list[str]:
+    """The pieces of YAML on a page."""
+    return YAML.findall(page.read_text(encoding="utf-8"))

@@ -201,7 +201,7 @@ class Store(Generic[T]):
             # Taken for gone, and there: a finalizer came between.
             del self._pins[key]
             self._set(key, pin.watched)
-            pin, current = None, pin.watched
+            current, pin = pin.watched, None
         if version <= self.seen or (current is not None and version_of(current) >= version):
             return
         self._pin(key, _Pin(version, obj.metadata.uid, obj, pin.watched if pin else current, 0.0))

@@ -66,6 +66,8 @@ RESTART_REPLICATED_JOB = FailureAction(
     gate="RestartJob",
     words="recreate all Jobs of its ReplicatedJob, counted as one RestartJob; not in the Go JobSet",
 )
+MAX_REPLICAS_TO_RESTART = 1024
+"""Jobs of a ReplicatedJob of which some may be restarted alone: they are counted in a status list of this length."""
 
 ACTIONS: Mapping[str, FailureAction] = {
     action.name: action

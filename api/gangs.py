@@ -30,6 +30,8 @@ WORKLOAD, COMPOSITE, POD_GROUP = "Workload", "CompositePodGroup", "PodGroup"
 """Kinds of scheduling.k8s.io."""
 
 ROOT = "jobset"
+MOST_JOBS = 10_000
+"""Jobs of a set that may have groups: each plan looks at every group."""
 _NAME_LIMIT = 63
 _HASH = 10
 _PREFIX = _NAME_LIMIT - _HASH - 1
@@ -114,9 +116,14 @@ def sequenced(spec: JobSetSpec) -> bool:
     return in_order(spec) or staged(spec) or any(rjob.depends_on for rjob in spec.replicated_jobs)
 
 
+def too_many_jobs(js: JobSet) -> bool:
+    """Whether the set has more Jobs than groups are made for."""
+    return sum(max(rjob.replicas, 0) for rjob in js.spec.replicated_jobs) > MOST_JOBS
+
+
 def forest(js: JobSet) -> Forest | None:
-    """The trees; None where the set has no `spec.scheduling`. What has no pods has no group."""
-    if js.spec.scheduling is None:
+    """The trees; None where the set has no `spec.scheduling`, or too many Jobs. What has no pods has no group."""
+    if js.spec.scheduling is None or too_many_jobs(js):
         return None
     return _Compiler(js, js.spec.scheduling).forest()
 

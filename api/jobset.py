@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from api.jobset_status import JobSetStatus
-from api.keys import CONTROLLER_NAME
+from api.keys import CONTROLLER_NAME, MAX_REPLICAS
 from api.meta import JSON, Base, ObjectMeta, doc
 from api.policies import (
     ATOMIC,
@@ -87,7 +87,16 @@ class ReplicatedJob(Base, frozen=True, kw_only=True):
         JSON,
         doc("Template of the child Jobs (batch/v1 JobTemplateSpec).", **{"x-openapi": "JobTemplateSpec"}),
     ]
-    replicas: Annotated[int, doc("Number of Jobs, 0 or more. Default 1 (CRD).", minimum=0, default=1, **INT32)] = 1
+    replicas: Annotated[
+        int,
+        doc(
+            "Number of Jobs, from 0 to 1,000,000 (the Go JobSet has no maximum). Default 1 (CRD).",
+            minimum=0,
+            maximum=MAX_REPLICAS,
+            default=1,
+            **INT32,
+        ),
+    ] = 1
     depends_on: Annotated[
         tuple[DependsOn, ...] | None,
         doc(

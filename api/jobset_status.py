@@ -5,6 +5,7 @@ Records only, turned into the CRD like those of api/jobset.py.
 
 from typing import Annotated
 
+from api.failure_actions import MAX_REPLICAS_TO_RESTART
 from api.meta import Base, Condition, doc
 from api.policies import ATOMIC, INT32, MAP_BY_NAME
 
@@ -23,11 +24,11 @@ class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
     suspended: Annotated[int, doc("Jobs that are suspended.", **INT32)]
     job_restarts: Annotated[
         tuple[Annotated[int, doc("Restarts of one Job.", **INT32)], ...],
-        doc("Restarts of each Job by its index (feature gate RestartJob).", maxItems=1024, **ATOMIC),
+        doc("Restarts of each Job by its index (feature gate RestartJob).", maxItems=MAX_REPLICAS_TO_RESTART, **ATOMIC),
     ] = ()
     job_restarts_count_towards_max: Annotated[
         tuple[Annotated[int, doc("Restarts of one Job.", **INT32)], ...],
-        doc("Of those, the ones counted against maxRestarts.", maxItems=1024, **ATOMIC),
+        doc("Of those, the ones counted against maxRestarts.", maxItems=MAX_REPLICAS_TO_RESTART, **ATOMIC),
     ] = ()
     completed_indexes: Annotated[
         str,

@@ -80,3 +80,5 @@ JOB_CONTROLLER = "kubernetes.io/job-controller"
 JOB_FAILURE_TARGET = "FailureTarget"
 
 MAX_INT32 = 2**31 - 1
+MAX_REPLICAS = 1_000_000
+"""Jobs of one ReplicatedJob that the CRD allows: more than any cluster can hold."""

@@ -1,6 +1,7 @@
 """Names of everything a JobSet creates, and the hash that identifies a Job (docs/reference/names-and-labels.md)."""
 
 import hashlib
+from collections.abc import Iterator
 
 from api.jobset import JobSet
 
@@ -36,6 +37,13 @@ def coordinator_endpoint(js: JobSet) -> str | None:
 def volume_claim_name(template: str, jobset: str) -> str:
     """`<template>-<jobset>`: the template comes first."""
     return f"{template}-{jobset}"
+
+
+def volume_claim_names(js: JobSet) -> Iterator[str]:
+    """Those of all claims that a JobSet wants."""
+    for policy in js.spec.volume_claim_policies:
+        for template in policy.templates:
+            yield volume_claim_name(template["metadata"]["name"], js.metadata.name)
 
 
 def job_key(namespace: str, job: str) -> str:

@@ -14,7 +14,11 @@ MAX_MEMORY = 512 * 1024
 """Bytes for one compiled pattern. With the library's own 8 MiB, 20 characters take 150 ms of the whole process."""
 
 
-@lru_cache(maxsize=256)
+MOST_PATTERNS = 256
+"""Patterns of one failure policy that are looked at. So many are kept compiled, too."""
+
+
+@lru_cache(maxsize=MOST_PATTERNS)
 def compiled(pattern: str) -> "re2._Regexp | str":
     """The pattern compiled, or why it is none. A pattern that is none matches nothing."""
     if _ANY_BYTE.search(pattern):

@@ -99,11 +99,16 @@ def _once(console: Console, results: JSON) -> None:
         _table(console, f"P8 and P9: admission of {manager} at saturation; {saturation.UNITS}", lines)
     for manager, found in results["simulated"].items():
         _table(console, f"P12: {manager} under a simulated API server", simulated.rows(found))
-    plans = [
-        {"scenario": row["scenario"], **{f"{n} Jobs (ms)": f"{s * 1e3:.1f}" for n, s in row["seconds"].items()}}
-        for row in results.get("plan") or ()
+    plans = results.get("plan") or ()
+    sizes = dict.fromkeys(size for row in plans for size in row["seconds"])
+    lines = [
+        {"scenario": row["scenario"], **{f"{n} Jobs (ms)": _ms(row["seconds"].get(n)) for n in sizes}} for row in plans
     ]
-    _table(console, "P11: one plan()", plans)
+    _table(console, "P11: one plan()", lines)
+
+
+def _ms(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e3:.1f}"
 
 
 def _table(console: Console, title: str, rows: Sequence[dict[str, str]]) -> None:

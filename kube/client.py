@@ -95,6 +95,19 @@ class _Deleted(msgspec.Struct, frozen=True):
         return self.kind == "Status" or meta.deletion_timestamp is None or not waiting
 
 
+class _Matched(msgspec.Struct, frozen=True):
+    """Objects that a deletion of many has found, as they were."""
+
+    class Item(msgspec.Struct, frozen=True):
+        class Meta(msgspec.Struct, frozen=True):
+            uid: str = ""
+            finalizers: list[str] | None = None
+
+        metadata: Meta = Meta()
+
+    items: list[Item] | None = None
+
+
 class _Served(msgspec.Struct, frozen=True):
     name: str
 
@@ -203,12 +216,16 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         **options: Unpack[DeleteOptions],
-    ) -> None:
-        """Delete all that match; "" matches everything in the namespace. Those of one call go one after the other."""
+    ) -> frozenset[str]:
+        """Delete all that match; "" matches everything in the namespace. Those of one call go one after the other.
+
+        Gives the UIDs of what is gone. What had finalizers is in deletion, and what did not match is as it was.
+        """
         selectors = query_of({"label_selector": label_selector, "field_selector": field_selector}, LIST_QUERY)
         request = delete_request(resource.path(options.get("namespace")), options, selectors)
-        # The answer lists every object that was deleted, and is not read: metadata makes it short.
-        await self._call(dataclasses.replace(request, verb="deletecollection", accept=METADATA_LIST))
+        response = await self._call(dataclasses.replace(request, verb="deletecollection", accept=METADATA_LIST))
+        found = decode(_Matched, response.body).items or ()
+        return frozenset(item.metadata.uid for item in found if not item.metadata.finalizers)
 
     def watch(
         self,

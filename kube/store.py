@@ -194,9 +194,14 @@ class Store(Generic[T]):
     # What this process wrote
 
     def overlay(self, obj: T) -> None:
-        """Show an object as the API server returned it from a create or patch, until the watch has caught up."""
+        """Show an object as the API server returned it, until the watch has caught up."""
         key, version = key_of(obj), version_of(obj)
         pin, current = self._pins.get(key), self._objects.get(key)
+        if pin is not None and pin.written is None and pin.uid == obj.metadata.uid:
+            # Taken for gone, and there: a finalizer came between.
+            del self._pins[key]
+            self._set(key, pin.watched)
+            current, pin = pin.watched, None
         if version <= self.seen or (current is not None and version_of(current) >= version):
             return
         self._pin(key, _Pin(version, obj.metadata.uid, obj, pin.watched if pin else current, 0.0))
@@ -205,7 +210,7 @@ class Store(Generic[T]):
     def overlay_deleted(self, namespace: str, name: str, uid: str) -> None:
         """Hide the object with that uid, which the API server said is gone, until the watch says so too.
 
-        Also when the cache has not seen it yet; a uid never comes back, so hiding it too long does no harm.
+        Also when the cache has not seen it yet. An answer that shows it all the same ends that (`overlay`).
         """
         key = namespace, name
         current = self._objects.get(key)

@@ -83,8 +83,11 @@ def _missing(ctx: Context) -> tuple[JobPosition, ...]:
         position
         for jobs in ctx.layout.ranges
         for position in jobs.positions(ctx.js.metadata.name)
-        if position.job_index not in of.existing[jobs.replicated_job.name] | of.completed[jobs.replicated_job.name]
-        or position.name in old
+        if position.name in old
+        or (
+            position.job_index not in of.existing[jobs.replicated_job.name]
+            and position.job_index not in of.completed[jobs.replicated_job.name]
+        )
     )
 
 

@@ -10,7 +10,7 @@ from api.batch import Job
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
-from api.names import subdomain
+from api.names import subdomain, volume_claim_names
 from api.pod import Pod
 from api.priority import Priorities
 from controllers.gang.execute import GroupWriteError
@@ -188,12 +188,13 @@ class JobSetReconciler:
         clock = asyncio.get_running_loop().time
         if clock() >= memory.foreign_until:
             memory.foreign = {}
-        claims = self._caches.claims.list(meta.namespace) if js.spec.volume_claim_policies else ()
         return Observed(
             jobset=js,
             jobs=jobs,
             service=self._caches.services.get(meta.namespace, subdomain(js)),
-            claims=frozenset(claim.metadata.name for claim in claims),
+            claims=frozenset(
+                name for name in volume_claim_names(js) if self._caches.claims.get(meta.namespace, name) is not None
+            ),
             now=rfc3339(self._options.wall_clock()),
             since_status_write=None if memory.status_written is None else clock() - memory.status_written,
             departed=self._departed(js, jobs, memory),

@@ -205,11 +205,13 @@ class Executor:
 
     async def _delete_jobs(self, js: JobSet, action: DeleteJobs) -> None:
         namespace = js.metadata.namespace
-        await self.client.delete_collection(
+        gone = await self.client.delete_collection(
             JOBS, label_selector=action.selector, namespace=namespace, propagation_policy="Background"
         )
+        # Somebody may have put a finalizer on the others, or changed their labels: the watch will tell.
         for name, uid in action.jobs:
-            self.caches.jobs.overlay_deleted(namespace, name, uid)
+            if uid in gone:
+                self.caches.jobs.overlay_deleted(namespace, name, uid)
 
     async def _patch_job(self, js: JobSet, action: PatchJob) -> None:
         namespace = js.metadata.namespace

@@ -142,7 +142,7 @@ def _lacks_jobs(js: JobSet, jobs: Iterable[Job]) -> bool:
     completed = {status.name: status.completed_indexes for status in js.status.replicated_jobs_status}
     for rjob in js.spec.replicated_jobs:
         done = parse_indexes(completed.get(rjob.name, ""), rjob.replicas)
-        if any((rjob.name, str(index)) not in there and index not in done for index in range(rjob.replicas)):
+        if any((rjob.name, str(index)) not in there for index in done.missing(rjob.replicas)):
             return True
     return False
 

@@ -66,6 +66,7 @@ class Watches:
 
     def feed(self, queue: WorkQueue[Request]) -> None:
         """From now on, put the JobSet of every change into the queue."""
+        self.jobsets.on_event(lambda _, old, new: _forget_failures(queue, old, new))
         self.jobsets.enqueue(queue, lambda js: [Request(js.metadata.namespace, js.metadata.name)])
         self.jobs.enqueue(queue, lambda job: owner_requests(job.metadata))
         self.services.enqueue(queue, self._jobsets_of_service)
@@ -99,6 +100,12 @@ class Watches:
         """The JobSet of the Job that controls a pod."""
         job = self.jobs.store.get(pod.metadata.namespace, pod.metadata.owner.name)
         return owner_requests(job.metadata) if job is not None and pod.metadata.controlled_by(job.metadata.uid) else []
+
+
+def _forget_failures(queue: WorkQueue[Request], old: JobSet | None, new: JobSet | None) -> None:
+    """A JobSet that takes the name of one that is gone does not wait as long as that one would have had to."""
+    if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+        queue.forget(Request(old.metadata.namespace, old.metadata.name))
 
 
 def _service_key(js: JobSet) -> Iterable[str]:

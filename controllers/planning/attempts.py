@@ -4,13 +4,13 @@ See docs/reference/lifecycle.md#failure-policy.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, assert_never
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
 
 import msgspec
 
 from api import keys
-from api.failure_actions import FailureAction, Scope
-from api.jobset import ReplicatedJob
 from api.jobset_status import FailedAttempt, LastRestart, ReplicatedJobStatus, RuleRestarts
 from controllers.planning.status import StatusDraft
 
@@ -81,8 +81,22 @@ def fail_set(draft: StatusDraft, reason: str, message: str) -> None:
     draft.update(terminal_state="Failed")
 
 
-def restart_part(draft: StatusDraft, action: FailureAction, rjob: ReplicatedJob, job_index: int) -> None:
-    """Have the failed Job of that index recreated, or all Jobs of its ReplicatedJob (gate RestartJob).
+@dataclass(slots=True)
+class PartRestart:
+    """What is restarted of one ReplicatedJob in one plan (gate RestartJob).
+
+    - `jobs`: indexes of failed Jobs that are recreated alone. `whole`: all Jobs are recreated.
+    - `counted`: indexes of failed Jobs whose restart counts towards maxRestarts.
+    """
+
+    replicas: int
+    jobs: list[int] = field(default_factory=list)
+    counted: list[int] = field(default_factory=list)
+    whole: bool = False
+
+
+def restart_parts(draft: StatusDraft, parts: Mapping[str, PartRestart]) -> None:
+    """Have failed Jobs recreated, or all Jobs of their ReplicatedJobs, which are given by name (gate RestartJob).
 
     Other ReplicatedJobs are not restarted, even if the rule targets them: targets select failures, not what restarts.
     A failure in another ReplicatedJob is decided and counted separately.
@@ -93,27 +107,20 @@ def restart_part(draft: StatusDraft, action: FailureAction, rjob: ReplicatedJob,
     """
 
     def restarted(stored: ReplicatedJobStatus) -> ReplicatedJobStatus:
-        indexes: Iterable[int]
-        match action.scope:
-            case Scope.JOB:
-                indexes, begun = (job_index,), stored
-            case Scope.REPLICATED_JOB:
-                indexes = range(max(rjob.replicas, len(stored.job_restarts)))
-                begun = msgspec.structs.replace(_of_next_attempt(stored), **keep(REACHED, stored))
-            case Scope.NOTHING | Scope.JOBSET:
-                raise AssertionError(f"{action.name} restarts no part of a set")
-            case other:
-                assert_never(other)
+        part, begun, all_indexes = parts[stored.name], stored, range(0)
+        if part.whole:
+            all_indexes = range(max(part.replicas, len(stored.job_restarts)))
+            begun = msgspec.structs.replace(_of_next_attempt(stored), **keep(REACHED, stored))
         towards_max = stored.job_restarts_count_towards_max
         return msgspec.structs.replace(
             begun,
-            job_restarts=raised(stored.job_restarts, rjob.replicas, indexes),
-            job_restarts_count_towards_max=raised(towards_max, rjob.replicas, (job_index,))
-            if action.counted
+            job_restarts=raised(stored.job_restarts, part.replicas, chain(part.jobs, all_indexes)),
+            job_restarts_count_towards_max=raised(towards_max, part.replicas, part.counted)
+            if part.counted
             else towards_max,
         )
 
-    draft.update_replicated_job(rjob.name, restarted)
+    draft.update_replicated_jobs(parts.keys(), restarted)
 
 
 def record_failure(draft: StatusDraft, failed: FailedAttempt) -> None:

@@ -25,9 +25,9 @@ def may_leave_pods(js: JobSet, children: ChildJobs, layout: Layout, gates: Featu
     if js.status.restarts == 0 or not large or finished(js):
         return False
     return has_earlier_attempt(js, children) or any(
-        index not in children.existing[rjob.name] and index not in children.completed[rjob.name]
+        index not in children.existing[rjob.name]
         for rjob in js.spec.replicated_jobs
-        for index in range(rjob.replicas)
+        for index in children.completed[rjob.name].missing(rjob.replicas)
     )
 
 

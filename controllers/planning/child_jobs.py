@@ -16,7 +16,7 @@ import msgspec
 from api import keys
 from api.batch import Job
 from api.features import FeatureGates
-from api.indexes import parse_indexes
+from api.indexes import Indexes, parse_indexes
 from api.jobset import JobSet
 from api.layout import JobRange, Layout, layout_of
 from api.names import job_name_prefix
@@ -59,7 +59,7 @@ class ChildJobs:
 
     active: tuple[Child, ...]
     failed: tuple[Child, ...]
-    completed: Mapping[str, frozenset[int]]
+    completed: Mapping[str, Indexes]
     previous: tuple[Child, ...]
     surplus: tuple[Child, ...]
     redundant: tuple[Child, ...]
@@ -76,12 +76,15 @@ def integer(text: str | None) -> int | None:
 
 @dataclass(slots=True)
 class _Place:
-    """One ReplicatedJob while its Jobs are sorted. `recorded`: indexes that the status says have completed."""
+    """One ReplicatedJob while its Jobs are sorted.
+
+    `recorded`: indexes that the status says have completed; `completed`: further ones.
+    """
 
     jobs: JobRange
     prefix: str
     replicas: int
-    recorded: frozenset[int]
+    recorded: Indexes
     restarts: tuple[int, ...]
     completed: set[int] = field(default_factory=set)
     existing: set[int] = field(default_factory=set)
@@ -117,7 +120,7 @@ class _Sorting:
                 jobs=jobs,
                 prefix=job_name_prefix(js.metadata.name, rjob.name),
                 replicas=rjob.replicas,
-                recorded=parse_indexes(status.completed_indexes, rjob.replicas) if status else frozenset(),
+                recorded=parse_indexes(status.completed_indexes, rjob.replicas) if status else Indexes(),
                 restarts=status.job_restarts if status and gates["RestartJob"] else (),
             )
         self._active: list[Child] = []
@@ -174,17 +177,22 @@ class _Sorting:
             newer |= own > wanted
         if newer and not child.gone:
             self._newer.append(job)
-        completed = index in place.recorded or index in place.completed
+        recorded = index in place.recorded
+        completed = recorded or index in place.completed
         outcome = "Complete" if completed and not newer else self._outcome(job)
         if outcome is None:
             self._active.append(child)
         elif outcome == "Failed":
             self._failed.append(child)
         else:
-            place.completed.add(index)
-            if job.finished is None:
-                self._redundant.append(child)
-            if child.deleting and index not in place.recorded:
+            self._add_completed(place, child, job, recorded=recorded)
+
+    def _add_completed(self, place: _Place, child: Child, job: Job, *, recorded: bool) -> None:
+        if job.finished is None:
+            self._redundant.append(child)
+        if not recorded:
+            place.completed.add(child.job_index)
+            if child.deleting:
                 self._unrecorded.append(job)
 
     def _outcome(self, job: Job) -> str | None:
@@ -197,7 +205,7 @@ class _Sorting:
         return ChildJobs(
             active=tuple(self._active),
             failed=tuple(self._failed),
-            completed={name: place.recorded | place.completed for name, place in self._places.items()},
+            completed={name: place.recorded.also(place.completed) for name, place in self._places.items()},
             previous=tuple(self._previous),
             surplus=tuple(self._surplus),
             redundant=tuple(self._redundant),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from api.features import FeatureGates
@@ -28,6 +29,7 @@ class Context:
     - `stages`: which ReplicatedJobs may start. `groups`: what to do about groups, and which Jobs wait for them.
     - `leftovers`: names of Jobs that do not exist and of which pods of earlier attempts are left; None: not known.
       `may_leave_pods`: whether there may be such pods.
+    - `job_restarts`: how often each Job of a ReplicatedJob was restarted alone, by index.
     - `creates`: whether Jobs, Service and claims may be created now.
     - `counted`: the stored status with what was counted, before anything was decided.
     - `status`: as the steps so far have decided.
@@ -42,6 +44,7 @@ class Context:
     ranges: dict[str, JobRange]
     children: ChildJobs
     counts: tuple[ReplicatedJobStatus, ...]
+    job_restarts: Mapping[str, tuple[int, ...]]
     stages: Stages
     groups: GroupPlan
     leftovers: frozenset[str] | None
@@ -88,8 +91,9 @@ def context(observed: Observed, gates: FeatureGates, limits: Limits, *, create_s
         ranges=layout.by_name(),
         children=children,
         counts=counts,
+        job_restarts={entry.name: entry.job_restarts for entry in counts},
         stages=stages,
-        groups=groups.decide(js, observed.groups, children, stages.is_next, leftovers),
+        groups=groups.decide(js, observed.groups, children, stages.is_next, leftovers, limits.new_groups),
         leftovers=leftovers,
         may_leave_pods=may_leave_pods,
         creates=create_suspended or not js.suspended,

@@ -9,12 +9,14 @@ and a set that runs with groups (`_arrange`).
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 
 from api import keys
 from api.gang_api import lacking
 from api.gang_objects import build_group, build_workload, holds, same
 from api.gang_status import StoredGroup, StoredWorkload
-from api.gangs import WORKLOAD, Forest, Group, forest
+from api.gangs import MOST_JOBS, WORKLOAD, Forest, Group, forest, too_many_jobs
 from api.jobset import JobSet, ReplicatedJob
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
 from controllers.planning.child_jobs import Child, ChildJobs
@@ -29,6 +31,7 @@ from controllers.planning.group_context import (
     refusal,
     waits,
 )
+from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups
 
 NOT_A_WARNING = {"Created", "Suspended", "WaitingForOldGroups", "Discovering", "JobsWithoutGroups"}
@@ -50,7 +53,7 @@ class GroupPlan:
 
     - `scheduled`: whether every group was scheduled. `refused`: PodGroups that kube-scheduler cannot place, each with
       its message.
-    - `startable`: Jobs that may run; None: all.
+    - `startable`: Jobs that may run, beside those in no group; None: all.
     - `settled`: whether `forest` is final, which it is not until it is known what the API server serves.
     - `freed`: the set is suspended, and its groups are gone or being deleted.
     """
@@ -66,7 +69,12 @@ class GroupPlan:
 
     def may_run(self, job: str) -> bool:
         """Whether its group, if it has one, lets a Job be created or resumed."""
-        return self.startable is None or job in self.startable or self.group_of(job) is None
+        return self.startable is None or job in self.startable or (not self.closed and self.group_of(job) is None)
+
+    @property
+    def closed(self) -> bool:
+        """Whether no Job may run, in a group or not: the set has too many."""
+        return self.forest is None and self.startable is not None
 
     def group_of(self, job: str) -> Group | None:
         """The PodGroup that a Job's pods are to name; None where groups are not wanted."""
@@ -79,27 +87,29 @@ def decide(
     children: ChildJobs,
     released: Callable[[ReplicatedJob], bool],
     leftovers: frozenset[str] | None = frozenset(),
+    most_created: int = DEFAULT_LIMITS.new_groups,
 ) -> GroupPlan:
     """What to do about groups. `released` says which ReplicatedJobs may start; `known` None: the set has no groups.
 
-    `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
+    `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known. `most_created`:
+    groups that are created in one plan.
     """
+    if js.spec.scheduling is not None and too_many_jobs(js):
+        message = f"no Job is created: a JobSet with spec.scheduling may have {MOST_JOBS} Jobs, split it"
+        return GroupPlan(None, state=(False, "TooManyJobs", message), startable=frozenset(), settled=False)
     wanted = forest(js)
-    if known is None:
-        return GroupPlan(wanted)
-    owned = OwnedGroups.of(known)
-    if wanted is None:
-        return GroupPlan(None, owned.removals(workload=True))
+    if known is None or wanted is None:
+        return GroupPlan(wanted, () if known is None else OwnedGroups.of(known).removals(workload=True))
     lack = _lack(wanted, known)
     if lack is not None:
         return _without_api(js, wanted, *lack, required=known.required)
-    ctx = group_context(js, wanted, owned, children, leftovers)
+    ctx = group_context(js, wanted, OwnedGroups.of(known), children, leftovers)
     if js.suspended:
         return _suspended(ctx)
     if any(_ungrouped(ctx, child) for child in ctx.active.values()):
         message = "Jobs run that were started without groups: the next attempt has them"
         return GroupPlan(None, state=(False, "JobsWithoutGroups", message))
-    return _arrange(ctx, {rjob.name for rjob in js.spec.replicated_jobs if released(rjob)})
+    return _arrange(ctx, {rjob.name for rjob in js.spec.replicated_jobs if released(rjob)}, most_created)
 
 
 def at_the_end(known: KnownGroups | None) -> tuple[Action, ...]:
@@ -157,7 +167,7 @@ class _Outcome:
     ending: bool = False
 
 
-def _arrange(ctx: GroupContext, released: set[str]) -> GroupPlan:
+def _arrange(ctx: GroupContext, released: set[str], most_created: int) -> GroupPlan:
     """The set runs: create groups of released ReplicatedJobs, delete unwanted ones, and say which Jobs may start."""
     roots = ctx.wanted.roots
     workload = _workload(ctx) if roots else _Outcome(ready=True)
@@ -166,7 +176,7 @@ def _arrange(ctx: GroupContext, released: set[str]) -> GroupPlan:
     outcomes = [(root.name, _group(ctx, group, parent)) for root, group, parent in here]
     # After a restart, groups of later stages may exist already: they stay.
     removals = ctx.owned.removals(workload=not roots, keep=[(group.kind, group.name) for _, group, _ in places])
-    actions = (*workload.actions, *(action for _, out in outcomes for action in out.actions), *removals)
+    actions = (*workload.actions, *_first((a for _, out in outcomes for a in out.actions), most_created), *removals)
     broken = {root for root, out in outcomes if not out.ready}
     closed = broken | held_roots(ctx) if workload.ready else {root.name for root in roots}
     leaves = [group for _, group, _ in places if not group.composite]
@@ -180,6 +190,14 @@ def _arrange(ctx: GroupContext, released: set[str]) -> GroupPlan:
         refused=tuple((group.name, words) for group in leaves if (words := refusal(ctx, group))),
         startable=frozenset(job for root in roots if root.name not in closed for job, _ in jobs_below(root)),
     )
+
+
+def _first(actions: Iterable[Action], most_created: int) -> list[Action]:
+    """All changes and deletions, and so many creations, parents first; the next plan goes on."""
+    actions = [*actions]
+    creations = sorted((a for a in actions if isinstance(a, CreateGroup)), key=attrgetter("level"))
+    kept = {creation.name for creation in creations[:most_created]}
+    return [action for action in actions if not isinstance(action, CreateGroup) or action.name in kept]
 
 
 def _workload(ctx: GroupContext) -> _Outcome:
@@ -199,10 +217,10 @@ def _workload(ctx: GroupContext) -> _Outcome:
 def _group(ctx: GroupContext, group: Group, parent: str) -> _Outcome:
     """A group of the tree below the composite of that name, empty for a root."""
     kind, need = group.kind, needed(ctx, group)
-    body = build_group(ctx.js, ctx.wanted, group, parent, need or group.gang)
+    build = partial(build_group, ctx.js, ctx.wanted, group, parent, need or group.gang)
     found = ctx.owned.groups.get((kind, group.name))
     if found is None:
-        return _Outcome(ready=False, actions=(CreateGroup(kind, group.name, body, _level(group, parent)),))
+        return _Outcome(ready=False, actions=(CreateGroup(kind, group.name, build(), _level(group, parent)),))
     if not _usable(ctx, found, group.jobs):
         return _Outcome(ready=False, ending=True)
     if not same(found, group, parent):
@@ -212,6 +230,7 @@ def _group(ctx: GroupContext, group: Group, parent: str) -> _Outcome:
     if gang is None or need is None or gang.count == need:
         return _Outcome(ready=True)
     if gang.count < need or gang.count > (group.gang or 0) or waits(ctx, group):
+        body = build()
         policy = {"spec": {"schedulingPolicy": body["spec"]["schedulingPolicy"]}}
         replacement = body if group.composite else None
         change = PatchGroup(kind, group.name, found.metadata.uid, policy, replacement)

@@ -9,7 +9,7 @@ from controllers.planning.context import Context
 def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = None) -> JSON:
     """The Job of that index as it is to be now. `attempt`: its own restart counter if it exists already."""
     if attempt is None:
-        restarts = next((c.job_restarts for c in ctx.counts if c.name == jobs.replicated_job.name), ())
+        restarts = ctx.job_restarts.get(jobs.replicated_job.name, ())
         if ctx.gates["RestartJob"] or restarts:  # a Job without the label counts as never restarted
             attempt = restarts[index] if index < len(restarts) else 0
     job = build_job(

@@ -10,6 +10,10 @@ class Limits:
     - `queued_jobs`: most running Jobs of one set that the Job controller has not taken up yet. It serves Jobs in their
       order of arrival: a small set would have to wait for thousands of Jobs of a large one.
     - `suspended_jobs`: Jobs that are created in one plan for a suspended set; the next plan goes on.
+    - `new_groups`: groups for kube-scheduler that are created in one plan; the next plan goes on.
+    - `judged_jobs`: failed Jobs that are looked at in one plan, the earliest first.
+    - `judgements`: of failed Jobs by rules and patterns of the failure policy, in one plan. Where there are many rules
+      and patterns, fewer Jobs are looked at.
     - `batch_deletion_from`: a set with this many Jobs or more deletes those of earlier attempts many at a time. In a
       smaller set that would cost more calls than it saves: it takes two more to look for their pods.
     - `jobs_per_deletion`: Jobs that one such call deletes. The API server deletes the Jobs of one call one after the
@@ -22,6 +26,9 @@ class Limits:
 
     queued_jobs: int = 40
     suspended_jobs: int = 1000
+    new_groups: int = 1000
+    judged_jobs: int = 1000
+    judgements: int = 20_000
     batch_deletion_from: int = 10
     jobs_per_deletion: int = 30
     foreign_retry: float = 10.0

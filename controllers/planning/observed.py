@@ -73,7 +73,7 @@ class Observed:
     - `foreign`: names of Jobs that others own, of those that carry this JobSet's name, with their owner.
     - `unreadable`: names of Jobs of its namespace that exist and that this program cannot read, with what is wrong.
     - `service`: the Service of the wanted name, whoever owns it.
-    - `claims`: names of volume claims that exist.
+    - `claims`: names of volume claims that exist, of those that the set wants.
     - `pods`: pods of `jobs`; looked up for in-place restart only.
     - `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
     - `priorities`: the cluster's priority classes; None: pods are not labelled with their priority.

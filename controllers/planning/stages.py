@@ -7,9 +7,9 @@ it, so that a pod that loses readiness later neither takes conditions back nor b
 (defect 18 in docs/reference/defects.md). A restart and a suspension forget it, and the order is enforced again.
 """
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 import msgspec
@@ -45,14 +45,17 @@ class Stages:
         self._running = {c.replicated_job for c in children.active if not c.job.spec.suspend}
         # A Job that is being suspended may still report ready pods: they are about to go.
         self._halting = Counter(c.replicated_job for c in children.active if c.job.spec.suspend and job_ready(c.job))
-        self._successors = _successors(js)
+        self._place = {name: place for place, name in enumerate(self._replicas)}
         self._suspended = js.suspended
         self._ordered = in_order(js.spec)
+        self._awaited_ready, self._passed = _awaited_ready(js, self._running)
         self._stages = stages(js.spec)
         self._state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
         self._there = _there(children) if self._stages and self._state == "Active" else Counter()
         self._last = self._last_released()
         self._released = {rjob.name for stage in self._stages[: self._last + 1] for rjob in stage}
+        # In an ordered start: the first that has not started. What stands behind it waits.
+        self._front = next((name for name in self._replicas if not self.started(name)), None) if self._ordered else None
 
     def started(self, name: str) -> bool:
         """Whether every Job of it is ready or has succeeded, or was in this attempt. A failed Job is neither."""
@@ -60,7 +63,7 @@ class Stages:
         if counts is None:
             return False
         done = counts.ready + counts.succeeded - self._halting[name]
-        return counts.started or done == self._replicas[name] or self._passed(name)
+        return counts.started or done == self._replicas[name] or name in self._passed
 
     def may_start(self, rjob: ReplicatedJob) -> bool:
         """Whether it runs already, or its stage is released, or everything that it depends on has been reached."""
@@ -72,8 +75,10 @@ class Stages:
 
     def is_next(self, rjob: ReplicatedJob) -> bool:
         """Whether it may start and, in an ordered start, everything before it has started."""
-        before = itertools.takewhile(lambda name: name != rjob.name, self._replicas if self._ordered else ())
-        return self.may_start(rjob) and (rjob.name in self._running or all(self.started(name) for name in before))
+        return self.may_start(rjob) and (rjob.name in self._running or not self._behind_front(rjob.name))
+
+    def _behind_front(self, name: str) -> bool:
+        return self._front is not None and self._place[name] > self._place[self._front]
 
     def in_turn(self) -> Iterator[ReplicatedJob]:
         """Those that may start now, in the order of the list: in an ordered start up to the first that has not."""
@@ -94,9 +99,7 @@ class Stages:
             names = [awaited.name for awaited in self._awaited(rjob.name) if not self.reached(awaited.name)]
             return tuple(Unmet(name, self._state, self.progress(name), self._replicas[name]) for name in names)
         if self._ordered:
-            before = itertools.takewhile(lambda name: name != rjob.name, self._replicas)
-            first = next((name for name in before if not self.started(name)), None)
-            return () if first is None else (self._waits_for(first, "Ready"),)
+            return (self._waits_for(self._front, "Ready"),) if self._front and self._behind_front(rjob.name) else ()
         if self.may_start(rjob):
             return ()
         deps = (dep for dep in rjob.depends_on or () if dep.name in self._counts)
@@ -137,7 +140,7 @@ class Stages:
 
     def _reached_by(self, counts: ReplicatedJobStatus) -> dict[str, bool]:
         """The fields of `REACHED`; `started` only of ReplicatedJobs that others wait for."""
-        started = counts.name in self._successors and self.started(counts.name)
+        started = counts.name in self._awaited_ready and self.started(counts.name)
         return {"started": started, "released": counts.released}
 
     @property
@@ -195,10 +198,6 @@ class Stages:
             return False
         return counts.succeeded == self._replicas[name] if status == "Complete" else self.started(name)
 
-    def _passed(self, name: str) -> bool:
-        """Whether a ReplicatedJob runs that had to wait for this one: so this one had started."""
-        return not self._running.isdisjoint(self._successors.get(name, ()))
-
 
 def _there(children: ChildJobs) -> Counter[str]:
     """Jobs that have pods, or had them all, by ReplicatedJob; one that is being suspended is not there."""
@@ -209,17 +208,16 @@ def _there(children: ChildJobs) -> Counter[str]:
     )
 
 
-def _successors(js: JobSet) -> dict[str, set[str]]:
-    """For each ReplicatedJob that has to be ready before others start, the names of these.
+def _awaited_ready(js: JobSet, running: AbstractSet[str]) -> tuple[AbstractSet[str], AbstractSet[str]]:
+    """Names of ReplicatedJobs that have to be ready before others start, and those of them that others have waited for.
 
-    In an ordered start that includes the last one: only the condition StartupPolicyCompleted waits for it.
+    The latter had started, even if the status does not say so: such others run. In an ordered start the former include
+    the last one: only the condition StartupPolicyCompleted waits for it.
     """
-    out: dict[str, set[str]] = {}
-    names = [r.name for r in js.spec.replicated_jobs]
+    names = [rjob.name for rjob in js.spec.replicated_jobs]
     if in_order(js.spec):
-        return {name: set(names[number + 1 :]) for number, name in enumerate(names)}
-    for rjob in js.spec.replicated_jobs:
-        for dep in rjob.depends_on or ():
-            if dep.status == "Ready":
-                out.setdefault(dep.name, set()).add(rjob.name)
-    return out
+        last = max((place for place, name in enumerate(names) if name in running), default=0)
+        return frozenset(names), frozenset(names[:last])
+    waits = [(rjob.name, dep) for rjob in js.spec.replicated_jobs for dep in rjob.depends_on or ()]
+    ready = [(name, dep.name) for name, dep in waits if dep.status == "Ready"]
+    return frozenset(dep for _, dep in ready), frozenset(dep for name, dep in ready if name in running)

@@ -4,6 +4,7 @@ See docs/reference/lifecycle.md#conditions.
 """
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
@@ -30,10 +31,12 @@ class StatusDraft:
         """Replace fields of the status."""
         self.status = msgspec.structs.replace(self.status, **changes)
 
-    def update_replicated_job(self, name: str, change: Callable[[ReplicatedJobStatus], ReplicatedJobStatus]) -> None:
-        """Replace the entry of one ReplicatedJob by what `change` makes of it."""
+    def update_replicated_jobs(
+        self, names: AbstractSet[str], change: Callable[[ReplicatedJobStatus], ReplicatedJobStatus]
+    ) -> None:
+        """Replace the entries of ReplicatedJobs by what `change` makes of them."""
         entries = self.status.replicated_jobs_status
-        self.update(replicated_jobs_status=tuple(change(entry) if entry.name == name else entry for entry in entries))
+        self.update(replicated_jobs_status=tuple(change(entry) if entry.name in names else entry for entry in entries))
 
     def condition(
         self, kind: str, *, true: bool, reason: str, message: str, event_type: str = "Normal", always: bool = False

@@ -1,25 +1,45 @@
-"""Sets of indexes as text, as batch/v1 writes them."""
+"""Sets of indexes: as text, as batch/v1 writes them, and as sets."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.indexes import format_indexes, parse_indexes
+from api.indexes import Indexes, format_indexes, parse_indexes
+from api.keys import MAX_INT32
+from tests.support.work import memory, steps
+
+SETS = st.sets(st.integers(0, 200))
 
 
 @pytest.mark.parametrize(
     ("indexes", "text"), [((), ""), ((4,), "4"), ((3, 4), "3,4"), ((3, 4, 5), "3-5"), ((7, 1, 5, 3, 4), "1,3-5,7")]
 )
 def test_three_neighbours_are_an_interval(indexes, text):
-    assert format_indexes(indexes) == text
+    assert format_indexes(Indexes.of(indexes)) == text
 
 
-@given(st.sets(st.integers(0, 200)))
+@given(SETS)
 def test_what_is_written_is_read(indexes):
-    assert parse_indexes(format_indexes(indexes), 201) == indexes
+    assert parse_indexes(format_indexes(Indexes.of(indexes)), 201) == indexes
 
 
-@pytest.mark.parametrize("text", ["", "x", "-3", "1-x-2,,", "0x1", "1 ", "٣", "9" * 5000])
+@given(SETS, SETS, st.integers(0, 200))
+def test_it_is_the_set_of_its_indexes(indexes, more, limit):
+    found = Indexes.of(indexes)
+    assert [*found] == sorted(indexes)
+    assert len(found) == len(indexes)
+    assert {index for index in range(-2, 203) if index in found} == indexes
+    assert found.also(more) == indexes | more
+    assert [*found.missing(limit)] == [index for index in range(limit) if index not in indexes]
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60))))
+def test_intervals_may_overlap_and_be_empty(intervals):
+    text = ",".join(f"{first}-{last}" for first, last in intervals)
+    assert parse_indexes(text, 50) == {i for first, last in intervals for i in range(first, min(last + 1, 50))}
+
+
+@pytest.mark.parametrize("text", ["", "x", "-3", "1-x-2,,", "0x1", "1 ", "٣", "9" * 5000, "1-12345678901", "1,,2x"])
 def test_what_cannot_be_read_names_at_most_what_can(text):
     assert parse_indexes(text, 10) <= {1}
 
@@ -27,3 +47,19 @@ def test_what_cannot_be_read_names_at_most_what_can(text):
 def test_a_flood_is_bounded_by_the_number_of_jobs():
     assert parse_indexes("2-9999999999", 5) == {2, 3, 4}
     assert parse_indexes("7", 5) == frozenset()
+
+
+def test_an_interval_costs_the_same_however_long_it_is():
+    def used(last: int) -> tuple[int, bool]:
+        indexes = parse_indexes(f"0-{last}", MAX_INT32)
+        return next(indexes.also([0, 1]).missing(MAX_INT32)), last - 1 in indexes
+
+    assert steps(lambda: used(MAX_INT32 - 2)) == steps(lambda: used(9))
+    assert memory(lambda: used(MAX_INT32 - 2)) < memory(lambda: used(9)) + 1000
+    assert used(MAX_INT32 - 2) == (MAX_INT32 - 1, True)
+
+
+def test_what_is_named_again_is_kept_once():
+    text = "0-99999,"
+    assert memory(lambda: parse_indexes(text * 2000, 100_000)) < 2000 * 250
+    assert steps(lambda: parse_indexes(text * 2000, 100_000)) < 2000 * 10

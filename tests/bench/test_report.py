@@ -188,7 +188,10 @@ def once() -> dict:
         saturated("mutate", 1, 100, connections=64),
         saturated("mutate", 1, 100, size="20 KB"),
     ]
-    plan = [{"scenario": "all ready", "seconds": {"100": 0.001, "10000": 0.06}, "slope": 1.0}]
+    plan = [
+        {"scenario": "all ready", "seconds": {"100": 0.001, "10000": 0.06}, "slope": 1.0},
+        {"scenario": "suspended", "seconds": {"10000000": 0.04}, "slope": None},
+    ]
     return {"admission": {OURS: rows}, "plan": plan}
 
 
@@ -203,6 +206,7 @@ def test_admission_is_judged_at_sixteen_connections_with_small_reviews():
     assert len(of) == 6
     assert not any(goal.reached for goal in of if not goal.at_least), "13 ms are more than 12"
     assert goal_of(found, "P11 all ready: 10,000 Jobs").verdict() == "missed by 20%"
+    assert goal_of(found, "P11 suspended: 10,000,000 Jobs").reached
 
 
 def whole() -> dict:

@@ -1,6 +1,10 @@
 """What is remembered of placed Jobs: when to look for misplaced pods, and since when one has no domain."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from controllers.placement.memory import JobMemories, JobRequest
+from controllers.placement.plan import REPORT_EVERY
 
 JOB = JobRequest("ns", "js-a-0", "uid")
 
@@ -31,3 +35,50 @@ def test_a_job_that_is_gone_is_forgotten():
     assert len(memories) == 0
     memories.has_domain(JOB)
     assert len(memories) == 0
+
+
+HAPPENS = st.lists(
+    st.tuples(
+        st.sampled_from(["look_at", "looked", "without_domain", "has_domain", "forget", "report"]), st.integers(0, 2)
+    ),
+    max_size=50,
+)
+
+
+def jobs_of_one_name(count: int) -> list[JobRequest]:
+    return [JobRequest("ns", "js-a-0", f"uid-{number}") for number in range(count)]
+
+
+@given(HAPPENS, st.booleans())
+def test_what_is_remembered_ends(happens: list[tuple[str, int]], gone: bool):
+    """With the Job, or when it has a domain and was looked at; the Job of the name that comes next inherits nothing."""
+    memories, jobs, clock = JobMemories(), jobs_of_one_name(3), 0.0
+    for what, number in happens:
+        clock += REPORT_EVERY / 4
+        request = jobs[number]
+        match what:
+            case "look_at":
+                memories.look_at(request, clock, clock + 150.0)
+            case "looked":
+                memories.looked(request, clock)
+            case "without_domain":
+                assert memories.without_domain(request, clock) <= clock
+            case "has_domain":
+                memories.has_domain(request)
+            case "forget":
+                memories.forget(request)
+            case "report":
+                memories.report(f"set-{number}", clock, REPORT_EVERY)
+        assert len(memories) <= len(jobs)
+    new = JobRequest("ns", "js-a-0", "uid-new")
+    assert memories.looks(new) == ()
+    assert memories.without_domain(new, clock) == clock
+    for request in (*jobs, new):
+        if gone:
+            memories.forget(request)
+        else:
+            memories.has_domain(request)
+            memories.looked(request, clock + 150.0)
+    assert len(memories) == 0
+    memories.report("set-new", clock + REPORT_EVERY, REPORT_EVERY)
+    assert all(memories.reported(f"set-{number}") is None for number in range(3))

@@ -27,6 +27,7 @@ from tests.support.blind import Blind, refusing
 from tests.support.lives import ONE_BY_ONE, of_type, started
 from tests.support.memory_api import MemoryApi
 from tests.support.stored_sets import jobset, rjob
+from tests.support.work import steps
 
 REQUEST = Request("ns", "js")
 RUNNING = {"active": 1, "ready": 1, "startTime": "2026-01-01T00:00:00Z"}
@@ -111,6 +112,19 @@ async def test_many_names_that_others_hold_are_each_tried_once():
         rounds += 1
         assert rounds < 10, "it goes on for ever"
     assert blind.writes().count(("create", "jobs")) == 80
+
+
+async def test_claims_of_other_sets_cost_a_reconcile_nothing():
+    policy = {"templates": [{"metadata": {"name": name}, "spec": {}} for name in ("data", "model")]}
+    blind = Blind(MemoryApi(), jobset(rjob("workers", 1), volumeClaimPolicies=[policy]))
+    js, claims = blind.jobsets.get("ns", "js"), blind.reconciler._caches.claims
+    for name in ("data-js", "other-js"):
+        claims.apply(msgspec.convert({"metadata": {"name": name, "namespace": "ns"}}, Claim))
+    assert blind.reconciler._observe(js, blind.memory).claims == {"data-js"}
+    alone = steps(lambda: blind.reconciler._observe(js, blind.memory))
+    for number in range(1000):
+        claims.apply(msgspec.convert({"metadata": {"name": f"c{number}", "namespace": "ns"}}, Claim))
+    assert steps(lambda: blind.reconciler._observe(js, blind.memory)) == alone
 
 
 @pytest.mark.looptime

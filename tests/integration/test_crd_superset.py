@@ -1,6 +1,7 @@
 """The CRD takes all that it took before the newer fields came, and stores the same: on two real API servers.
 
-One has the CRD as it was; the other had it, too, got the corpus, and was then upgraded. No webhooks on either.
+One has the CRD as it was; the other had it, too, got the corpus, and was then upgraded. No webhooks on either. The one
+exception is the limit of `replicas`: more is refused, but what was stored with more can still be changed elsewhere.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from api.features import FeatureGates
+from api.keys import MAX_INT32, MAX_REPLICAS
 from app.engine import engine
 from devcluster.assets import Sources
 from devcluster.cluster import running
@@ -32,6 +34,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PATH = JOBSETS.format("default")
 STRICT = "fieldValidation=Strict"
 CORPUS = cases("good") + cases("bad")
+HUGE = "more replicas than are allowed now"
 NEW_FIELD = {"executionPolicy": {"sequentialReplicatedJobs": 1}}
 
 
@@ -59,6 +62,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[W
             clusters.append(cluster)
         world = World(*(stack.enter_context(cluster.connect()) for cluster in clusters))
         world.before = {case.id: store(world.new, case, f"js-{i}") for i, case in enumerate(CORPUS)}
+        status, world.before[HUGE] = world.new.request("POST", PATH, with_replicas(MAX_INT32))
+        assert status == 201
         upgrade(world.new)
         listing = world.new.request("GET", PATH)[1]["items"]
         world.after = {item["metadata"]["annotations"]["case"]: item for item in listing}
@@ -94,6 +99,12 @@ def jobset(spec: JSON) -> JSON:
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "probe"}, "spec": spec}
 
 
+def with_replicas(count: int) -> JSON:
+    body = before_training()
+    body["spec"]["replicatedJobs"][0]["replicas"] = count
+    return {**body, "metadata": {"name": "huge", "annotations": {"case": HUGE}}}
+
+
 def before_training() -> JSON:
     return without_new_fields(training())
 
@@ -123,6 +134,27 @@ def test_what_was_stored_may_get_other_labels_after_the_upgrade(world):
         path = f"{PATH}/{body['metadata']['name']}?{STRICT}"
         status, answer = world.new.request("PATCH", path, patch, MERGE)
         assert (status, answer.get("spec")) == (200, body["spec"]), (name, answer)
+
+
+def test_so_many_replicas_are_allowed_now(world):
+    assert dry_run(world.old, with_replicas(MAX_REPLICAS + 1))[0] == 201
+    [cause] = dry_run(world.new, {**with_replicas(MAX_REPLICAS + 1), "metadata": {"name": "probe"}})[1]["details"][
+        "causes"
+    ]
+    assert cause["field"] == "spec.replicatedJobs[0].replicas"
+    assert f"should be less than or equal to {MAX_REPLICAS}" in cause["message"]
+    assert dry_run(world.new, {**with_replicas(MAX_REPLICAS), "metadata": {"name": "probe"}})[0] == 201
+
+
+def test_what_was_stored_with_more_replicas_can_be_changed_elsewhere(world):
+    def patched(place: str, patch: Any, kind: str = "merge-patch+json") -> int:
+        return world.new.request("PATCH", f"{PATH}/huge{place}?dryRun=All", patch, f"application/{kind}")[0]
+
+    assert patched("/status", {"status": {"restarts": 1}}) == 200
+    assert patched("", {"spec": {"suspend": False}}) == 200
+    replicas = {"op": "replace", "path": "/spec/replicatedJobs/0/replicas", "value": MAX_INT32 - 1}
+    assert patched("", [replicas], "json-patch+json") == 422
+    assert patched("", [{**replicas, "value": MAX_REPLICAS}], "json-patch+json") == 200
 
 
 def test_what_was_accepted_is_accepted_and_stored_alike(world):

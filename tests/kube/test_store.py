@@ -142,6 +142,19 @@ class TestOwnWrites:
         store.apply(thing("a", 13, uid="next"))
         assert store.get("ns", "a") is not None
 
+    @pytest.mark.parametrize("answer", [12, 14])
+    def test_what_was_taken_for_gone_and_is_there_shows_again(self, store, answer):
+        """As the watch has it, or as the answer has it if that is newer."""
+        store.apply(thing("a", 11, size=1))
+        store.overlay_deleted("ns", "a", "uid-a")
+        store.apply(thing("a", 13, size=13))
+        store.overlay(thing("a", answer, size=answer))
+        shown = max(answer, 13)
+        assert versions(store) == {("ns", "a"): str(shown)}
+        assert store.by_index("size", str(shown)) == [thing("a", shown, size=shown)]
+        assert [change.kind for change in store.remove(thing("a", 15))] == [DELETED]
+        assert store.get("ns", "a") is None
+
     def test_a_successor_with_the_same_name_is_not_hidden(self, store):
         store.apply(thing("a", 11, uid="first"))
         store.overlay_deleted("ns", "a", "first")

@@ -9,7 +9,7 @@ from tests.support.crd_nodes import CLAIM, NODES, OWN, VERSION
 
 KEYWORDS = {
     "additionalProperties", "anyOf", "default", "description", "enum", "format", "items", "maxItems", "maxLength",
-    "minLength", "minimum", "pattern", "properties", "required", "type", "x-kubernetes-int-or-string",
+    "minLength", "maximum", "minimum", "pattern", "properties", "required", "type", "x-kubernetes-int-or-string",
     "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-validations",
 }  # fmt: skip
 POD = "spec.replicatedJobs[].template.spec.template.spec"

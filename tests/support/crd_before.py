@@ -30,7 +30,7 @@ COLUMN = "Stage"
 
 
 def crd_before() -> JSON:
-    """The definition that knows none of the new fields, values, rules and columns.
+    """The definition that knows none of the new fields, values, rules and columns, and sets no limit to `replicas`.
 
     Of the rules in CEL, those on `spec` (two) and on the success policy (one) stand behind the one that was there.
     """
@@ -42,6 +42,7 @@ def crd_before() -> JSON:
         del _at(schema, parents)["properties"][name]
     action = _at(schema, ["spec", "failurePolicy", "rules[]", "action"])
     action["enum"] = [name for name in action["enum"] if name not in NEW_ACTIONS]
+    del _at(schema, ["spec", "replicatedJobs[]", "replicas"])["maximum"]
     del schema["properties"]["spec"]["x-kubernetes-validations"][1:]
     del _at(schema, ["spec", "successPolicy"])["x-kubernetes-validations"][1:]
     assert version["additionalPrinterColumns"].pop()["name"] == COLUMN

@@ -74,7 +74,7 @@ BEFORE = {
     "spec.replicatedJobs[].name!": {"type": "string"},
     "spec.replicatedJobs[].groupName": {"type": "string", "default": "default"},
     "spec.replicatedJobs[].template!": {"type": "object"},
-    "spec.replicatedJobs[].replicas": INT32 | {"default": 1, "minimum": 0},
+    "spec.replicatedJobs[].replicas": INT32 | {"default": 1, "maximum": 1_000_000, "minimum": 0},
     "spec.replicatedJobs[].dependsOn": MAP | {"maxItems": 5, "x-kubernetes-validations": IMMUTABLE},
     "spec.replicatedJobs[].dependsOn[].name!": {"type": "string"},
     "spec.replicatedJobs[].dependsOn[].status!": {"type": "string", "enum": ["Ready", "Complete"]},

@@ -66,6 +66,7 @@ SELDOM = (
     "label_is_broken",
     "foreign_job_goes",
     "job_stays_in_deletion",
+    "job_gets_a_finalizer",
 )
 SIZES = st.sampled_from([10, 1, 1, 3])
 """Jobs from which on a set counts as large. With 1, each that restarts is deleted collectively; with 10, none is."""
@@ -350,6 +351,12 @@ class Moves(RuleBasedStateMachine):
         name = self.pick(data, lambda job: job.metadata.deletion_timestamp is not None)
         if name:
             self.server.stuck.add(name)
+
+    def _job_gets_a_finalizer(self, data):
+        """Somebody else's, and possibly while it is being deleted with others: then it stays until it is collected."""
+        name = self.pick(data, lambda job: job.metadata.deletion_timestamp is None)
+        if name:
+            self.server.hold(name)
 
     def _free_name(self, data):
         """A free name that the set wants."""

@@ -124,9 +124,12 @@ class Client:
         )
         return _read(resource, self.write(delete))
 
-    async def delete_collection(self, resource: Any, *, label_selector: str, propagation_policy: str, **_: Any) -> None:
+    async def delete_collection(
+        self, resource: Any, *, label_selector: str, propagation_policy: str, **_: Any
+    ) -> frozenset[str]:
         assert propagation_policy == "Background"
-        self.write(lambda: self.server.delete_all(resource.plural, Scope(NS, parse(label_selector))))
+        found = self.write(lambda: self.server.delete_all(resource.plural, Scope(NS, parse(label_selector))))
+        return frozenset(item.uid for item in found if not item.body()["metadata"].get("finalizers"))
 
     async def patch(self, resource: Any, name: str, patch: Any, *, subresource: str = "", **options: Any) -> Any:
         how = strategic if options.get("patch_type") is PatchType.STRATEGIC else merge

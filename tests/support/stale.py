@@ -277,6 +277,10 @@ class Server(ApiServer):
         self.ledger.broken.add(stored.uid)
         self.put("jobs", merge(stored.content, {"metadata": {"labels": {key: value}}}))
 
+    def hold(self, name: str) -> None:
+        """Somebody puts a finalizer on it."""
+        self.put("jobs", merge(self.jobs[name].content, {"metadata": {"finalizers": ["example.com/mine"]}}))
+
     def intrude(self, name: str, *, owner: tuple[str, str] | None, labels: dict[str, str] | None) -> None:
         """A Job of somebody else, or (owner is the JobSet) one that no plan asked for."""
         refs = []

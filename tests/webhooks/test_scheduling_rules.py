@@ -88,6 +88,7 @@ GOOD: dict[str, JSON] = {
         rjob("a", job={"backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}),
         scheduling={}, failurePolicy={"restartStrategy": "InPlaceRestart"},
     ),
+    "as many Jobs as there may be": gangs(rjob("a", replicas=9_999), rjob("b"), scheduling={}),
     "groups of one's own": stored(jobset(rjob(pod={"schedulingGroup": {"podGroupName": "mine"}}))),
 }  # fmt: skip
 
@@ -160,6 +161,10 @@ BAD: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
             rjob("a", parallelism=2, completions=2), rjob("b"), scheduling={"schedulingPolicy": BASIC},
         ) | {"metadata": {"name": "x", "annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}}},
         [("spec.replicatedJobs[0].template", "scheduling-exclusive")],
+    ),
+    "a Job too many": (
+        gangs(rjob("a", replicas=9_999), rjob("b", replicas=2), scheduling={}),
+        [("spec.scheduling", "scheduling-too-many-jobs")],
     ),
     "nine ReplicatedJobs that start in order": (
         gangs(*(rjob(f"r{n}") for n in range(9)), scheduling={}, **IN_ORDER),

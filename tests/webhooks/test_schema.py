@@ -96,6 +96,8 @@ FAULTS = {
         'Invalid value: 1: must be of type string, is an integer; write it in quotes: "1"'),
     "below-the-minimum": (jobset(ttlSecondsAfterFinished=-1), "spec.ttlSecondsAfterFinished", INVALID,
         "Invalid value: -1: should be greater than or equal to 0; write 0 or a larger number"),
+    "above-the-maximum": (jobset(rjob(replicas=1_000_001)), "spec.replicatedJobs[0].replicas", INVALID,
+        "Invalid value: 1000001: should be less than or equal to 1000000; write 1000000 or a smaller number"),
     "int32": (jobset(rjob(parallelism=2**31)), f"{JOB}.parallelism", INVALID,
         "Invalid value: 2147483648: does not fit into int32; write a number from -2147483648 to 2147483647"),
     "int64": (jobset(rjob(job={"activeDeadlineSeconds": -(2**63) - 1})), f"{JOB}.activeDeadlineSeconds", INVALID,
@@ -170,7 +172,7 @@ def test_valid_values_of_keywords_used_in_the_status_pass(obj):
     "node",
     [
         {"type": "string", "oneOf": []},
-        {"type": "integer", "maximum": 3},
+        {"type": "integer", "multipleOf": 3},
         {"type": "array"},
         {"properties": {}},
         {"type": "integer", "format": "uint8"},

@@ -50,6 +50,14 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
             f"{RULES}[0].onJobFailureMessagePatterns[4]: never matches, not RE2: invalid escape sequence: \\C",
         ],
     ),
+    "as many patterns as are tried": (
+        jobset(failurePolicy=rules({"onJobFailureMessagePatterns": [f"x{k}" for k in range(256)]})),
+        [],
+    ),
+    "more patterns than are tried": (
+        jobset(failurePolicy=rules({"onJobFailureMessagePatterns": [f"x{k}" for k in range(257)]})),
+        [f"{RULES}: the policy has 257 patterns, and those after the first 256 never match"],
+    ),
     "exclusive where pods are left alone": (
         annotated(jobset(namespace="kube-system"), js={EXCLUSIVE: "rack"}),
         ["metadata.namespace: pods in kube-system reach no webhook: no Job gets a domain of its own"],

@@ -20,8 +20,8 @@ from webhooks.jobset.schema_words import INT_OR_STRING
 
 _SAME = ("enum", "maxItems", "maxLength", "minLength")
 _KNOWN = {
-    *_SAME, INT_OR_STRING, "additionalProperties", "anyOf", "default", "description", "format", "items", "minimum",
-    "pattern", "properties", "required", "type", "x-kubernetes-list-map-keys", "x-kubernetes-list-type",
+    *_SAME, INT_OR_STRING, "additionalProperties", "anyOf", "default", "description", "format", "items", "maximum",
+    "minimum", "pattern", "properties", "required", "type", "x-kubernetes-list-map-keys", "x-kubernetes-list-type",
     "x-kubernetes-map-type", "x-kubernetes-validations",
 }  # fmt: skip
 _LARGE = 100
@@ -141,7 +141,7 @@ def _json_schema(node: JSON, parts: _Parts, *, nullable: bool = False) -> JSON:
         schema["pattern"] = expression
     if "integer" in types:
         low, high = bounds(node)
-        schema |= {"minimum": max(low, node.get("minimum", low)), "maximum": high}
+        schema |= {"minimum": max(low, node.get("minimum", low)), "maximum": min(high, node.get("maximum", high))}
     if node.get("x-kubernetes-list-type") == "set":
         schema["uniqueItems"] = True
     if "items" in node:

@@ -182,6 +182,8 @@ class Walk:
             self._report(words.RANGE.at, path, value, format=node.get("format", "int64"), low=low, high=high)
         elif value < node.get("minimum", low):
             self._report(words.MINIMUM.at, path, value, minimum=node["minimum"])
+        elif value > node.get("maximum", high):
+            self._report(words.MAXIMUM.at, path, value, maximum=node["maximum"])
         else:
             return int(value)
         return _GONE

@@ -27,6 +27,9 @@ ENUM = _rule("enum", ErrorType.NOT_SUPPORTED, "supported values: {values}", "{ch
 MINIMUM = _rule(
     "minimum", ErrorType.INVALID, "should be greater than or equal to {minimum}", "write {minimum} or a larger number"
 )
+MAXIMUM = _rule(
+    "maximum", ErrorType.INVALID, "should be less than or equal to {maximum}", "write {maximum} or a smaller number"
+)
 RANGE = _rule("range", ErrorType.INVALID, "does not fit into {format}", "write a number from {low} to {high}")
 MAX_ITEMS = _rule("max-items", ErrorType.TOO_MANY, "must have at most {limit} items", "remove {surplus} of them")
 MAX_LENGTH = _rule("max-length", ErrorType.TOO_LONG, "may not be more than {limit} characters", "shorten it")

@@ -34,6 +34,7 @@ SCHEDULING: tuple[SubjectCheck, ...] = (
     scheduling.unions,
     scheduling.words,
     scheduling.together,
+    scheduling_groups.few_enough,
     scheduling_groups.targets,
     scheduling_groups.counts_fit,
     scheduling_groups.stages_apart,

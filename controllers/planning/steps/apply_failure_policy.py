@@ -5,17 +5,23 @@ seconds), then of their global indexes. An action on a Job or a ReplicatedJob le
 and counted, in the same plan. An action on the set decides them all.
 
 Nothing is decided before the pods are known that a rule needs (onExitCodes).
+
+If very many Jobs have failed, a plan decides about the earliest failures, and the next plan about the others, as if
+they had failed later. So the time of a plan is bounded, however many Jobs, rules and patterns there are.
 """
 
+import heapq
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from typing import assert_never
 
-from api.failure_actions import RESTART_JOBSET, FailureAction, Scope, action_of
+from api.failure_actions import MAX_REPLICAS_TO_RESTART, RESTART_JOBSET, FailureAction, Scope, action_of
 from api.features import FeatureGates
 from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import FailedAttempt
-from api.patterns import compiled
+from api.patterns import MOST_PATTERNS, compiled
 from api.policies import FailurePolicyRule
 from controllers.planning import attempts
 from controllers.planning.actions import PodQuery
@@ -46,14 +52,23 @@ def apply_failure_policy(ctx: Context) -> Partial:
     if not ctx.children.failed:
         return NOTHING
     draft, failed_pods = ctx.draft(), ctx.observed.failed_pods
-    failed = sorted(ctx.children.failed, key=_failure_order)
+    failed = heapq.nsmallest(_most_judged(ctx), ctx.children.failed, key=_failure_order)
     judge = _Judge(ctx.js, draft, ctx.gates, failed_pods)
     needed = _pod_query([child for child in failed if judge.needs_pods(child)], failed_pods, needed=True)
+    judge.warn_of_unread_patterns()
     if needed is None:
         judge.warn_of_pods_beyond_counting(failed)
     pod_query = needed or _pod_query(judge.decide(failed), failed_pods, needed=False)
     decided = draft.status is not ctx.status or needed is not None
     return of_draft(draft, kind=Stop if decided else Partial, pod_query=pod_query)
+
+
+def _most_judged(ctx: Context) -> int:
+    """How many failed Jobs are looked at in one plan: fewer where there are more rules and patterns."""
+    policy = ctx.js.spec.failure_policy
+    rules = policy.rules if policy is not None else ()
+    each = 1 + sum(1 + len(rule.on_job_failure_message_patterns) for rule in rules)
+    return max(1, min(ctx.limits.judged_jobs, ctx.limits.judgements // each))
 
 
 def _pod_query(about: Sequence[Child], failed_pods: FailedPodsByJob, *, needed: bool) -> PodQuery | None:
@@ -68,18 +83,30 @@ class _Judge:
     def __init__(self, js: JobSet, draft: StatusDraft, gates: FeatureGates, failed_pods: FailedPodsByJob) -> None:
         self._policy = js.spec.failure_policy
         self._rules: Sequence[FailurePolicyRule] = self._policy.rules if self._policy else ()
+        self._criteria = _criteria(self._rules)
         self._replicated_jobs: Mapping[str, ReplicatedJob] = {r.name: r for r in js.spec.replicated_jobs}
         self._draft = draft
         self._attempt = draft.status.execution_attempts or 0
         self._gates = gates
         self._failed_pods = failed_pods
+        self._matching: dict[str, tuple[int, ...]] = {}
+        self._parts: dict[str, attempts.PartRestart] = {}
 
     def needs_pods(self, child: Child) -> bool:
         """Whether the first rule that may match it depends on exit codes."""
         if not decides_by_pods(child.job):
             return False
-        rule = next((rule for rule in self._rules if matches(rule, child)), None)
-        return rule is not None and rule.on_exit_codes is not None
+        first = next(iter(self._rules_for(child)), None)
+        return first is not None and self._rules[first].on_exit_codes is not None
+
+    def warn_of_unread_patterns(self) -> None:
+        """Say so if there are more patterns than are looked at."""
+        if sum(len(rule.on_job_failure_message_patterns) for rule in self._rules) > MOST_PATTERNS:
+            self._draft.warn(
+                "TooManyPatterns",
+                f"the failure policy has more than {MOST_PATTERNS} onJobFailureMessagePatterns: those after them match"
+                " nothing. Join some with |",
+            )
 
     def warn_of_pods_beyond_counting(self, failed: Sequence[Child]) -> None:
         """Warn of each Job that may have another decisive pod than the one that is taken."""
@@ -103,12 +130,7 @@ class _Judge:
                 continue
             rule = self._rules[place] if place < len(self._rules) else None
             action = action_of(rule.action) if rule else RESTART_JOBSET
-            if not action.enabled(self._gates):
-                self._draft.warn(
-                    "FeatureGateDisabled",
-                    f"Job {child.name} failed and a rule asks for {action.name}, which needs the feature gate"
-                    f" {action.gate}: start the manager with --feature-gates={action.gate}=true, or delete the JobSet",
-                )
+            if not self._possible(action, child):
                 break
             ended = self._act(rule, action, child)
             if ended or _by_exit_codes(rule, self._of(child)):
@@ -124,7 +146,27 @@ class _Judge:
                     break
                 case other:
                     assert_never(other)
+        if self._parts:
+            attempts.restart_parts(self._draft, self._parts)
         return named
+
+    def _possible(self, action: FailureAction, child: Child) -> bool:
+        """Whether the action can be carried out; a warning if not: the set waits for somebody then."""
+        if not action.enabled(self._gates):
+            self._draft.warn(
+                "FeatureGateDisabled",
+                f"Job {child.name} failed and a rule asks for {action.name}, which needs the feature gate"
+                f" {action.gate}: start the manager with --feature-gates={action.gate}=true, or delete the JobSet",
+            )
+            return False
+        if action.restarts_part and self._of(child).replicas > MAX_REPLICAS_TO_RESTART:
+            self._draft.warn(
+                "TooManyReplicas",
+                f"Job {child.name} failed and a rule asks for {action.name}, which counts the restarts of at most"
+                f" {MAX_REPLICAS_TO_RESTART} Jobs of a ReplicatedJob: delete the JobSet, and make several in its place",
+            )
+            return False
+        return True
 
     def _of(self, child: Child) -> ReplicatedJob:
         return self._replicated_jobs[child.replicated_job]
@@ -134,15 +176,22 @@ class _Judge:
 
     def _place(self, child: Child) -> int:
         """Index of the first rule that matches; the number of rules if none does, for the default action."""
-        return next((i for i, rule in enumerate(self._rules) if self._applies(rule, child)), len(self._rules))
+        applying = (number for number in self._rules_for(child) if self._applies(self._rules[number], child))
+        return next(applying, len(self._rules))
 
     def _applies(self, rule: FailurePolicyRule, child: Child) -> bool:
-        if not matches(rule, child):
-            return False
+        """Whether the exit codes of a Job that meets the other criteria of a rule match, too."""
         if rule.on_exit_codes is None:
             return True
         pod = decisive_pod(child.job, self._of(child), self._pods(child))
         return pod is not None and matching(rule.on_exit_codes, pod.ends) is not None
+
+    def _rules_for(self, child: Child) -> tuple[int, ...]:
+        """Places of the rules that match a failed Job apart from exit codes, which are not the Job's."""
+        uid = child.job.metadata.uid
+        if uid not in self._matching:
+            self._matching[uid] = tuple(place for place, wanted in enumerate(self._criteria) if wanted.met(child))
+        return self._matching[uid]
 
     def _act(self, rule: FailurePolicyRule | None, action: FailureAction, child: Child) -> bool:
         """Fail or restart. Returns whether that ended the attempt of the whole set, which is then in the history."""
@@ -188,10 +237,16 @@ class _Judge:
                 return "ReachedMaxRestarts", f"{too_many} of failure policy rule {rule.name}"
         used = status.restarts_count_towards_max
         if self._gates["RestartJob"]:
-            used += sum(sum(entry.job_restarts_count_towards_max) for entry in status.replicated_jobs_status)
+            used += self._parts_counted + sum(len(part.counted) for part in self._parts.values())
         if action.counted and used >= self._policy.max_restarts:
             return "ReachedMaxRestarts", too_many
         return None
+
+    @cached_property
+    def _parts_counted(self) -> int:
+        """Restarts of parts of the set that count towards maxRestarts, before this plan."""
+        entries = self._draft.status.replicated_jobs_status
+        return sum(sum(entry.job_restarts_count_towards_max) for entry in entries)
 
     def _restart(self, rule: FailurePolicyRule | None, action: FailureAction, child: Child, message: str) -> str:
         """Restart what the action names. Returns the reason of the condition if that is the whole set, else nothing."""
@@ -200,7 +255,7 @@ class _Judge:
             attempts.count_rule(draft, rule.name)
         match action.scope:
             case Scope.JOB | Scope.REPLICATED_JOB:
-                attempts.restart_part(draft, action, self._of(child), child.job_index)
+                self._restart_part(action, child)
             case Scope.JOBSET:
                 reason = f"FailurePolicy_{rule.name}" if rule else "DefaultFailurePolicy"
                 attempts.restart_set(draft, reason, message, counts=action.counted)
@@ -211,26 +266,57 @@ class _Judge:
         draft.event("Warning", f"{action.name}FailurePolicyAction", message)
         return reason
 
+    def _restart_part(self, action: FailureAction, child: Child) -> None:
+        """Note it: counters of all Jobs of a ReplicatedJob are raised at once."""
+        rjob = self._of(child)
+        part = self._parts.setdefault(rjob.name, attempts.PartRestart(rjob.replicas))
+        if action.scope is Scope.REPLICATED_JOB:
+            part.whole = True
+        else:
+            part.jobs.append(child.job_index)
+        if action.counted:
+            part.counted.append(child.job_index)
+
 
 def _by_exit_codes(rule: FailurePolicyRule | None, rjob: ReplicatedJob) -> bool:
     """Whether exit codes decide: in the rule, or by an exitCodePolicy."""
     return bool(rule and rule.on_exit_codes) or rjob.exit_code_policy is not None
 
 
-def matches(rule: FailurePolicyRule, child: Child) -> bool:
-    """Whether reason, message and ReplicatedJob of a failed Job are all among those of the rule.
+@dataclass(frozen=True, slots=True)
+class _Criteria:
+    """What a rule wants of the Job, ready to be compared with many. None: anything. Exit codes are not the Job's."""
 
-    Exit codes are not compared: those of pods have to be looked up.
-    """
-    failure = child.job.failure
-    if failure is None:
-        return False
-    if rule.on_job_failure_reasons and failure.reason not in rule.on_job_failure_reasons:
-        return False
-    patterns = [p for p in map(compiled, rule.on_job_failure_message_patterns) if not isinstance(p, str)]
-    if rule.on_job_failure_message_patterns and not any(p.search(failure.message) for p in patterns):
-        return False
-    return not rule.target_replicated_jobs or child.replicated_job in rule.target_replicated_jobs
+    reasons: frozenset[str] | None
+    targets: frozenset[str] | None
+    patterns: tuple[str, ...] | None
+
+    def met(self, child: Child) -> bool:
+        """Whether reason, message and ReplicatedJob of a failed Job are all among those the rule names."""
+        failure = child.job.failure
+        if failure is None or (self.reasons is not None and failure.reason not in self.reasons):
+            return False
+        if self.targets is not None and child.replicated_job not in self.targets:
+            return False
+        if self.patterns is None:
+            return True
+        readable = (pattern for pattern in map(compiled, self.patterns) if not isinstance(pattern, str))
+        return any(pattern.search(failure.message) for pattern in readable)
+
+
+def _criteria(rules: Sequence[FailurePolicyRule]) -> tuple[_Criteria, ...]:
+    """Those of each rule. Patterns after the first `MOST_PATTERNS` are left out: they match nothing."""
+    left = iter(range(MOST_PATTERNS))
+    return tuple(
+        _Criteria(
+            reasons=frozenset(rule.on_job_failure_reasons) or None,
+            targets=frozenset(rule.target_replicated_jobs) or None,
+            patterns=tuple(pattern for pattern, _ in zip(rule.on_job_failure_message_patterns, left, strict=False))
+            if rule.on_job_failure_message_patterns
+            else None,
+        )
+        for rule in rules
+    )
 
 
 def _failed_attempt(attempt: int, reason: str, child: Child, pod: FailedContainer) -> FailedAttempt:

@@ -4,6 +4,7 @@ See docs/reference/lifecycle.md#order-of-start.
 """
 
 import functools
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import islice
 
@@ -20,24 +21,30 @@ from controllers.planning.partial import Partial, of_draft
 from controllers.planning.status import StatusDraft
 from controllers.planning.warnings import listed
 
+_Places = Mapping[str, Mapping[int, str]]
+"""Names of Jobs by the ReplicatedJob and the index that they are of."""
+
 
 def create_jobs(ctx: Context) -> Partial:
     """Create them in the order of the list, and set the conditions of an ordered start."""
     draft = ctx.draft()
     free: list[CreateJob] = []
-    taken: list[str] = []
+    conflicts: list[str] = []
+    foreign, unreadable = _wanted(ctx, ctx.observed.foreign), _wanted(ctx, ctx.observed.unreadable)
     in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
     lag = _lag(ctx)
     for rjob in ctx.stages.in_turn() if _may_create(ctx) and lag is None else ():
-        found, names = _missing(ctx, ctx.ranges[rjob.name], ctx.job_budget - len(free), in_use)
-        free += found
-        taken += names
+        jobs, theirs = ctx.ranges[rjob.name], foreign.get(rjob.name, {})
+        taken = theirs.keys() | unreadable.get(rjob.name, {}).keys()
+        free += _missing(ctx, jobs, max(ctx.job_budget - len(free), 0), taken, in_use)
+        names = [theirs[index] for index in sorted(theirs) if _is_missing(ctx, rjob.name, index)]
+        conflicts += names
         _warn_of_taken(ctx, draft, names)
-    unreadable = _warn_of_unreadable(ctx, draft)
+    _warn_of_unreadable(ctx, draft, unreadable)
     if in_order(ctx.js.spec) and not ctx.js.suspended:
         _report_order(draft, complete=ctx.stages.all_started)
     # No watch shows when a name is free that another owner's Job, or an unreadable one, has.
-    retry = ctx.limits.foreign_retry if taken or unreadable else lag
+    retry = ctx.limits.foreign_retry if conflicts or unreadable else lag
     return of_draft(draft, *free, requeue_after=retry)
 
 
@@ -59,31 +66,29 @@ def _may_create(ctx: Context) -> bool:
     policy = ctx.js.spec.failure_policy
     blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
     blocked = blocking and bool(ctx.children.previous or ctx.leftovers)
-    return ctx.creates and ctx.leftovers is not None and not blocked
+    return ctx.creates and ctx.leftovers is not None and not blocked and not ctx.groups.closed
+
+
+def _is_missing(ctx: Context, name: str, index: int) -> bool:
+    return index not in ctx.children.existing[name] and index not in ctx.children.completed[name]
 
 
 def _missing(
-    ctx: Context, jobs: JobRange, job_budget: int, in_use: AbstractSet[str]
-) -> tuple[list[CreateJob], list[str]]:
-    """The Jobs of a ReplicatedJob to create now, and the names of those that cannot be: other owners' Jobs have them.
+    ctx: Context, jobs: JobRange, job_budget: int, taken: AbstractSet[int], in_use: AbstractSet[str]
+) -> Iterator[CreateJob]:
+    """The Jobs of a ReplicatedJob to create now: they neither exist nor have completed, and their names are free.
 
-    The work is bounded by what exists and by what may be created, not by `replicas`. Jobs beyond `job_budget` are
-    created when the Job controller has taken up others, Jobs with leftover pods of an earlier attempt when these pods
-    are gone.
+    `taken`: indexes of Jobs whose name is not free. The work is bounded by what exists and by what may be created, not
+    by `replicas`. Jobs beyond `job_budget` are created when the Job controller has taken up others, Jobs with leftover
+    pods of an earlier attempt when these pods are gone.
     """
-    name = jobs.replicated_job.name
-    done = ctx.children.existing[name] | ctx.children.completed[name]
-    prefix = job_name_prefix(ctx.js.metadata.name, name)
-    taken = {index: job for job in ctx.observed.foreign if (index := _index(ctx, jobs, job)) is not None}
-    unreadable = {_index(ctx, jobs, job) for job in ctx.observed.unreadable}
-    possible = (i for i in range(jobs.replicated_job.replicas) if i not in done and i not in taken)
-    named = ((f"{prefix}{index}", index) for index in possible if index not in unreadable)
+    name, prefix = jobs.replicated_job.name, job_name_prefix(ctx.js.metadata.name, jobs.replicated_job.name)
+    existing = ctx.children.existing[name]
+    indexes = (i for i in ctx.children.completed[name].missing(jobs.replicated_job.replicas) if i not in existing)
+    named = ((f"{prefix}{index}", index) for index in indexes if index not in taken)
     allowed = ((job, index) for job, index in named if job not in in_use and ctx.groups.may_run(job))
-    free = [
-        CreateJob(job, functools.partial(job_body, ctx, jobs, index))
-        for job, index in islice(allowed, max(job_budget, 0))
-    ]
-    return free, [job for index, job in sorted(taken.items()) if index not in done]
+    for job, index in islice(allowed, job_budget):
+        yield CreateJob(job, functools.partial(job_body, ctx, jobs, index))
 
 
 def _warn_of_taken(ctx: Context, draft: StatusDraft, taken: list[str]) -> None:
@@ -98,26 +103,24 @@ def _warn_of_taken(ctx: Context, draft: StatusDraft, taken: list[str]) -> None:
         draft.warn(keys.JOB_CREATION_FAILED, listed(others, "delete or rename it, or rename the JobSet", ctx.limits))
 
 
-def _warn_of_unreadable(ctx: Context, draft: StatusDraft) -> bool:
-    """Warn of wanted Jobs that exist and cannot be read, and return whether there are any."""
-    found = sorted(ctx.observed.unreadable.items())
-    wrong = [f"job {name!r} exists and cannot be read: {why}" for name, why in found if _is_wanted(ctx, name)]
+def _warn_of_unreadable(ctx: Context, draft: StatusDraft, places: _Places) -> None:
+    """Warn of wanted Jobs that exist and cannot be read."""
+    names = sorted(name for found in places.values() for name in found.values())
+    wrong = [f"job {name!r} exists and cannot be read: {ctx.observed.unreadable[name]}" for name in names]
     if wrong:
         draft.warn("UnreadableJob", listed(wrong, "correct it or delete it, the manager goes on then", ctx.limits))
-    return bool(wrong)
 
 
-def _is_wanted(ctx: Context, name: str) -> bool:
-    """Whether the set wants a Job of that name."""
-    return any(_index(ctx, jobs, name) is not None for jobs in ctx.layout.ranges)
-
-
-def _index(ctx: Context, jobs: JobRange, name: str) -> int | None:
-    """The index of the Job of a ReplicatedJob that has this name; None if no wanted one has."""
-    prefix = job_name_prefix(ctx.js.metadata.name, jobs.replicated_job.name)
-    index = integer(name.removeprefix(prefix)) if name.startswith(prefix) else None
-    wanted = index is not None and 0 <= index < jobs.replicated_job.replicas and name == f"{prefix}{index}"
-    return index if wanted else None
+def _wanted(ctx: Context, names: Collection[str]) -> _Places:
+    """Of those names, the ones that the set wants for its Jobs."""
+    places: dict[str, dict[int, str]] = {}
+    rjobs = {job_name_prefix(ctx.js.metadata.name, of.name): of for of in ctx.js.spec.replicated_jobs if names}
+    for name in names:
+        *_, text = name.rpartition("-")
+        rjob, index = rjobs.get(name.removesuffix(text)), integer(text)
+        if rjob is not None and index is not None and 0 <= index < rjob.replicas and text == str(index):
+            places.setdefault(rjob.name, {})[index] = name
+    return places
 
 
 def _report_order(draft: StatusDraft, *, complete: bool) -> None:

@@ -11,16 +11,16 @@ from controllers.planning.status import StatusDraft
 def release_stages(ctx: Context) -> Partial:
     """Mark the ReplicatedJobs of stages that are released now, with an event for each stage."""
     draft, released = ctx.draft(), ctx.stages.newly_released()
+    names = {rjob.name for stage in released.values() for rjob in stage}
+    draft.update_replicated_jobs(names, lambda entry: msgspec.structs.replace(entry, released=True))
     for number, stage in released.items():
-        _release(draft, stage, number, ctx.stages.total)
+        _report(draft, stage, number, ctx.stages.total)
     draft.update(current_stage=ctx.stages.current)
     return of_draft(draft, status_first=bool(released))
 
 
-def _release(draft: StatusDraft, stage: Stage, number: int, total: int) -> None:
+def _report(draft: StatusDraft, stage: Stage, number: int, total: int) -> None:
     """`number` counts from 1."""
-    for rjob in stage:
-        draft.update_replicated_job(rjob.name, lambda entry: msgspec.structs.replace(entry, released=True))
     jobs = sum(rjob.replicas for rjob in stage)
     what = f"{stage_name(stage)} ({jobs} {'Job' if jobs == 1 else 'Jobs'})"
     draft.event("Normal", "StageReleased", f"stage {number} of {total} is released: {what}")

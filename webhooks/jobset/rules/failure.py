@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from api.failure_actions import RESTART_JOB, RESTART_JOB_FREE, RESTART_JOBSET, Scope, action_of
+from api.failure_actions import MAX_REPLICAS_TO_RESTART, RESTART_JOB, RESTART_JOB_FREE, RESTART_JOBSET, Scope, action_of
 from api.field import SPEC, ErrorType, FieldError, Path, Rule
 from api.policies import FailurePolicyRule
 from api.suggest import did_you_mean
@@ -26,8 +26,6 @@ JOB_FAILURE_REASONS = (
 )
 _GO_ACTIONS = (RESTART_JOB, RESTART_JOB_FREE)
 """The actions behind a gate of which the Go JobSet has sentences. Each of the others is named by itself."""
-MAX_REPLICAS_TO_RESTART = 1024
-"""Restarts are counted per Job in a status list of this length."""
 _REPLICAS_FIX = f"split it into several ReplicatedJobs, or use {RESTART_JOBSET.name}"
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _MAX_NAME = 128

@@ -1,13 +1,13 @@
 """Rules of the failure policy that never match a failed Job. Warnings only."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from api.exit_codes import meanings
 from api.failure_actions import action_of
 from api.field import ErrorType, FieldError, Path, Rule, Severity
 from api.jsontree import dig
-from api.patterns import compiled
+from api.patterns import MOST_PATTERNS, compiled
 from api.policies import FailurePolicyRule, OnExitCodes
 from webhooks.jobset.rules.failure import FAILURE, RULES
 from webhooks.jobset.subject import Entry, Subject
@@ -31,6 +31,14 @@ PATTERN = Rule(
     message="never matches, not RE2: {why}",
     fix="correct it",
     source="docs/reference/validation.md#failure-policy, defect 15",
+    severity=Severity.WARNING,
+)
+PATTERNS_UNREAD = Rule(
+    id="failure-rule-patterns-unread",
+    type=ErrorType.INVALID,
+    message=f"the policy has {{count}} patterns, and those after the first {MOST_PATTERNS} never match",
+    fix="join some with |",
+    source="docs/reference/lifecycle.md#failure-policy",
     severity=Severity.WARNING,
 )
 SHADOWED = Rule(
@@ -82,7 +90,7 @@ def rules_can_match(subject: Subject) -> Iterator[FieldError]:
     yield from _shadowed(subject, policy.rules[:MAX_COMPARED])
 
 
-def _patterns(rules: Iterable[FailurePolicyRule]) -> Iterator[FieldError]:
+def _patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldError]:
     """Compiling takes its time, so only so many are looked at."""
     places = (
         (RULES.at(i, "onJobFailureMessagePatterns", k), pattern)
@@ -93,6 +101,9 @@ def _patterns(rules: Iterable[FailurePolicyRule]) -> Iterator[FieldError]:
         outcome = compiled(pattern)
         if isinstance(outcome, str):
             yield PATTERN.at(path, pattern, why=outcome)
+    count = sum(len(rule.on_job_failure_message_patterns) for rule in rules)
+    if count > MOST_PATTERNS:
+        yield PATTERNS_UNREAD.at(RULES, count, count=count)
 
 
 def _reasons_can_come(path: Path, rule: FailurePolicyRule, subject: Subject) -> Iterator[FieldError]:

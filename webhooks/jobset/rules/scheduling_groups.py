@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from api.batch import pods_at_once
 from api.field import ErrorType, FieldError, Path, Rule
-from api.gangs import ROOT, Group
+from api.gangs import MOST_JOBS, ROOT, Group, too_many_jobs
 from api.jobset import ReplicatedJob
 from api.scheduling import EntryScheduling, GroupsPolicy
 from api.stages import in_order, stages
@@ -84,6 +84,21 @@ TOO_MANY_TEMPLATES = Rule(
     fix="let one entry without job have several ReplicatedJobs, or make several JobSets",
     source="Kubernetes 1.37: Workload",
 )
+
+TOO_MANY_JOBS = Rule(
+    id="scheduling-too-many-jobs",
+    type=ErrorType.FORBIDDEN,
+    message=f"a JobSet with spec.scheduling may have {MOST_JOBS} Jobs, and this one has {{count}}",
+    fix="split it, or leave out spec.scheduling",
+    source=_SOURCE,
+)
+
+
+def few_enough(subject: Subject) -> Iterator[FieldError]:
+    """Not more Jobs than groups are made for."""
+    if subject.js.spec.scheduling is not None and too_many_jobs(subject.js):
+        count = sum(max(entry.rjob.replicas, 0) for entry in subject.entries)
+        yield TOO_MANY_JOBS.at(SCHEDULING, count=count)
 
 
 def targets(subject: Subject) -> Iterator[FieldError]:

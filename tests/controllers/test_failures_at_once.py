@@ -1,0 +1,77 @@
+"""Very many failed Jobs, rules and patterns: what one plan looks at, and that the others get their turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api import keys
+from api.failure_actions import MAX_REPLICAS_TO_RESTART
+from api.patterns import MOST_PATTERNS
+from controllers.planning.limits import DEFAULT_LIMITS, Limits
+from controllers.planning.plan import plan
+from tests.controllers.test_bounded_plans import FAILED, GATES, children, failed, observed
+from tests.support.lives import counts_of
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
+
+ALONE = {"action": "RestartJob"}
+JUDGED = DEFAULT_LIMITS.judged_jobs
+
+
+def test_the_earliest_are_looked_at():
+    status = plan(failed(JUDGED + 1, ALONE), GATES).status
+    [entry] = status.replicated_jobs_status
+    assert entry.job_restarts[: JUDGED + 1] == (1,) * JUDGED + (0,)
+    assert sum(entry.job_restarts_count_towards_max) == JUDGED
+
+
+@pytest.mark.parametrize("rule", [{"targetReplicatedJobs": ["other"]}, {"onJobFailureMessagePatterns": ["x"] * 9}])
+def test_of_more_rules_fewer_jobs_are_looked_at(rule: dict[str, Any]):
+    rules = 1 + 100 * (1 + len(rule.get("onJobFailureMessagePatterns", ())))
+    status = plan(failed(JUDGED, *[rule] * 100, ALONE), GATES).status
+    assert sum(status.replicated_jobs_status[0].job_restarts) == DEFAULT_LIMITS.judgements // (rules + 1)
+
+
+def test_one_at_least_is_looked_at():
+    limits = Limits(judgements=2)
+    status = plan(failed(5, {"targetReplicatedJobs": ["other"]}, ALONE), GATES, limits).status
+    assert status.replicated_jobs_status[0].job_restarts[:5] == (1, 0, 0, 0, 0)
+
+
+def test_the_others_get_their_turn():
+    rules = [{"name": f"r{k}", "targetReplicatedJobs": ["other"], "action": "FailJobSet"} for k in range(9_000)]
+    policy = {"maxRestarts": 10, "rules": [*rules, {"name": "alone", **ALONE}]}
+    world = World(jobset(rjob(replicas=4), failurePolicy=policy), RestartJob=True)
+    world.settle()
+    world.run()
+    for index in range(4):
+        world.fail(f"js-workers-{index}")
+    world.settle()
+    assert counts_of(world).job_restarts == (1, 1, 1, 1)
+    assert world.status.restarts == 0
+
+
+@pytest.mark.parametrize(("place", "reason"), [(MOST_PATTERNS - 1, "late"), (MOST_PATTERNS, "DefaultFailurePolicy")])
+def test_so_many_patterns_are_looked_at(place: int, reason: str):
+    rules = [
+        {"onJobFailureMessagePatterns": ["never"] * place},
+        {"onJobFailureMessagePatterns": ["boom"], "name": "late"},
+    ]
+    decided = plan(failed(1, *rules), GATES)
+    warned = [event for event in decided.warnings if event.reason == "TooManyPatterns"]
+    assert len(warned) == (place == MOST_PATTERNS)
+    assert decided.status.last_restart.reason == ("FailurePolicy_late" if reason == "late" else reason)
+
+
+@pytest.mark.parametrize("action", ["RestartJob", "RestartReplicatedJob"])
+def test_jobs_are_restarted_alone_where_they_can_be_counted(action: str):
+    """Admission refuses larger ones; one may have been stored before."""
+    policy = {"maxRestarts": 1, "rules": [{"name": "r", "action": action}]}
+    js = jobset(rjob(replicas=MAX_REPLICAS_TO_RESTART + 1), failurePolicy=policy)
+    decided = plan(observed(js, {}, children(js, 2, **FAILED)), GATES)
+    [warning] = decided.warnings
+    assert warning.reason == "TooManyReplicas"
+    assert all(not of.job_restarts for of in decided.status.replicated_jobs_status)
+    assert keys.FAILED not in {condition.type for condition in decided.status.conditions}

@@ -1,0 +1,42 @@
+"""Counts the work of a call, so that a test can say by what it grows; times would differ from run to run."""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+
+def steps(call: Callable[[], object]) -> int:
+    """Lines that the call executes, each round of a loop anew. What is done in C counts as one."""
+    count = 0
+
+    def trace(_frame: FrameType, event: str, _arg: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def memory(call: Callable[[], object]) -> int:
+    """Bytes that the call holds at once, at most: this shows lists that are made in C."""
+    running = tracemalloc.is_tracing()
+    if not running:
+        tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        call()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        if not running:
+            tracemalloc.stop()

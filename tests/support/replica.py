@@ -168,6 +168,9 @@ class Requests(set):
     def add(self, request: Request, _priority: int = 0) -> None:
         super().add(request)
 
+    def forget(self, _request: Request) -> None:
+        """There is no back-off here."""
+
 
 class OldPods:
     """The watch of pods of earlier attempts, if there is one, in place of `LeftoverPods.run`.

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def steps(call: Callable[[], object]) -> int:
-    """Lines that the call executes, each round of a loop anew. What is done in C counts as one."""
+    """Lines that the call executes, each round of a loop again. What is done in C counts as one."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _arg: Any) -> Any:

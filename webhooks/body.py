@@ -114,10 +114,10 @@ class Body:
         declared = request.headers.get("content-length", "")
         too_large = declared.isdecimal() and int(declared[:20]) > MAX_BODY
         self.dropped = too_large
-        async with asyncio.timeout_at(begun + min(limits.grace, limits.body_timeout)) as arrival:
+        async with asyncio.timeout_at(begun + min(limits.grace, limits.body_timeout)) as deadline:
             async for chunk in request.stream():
                 self.size += len(chunk)
-                arrival.reschedule(begun + min(limits.grace + self.size / limits.min_rate, limits.body_timeout))
+                deadline.reschedule(begun + min(limits.grace + self.size / limits.min_rate, limits.body_timeout))
                 too_large = too_large or self.size > MAX_BODY
                 if too_large:
                     self.drop()

@@ -32,6 +32,13 @@ def test_defaults_are_those_of_the_go_manager():
     assert load("") == settings
 
 
+def test_a_ca_of_clients_is_named_as_kubernetes_names_it_and_off_by_default():
+    assert parse(HEAD + "tls: {clientCAFile: /ca.crt}").tls.client_ca_file == "/ca.crt"
+    assert parse(HEAD).tls.client_ca_file == ""
+    with pytest.raises(SettingsError, match="unknown field"):
+        parse(HEAD + "tls: {clientCaFile: /ca.crt}")
+
+
 def test_zero_and_empty_values_mean_the_default():
     settings = parse(
         HEAD

@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -130,6 +131,14 @@ def start(cluster: Cluster, config: Path, *flags: str) -> local.Manager:
     return local.Manager(process, log, f"http://{address}/readyz", body["webhook"]["port"])
 
 
+def is_answered(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=10):  # noqa: S310 - http on loopback
+            return True
+    except urllib.error.URLError:
+        return False
+
+
 def test_the_reconcile_loop_runs_without_webhooks(jobset_server: Cluster, namespace: str, config: Path):
     body = {**manifest(group(replicas=2)), "metadata": {"name": "alone", "namespace": namespace}}
     assert request(jobset_server, "POST", JOBSETS.format(namespace), body)[0] == 201
@@ -170,6 +179,32 @@ def test_webhooks_run_without_the_reconcile_loop_on_given_certificates(
         manager.process.send_signal(signal.SIGINT)
         assert manager.process.wait(15) == 0, manager.tail()
     assert kubectl(jobset_server, "get", "jobs", "-o", "name", namespace=namespace) == ""
+
+
+def test_with_a_ca_of_clients_only_those_with_a_certificate_are_answered(jobset_server: Cluster, config: Path):
+    certificate, key = config.parent / "tls.crt", config.parent / "tls.key"
+    for file, content in zip((certificate, key), self_signed(), strict=True):
+        file.write_bytes(content)
+    body = {**yaml.safe_load(config.read_text()), "tls": {"clientCAFile": str(certificate)}}
+    config.write_text(yaml.safe_dump(body))
+    manager = start(jobset_server, config, "--controllers=false")
+    try:
+        wait_for(lambda: "webhooks serve" in manager.log.read_text(), what="the webhooks")
+        url = f"https://localhost:{manager.webhook_port}/mutate-jobset-x-k8s-io-v1alpha2-jobset"
+        tls = ssl.create_default_context(cafile=str(certificate))
+        with pytest.raises(OSError, match=r"(?i)certificate.required|reset|closed"):
+            urllib.request.urlopen(url, data=b"{}", context=tls, timeout=10)
+        tls.load_cert_chain(certificate, key)
+        call = urllib.request.Request(url, data=b"{}", headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(call, context=tls, timeout=10) as answer:  # noqa: S310
+            assert json.load(answer)["response"]["status"]["code"] == 400
+        wait_for(lambda: is_answered(manager.health), what="readiness")
+    finally:
+        assert local.stop(manager) == 0, manager.tail()
+    body["tls"]["clientCAFile"] = str(config.parent / "none.crt")
+    config.write_text(yaml.safe_dump(body))
+    flags = (f"--config={config}", f"--kubeconfig={jobset_server.kubeconfig}", "--controllers=false")
+    refused(run(*flags), "tls.clientCAFile: cannot read", "none.crt")
 
 
 def test_a_request_that_runs_when_the_manager_is_stopped_gets_its_answer(jobset_server: Cluster, config: Path):

@@ -38,6 +38,10 @@ test: binaries ## Run all tests but the slow ones, those against a real control 
 	@echo "all tests but the slow ones: about 11 minutes on 2 cores, in $(WORKERS) processes"
 	@$(PYTEST) -m "not slow" $(TEST_FLAGS)
 
+.PHONY: rights
+rights: $(READY) ## Compare what the manager asked for in the last run of all tests with its roles
+	@$(BIN)/python -m tests.support.rights
+
 .PHONY: test-unit
 test-unit: $(READY) ## Run the tests that need no control plane (1.5 minutes on 2 cores)
 	@$(PYTEST) --numprocesses=$(PROCESSORS) -m "not slow and not integration and not e2e" --ignore=tests/devcluster
@@ -106,6 +110,7 @@ check-docs: $(READY) ## Fail if docs/errors.md differs from the generated one
 .PHONY: ci
 ci: lint typecheck check-manifests check-docs ## What .ci/run runs: every check, and all tests but the slow ones with their branch coverage
 	@$(MAKE) --no-print-directory test TEST_FLAGS="--cov --cov-report=html:build/coverage"
+	@$(MAKE) --no-print-directory rights
 	@for package in api controllers webhooks; do \
 		echo "branch coverage of $$package/: $$($(BIN)/coverage report --format=total --include="$$package/*") %"; done
 	@echo "branch coverage of all: $$($(BIN)/coverage report --format=total) %, line by line in build/coverage/index.html"

@@ -100,12 +100,14 @@ check-manifests: $(READY) ## Fail if the committed manifests differ from the gen
 	$(BIN)/python -m manifests --check
 
 .PHONY: docs
-docs: $(READY) ## Generate docs/errors.md from the rules of admission
+docs: $(READY) ## Generate docs/errors.md from the rules of admission, docs/reference/licences.md from what is installed
 	$(BIN)/python -m app.reference
+	$(BIN)/python -m hack.licences
 
 .PHONY: check-docs
-check-docs: $(READY) ## Fail if docs/errors.md differs from the generated one
+check-docs: $(READY) ## Fail if a generated page differs from what would be generated
 	$(BIN)/python -m app.reference --check
+	$(BIN)/python -m hack.licences --check
 
 .PHONY: ci
 ci: lint typecheck check-manifests check-docs ## What .ci/run runs: every check, and all tests but the slow ones with their branch coverage

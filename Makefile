@@ -6,6 +6,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/v\1/p' pyproject.toml)
 KUBECONFIG_FLAG = $(if $(KUBECONFIG),--kubeconfig=$(KUBECONFIG))
 KUBECTL = $(or $(shell command -v kubectl),$(shell $(BIN)/jobset cluster fetch)/kubectl)
 # Processes that run tests side by side. Most tests wait for a cluster: two for each processor keep it busy.
@@ -133,11 +134,17 @@ run: $(READY) ## Run the manager on this machine against the cluster of KUBECONF
 
 .PHONY: image
 image: ## Build the container image (IMAGE=name:tag)
-	docker build -f docker/Dockerfile -t $(or $(IMAGE),jobset:dev) .
+	@docker/pin-base.sh
+	docker build -f docker/Dockerfile -t $(or $(IMAGE),jobset:$(VERSION)) .
 
 .PHONY: image-agent
 image-agent: ## Build the image of the in-place restart agent (IMAGE=name:tag)
-	docker build -f docker/Dockerfile --target agent -t $(or $(IMAGE),jobset-in-place-restart-agent:dev) .
+	@docker/pin-base.sh
+	docker build -f docker/Dockerfile --target agent -t $(or $(IMAGE),jobset-in-place-restart-agent:$(VERSION)) .
+
+.PHONY: base-image
+base-image: ## Start the images from the newest image of their base's tag (a digest in docker/Dockerfile)
+	@docker/pin-base.sh --again
 
 .PHONY: lock
 lock: $(READY) ## Resolve the dependencies again into requirements.lock

@@ -6,6 +6,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/v\1/p' pyproject.toml)
 KUBECONFIG_FLAG = $(if $(KUBECONFIG),--kubeconfig=$(KUBECONFIG))
 KUBECTL = $(or $(shell command -v kubectl),$(shell $(BIN)/jobset cluster fetch)/kubectl)
 # Processes that run tests side by side. Most tests wait for a cluster: two for each processor keep it busy.
@@ -37,6 +38,10 @@ demo: $(READY) ## Run a JobSet through failure and restart on a real control pla
 test: binaries ## Run all tests but the slow ones, those against a real control plane included (11 minutes on 2 cores)
 	@echo "all tests but the slow ones: about 11 minutes on 2 cores, in $(WORKERS) processes"
 	@$(PYTEST) -m "not slow" $(TEST_FLAGS)
+
+.PHONY: rights
+rights: $(READY) ## Compare what the manager asked for in the last run of all tests with its roles
+	@$(BIN)/python -m tests.support.rights
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the tests that need no control plane (1.5 minutes on 2 cores)
@@ -96,16 +101,19 @@ check-manifests: $(READY) ## Fail if the committed manifests differ from the gen
 	$(BIN)/python -m manifests --check
 
 .PHONY: docs
-docs: $(READY) ## Generate docs/errors.md from the rules of admission
+docs: $(READY) ## Generate docs/errors.md from the rules of admission, docs/reference/licences.md from what is installed
 	$(BIN)/python -m app.reference
+	$(BIN)/python -m hack.licences
 
 .PHONY: check-docs
-check-docs: $(READY) ## Fail if docs/errors.md differs from the generated one
+check-docs: $(READY) ## Fail if a generated page differs from what would be generated
 	$(BIN)/python -m app.reference --check
+	$(BIN)/python -m hack.licences --check
 
 .PHONY: ci
 ci: lint typecheck check-manifests check-docs ## What .ci/run runs: every check, and all tests but the slow ones with their branch coverage
 	@$(MAKE) --no-print-directory test TEST_FLAGS="--cov --cov-report=html:build/coverage"
+	@$(MAKE) --no-print-directory rights
 	@for package in api controllers webhooks; do \
 		echo "branch coverage of $$package/: $$($(BIN)/coverage report --format=total --include="$$package/*") %"; done
 	@echo "branch coverage of all: $$($(BIN)/coverage report --format=total) %, line by line in build/coverage/index.html"
@@ -126,11 +134,17 @@ run: $(READY) ## Run the manager on this machine against the cluster of KUBECONF
 
 .PHONY: image
 image: ## Build the container image (IMAGE=name:tag)
-	docker build -f docker/Dockerfile -t $(or $(IMAGE),jobset:dev) .
+	@docker/pin-base.sh
+	docker build -f docker/Dockerfile -t $(or $(IMAGE),jobset:$(VERSION)) .
 
 .PHONY: image-agent
 image-agent: ## Build the image of the in-place restart agent (IMAGE=name:tag)
-	docker build -f docker/Dockerfile --target agent -t $(or $(IMAGE),jobset-in-place-restart-agent:dev) .
+	@docker/pin-base.sh
+	docker build -f docker/Dockerfile --target agent -t $(or $(IMAGE),jobset-in-place-restart-agent:$(VERSION)) .
+
+.PHONY: base-image
+base-image: ## Start the images from the newest image of their base's tag (a digest in docker/Dockerfile)
+	@docker/pin-base.sh --again
 
 .PHONY: lock
 lock: $(READY) ## Resolve the dependencies again into requirements.lock

@@ -21,7 +21,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from api.meta import Base, ObjectMeta
-from certs.pki import Fresh, Material, Renewal, certificates, decide, renew
+from certs.decision import heal
+from certs.pki import Fresh, Material, Renewal, certificates
 from certs.source import Live
 from kube.client import Client
 from kube.clock import now
@@ -87,6 +88,7 @@ class CertManager:
         self._options = options
         self._clock = clock
         self._changed = asyncio.Event()
+        self._served_authorities = b""
 
     async def run(self) -> None:
         """Check at the start, every 12 h and whenever the Secret or a webhook configuration changes."""
@@ -126,23 +128,25 @@ class CertManager:
         bundle = base64.b64encode(material.authorities).decode()
         for resource, name in self._options.configurations:
             await self._inject(resource, name, bundle)
-        if self._live.serves(material.certificate, material.key):
-            return
-        if self._live.certificate and _signer(self._live.certificate) != _signer(material.certificate):
-            await asyncio.sleep(self._options.settle)
-        self._live.install(material.certificate, material.key)
-        log.info("serving a certificate valid until %s", certificates(material.certificate)[0].not_valid_after_utc)
+        if not self._live.serves(material.certificate, material.key):
+            if self._live.certificate and _signer(self._live.certificate) != _signer(material.certificate):
+                await asyncio.sleep(self._options.settle)
+            self._live.install(material.certificate, material.key)
+            log.info("serving a certificate valid until %s", certificates(material.certificate)[0].not_valid_after_utc)
+        self._served_authorities = material.authorities
 
     async def _current(self) -> Material:
         """What the Secret holds once it is good; renewed and stored if it was not."""
         while True:
             secret = await self._secret()
             material = _material(secret)
-            decision = decide(material, self._options.hosts, self._clock())
+            fresh = Fresh(self._clock(), lambda: ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number)
+            # In a thread: the checks of a large RSA key take long.
+            decision, renewed = await asyncio.to_thread(
+                heal, material, self._options.hosts, fresh, self._served_authorities
+            )
             if decision.renewal is Renewal.NOTHING:
                 return material
-            fresh = Fresh(self._clock(), lambda: ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number)
-            renewed = await asyncio.to_thread(renew, material, decision.renewal, self._options.hosts, fresh)
             body = {**secret, "data": {**(secret.get("data") or {}), **_data(renewed)}}
             try:
                 await self._client.replace(SECRETS, self._options.secret, body, namespace=self._options.namespace)

@@ -1,20 +1,24 @@
-"""A CA, a serving certificate signed by it, and the decision when to make new ones.
+"""A CA and a serving certificate signed by it: how they are made and read.
 
-See docs/reference/manager.md#certificates.
+`certs.decision` says when. See docs/reference/manager.md#certificates.
 
 Pure: times, serial numbers and private keys come in from outside. EC P-256, where the Go JobSet makes RSA: handshakes
 cost a tenth. Certificates made by the Go JobSet are read and kept for as long as they are good.
 """
 
 import ipaddress
+import re
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import partial
+from typing import TypeVar
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.utils import CryptographyDeprecationWarning
@@ -27,7 +31,16 @@ AUTHORITY_LIFETIME = timedelta(days=3650)
 SERVING_LIFETIME = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=90)
 
+CURVES = ("secp256r1", "secp384r1", "secp521r1")
+RSA_BITS = range(2048, 8192 + 1)
+"""Keys that both ends take: Go, in the API server, takes no other curves and no larger keys, OpenSSL no smaller."""
+
+MOST_KEPT_HOSTS = 32
+_LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_DNS_NAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*", re.IGNORECASE)
+
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,100 +70,106 @@ class Renewal(Enum):
     ALL = "CA and serving certificate"
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What to renew, and why, in words for the log."""
-
-    renewal: Renewal
-    reason: str = ""
-
-
-def decide(material: Material, hosts: Collection[str], now: datetime) -> Decision:
-    """What to renew so that all is good for another 90 days and the certificate names every host."""
-    reason = _authority_fault(material, now)
-    if reason:
-        return Decision(Renewal.ALL, reason)
-    reason = _serving_fault(material, hosts, now)
-    return Decision(Renewal.SERVING, reason) if reason else Decision(Renewal.NOTHING)
-
-
-def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: Fresh) -> Material:
-    """New material; names and CA of the old one are kept beside the new.
+def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: Fresh, served: bytes = b"") -> Material:
+    """New material; names and CA of the old one are kept beside the new where they are fit for it.
 
     The names, so that two programs that share the Secret and want different hosts do not undo each other's work; the
-    CA, so that what it signed stays trusted.
+    CA, so that what it signed stays trusted. `served` is the bundle with the CA of what is served at the moment: it is
+    kept, too, since the Secret may have lost it.
     """
     if renewal is Renewal.NOTHING:
         return material
-    wanted = list(dict.fromkeys([*hosts, *_hosts(material.certificate)]))
+    wanted = list(dict.fromkeys([*hosts, *_kept_hosts(material.certificate)]))
     if renewal is Renewal.ALL:
         key = fresh.new_key()
         authority = _authority(key, fresh)
-        older = [cert for cert in certificates(material.authorities)[:1] if cert.not_valid_after_utc > fresh.now]
-        authorities = _pem([authority, *older])
+        kept = [old for bundle in (served, material.authorities) for old in _kept_authority(bundle, fresh.now)]
+        authorities = _pem(list(dict.fromkeys([authority, *kept])))
         authority_key = _key_pem(key)
     else:
         authority = certificates(material.authorities)[0]
         authorities, authority_key = material.authorities, material.authority_key
     key = fresh.new_key()
-    leaf = _leaf(key, wanted, (authority, _load_key(authority_key)), fresh)
+    leaf = _leaf(key, wanted, (authority, read_key(authority_key)), fresh)
     return Material(authorities, authority_key, _pem([leaf]), _key_pem(key))
 
 
 def certificates(pem: bytes) -> list[x509.Certificate]:
     """All certificates of a bundle; none when it cannot be read."""
-    with warnings.catch_warnings():
-        # The Go JobSet gives its CA the serial number 0.
-        warnings.simplefilter("ignore", CryptographyDeprecationWarning)
-        try:
-            return x509.load_pem_x509_certificates(pem)
-        except ValueError:
-            return []
+    with _any_serial_number():
+        return readable(lambda: x509.load_pem_x509_certificates(pem), [])
 
 
-def _authority_fault(material: Material, now: datetime) -> str:
-    authorities = certificates(material.authorities)
-    key = _try_key(material.authority_key)
-    if not authorities or key is None:
-        return "there is no CA yet" if not material.authorities else "the CA cannot be read"
-    if authorities[0].public_key() != key.public_key():
-        return "the CA and its key do not belong together"
-    return _expiry_fault("CA", authorities[0], now)
+def serial_number(certificate: x509.Certificate) -> int:
+    """The serial number, which only RFC 5280 wants to be positive."""
+    with _any_serial_number():
+        return certificate.serial_number
 
 
-def _serving_fault(material: Material, hosts: Collection[str], now: datetime) -> str:
-    chain = certificates(material.certificate)
-    key = _try_key(material.key)
-    if not chain or key is None:
-        return "the serving certificate or its key cannot be read"
-    if chain[0].public_key() != key.public_key():
-        return "the serving certificate and its key do not belong together"
+def read_key(pem: bytes) -> PrivateKey:
+    """A private key without password. UnsupportedAlgorithm for a kind that is not used, else ValueError, TypeError."""
+    key = serialization.load_pem_private_key(pem, None)
+    if not isinstance(key, PrivateKey) or not used(key.public_key()):
+        raise UnsupportedAlgorithm("not an EC key on a curve that is used, nor an RSA key of a size that is")
+    return key
+
+
+def used(key: object) -> bool:
+    """Whether the API server's TLS takes this kind of public key."""
+    if isinstance(key, rsa.RSAPublicKey):
+        return key.key_size in RSA_BITS
+    return isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in CURVES
+
+
+def signs(certificate: x509.Certificate) -> bool:
+    """Whether this is the certificate of a CA, as RFC 5280 (4.2.1.3, 4.2.1.9) has them."""
     try:
-        chain[0].verify_directly_issued_by(certificates(material.authorities)[0])
-    except (ValueError, TypeError, InvalidSignature):
-        return "the serving certificate is not signed by the CA"
-    missing = sorted(set(hosts) - set(_hosts(material.certificate)))
-    if missing:
-        return f"the serving certificate does not name {', '.join(missing)}"
-    return _expiry_fault("serving certificate", chain[0], now)
+        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+    except x509.ExtensionNotFound:
+        return False
+    return constraints.ca and usage.key_cert_sign
 
 
-def _expiry_fault(what: str, certificate: x509.Certificate, now: datetime) -> str:
-    if certificate.not_valid_before_utc <= now and now + RENEW_BEFORE < certificate.not_valid_after_utc:
-        return ""
-    return f"the {what} is valid from {certificate.not_valid_before_utc} to {certificate.not_valid_after_utc}"
+def hosts_of(certificate: x509.Certificate) -> list[str]:
+    """Names and addresses that a certificate is for."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
 
 
-def _hosts(pem: bytes) -> list[str]:
-    """Names and addresses of the first certificate."""
-    for certificate in certificates(pem)[:1]:
-        try:
-            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        except (x509.ExtensionNotFound, ValueError):
-            return []
-        addresses = names.get_values_for_type(x509.IPAddress)
-        return [*names.get_values_for_type(x509.DNSName), *map(str, addresses)]
-    return []
+def readable(read: Callable[[], T], otherwise: T) -> T:
+    """What `read` gives, or `otherwise` for what it cannot read: nothing that a Secret holds may end the manager."""
+    try:
+        return read()
+    except Exception:  # noqa: BLE001 -- the library has a dozen errors for this, without a common base
+        return otherwise
+
+
+@contextmanager
+def _any_serial_number() -> Iterator[None]:
+    """Without the library's warning: the Go JobSet gives its CA the number 0."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+        yield
+
+
+def _kept_hosts(pem: bytes) -> list[str]:
+    """Names of the old certificate that a new one can have, too."""
+    none: list[str] = []
+    names = [name for old in certificates(pem)[:1] for name in readable(partial(hosts_of, old), none)]
+    return [name for name in names if _DNS_NAME.fullmatch(name) or _address(name)][:MOST_KEPT_HOSTS]
+
+
+def _kept_authority(pem: bytes, now: datetime) -> list[x509.Certificate]:
+    """The old CA for as long as what it signed may be trusted."""
+
+    def trusted(old: x509.Certificate) -> bool:
+        return used(old.public_key()) and signs(old) and old.not_valid_after_utc > now
+
+    return [old for old in certificates(pem)[:1] if readable(partial(trusted, old), otherwise=False)]
 
 
 def _authority(key: ec.EllipticCurvePrivateKey, fresh: Fresh) -> x509.Certificate:
@@ -221,10 +240,14 @@ def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
 
 
 def _general_name(host: str) -> x509.GeneralName:
+    return _address(host) or x509.DNSName(host)
+
+
+def _address(host: str) -> x509.IPAddress | None:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
-        return x509.DNSName(host)
+        return None
 
 
 def _pem(chain: Sequence[x509.Certificate]) -> bytes:
@@ -235,17 +258,3 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-def _load_key(pem: bytes) -> PrivateKey:
-    key = serialization.load_pem_private_key(pem, None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
-        raise TypeError("only EC and RSA keys are used")
-    return key
-
-
-def _try_key(pem: bytes) -> PrivateKey | None:
-    try:
-        return _load_key(pem)
-    except (ValueError, TypeError):
-        return None

@@ -14,7 +14,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Call:
-    """One finished API request. `resource` is the plural, "/status" and the like appended."""
+    """One finished API request. `resource` is the plural, "/status" and the like appended; `group` "" is the core one.
+
+    `permitted` is the answer of the authorizer; quotas and admission may refuse what it permitted.
+    """
 
     verb: str
     resource: str
@@ -24,6 +27,8 @@ class Call:
     agent: str
     code: int
     dry_run: bool
+    group: str = ""
+    permitted: bool = True
 
 
 def calls(path: Path, start: int = 0, about: str = "") -> Iterator[Call]:
@@ -62,4 +67,6 @@ def _call(event: dict[str, Any]) -> Call:
         agent=event.get("userAgent", ""),
         code=event.get("responseStatus", {}).get("code", 0),
         dry_run="dryRun=" in event.get("requestURI", "").partition("?")[2],
+        group=target.get("apiGroup", ""),
+        permitted=event.get("annotations", {}).get("authorization.k8s.io/decision") != "forbid",
     )

@@ -1,7 +1,7 @@
-"""RBAC of the manager, verb by verb (manifests/README.md#the-managers-rights).
+"""RBAC of the manager, verb by verb. docs/security.md says for each what it is needed for; a test compares.
 
-No wildcards, no creation of pods, Secrets only in the manager's own namespace, and only its own two webhook
-configurations may be written. Each rule says what needs it in manifests/README.md; a test holds the table.
+No wildcards, no creation of pods, and of Secrets and webhook configurations only its own, by name. What the test suite
+asks of API servers is compared with these rules: a right that nothing uses fails `make rights`.
 """
 
 from api.keys import GROUP, PLURAL
@@ -10,16 +10,16 @@ from manifests.naming import (
     NAMESPACE,
     SERVICE_ACCOUNT,
     VALIDATING_CONFIGURATION,
+    WEBHOOK_SECRET,
     Object,
     obj,
 )
 
 _RBAC = "rbac.authorization.k8s.io"
 _API = f"{_RBAC}/v1"
-_READ = ["get", "list", "watch"]
-_CRUD = ["create", "delete", "get", "list", "patch", "update", "watch"]
-_GROUPS = [verb for verb in _CRUD if verb != "update"]
-_WRITE_STATUS = ["get", "patch", "update"]
+_FOLLOW = ["list", "watch"]
+_OWN = ["get", "list", "update", "watch"]
+"""One object that is read, followed and written whole: a list or watch of one name is allowed by that name."""
 
 
 def _rule(group: str, resources: str, verbs: list[str], names: list[str] | None = None) -> Object:
@@ -32,23 +32,25 @@ def _rule(group: str, resources: str, verbs: list[str], names: list[str] | None 
 def _manager_rules() -> list[Object]:
     webhooks = "admissionregistration.k8s.io"
     return [
-        _rule(GROUP, PLURAL, ["delete", "get", "list", "patch", "update", "watch"]),
-        _rule(GROUP, f"{PLURAL}/status", _WRITE_STATUS),
+        _rule(GROUP, PLURAL, ["delete", *_FOLLOW]),
+        _rule(GROUP, f"{PLURAL}/status", ["patch"]),
         _rule(GROUP, f"{PLURAL}/finalizers", ["update"]),
-        _rule("batch", "jobs", [*_CRUD, "deletecollection"]),
-        _rule("batch", "jobs/status", _WRITE_STATUS),
-        _rule("", "services", _CRUD),
-        _rule("", "persistentvolumeclaims", ["create", *_READ]),
-        _rule("", "pods", ["delete", "get", "list", "patch", "update", "watch"]),
-        _rule("", "pods/status", ["patch", "update"]),
-        _rule("", "nodes", _READ),
-        _rule("scheduling.k8s.io", "priorityclasses", _READ),
-        _rule("scheduling.k8s.io", "workloads podgroups compositepodgroups", _GROUPS),
-        _rule("", "events", ["create", "patch", "update"]),
-        _rule("events.k8s.io", "events", ["create", "patch", "update"]),
-        _rule(webhooks, "mutatingwebhookconfigurations validatingwebhookconfigurations", _READ),
-        _rule(webhooks, "mutatingwebhookconfigurations", ["patch", "update"], [MUTATING_CONFIGURATION]),
-        _rule(webhooks, "validatingwebhookconfigurations", ["patch", "update"], [VALIDATING_CONFIGURATION]),
+        _rule("batch", "jobs", ["create", "delete", "deletecollection", "get", "patch", *_FOLLOW]),
+        _rule("batch", "jobs/status", ["patch"]),
+        _rule("", "services", ["create", "get", *_FOLLOW]),
+        _rule("", "persistentvolumeclaims", ["create", "get", *_FOLLOW]),
+        _rule("", "pods", ["delete", "patch", *_FOLLOW]),
+        _rule("", "pods/status", ["patch"]),
+        _rule("", "nodes", _FOLLOW),
+        _rule("scheduling.k8s.io", "priorityclasses", ["get", *_FOLLOW]),
+        _rule(
+            "scheduling.k8s.io",
+            "workloads podgroups compositepodgroups",
+            ["create", "delete", "get", "patch", *_FOLLOW],
+        ),
+        _rule("events.k8s.io", "events", ["create", "patch"]),
+        _rule(webhooks, "mutatingwebhookconfigurations", _OWN, [MUTATING_CONFIGURATION]),
+        _rule(webhooks, "validatingwebhookconfigurations", _OWN, [VALIDATING_CONFIGURATION]),
     ]
 
 
@@ -78,8 +80,8 @@ def rbac_objects() -> list[Object]:
         _rule("authentication.k8s.io", "tokenreviews", ["create"]),
         _rule("authorization.k8s.io", "subjectaccessreviews", ["create"]),
     ]
-    leases = [_rule("coordination.k8s.io", "leases", ["create", "get", "patch", "update"])]
-    secrets = [_rule("", "secrets", ["get", "list", "patch", "update", "watch"])]
+    leases = [_rule("coordination.k8s.io", "leases", ["create", "get", "patch"])]
+    secrets = [_rule("", "secrets", _OWN, [WEBHOOK_SECRET])]
     scrape: list[Object] = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
     return [
         obj("v1", "ServiceAccount", SERVICE_ACCOUNT),

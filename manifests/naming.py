@@ -9,7 +9,9 @@ from api.keys import MANAGER_NAMESPACE
 
 NAMESPACE = MANAGER_NAMESPACE
 IMAGE_NAME = "jobset"
-IMAGE_TAG = "latest"
+IMAGE_TAG = "v0.1.0"
+"""The version in pyproject.toml; a test compares them."""
+
 IMAGE = f"{IMAGE_NAME}:{IMAGE_TAG}"
 """Image of the manager. Point it elsewhere with `images:` of an own kustomization on top of `manifests/`."""
 

@@ -49,6 +49,14 @@ clientConnection:
 """
 
 
+_SERVING_PAIR = {
+    "secretName": WEBHOOK_SECRET,
+    # Never the key of the CA. The Secret is installed empty: a pod must not wait for what its manager will write.
+    "items": [{"key": name, "path": name} for name in ("tls.crt", "tls.key")],
+    "optional": True,
+}
+
+
 def namespace() -> Object:
     """The namespace, closed to pods that do not fit the `restricted` standard."""
     created = obj("v1", "Namespace", NAMESPACE, namespace=None)
@@ -108,7 +116,7 @@ def _deployment() -> Object:
                 "terminationGracePeriodSeconds": 10,
                 "volumes": [
                     {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
-                    {"name": "cert", "secret": {"secretName": WEBHOOK_SECRET}},
+                    {"name": "cert", "secret": _SERVING_PAIR},
                     {"name": "manager-config", "configMap": {"name": CONFIG_MAP}},
                 ],
             },

@@ -11,16 +11,18 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
 from app import local
+from devcluster import cluster as clusters
 from devcluster.assets import Sources, locate
 from devcluster.cluster import Cluster, running
 from devcluster.errors import DevclusterError
-from devcluster.spec import ClusterSpec, FakeNodes
-from tests.support import distribution
+from devcluster.spec import ClusterSpec, FakeNodes, Layout
+from tests.support import distribution, rights
 from tests.support.cluster import drop_namespace, lent, new_namespace
 
 # looptime's plugin asks the policy for a loop even around a synchronous test; if none was ever set, the policy makes one
@@ -39,6 +41,8 @@ os.environ.setdefault("GOGC", "400")
 TESTS = Path(__file__).parent
 KINDS = ("integration", "e2e")
 CLUSTERS = {"api_server", "jobset_server", "full_cluster", "binaries"}
+ASKED: set[rights.Right] = set()
+"""What the manager asked of the clusters that this process has stopped, or any of its workers."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -77,6 +81,36 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             figures.update({name: figure for name, figure in report.user_properties if isinstance(figure, int)})
     for name, total in sorted(figures.items()):
         terminalreporter.write_line(f"{name}: {total}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _rights_are_recorded() -> Iterator[None]:
+    """Read the audit log of every cluster before it is stopped, which removes the log."""
+    stop = clusters.down
+
+    def down(name: str, *, state_root: Path | None = None) -> bool:
+        log = Layout.of(name, state_root).audit_log
+        if log.exists():
+            ASKED.update(rights.read(log))
+        return stop(name, state_root=state_root)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clusters, "down", down)
+        yield
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker has recorded; one that crashed says nothing."""
+    ASKED.update(rights.Right(*row) for row in getattr(node, "workeroutput", {}).get("asked", ()))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand what was recorded to the process that gave us the tests, or, in that one, write it down."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["asked"] = [list(right) for right in ASKED]
+    elif ASKED:
+        rights.write(ASKED)
 
 
 @pytest.fixture(scope="session")

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from certs.manager import CertManager, CertOptions, service_hosts
-from certs.pki import certificates
+from certs.decision import decide
+from certs.manager import CertManager, CertOptions, _data, _material, service_hosts
+from certs.pki import Material, Renewal, certificates
 from certs.source import Live
 from certs.tls import server_context
 from kube.client import Client
 from tests.certs.test_tls import app
+from tests.support.bad_certificates import BAD
 from tests.support.memory_api import MemoryApi
 from tests.support.tls import DAY, HOSTS, NOW, material, serial, served_serial, serving, until
 
@@ -55,6 +57,11 @@ class Clock:
 
     def __call__(self) -> datetime:
         return self.now
+
+
+def store(api: Api, content: Material) -> None:
+    """Somebody writes the Secret."""
+    api.put("secrets", SECRET, "ns", data=_data(content))
 
 
 def manager(api: Api, context: ssl.SSLContext, clock: Clock | None = None, **options: Any) -> CertManager:
@@ -129,19 +136,32 @@ async def test_a_secret_that_somebody_changes_is_taken_over_or_repaired():
     async with running(certs):
         await asyncio.wait_for(certs.ready.wait(), 10)
         other = material()
-        pem = {
-            "ca.crt": other.authorities,
-            "ca.key": other.authority_key,
-            "tls.crt": other.certificate,
-            "tls.key": other.key,
-        }
-        api.put("secrets", SECRET, "ns", data={key: base64.b64encode(value).decode() for key, value in pem.items()})
+        store(api, other)
         await until(lambda: certs._live.certificate == other.certificate)
         api.put("secrets", SECRET, "ns", data={"tls.crt": "no base64!"})
         await until(lambda: len(api.secret.get("tls.key", b"")) > 0)
         await until(
             lambda: certs._live.certificate == api.secret["tls.crt"] and api.bundles() == {api.secret["ca.crt"]}
         )
+
+
+async def test_whatever_somebody_puts_into_the_secret_is_healed(caplog: pytest.LogCaptureFixture):
+    api = Api()
+    certs = manager(api, server_context(), settle=0)
+    caplog.set_level("INFO")
+    async with running(certs):
+        await asyncio.wait_for(certs.ready.wait(), 10)
+        for name, bad in BAD.items():
+            caplog.clear()
+            store(api, bad.material)
+            await until(lambda: any("renewed the" in line for line in caplog.messages))
+            await until(
+                lambda: certs._live.certificate == api.secret["tls.crt"] and api.bundles() == {api.secret["ca.crt"]}
+            )
+            (line,) = [line for line in caplog.messages if "renewed the" in line]
+            assert line.startswith(f"renewed the {bad.renewal.value}: {bad.reason}"), name
+            assert decide(_material(api.objects("secrets")["ns", SECRET]), HOSTS, NOW).renewal is Renewal.NOTHING
+        assert certs.problem == ""
 
 
 async def rotated(api: Api, managers: list[CertManager]) -> None:
@@ -152,39 +172,65 @@ async def rotated(api: Api, managers: list[CertManager]) -> None:
     await until(lambda: {certs._live.certificate for certs in managers} == {api.secret["tls.crt"]} != {before})
 
 
+class Load:
+    """Handshakes one after the other, checked against the CA bundle that was published a moment ago: each succeeds."""
+
+    def __init__(self, api: Api) -> None:
+        self.serials: list[int] = []
+        self.over = asyncio.Event()
+        self._api = api
+
+    async def connect(self, port: int) -> None:
+        while not self.over.is_set():
+            bundle = next(iter(self._api.bundles()))
+            await asyncio.sleep(0.05)  # an API server that is behind
+            self.serials.append(await served_serial(port, bundle, any_time=True))
+
+    async def more(self, number: int) -> None:
+        """Wait for so many more."""
+        wanted = len(self.serials) + number
+        await until(lambda: len(self.serials) >= wanted)
+
+
+@contextlib.asynccontextmanager
+async def under_load(api: Api, *ports: int) -> AsyncIterator[Load]:
+    load = Load(api)
+    async with asyncio.TaskGroup() as group:
+        for port in ports:
+            group.create_task(load.connect(port))
+        yield load
+        load.over.set()
+
+
 async def test_no_handshake_fails_while_everything_rotates_under_load():
     api, clock = Api(), Clock()
     contexts = [server_context(), server_context()]
     managers = [manager(api, context, clock, settle=0.2) for context in contexts]
-    handshakes = 0
-    seen: set[int] = set()
-    done = asyncio.Event()
-
-    async def connect(port: int) -> None:
-        nonlocal handshakes
-        while not done.is_set():
-            bundle = next(iter(api.bundles()))
-            await asyncio.sleep(0.05)  # an API server that is behind
-            seen.add(await served_serial(port, bundle, any_time=True))
-            handshakes += 1
-
-    async def more_than(number: int) -> None:
-        await until(lambda: handshakes > number)
-
     async with serving(app, contexts[0]) as one, serving(app, contexts[1]) as two, running(*managers):
         await asyncio.gather(*(certs.ready.wait() for certs in managers))
-        async with asyncio.TaskGroup() as load:
-            for port in (one.port, two.port):
-                load.create_task(connect(port))
-            await more_than(4)
+        async with under_load(api, one.port, two.port) as load:
+            await load.more(5)
             for days in (280, 3600):
                 clock.now = NOW + days * DAY
                 await rotated(api, managers)
-                await more_than(handshakes + 4)
-            done.set()
-    assert handshakes > 10
-    assert len(seen) == 3
+                await load.more(5)
+    assert len(set(load.serials)) == 3
     assert len(certificates(api.secret["ca.crt"])) == 2
+
+
+@pytest.mark.parametrize("name", ["nothing", "all is garbage", "CA is none"])
+async def test_no_handshake_fails_while_somebody_overwrites_the_secret(name: str):
+    api, context = Api(), server_context()
+    certs = manager(api, context, settle=0.2)
+    async with serving(app, context) as server, running(certs):
+        await certs.ready.wait()
+        async with under_load(api, server.port) as load:
+            await load.more(2)
+            before = certs._live.certificate
+            store(api, BAD[name].material)
+            await until(lambda: certs._live.certificate == api.secret["tls.crt"] != before)
+            await load.more(2)
+    assert len(set(load.serials)) == 2
 
 
 async def test_a_missing_secret_is_reported_and_waited_for():

@@ -72,13 +72,12 @@ def test_kustomize_overrides_the_image(server, tmp_path):
 
 def test_a_certificate_authority_written_by_the_manager_survives_the_next_apply(server):
     """Written with the manager's own credential, as the certificates' owner does it."""
-    name = "jobset-validating-webhook-configuration"
+    kind, name = "validatingwebhookconfiguration", "jobset-validating-webhook-configuration"
     bundle = base64.b64encode((server.plan.layout.pki / "ca.crt").read_bytes()).decode()
-    patch = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]
     as_manager = f"--kubeconfig={server.kubeconfig_for(MANAGER, MANAGER_GROUPS)}"
-    kubectl(
-        server, as_manager, "patch", "validatingwebhookconfiguration", name, "--type=json", f"-p={json.dumps(patch)}"
-    )
+    config = json.loads(kubectl(server, as_manager, "get", kind, name, "-o", "json"))
+    config["webhooks"][0]["clientConfig"]["caBundle"] = bundle
+    kubectl(server, as_manager, "replace", "-f", "-", stdin=json.dumps(config))
     kubectl(server, "apply", "--server-side", "-f", str(INSTALL))
     path = f"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{name}"
     assert request(server, "GET", path)[1]["webhooks"][0]["clientConfig"]["caBundle"] == bundle
@@ -94,37 +93,40 @@ def allowed(server, verb, resource, *, group="", name="", namespace=None, subres
     return request(server, "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)[1]["status"]["allowed"]
 
 
+OWN_SECRET = {"namespace": "jobset-system", "name": "jobset-webhook-server-cert"}
+WEBHOOKS = {"group": "admissionregistration.k8s.io", "name": "jobset-mutating-webhook-configuration"}
 GRANTED = [
     ("patch", "pods", {"subresource": "status"}),
-    ("update", "pods", {"subresource": "status"}),
     ("delete", "jobsets", {"group": "jobset.x-k8s.io"}),
-    ("update", "jobsets", {"group": "jobset.x-k8s.io", "subresource": "status"}),
+    ("patch", "jobsets", {"group": "jobset.x-k8s.io", "subresource": "status"}),
+    ("update", "jobsets", {"group": "jobset.x-k8s.io", "subresource": "finalizers"}),
     ("create", "jobs", {"group": "batch"}),
     ("create", "services", {}),
     ("create", "events", {"group": "events.k8s.io"}),
-    ("update", "leases", {"group": "coordination.k8s.io", "namespace": "jobset-system"}),
-    ("update", "secrets", {"namespace": "jobset-system"}),
+    ("patch", "leases", {"group": "coordination.k8s.io", "namespace": "jobset-system"}),
+    ("update", "secrets", OWN_SECRET),
+    ("watch", "secrets", OWN_SECRET),
     ("create", "tokenreviews", {"group": "authentication.k8s.io"}),
-    (
-        "patch",
-        "mutatingwebhookconfigurations",
-        {"group": "admissionregistration.k8s.io", "name": "jobset-mutating-webhook-configuration"},
-    ),
+    ("update", "mutatingwebhookconfigurations", WEBHOOKS),
 ]
 REFUSED = [
     ("create", "pods", {}),
     ("create", "jobsets", {"group": "jobset.x-k8s.io"}),
     ("get", "secrets", {"namespace": "default"}),
     ("list", "secrets", {}),
+    ("list", "secrets", {"namespace": "jobset-system"}),
+    ("get", "secrets", {"namespace": "jobset-system", "name": "somebody-elses"}),
+    ("patch", "secrets", OWN_SECRET),
     ("create", "secrets", {"namespace": "jobset-system"}),
+    ("patch", "jobsets", {"group": "jobset.x-k8s.io"}),
+    ("update", "jobs", {"group": "batch"}),
+    ("delete", "services", {}),
+    ("create", "events", {}),
     ("create", "leases", {"group": "coordination.k8s.io", "namespace": "default"}),
     ("delete", "persistentvolumeclaims", {}),
     ("update", "nodes", {}),
-    (
-        "patch",
-        "mutatingwebhookconfigurations",
-        {"group": "admissionregistration.k8s.io", "name": "somebody-elses"},
-    ),
+    ("update", "mutatingwebhookconfigurations", WEBHOOKS | {"name": "somebody-elses"}),
+    ("get", "mutatingwebhookconfigurations", WEBHOOKS | {"name": "somebody-elses"}),
     ("update", "customresourcedefinitions", {"group": "apiextensions.k8s.io"}),
     ("impersonate", "users", {}),
 ]

@@ -133,6 +133,11 @@ def test_every_mount_has_its_volume_and_object():
     config = mounts["/controller_manager_config.yaml"]
     assert volumes[cert["name"]]["secret"]["secretName"] == "jobset-webhook-server-cert"
     assert volumes[config["name"]]["configMap"]["name"] == "jobset-manager-config"
+    assert volumes[cert["name"]]["secret"]["items"] == [
+        {"key": "tls.crt", "path": "tls.crt"},
+        {"key": "tls.key", "path": "tls.key"},
+    ], "the key of the CA is not for the file system"
+    assert volumes[cert["name"]]["secret"]["optional"], "the Secret is installed empty"
     assert config["subPath"] in one("ConfigMap", "jobset-manager-config")["data"]
     assert {m["name"] for m in mounts.values()} == volumes.keys()
 

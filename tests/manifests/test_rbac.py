@@ -1,6 +1,7 @@
-"""The manager's rights, verb by verb (manifests/README.md#the-managers-rights)."""
+"""The manager's rights, verb by verb (docs/security.md#rights-of-the-manager)."""
 
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -8,49 +9,14 @@ from manifests import rbac_objects
 
 OBJECTS = rbac_objects()
 BY_NAME = {(o["kind"], o["metadata"]["name"]): o for o in OBJECTS}
-READ = "get list watch"
-CRUD = "create delete get list patch update watch"
-STATUS = "get patch update"
-MUTATING = "mutatingwebhookconfigurations"
-VALIDATING = "validatingwebhookconfigurations"
-# (role, group, resource, name it is limited to) -> verbs
-TABLE = {
-    ("jobset-manager-role", "jobset.x-k8s.io", "jobsets", ""): "delete get list patch update watch",
-    ("jobset-manager-role", "jobset.x-k8s.io", "jobsets/status", ""): STATUS,
-    ("jobset-manager-role", "jobset.x-k8s.io", "jobsets/finalizers", ""): "update",
-    ("jobset-manager-role", "batch", "jobs", ""): "create delete deletecollection get list patch update watch",
-    ("jobset-manager-role", "batch", "jobs/status", ""): STATUS,
-    ("jobset-manager-role", "", "services", ""): CRUD,
-    ("jobset-manager-role", "", "persistentvolumeclaims", ""): f"create {READ}",
-    ("jobset-manager-role", "", "pods", ""): "delete get list patch update watch",
-    ("jobset-manager-role", "", "pods/status", ""): "patch update",
-    ("jobset-manager-role", "", "nodes", ""): READ,
-    ("jobset-manager-role", "scheduling.k8s.io", "priorityclasses", ""): READ,
-    # To create, keep in step, replace and free groups; patch is for the numbers of a gang.
-    ("jobset-manager-role", "scheduling.k8s.io", "workloads", ""): "create delete get list patch watch",
-    ("jobset-manager-role", "scheduling.k8s.io", "podgroups", ""): "create delete get list patch watch",
-    ("jobset-manager-role", "scheduling.k8s.io", "compositepodgroups", ""): "create delete get list patch watch",
-    ("jobset-manager-role", "", "events", ""): "create patch update",
-    ("jobset-manager-role", "events.k8s.io", "events", ""): "create patch update",
-    ("jobset-manager-role", "admissionregistration.k8s.io", MUTATING, ""): READ,
-    ("jobset-manager-role", "admissionregistration.k8s.io", VALIDATING, ""): READ,
-    (
-        "jobset-manager-role",
-        "admissionregistration.k8s.io",
-        MUTATING,
-        "jobset-mutating-webhook-configuration",
-    ): "patch update",
-    (
-        "jobset-manager-role",
-        "admissionregistration.k8s.io",
-        VALIDATING,
-        "jobset-validating-webhook-configuration",
-    ): "patch update",
-    ("jobset-proxy-role", "authentication.k8s.io", "tokenreviews", ""): "create",
-    ("jobset-proxy-role", "authorization.k8s.io", "subjectaccessreviews", ""): "create",
-    ("jobset-leader-election-role", "coordination.k8s.io", "leases", ""): "create get patch update",
-    ("jobset-manager-secrets-role", "", "secrets", ""): "get list patch update watch",
-}
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+ROWS = [
+    [cell.strip(" `") for cell in line.split("|")[1:-1]]
+    for line in PAGE.read_text(encoding="utf-8").splitlines()
+    if line.startswith("| `jobset-")
+]
+TABLE = {(role, group, resource, name): verbs for role, group, resource, verbs, name, _ in ROWS}
+"""(role, group, resource, name it is limited to) -> verbs, as the page has them."""
 
 
 def granted():
@@ -65,7 +31,12 @@ def granted():
     return verbs
 
 
-def test_no_right_beyond_the_table():
+def test_the_page_says_for_each_right_what_it_is_for():
+    assert all(row[-1] for row in ROWS)
+    assert len(ROWS) == len(TABLE) > 20
+
+
+def test_no_right_beyond_the_page():
     assert granted().keys() == TABLE.keys()
 
 
@@ -78,6 +49,12 @@ def test_no_wildcards():
     for role in OBJECTS:
         for rule in role.get("rules", []):
             assert not any("*" in value for values in rule.values() for value in values)
+
+
+def test_secrets_and_webhook_configurations_only_by_name():
+    limited = {"secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
+    assert {resource for _, _, resource, name in granted() if name} == limited
+    assert not [key for key in granted() if key[2] in limited and not key[3]]
 
 
 def test_namespaced_rights_are_only_in_the_managers_namespace():

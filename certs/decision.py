@@ -1,0 +1,132 @@
+"""What of the Secret is good for nothing, why, and what takes its place (docs/reference/manager.md#certificates).
+
+Whoever may write the Secret may write anything into it. Whatever it is: it is named and replaced, and no chain that
+the API server refuses is ever stored. Pure: the time and what is random come in from outside.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from certs.handshake import refusal
+from certs.pki import (
+    RENEW_BEFORE,
+    Fresh,
+    Material,
+    Renewal,
+    certificates,
+    hosts_of,
+    read_key,
+    renew,
+    serial_number,
+    signs,
+)
+
+_SERVER_USAGES = {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to renew, and why, in words for the log."""
+
+    renewal: Renewal
+    reason: str = ""
+
+
+def decide(material: Material, hosts: Sequence[str], now: datetime) -> Decision:
+    """What to renew so that clients accept all for another 90 days and the certificate names every host.
+
+    Raises nothing, whatever the material is. `hosts` is not empty.
+    """
+    reason = _checked("the CA", lambda: _authority_fault(material, now))
+    if reason:
+        return Decision(Renewal.ALL, reason)
+    reason = _checked("the serving certificate or its key", lambda: _serving_fault(material, hosts, now))
+    return Decision(Renewal.SERVING, reason) if reason else Decision(Renewal.NOTHING)
+
+
+def heal(material: Material, hosts: Sequence[str], fresh: Fresh, served: bytes = b"") -> tuple[Decision, Material]:
+    """What was decided about the material, and what to use: itself, or what has been renewed (see `certs.pki.renew`).
+
+    ValueError if even a new CA cannot make what is needed, such as for a host that is no name.
+    """
+    decision = decide(material, hosts, fresh.now)
+    while decision.renewal is not Renewal.NOTHING:
+        renewed = renew(material, decision.renewal, hosts, fresh, served)
+        left = decide(renewed, hosts, fresh.now)
+        if left.renewal is Renewal.NOTHING:
+            return decision, renewed
+        if decision.renewal is Renewal.ALL:
+            raise ValueError(f"new certificates for {', '.join(hosts)} are of no use: {left.reason}")
+        decision = Decision(Renewal.ALL, f"the CA makes no certificate that is accepted: {left.reason}")
+    return decision, material
+
+
+def _checked(what: str, check: Callable[[], str]) -> str:
+    try:
+        return check()
+    except UnsupportedAlgorithm:
+        return f"{what} uses an algorithm that the API server does not take"
+    except Exception:  # noqa: BLE001 -- see `certs.pki.readable`
+        return f"{what} cannot be read"
+
+
+def _authority_fault(material: Material, now: datetime) -> str:
+    if not material.authorities:
+        return "there is no CA yet"
+    authority = certificates(material.authorities)[0]
+    key = read_key(material.authority_key)
+    if authority.public_key() != key.public_key():
+        return "the CA and its key do not belong together"
+    if not signs(authority):
+        return "the certificate of the CA may not sign others"
+    if authority.subject == authority.issuer and not _issued(authority, authority):
+        return "the signature of the CA is wrong"
+    return _fault("CA", authority, now)
+
+
+def _serving_fault(material: Material, hosts: Sequence[str], now: datetime) -> str:
+    leaf = certificates(material.certificate)[0]
+    if leaf.public_key() != read_key(material.key).public_key():
+        return "the serving certificate and its key do not belong together"
+    if not _issued(leaf, certificates(material.authorities)[0]):
+        return "the serving certificate is not signed by the CA"
+    missing = sorted(set(hosts) - set(hosts_of(leaf)))
+    if missing:
+        return f"the serving certificate does not name {', '.join(missing)}"
+    if not _serves(leaf):
+        return "the serving certificate is not for servers"
+    fault = _fault("serving certificate", leaf, now)
+    if fault:
+        return fault
+    refused = refusal(material.certificate, material.key, material.authorities, hosts[0])
+    return f"clients refuse the serving certificate: {refused}" if refused else ""
+
+
+def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _serves(leaf: x509.Certificate) -> bool:
+    try:
+        usages = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return True
+    return not _SERVER_USAGES.isdisjoint(usages)
+
+
+def _fault(what: str, certificate: x509.Certificate, now: datetime) -> str:
+    """What may be wrong with either certificate."""
+    if serial_number(certificate) < 0:
+        return f"the {what} has a negative serial number, which the API server does not read"
+    if certificate.not_valid_before_utc <= now and now + RENEW_BEFORE < certificate.not_valid_after_utc:
+        return ""
+    return f"the {what} is valid from {certificate.not_valid_before_utc} to {certificate.not_valid_after_utc}"

@@ -1,0 +1,51 @@
+"""Whether a client would accept a serving certificate, found out by a handshake in memory.
+
+OpenSSL knows many more reasons to refuse a chain than are worth a check of their own. Dates are not looked at: the
+caller knows which time it is. Needs no network; its answer depends on nothing but the arguments.
+"""
+
+import ssl
+
+from certs.tls import CertificateError, install
+
+NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
+"""X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for."""
+
+_TURNS = 8
+"""Times that each side may speak; TLS 1.3 takes two."""
+
+
+def refusal(certificate: bytes, key: bytes, authorities: bytes, host: str) -> str:
+    """Why a client that trusts `authorities` and calls `host` refuses this PEM pair; "" if it accepts it."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.hostname_checks_common_name = False
+    # The API server, too, trusts a CA that is not signed by itself.
+    client.verify_flags |= NO_CHECK_TIME | ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        install(server, certificate, key)
+        client.load_verify_locations(cadata=authorities.decode("ascii"))
+        _shake_hands(client, server, host)
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    except (ssl.SSLError, CertificateError, UnicodeDecodeError) as error:
+        return getattr(error, "reason", None) or str(error)
+    return ""
+
+
+def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> None:
+    """Raises ssl.SSLError where one side does not want to go on."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        client.wrap_bio(to_client, to_server, server_hostname=host),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    for _ in range(_TURNS):
+        for side in list(sides):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            sides.remove(side)
+    if sides:
+        raise ssl.SSLError("the handshake does not come to an end")

@@ -1,0 +1,85 @@
+"""What is imported is declared, what is declared is imported, and its licences are known."""
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from hack import licences
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {canonicalize_name(Requirement(text).name) for text in requirements}
+
+
+REQUIRED = names(PROJECT["project"]["dependencies"])
+EXTRA = {name for extra in PROJECT["project"]["optional-dependencies"].values() for name in names(extra)}
+DEVELOPMENT = names(PROJECT["dependency-groups"]["dev"])
+
+INSTALLED = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+BY_PEOPLE_WHO_CHANGE_IT = ["bench", "hack", "simcluster", "tests"]
+ALONE = ["agent"]
+"""Packages by what they may import: dependencies; these and what is for development; nothing."""
+
+OWN = {*INSTALLED, *BY_PEOPLE_WHO_CHANGE_IT, *ALONE}
+NOT_IMPORTED = {"httptools": "uvicorn's HTTP protocol, which httpserver extends, is made from it"}
+"""Declared dependencies that no module of ours imports, and why they are needed."""
+
+
+def imports(package: str) -> Iterator[str]:
+    """Top-level names that the modules of a package import, wherever they do it."""
+    for path in (ROOT / package).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                yield from (alias.name.partition(".")[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                yield node.module.partition(".")[0]
+
+
+def imported(package: str) -> set[str]:
+    """Distributions that a package imports; a module of none stands for itself."""
+    modules = set(imports(package)) - set(sys.stdlib_module_names) - OWN
+    known = packages_distributions()
+    return {canonicalize_name(name) for module in modules for name in known.get(module, [module])}
+
+
+def allowed(package: str) -> set[str]:
+    """Distributions that a package may import."""
+    if package in ALONE:
+        return set()
+    return REQUIRED | EXTRA if package in INSTALLED else REQUIRED | DEVELOPMENT
+
+
+@pytest.mark.parametrize("package", sorted(OWN))
+def test_what_a_package_imports_is_declared(package: str):
+    assert imported(package) - allowed(package) == set()
+
+
+def test_every_folder_with_modules_is_among_these():
+    folders = {path.parent.name for path in ROOT.glob("*/*.py") if not path.parent.name.startswith(".")}
+    assert folders == OWN
+
+
+def test_what_is_declared_is_imported():
+    used = {name for package in INSTALLED for name in imported(package)}
+    assert REQUIRED - used == NOT_IMPORTED.keys()
+    assert EXTRA - used == set()
+
+
+def test_the_page_of_licences_is_current():
+    assert licences.PAGE.read_text(encoding="utf-8") == licences.page(), "run `make docs` and commit the result"
+
+
+def test_every_licence_is_known():
+    assert [name for name in licences.run_time() if licences.licence(name) == "unknown"] == []
+    assert "pydantic" in licences.run_time()
+    assert "pytest" not in licences.run_time()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from api.jsontree import dig
 from kube.client import Client
 from kube.errors import ApiError
 from kube.resources import JOBS, SERVICES, Resource
@@ -145,7 +146,7 @@ async def removed(client: Client, *resources: Resource, name: str) -> AsyncItera
 
 async def deny(review: AdmissionRequest) -> AdmissionResponse:
     """Refuses every Job in the very words of the API server's own validation."""
-    name = review.name
+    name = dig(review.object, "metadata", "name")
     cause = {"reason": "FieldValueInvalid", "message": "Invalid value: 1: no", "field": "spec.parallelism"}
     message = f'Job.batch "{name}" is invalid: spec.parallelism: Invalid value: 1: no'
     details = {"name": name, "group": "batch", "kind": "Job", "causes": [cause]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -19,11 +20,13 @@ def steps(call: Callable[[], object]) -> int:
         return trace
 
     before = sys.gettrace()
+    gc.disable()  # what is called after a collection would be counted
     sys.settrace(trace)
     try:
         call()
     finally:
         sys.settrace(before)
+        gc.enable()
     return count
 
 

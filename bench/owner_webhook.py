@@ -30,6 +30,11 @@ CALLED_SECONDS = 30
 """Until the API server calls a new webhook: it learns of it by a watch."""
 
 
+def not_found(name: str) -> str:
+    """What Kueue's webhook says of a Job whose JobSet is not stored."""
+    return f'{keys.KIND}.{keys.GROUP} "{name}" not found'
+
+
 @contextlib.contextmanager
 def looking_for_owners(scene: Scene) -> Iterator[None]:
     """The webhook is called for new Jobs of the scene's namespace, through the length of the block.
@@ -98,8 +103,7 @@ def _handler(scene: Scene) -> type[BaseHTTPRequestHandler]:
             missing = _missing_owner(scene, request["object"]["metadata"])
             answer: JSON = {"uid": request["uid"], "allowed": not missing}
             if missing:
-                words = f'{keys.KIND}.{keys.GROUP} "{missing}" not found'
-                answer["status"] = {"code": 404, "reason": "NotFound", "message": words}
+                answer["status"] = {"code": 404, "reason": "NotFound", "message": not_found(missing)}
             body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": answer}).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")

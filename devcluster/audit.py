@@ -1,6 +1,7 @@
 """Reads a cluster's audit log: exact counts of API calls by who, what and outcome. It must not write it.
 
-The log is at Metadata level without the RequestReceived stage; one line per request (two for a watch).
+The log is at Metadata level (unless the cluster was asked for bodies) without the RequestReceived stage; one line per
+request (two for a watch).
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from devcluster.errors import UsageError
 
 Profile = Literal["api", "full"]
+AuditLevel = Literal["Metadata", "RequestResponse"]
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
 # Workload, PodGroup and CompositePodGroup; API server, controller manager and scheduler need the same gates.
@@ -40,7 +41,8 @@ class ClusterSpec:
     `profile` "api" is etcd and kube-apiserver; "full" adds the controller manager, the scheduler and kwok.
     `port` is the API server's, 0 picks a free one. `gang` turns on the scheduling gates and API versions of
     `GANG_GATES` and `GANG_RUNTIME_CONFIG`. `qps` limits each client of the controller manager and the scheduler
-    (requests per second, burst is twice that). `audit` writes every request at Metadata level to `audit.log`.
+    (requests per second, burst is twice that). `audit` writes every request to `audit.log`, at
+    `audit_level`: "RequestResponse" has the bodies, too, Secrets included.
     """
 
     name: str = "default"
@@ -51,6 +53,7 @@ class ClusterSpec:
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     qps: int = 1000
     audit: bool = True
+    audit_level: AuditLevel = "Metadata"
 
     def __post_init__(self) -> None:
         if self.profile == "api" and self.nodes.count:

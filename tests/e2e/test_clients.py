@@ -1,89 +1,84 @@
-"""The sequences of the real clients of JobSet, end to end: Kueue, Trainer, Metaflow and XPK."""
+"""What the real clients of JobSet send, end to end: Kueue and Trainer as they were recorded, Metaflow and XPK by hand."""
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
 import pytest
 
-from tests.support.client_calls import COUNTERS, PREFIX, annotations_of, history, idle, now, path, post, update
-from tests.support.cluster import MERGE, request, wait_for
+from bench.owner_webhook import looking_for_owners, not_found
+from bench.scene import Scene
+from tests.support.client_calls import COUNTERS, PREFIX, annotations_of, history, idle, now, post
+from tests.support.cluster import MERGE, kubectl, request, wait_for
 from tests.support.jobs import group, manifest
+from tests.support.streams import USER, Stream
 
-APPLY = "application/apply-patch+yaml"
-
-
-def server_side_apply(sets, body: dict[str, Any], name: str) -> dict[str, Any]:
-    where = f"{path(sets, name)}?fieldManager=trainer&force=true"
-    code, answer = request(sets.cluster, "PATCH", where, body, APPLY)
-    assert code in {200, 201}, answer["message"]
-    return answer
+JSON = dict[str, Any]
 
 
-def admission(rack: str, gates: tuple[str, ...] = ()):
-    """What Kueue changes when it admits: all in one update."""
-
-    def change(body: dict[str, Any]) -> None:
-        body["spec"]["suspend"] = False
-        for rjob in body["spec"]["replicatedJobs"]:
-            template = rjob["template"]["spec"]["template"]
-            meta, spec = template.setdefault("metadata", {}), template["spec"]
-            meta["labels"] = {**meta.get("labels", {}), "kueue.x-k8s.io/podset": rjob["name"], f"on-{rack}": "yes"}
-            meta["annotations"] = {**(meta.get("annotations") or {}), "kueue.x-k8s.io/workload": f"wl-{rack}"}
-            spec["nodeSelector"] = {**spec.get("nodeSelector", {}), "rack": rack}
-            spec["tolerations"] = [*spec.get("tolerations", []), {"key": f"flavor-{rack}", "operator": "Exists"}]
-            if gates:
-                spec["schedulingGates"] = [{"name": name} for name in gates]
-
-    return change
+def pod_path(sets, pod: JSON) -> str:
+    return f"/api/v1/namespaces/{sets.namespace}/pods/{pod['metadata']['name']}"
 
 
-def eviction(original: dict[str, Any]):
-    """What Kueue changes when it stops a set: suspend, and the five fields as they were."""
+def pod_templates(js: JSON) -> list[JSON]:
+    return [rjob["template"]["spec"]["template"] for rjob in js["spec"]["replicatedJobs"]]
 
-    def change(body: dict[str, Any]) -> None:
-        body["spec"] = {**original["spec"], "suspend": True}
 
-    return change
+def admitted_fields(js: JSON) -> list[JSON]:
+    """What Kueue may change in each template; empty is the same as absent."""
+    found = []
+    for template in pod_templates(js):
+        fields = {**template.get("metadata", {}), **template["spec"]}
+        names = ("labels", "annotations", "nodeSelector", "tolerations", "schedulingGates")
+        found.append({name: fields[name] for name in names if fields.get(name)})
+    return found
+
+
+def changes(sets, name: str = "js") -> list[str]:
+    """Reasons of the events about suspensions and resumes."""
+    return [reason for _, reason, _ in sets.events(name) if reason in {"SuspendedJobs", "ResumeJobs"}]
 
 
 class TestKueue:
+    """Requests of the streams "queued" and "staged": a JobSet of a user's, and what Kueue sent about it."""
+
     TOPOLOGY = "kueue.x-k8s.io/topology"
 
-    def open_gates(self, sets) -> None:
-        for pod in sets.pods():
-            where = f"/api/v1/namespaces/{sets.namespace}/pods/{pod['metadata']['name']}"
-            patch = {"spec": {"schedulingGates": []}}
-            assert request(sets.cluster, "PATCH", where, patch, MERGE)[0] == 200
+    def open_gate(self, sets, pod: JSON) -> None:
+        """As Kueue does, once it has chosen a node for the pod."""
+        patch = {"spec": {"schedulingGates": []}}
+        assert request(sets.cluster, "PATCH", pod_path(sets, pod), patch, MERGE)[0] == 200
 
     def test_admission_preemption_and_readmission_elsewhere(self, sets):
-        body = manifest(group("driver"), group("workers", 2, 2, pod={"nodeSelector": {"kubernetes.io/os": "linux"}}))
-        body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q"}
-        body["spec"]["suspend"] = True
-        sets.apply(body)
-        original = sets.get()
+        stream = Stream(sets, "queued")
+        stream.play("created")
         wait_for(lambda: sets.counts().get("suspended") == 3)
         assert idle(sets)
+        before = admitted_fields(sets.get())
 
-        assert update(sets, admission("rack-1", (self.TOPOLOGY,)))[0] == 200
+        stream.play("admitted")
         wait_for(lambda: len(sets.pods()) == 5, what="the pods of the first admission")
         for pod in sets.pods():
             assert pod["spec"]["schedulingGates"] == [{"name": self.TOPOLOGY}]
             assert "nodeName" not in pod["spec"]
-            assert pod["metadata"]["labels"]["on-rack-1"] == "yes"
-            assert annotations_of(pod)["kueue.x-k8s.io/workload"] == "wl-rack-1"
+            assert pod["spec"]["nodeSelector"]["rack"] == "rack-1"
+            assert pod["metadata"]["labels"]["kueue.x-k8s.io/podset"] in {"driver", "workers"}
+            assert annotations_of(pod)["kueue.x-k8s.io/workload"].startswith("jobset-js-")
         wait_for(lambda: not idle(sets), what="active as soon as there are pods, scheduled or not")
-        self.open_gates(sets)
+        for pod in sets.pods():
+            self.open_gate(sets, pod)
         sets.wait_ready(3)
         assert {p["spec"]["nodeName"] >= "node-0010" for p in sets.pods()} == {True}
 
-        assert update(sets, eviction(original))[0] == 200
+        stream.play("evicted")
         wait_for(lambda: idle(sets) and sets.counts()["suspended"] == 3, what="nothing is active any more")
         assert sets.pods() == []
         assert sets.condition("Suspended")["status"] == "True"
+        assert admitted_fields(sets.get()) == before, "the five fields are as they were"
 
-        assert update(sets, admission("rack-0"))[0] == 200
+        stream.play("admitted again")
         sets.wait_ready(3)
         for pod in sets.pods():
             spec, labels = pod["spec"], pod["metadata"]["labels"]
@@ -92,10 +87,8 @@ class TestKueue:
             assert not spec.get("schedulingGates")
             keys = [t["key"] for t in spec["tolerations"] if t["key"].startswith("flavor-")]
             assert keys == ["flavor-rack-0"], "nothing of the first admission is left, and nothing is doubled"
-            assert "on-rack-1" not in labels
-            assert labels["on-rack-0"] == "yes"
             assert labels["job-name"].startswith("js-"), "the Job controller's labels are left"
-            assert annotations_of(pod)["kueue.x-k8s.io/workload"] == "wl-rack-0"
+            assert labels["kueue.x-k8s.io/podset"] == labels[f"{PREFIX}replicatedjob-name"]
         for pod in sets.pods(f"{PREFIX}replicatedjob-name=workers"):
             assert pod["spec"]["nodeSelector"]["kubernetes.io/os"] == "linux"
 
@@ -106,105 +99,140 @@ class TestKueue:
             sets.end(pod)
         sets.wait_state("Completed")
         assert sets.condition("Completed")["message"] == "jobset completed successfully"
+        stream.play("ended")
 
     def test_a_set_that_partly_completed_continues_where_it_was(self, sets):
-        sets.apply(manifest(group(replicas=3)))
+        stream = Stream(sets, "queued")
+        stream.play("created")
+        stream.play("admitted again")
         sets.wait_ready(3)
-        sets.end(sets.pods(f"{PREFIX}job-index=1")[0])
+        chosen = f"{PREFIX}replicatedjob-name=workers,{PREFIX}job-index=1"
+        for pod in sets.pods(chosen):
+            sets.end(pod)
         wait_for(lambda: sets.counts()["succeeded"] == 1)
-        original = sets.get()
-        assert update(sets, eviction(original))[0] == 200
+        stream.play("evicted")
         wait_for(lambda: sets.counts() == {"ready": 0, "succeeded": 1, "failed": 0, "active": 0, "suspended": 2})
-        assert update(sets, admission("rack-0"))[0] == 200
+        stream.play("admitted again")
         wait_for(lambda: sets.counts()["ready"] == 2)
         assert sets.counts()["succeeded"] == 1
-        assert {pod["metadata"]["labels"][f"{PREFIX}job-index"] for pod in sets.pods()} == {"0", "2"}
+        assert sets.pods(chosen) == []
 
     @pytest.mark.timeout(240)
     def test_twenty_suspensions_and_resumes_leave_no_drift(self, sets):
-        sets.apply(manifest(group(replicas=2), suspend=True))
-        wait_for(lambda: sets.counts().get("suspended") == 2)
-        original = sets.get()
+        stream = Stream(sets, "queued")
+        stream.play("created")
+        wait_for(lambda: sets.counts().get("suspended") == 3)
         before = {job["metadata"]["name"]: (job["metadata"]["uid"], job["spec"]) for job in sets.jobs()}
         for flip in range(20):
-            assert update(sets, admission(f"rack-{flip % 2}"))[0] == 200
+            stream.play(("admitted", "admitted again")[flip % 2])
             wait_for(lambda: not idle(sets), what="pods")
-            assert update(sets, eviction(original))[0] == 200
-            wait_for(lambda: idle(sets) and sets.counts()["suspended"] == 2, what="no pods")
+            stream.play("evicted")
+            wait_for(lambda: idle(sets) and sets.counts()["suspended"] == 3, what="no pods")
         sets.patch({"suspend": False})
-        sets.wait_ready(2)
+        sets.wait_ready(3)
         sets.patch({"suspend": True})
-        wait_for(lambda: idle(sets) and sets.counts()["suspended"] == 2)
+        wait_for(lambda: idle(sets) and sets.counts()["suspended"] == 3)
         after = {job["metadata"]["name"]: (job["metadata"]["uid"], job["spec"]) for job in sets.jobs()}
         assert after == before
         assert sets.status()["executionAttempts"] == 20
 
+    def test_admission_and_eviction_are_events(self, sets):
+        """Once each: the second eviction says the same again, and is counted in the series of the first."""
+        stream = Stream(sets, "queued")
+        stream.play("created")
+        for phase, suspended in (("admitted", "False"), ("evicted", "True"), ("admitted again", "False")):
+            stream.play(phase)
+            wait_for(lambda wanted=suspended: sets.condition("Suspended")["status"] == wanted, what=phase)
+        wait_for(lambda: changes(sets) == ["SuspendedJobs", "ResumeJobs"], last=sets.events)
 
-class TestTrainer:
-    @staticmethod
-    def body(**spec: Any) -> dict[str, Any]:
-        """What Trainer applies: fields it owns, none of our defaults."""
-
-        def part(name: str, number: int = 1, **extra: Any) -> dict[str, Any]:
-            pod = {"spec": {"containers": [{"name": "node", "image": "busybox", "command": ["true"]}]}}
-            template = {"parallelism": number, "completions": number, "backoffLimit": 0, "template": pod}
-            labels = {"trainer.kubeflow.org/trainjob-ancestor-step": name}
+    @pytest.mark.manager(featureGates={"RestartJob": True})
+    def test_a_failed_job_does_not_release_the_next_stage(self, sets):
+        def jobs() -> dict[str, str]:
             return {
-                "name": name,
-                "replicas": 1,
-                "template": {"metadata": {"labels": labels}, "spec": template},
-                **extra,
+                job["metadata"]["name"].removeprefix("staged-"): job["metadata"]["uid"] for job in sets.jobs("staged")
             }
 
-        ready = [
-            {"name": "dataset-initializer", "status": "Complete"},
-            {"name": "model-initializer", "status": "Complete"},
-        ]
-        return {
-            "apiVersion": "jobset.x-k8s.io/v1alpha2",
-            "kind": "JobSet",
-            "metadata": {"name": "train", "labels": {"app": "x"}},
-            "spec": {
-                "network": {"publishNotReadyAddresses": True},
-                "successPolicy": {"operator": "All", "targetReplicatedJobs": ["launcher"]},
-                "replicatedJobs": [
-                    part("dataset-initializer"),
-                    part("model-initializer"),
-                    part("node", 2, dependsOn=ready),
-                    part("launcher", dependsOn=[{"name": "node", "status": "Ready"}]),
-                ],
-                **spec,
-            },
-        }
+        stream = Stream(sets, "staged")
+        stream.play("created")
+        stream.play("admitted")
+        one, other = (
+            wait_for(lambda index=index: sets.pods(f"{PREFIX}job-index={index}", "staged"))[0] for index in range(2)
+        )
+        before = jobs()
+        assert before.keys() == {"first-0", "first-1"}
+        self.open_gate(sets, one)
+        wait_for(lambda: sets.counts("staged")["ready"] == 1)
+        sets.end(one)
+        wait_for(lambda: sets.counts("staged")["succeeded"] == 1)
+        where = f"{pod_path(sets, other)}/status"
+        assert request(sets.cluster, "PATCH", where, {"status": {"phase": "Failed"}}, MERGE)[0] == 200
+        wait_for(lambda: jobs().get("first-1", before["first-1"]) != before["first-1"], what="first-1 again", last=jobs)
+        [again] = wait_for(lambda: sets.pods(f"{PREFIX}job-index=1", "staged"), what="its pod")
+        assert jobs().keys() == {"first-0", "first-1"}, "first-1 was never ready"
+        self.open_gate(sets, again)
+        wait_for(lambda: "second-0" in jobs(), what="the next stage, once all of the first were ready")
+        stream.play("evicted")
+        wait_for(lambda: idle(sets, "staged") and sets.pods(name="staged") == [])
+
+    def test_jobs_are_checked_although_the_webhook_for_jobs_does_not_find_their_set(self, sets):
+        stream = Stream(sets, "queued")
+        [refusal] = stream.phases["created"]["refusals"]
+        assert (refusal["code"], refusal["owners"]) == (404, 1)
+        assert refusal["message"].endswith(not_found("js")), "the stand-in for it says the same"
+        [create] = stream.entries("created", USER)
+
+        def created(body: JSON) -> str:
+            text = json.dumps(body)
+            return kubectl(sets.cluster, "create", "-f", "-", namespace=sets.namespace, stdin=text, check=False)
+
+        body = {**create["request"]["body"], "metadata": {"name": "js"}}
+        faulty = copy.deepcopy({**body, "metadata": {"name": "faulty"}})
+        container = faulty["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]["containers"][0]
+        container["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+        with looking_for_owners(Scene(sets.cluster, 0, sets.namespace)):
+            answer = created(body)
+            assert "created" in answer
+            assert "Warning" not in answer
+            assert "volumeMounts[0].name" in created(faulty)
+
+
+class TestTrainer:
+    """Requests of the stream "train": a TrainJob that Kueue queues. Kueue changes the TrainJob, Trainer applies the set."""
+
+    KUEUE = "kueue.x-k8s.io/podset"
 
     def test_contract_08_the_same_apply_three_times_is_one_generation(self, sets):
-        answers = [server_side_apply(sets, self.body(suspend=True), "train") for _ in range(3)]
+        stream = Stream(sets, "train")
+        apply = stream.entries("created", "trainer")[-1]
+        answers = [stream.send(apply) for _ in range(3)]
         wait_for(lambda: sets.counts("train").get("suspended", 0) >= 2)
-        answers += [server_side_apply(sets, self.body(suspend=True), "train") for _ in range(3)]
+        answers += [stream.send(apply) for _ in range(3)]
         assert {answer["metadata"]["generation"] for answer in answers} == {1}
         assert len({json.dumps(answer["spec"], sort_keys=True) for answer in answers}) == 1
 
-    @pytest.mark.parametrize("empty", [{}, {"labels": {}, "annotations": {}}, None])
+    @pytest.mark.parametrize("empty", ["as recorded", {}, {"labels": {}, "annotations": {}}, None])
     def test_labels_and_annotations_that_are_dropped_leave_no_null_behind(self, sets, empty):
-        """As after an eviction by Kueue, whose labels Trainer applies no longer; the API server leaves null for them."""
-        labels = {"labels": {"queue": "a"}, "annotations": {"flavor": "b"}}
-
-        def applied(metadata: dict[str, Any] | None) -> dict[str, Any]:
-            body = self.body(suspend=True)
-            for rjob in body["spec"]["replicatedJobs"]:
-                rjob["template"]["spec"]["template"]["metadata"] = metadata
-            return server_side_apply(sets, body, "train")
-
-        applied(labels)
-        wait_for(lambda: sets.counts("train").get("suspended") == 2)
-        answers = [applied(empty) for _ in range(3)]
-        for rjob in answers[-1]["spec"]["replicatedJobs"]:
-            assert not any(rjob["template"]["spec"]["template"].get("metadata", {}).values())
-        assert answers[-1]["metadata"]["generation"] == answers[-2]["metadata"]["generation"]
-        body = self.body(suspend=False)
-        assert server_side_apply(sets, body, "train")["spec"]["suspend"] is False
+        """After an eviction by Kueue Trainer applies its labels no longer; the API server leaves null for them."""
+        stream = Stream(sets, "train")
+        stream.play("created")
+        stream.play("admitted")
         wait_for(lambda: len(sets.pods(name="train")) == 2, what="the pods of the first stage")
-        assert not any("queue" in pod["metadata"]["labels"] for pod in sets.pods(name="train"))
+        for pod in sets.pods(name="train"):
+            assert pod["metadata"]["labels"][self.KUEUE] == pod["metadata"]["labels"][f"{PREFIX}replicatedjob-name"]
+        *earlier, apply = copy.deepcopy(stream.entries("evicted", "trainer"))
+        for template in pod_templates(apply["request"]["body"]) if empty != "as recorded" else ():
+            template["metadata"] = empty
+        for entry in (*earlier, apply):
+            stream.send(entry)
+        answers = [stream.send(apply) for _ in range(3)]
+        for template in pod_templates(answers[-1]):
+            assert not any(template.get("metadata", {}).values())
+            assert "rack" not in template["spec"].get("nodeSelector", {})
+        assert answers[-1]["metadata"]["generation"] == answers[-2]["metadata"]["generation"]
+        wait_for(lambda: idle(sets, "train") and sets.pods(name="train") == [], what="the end of the first admission")
+        assert stream.play("admitted again")[-1]["spec"]["suspend"] is False
+        wait_for(lambda: len(sets.pods(name="train")) == 2, what="the pods of the first stage")
+        assert {pod["spec"]["nodeSelector"]["rack"] for pod in sets.pods(name="train")} == {"rack-0"}
 
     def test_from_suspended_to_the_end_in_stages(self, sets):
         def jobs() -> set[str]:
@@ -215,10 +243,11 @@ class TestTrainer:
             for pod in wait_for(lambda: sets.pods(chosen, "train"), what=f"pods of {step}"):
                 sets.end(pod)
 
-        server_side_apply(sets, self.body(suspend=True), "train")
+        stream = Stream(sets, "train")
+        stream.play("created")
         wait_for(lambda: sets.counts("train").get("suspended") == 2)
         assert jobs() == {"dataset-initializer-0", "model-initializer-0"}
-        assert server_side_apply(sets, self.body(suspend=False), "train")["metadata"]["generation"] == 2
+        stream.play("admitted again")
         finish("dataset-initializer")
         wait_for(lambda: sets.counts("train")["succeeded"] == 1)
         assert "node-0" not in jobs()
@@ -235,6 +264,7 @@ class TestTrainer:
             "node": 0,
             "launcher": 1,
         }
+        stream.play("ended")
 
 
 class TestMetaflow:

@@ -40,7 +40,9 @@ class ClusterSpec:
     `profile` "api" is etcd and kube-apiserver; "full" adds the controller manager, the scheduler and kwok.
     `port` is the API server's, 0 picks a free one. `gang` turns on the scheduling gates and API versions of
     `GANG_GATES` and `GANG_RUNTIME_CONFIG`. `qps` limits each client of the controller manager and the scheduler
-    (requests per second, burst is twice that). `audit` writes every request at Metadata level to `audit.log`.
+    (requests per second, burst is twice that). `audit` writes every request at Metadata level to `audit.log`, and
+    writes of the resources `audit_bodies` ("jobs.batch", "leases.coordination.k8s.io", "pods.") with what was asked and
+    answered. With `keep` a component that ends is started again, as the kubelet of a control plane's node does.
     """
 
     name: str = "default"
@@ -51,6 +53,8 @@ class ClusterSpec:
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     qps: int = 1000
     audit: bool = True
+    audit_bodies: tuple[str, ...] = ()
+    keep: bool = False
 
     def __post_init__(self) -> None:
         if self.profile == "api" and self.nodes.count:

@@ -76,6 +76,14 @@ bench-plan: $(READY) ## Time one plan of the reconcile loop for up to 20,000 Job
 bench-placement: binaries ## Place and restart 40 Jobs on 60 racks, beside plain pods (ARGS="-o json")
 	@$(BIN)/python -m bench.placement $(ARGS)
 
+.PHONY: chaos
+chaos: binaries ## Run three replicas under load and every fault for 20 minutes, and judge (ARGS="--seed 7 --minutes 3 -o json")
+	@$(BIN)/python -m chaos $(ARGS)
+
+.PHONY: soak
+soak: binaries ## The same with faults that no process dies of, and compare memory (ARGS="--seed 7")
+	@$(BIN)/python -m chaos --soak $(ARGS)
+
 .PHONY: lint
 lint: $(READY) ## Check style, spelling and import rules
 	$(BIN)/ruff check .

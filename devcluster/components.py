@@ -13,7 +13,7 @@ from pathlib import Path
 
 from devcluster import rest
 from devcluster.errors import DevclusterError
-from devcluster.spec import GANG_RUNTIME_CONFIG, AuditLevel, ClusterSpec, Layout
+from devcluster.spec import GANG_RUNTIME_CONFIG, ClusterSpec, Layout
 
 ADMIN = "admin"
 STAGES = Path(__file__).with_name("stages.yaml")
@@ -105,7 +105,7 @@ def components(plan: Plan) -> list[Component]:
 
 def write_configs(plan: Plan) -> None:
     """Write the configuration files that the command lines refer to."""
-    documents = {"audit-policy.json": _audit_policy(plan.spec.audit_level)}
+    documents = {"audit-policy.json": _audit_policy(plan.spec)}
     if plan.spec.profile == "full":
         documents |= {"scheduler.json": _scheduler_config(plan), "kwok.json": _kwok_config(plan)}
     for name, document in documents.items():
@@ -241,12 +241,23 @@ def _kwok(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _audit_policy(level: AuditLevel) -> dict[str, object]:
+def _audit_policy(spec: ClusterSpec) -> dict[str, object]:
+    rules: list[dict[str, object]] = [{"level": "Metadata"}]
+    if spec.audit_bodies:
+        named = [name.partition(".") for name in spec.audit_bodies]
+        rules.insert(
+            0,
+            {
+                "level": "RequestResponse",
+                "verbs": ["create", "update", "patch", "delete", "deletecollection"],
+                "resources": [{"group": group, "resources": [resource]} for resource, _, group in named],
+            },
+        )
     return {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "omitStages": ["RequestReceived"],
-        "rules": [{"level": level}],
+        "rules": rules,
     }
 
 

@@ -12,7 +12,6 @@ from typing import Any, Literal
 from devcluster.errors import UsageError
 
 Profile = Literal["api", "full"]
-AuditLevel = Literal["Metadata", "RequestResponse"]
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
 # Workload, PodGroup and CompositePodGroup; API server, controller manager and scheduler need the same gates.
@@ -41,8 +40,9 @@ class ClusterSpec:
     `profile` "api" is etcd and kube-apiserver; "full" adds the controller manager, the scheduler and kwok.
     `port` is the API server's, 0 picks a free one. `gang` turns on the scheduling gates and API versions of
     `GANG_GATES` and `GANG_RUNTIME_CONFIG`. `qps` limits each client of the controller manager and the scheduler
-    (requests per second, burst is twice that). `audit` writes every request to `audit.log`, at
-    `audit_level`: "RequestResponse" has the bodies, too, Secrets included.
+    (requests per second, burst is twice that). `audit` writes every request at Metadata level to `audit.log`, and
+    writes of the resources `audit_bodies` ("jobs.batch", "leases.coordination.k8s.io", "pods.") with what was asked and
+    answered. With `keep` a component that ends is started again, as the kubelet of a control plane's node does.
     """
 
     name: str = "default"
@@ -53,7 +53,8 @@ class ClusterSpec:
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     qps: int = 1000
     audit: bool = True
-    audit_level: AuditLevel = "Metadata"
+    audit_bodies: tuple[str, ...] = ()
+    keep: bool = False
 
     def __post_init__(self) -> None:
         if self.profile == "api" and self.nodes.count:

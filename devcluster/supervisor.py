@@ -60,9 +60,12 @@ class Supervisor:
     def run(self) -> int:
         """Start, watch, stop; returns 0 after a stop that was asked for, 1 after a failure."""
         try:
-            self._start(components(Plan.read(self._layout)))
+            plan = Plan.read(self._layout)
+            self._start(components(plan))
             self._report("ready")
             while True:
+                if plan.spec.keep:
+                    self._restart_ended()
                 self._check()
                 time.sleep(POLL_SECONDS)
         except Stopped:
@@ -92,6 +95,12 @@ class Supervisor:
             if rank > 0:
                 for component in group:
                     self._wait_ready(component)
+
+    def _restart_ended(self) -> None:
+        for index, (component, process) in enumerate(self._running):
+            if process.poll() is not None:
+                self._running[index] = (component, self._spawn(component))
+                self._report("ready")
 
     def _spawn(self, component: Component) -> subprocess.Popen[bytes]:
         try:

@@ -66,9 +66,8 @@ def built(module: clients.Module, folder: Path) -> Path:
 
 
 def record(binaries: dict[clients.Module, Path], work: Path, output: Path) -> None:
-    spec = ClusterSpec(
-        name="streams", nodes=FakeNodes(count=20, label_every={"rack": 10}), audit_level="RequestResponse"
-    )
+    recorded = ("jobsets.jobset.x-k8s.io", "jobsets/status.jobset.x-k8s.io", "jobs.batch")
+    spec = ClusterSpec(name="streams", nodes=FakeNodes(count=20, label_every={"rack": 10}), audit_bodies=recorded)
     work.mkdir(parents=True, exist_ok=True)
     with running(spec, state_root=work / "state") as cluster, installed(cluster, binaries, work):
         about = {

@@ -22,6 +22,7 @@ ORDER = (
     "tests/e2e/placement",
     "tests/e2e/gangs",
     *APART,
+    "tests/chaos",
     "tests/e2e",
     "tests/integration",
     "tests/bench",

@@ -1,0 +1,15 @@
+"""What a check finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A promise that was broken. `at` is in seconds since 1970, 0 where it is about the whole run."""
+
+    rule: str
+    subject: str
+    text: str
+    at: float = 0.0

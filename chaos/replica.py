@@ -1,0 +1,160 @@
+"""One replica: its processes, and what a kubelet does for them. It starts again whenever it ends, if it is wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+
+from app import local
+from chaos.events import MANAGER
+from chaos.failover import Failover
+from chaos.loop import Loop
+from chaos.relay import Relay
+from devcluster import pki
+from devcluster.cluster import Cluster
+from manifests import NAMESPACE
+
+LEASE_TIMES = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"}
+GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}")
+PROBE_EVERY = 0.2
+PROBE_TIMEOUT = 1.0
+BACK_OFF = 1.0
+"""Seconds between an end and the next start."""
+
+GRACE = 20.0
+"""Seconds that a replica has to end after SIGTERM."""
+
+
+@dataclass(slots=True)
+class Replica:
+    """Number `number`, with a folder of its own. `shift`: seconds by which its clock is wrong."""
+
+    number: int
+    folder: Path
+    cluster: Cluster
+    relay: Relay
+    failover: Failover
+    loop: Loop
+    shift: float = 0.0
+    port: int = field(default_factory=local.free_port)
+    health_port: int = field(default_factory=local.free_port)
+    wanted: bool = True
+    ready: bool = False
+    lives: dict[str, str] = field(default_factory=dict)
+    """Credential of each life, as the audit log names it, and the name of that life."""
+
+    began: float = 0.0
+    """When this life began (monotonic seconds)."""
+
+    _process: subprocess.Popen[bytes] | None = None
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    @property
+    def name(self) -> str:
+        """Of this life."""
+        return f"replica-{self.number}-{len(self.lives)}"
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that the others are children of, while it lives."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True)
+        self._thread = threading.Thread(target=self._keep, name=f"replica-{self.number}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it for good."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        """To all its processes; nothing if they have ended."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    def roll(self) -> None:
+        """Have it end in order, and wait until its next life is ready."""
+        before = len(self.lives)
+        self.signal(signal.SIGTERM)
+        deadline = time.monotonic() + GRACE
+        while len(self.lives) == before and time.monotonic() < deadline:
+            time.sleep(PROBE_EVERY)
+        if len(self.lives) == before:
+            self.signal(signal.SIGKILL)
+        while not self.ready and time.monotonic() < deadline + GRACE:
+            time.sleep(PROBE_EVERY)
+
+    def _keep(self) -> None:
+        start_at = 0.0
+        while not self._stop.wait(PROBE_EVERY):
+            if self.pid is None:
+                self.ready = False
+                if self.wanted and time.monotonic() >= start_at:
+                    self._spawn()
+                    start_at = time.monotonic() + BACK_OFF
+            else:
+                self._probe()
+
+    def _spawn(self) -> None:
+        if self._process is not None:
+            self.signal(signal.SIGKILL)  # what its end left behind
+        self._write_config()
+        pair = pki.issue_client(pki.Pair.read(self.cluster.plan.layout.pki, "ca"), MANAGER, GROUPS)
+        self.lives[_credential(pair)] = f"replica-{self.number}-{len(self.lives) + 1}"
+        pair.write(self.cluster.plan.layout.pki, self.name)
+        self.loop.run(self.relay.become(self.name))
+        authority = (self.cluster.plan.layout.pki / "ca.crt").read_bytes()
+        kubeconfig = self.folder / "kubeconfig"
+        server = f"https://127.0.0.1:{self.relay.port}"
+        pki.write_private(kubeconfig, pki.kubeconfig("chaos", server, authority, pair).encode())
+        program = [sys.executable, "-m", "chaos.shifted", str(self.shift), "manager"] if self.shift else local.OURSELVES
+        with (self.folder / f"{self.name}.log").open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603 (ourselves)
+                [*program, f"--config={self.folder / 'config.yaml'}", f"--kubeconfig={kubeconfig}"],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self.began = time.monotonic()
+
+    def _write_config(self) -> None:
+        config = local.configuration(self.port, self.health_port, leaderElection=LEASE_TIMES)
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+
+    def _probe(self) -> None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}/readyz", timeout=PROBE_TIMEOUT):
+                self.ready = True
+        except TimeoutError:
+            self.ready = False
+            self.loop.call(lambda: self.failover.drop(self.port))
+        except (OSError, http.client.HTTPException):
+            self.ready = False
+
+
+def _credential(pair: pki.Pair) -> str:
+    certificate = x509.load_pem_x509_certificate(pair.certificate)
+    return f"X509SHA256={certificate.fingerprint(hashes.SHA256()).hex()}"

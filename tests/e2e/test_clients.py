@@ -140,6 +140,7 @@ class TestKueue:
         """Once each: the second eviction says the same again, and is counted in the series of the first."""
         stream = Stream(sets, "queued")
         stream.play("created")
+        wait_for(lambda: sets.condition("Suspended"))
         for phase, suspended in (("admitted", "False"), ("evicted", "True"), ("admitted again", "False")):
             stream.play(phase)
             wait_for(lambda wanted=suspended: sets.condition("Suspended")["status"] == wanted, what=phase)

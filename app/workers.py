@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from app.manager.supervisor import DEFAULT
 from webhooks.router import WebhookMetrics
 
 log = logging.getLogger(__name__)
@@ -30,8 +31,8 @@ REPORT_EVERY = 1.0
 REPORT_TIMEOUT = 60.0
 """Seconds without a report after which a worker hangs."""
 
-EXIT_TIMEOUT = 0.5
-"""Seconds that a worker has to log why it ends, and to end, before it is killed."""
+EXIT_TIMEOUT = DEFAULT.shutdown_delay + DEFAULT.drain + DEFAULT.flush
+"""Seconds that workers have once the manager has ended: to finish their requests, or to say why they cannot start."""
 
 MAX_ANSWERS = 100_000
 """Answers that one report names; what is beyond is not counted."""
@@ -139,7 +140,9 @@ def forked(count: int, work: Callable[[socket.socket], None]) -> Iterator[list[W
     finally:
         for worker in workers:
             worker.channel.close()
-            _reap(worker.pid)
+        deadline = time.monotonic() + EXIT_TIMEOUT
+        for worker in workers:
+            _reap(worker.pid, deadline)
 
 
 def _fork(work: Callable[[socket.socket], None], others: list[socket.socket]) -> Worker:
@@ -167,9 +170,8 @@ def _fork(work: Callable[[socket.socket], None], others: list[socket.socket]) ->
         os._exit(code)
 
 
-def _reap(pid: int) -> None:
-    """End a process that was told to stop: one that could not start still gets the time to print why."""
-    deadline = time.monotonic() + EXIT_TIMEOUT
+def _reap(pid: int, deadline: float) -> None:
+    """Wait for a process that was told to stop, until the deadline (`time.monotonic`); then kill it."""
     with contextlib.suppress(ProcessLookupError, ChildProcessError):
         while os.waitpid(pid, os.WNOHANG) == (0, 0):
             if time.monotonic() > deadline:

@@ -9,7 +9,7 @@ import asyncio
 import dataclasses
 import enum
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Unpack
 
@@ -121,11 +121,26 @@ class _ResourceList(msgspec.Struct, frozen=True):
 class Client:
     """Verbs over a transport. Errors are those of `kube.errors`. Stateless: share one instance."""
 
-    def __init__(self, transport: Transport, *, limited: bool = True, repeats: bool = True) -> None:
-        """`limited` False: past the limits of rate and concurrency. `repeats`: of requests that got no answer."""
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        limited: bool = True,
+        repeats: bool = True,
+        guard: Callable[[], None] | None = None,
+    ) -> None:
+        """`limited` False: past the limits of rate and concurrency. `repeats`: of requests that got no answer.
+
+        `guard` is called in the moment in which a write is sent; what it raises ends the write.
+        """
         self.transport = transport
         self._limited = limited
         self._repeats = repeats
+        self._guard = guard
+
+    def guarded(self, guard: Callable[[], None]) -> "Client":
+        """The same client with a guard of its writes."""
+        return Client(self.transport, limited=self._limited, repeats=self._repeats, guard=guard)
 
     def unlimited(self) -> "Client":
         """The same client past the limits of rate and concurrency, and without repeats of requests that got no answer.
@@ -133,7 +148,7 @@ class Client:
         For calls that have a short deadline of their own and must not queue behind a burst of others: lease renewals.
         An answer that says when to come back is still waited for (`MAX_PAUSE`).
         """
-        return Client(self.transport, limited=False, repeats=False)
+        return Client(self.transport, limited=False, repeats=False, guard=self._guard)
 
     async def get(
         self, resource: Resource, name: str, *, type: type[T] = JSON_OBJECT, **options: Unpack[ReadOptions]
@@ -287,6 +302,8 @@ class Client:
         """
         if not self._limited:
             request = dataclasses.replace(request, limited=False)
+        if self._guard is not None and request.method != "GET":
+            request = dataclasses.replace(request, guard=self._guard)
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 response = await self.transport.send(request)

@@ -108,6 +108,14 @@ class LeaderElector:
         """Whether this process may act as the leader right now."""
         return self._leading and self._now() < self._renewed_at + self._config.renew_deadline
 
+    def require_lease(self) -> None:
+        """A guard of writes: a process that was stopped for a while goes on where it was, and may not lead any more.
+
+        Raises `LeadershipLostError`.
+        """
+        if not self.is_leader:
+            raise LeadershipLostError(f"lease {self._config} was not renewed in time: nothing is written")
+
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lease, run `work` while holding it, give it back when `work` ends or this is cancelled.
 

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import socket
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,7 +40,8 @@ class Request:
     """One call. `timeout` is in seconds: of the whole exchange, or of silence on a stream. `path` is not encoded.
 
     `limited` False passes the client-side rate and concurrency limits (lease renewals must not queue behind a burst of
-    creates). `accept` names the form of the answer.
+    creates). `accept` names the form of the answer. `guard` is called in the moment in which the request is sent, after
+    all waiting; what it raises ends the call.
     """
 
     method: str
@@ -52,6 +53,7 @@ class Request:
     timeout: float = 30.0
     limited: bool = True
     accept: str = "application/json"
+    guard: Callable[[], None] | None = None
 
     @property
     def call(self) -> Call:
@@ -168,6 +170,8 @@ class HttpTransport:
         if request.body is not None:
             headers["Content-Type"] = request.content_type
         code = "<error>"
+        if request.guard is not None:
+            request.guard()
         calls.sent()
         try:
             async with self._session.request(

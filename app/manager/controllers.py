@@ -13,6 +13,7 @@ from controllers.jobset.watches import Watches
 from controllers.placement import controller as placement
 from controllers.placement.memory import JobRequest
 from controllers.placement.watches import PlacementWatches
+from kube.client import Client
 from kube.controller import Controller, Reconcile, Request
 from kube.events import EventRecorder
 from kube.workqueue import WorkQueue
@@ -25,26 +26,29 @@ WORKERS = 8
 K = TypeVar("K", bound=Hashable)
 
 
-async def run_controllers(deps: Deps, watches: Watches, leaders: PlacementWatches) -> None:
-    """Reconcile; returns after the queues were shut down, when running reconciles have ended."""
+async def run_controllers(deps: Deps, client: Client, watches: Watches, leaders: PlacementWatches) -> None:
+    """Reconcile; returns after the queues were shut down, when running reconciles have ended.
+
+    `client` writes only while this process leads. Events are written by another, after that, too.
+    """
     recorder = EventRecorder(
         deps.client, reporting_controller=NAME, reporting_instance=f"{NAME}-{socket.gethostname()}"
     )
     deps.supervisor.start(recorder.run(), "events")
     deps.supervisor.on_drained(recorder.flush)
-    jobsets = _jobsets(deps, watches, recorder)
-    followers = _placement(deps, watches, leaders, recorder)
+    jobsets = _jobsets(deps, client, watches, recorder)
+    followers = _placement(deps, client, watches, leaders, recorder)
     log.info("reconciling with %d workers", WORKERS)
     async with asyncio.TaskGroup() as running:
         running.create_task(jobsets.run(), name=jobsets.name)
         running.create_task(followers.run(), name=followers.name)
 
 
-def _jobsets(deps: Deps, watches: Watches, recorder: EventRecorder) -> Controller[Request]:
+def _jobsets(deps: Deps, client: Client, watches: Watches, recorder: EventRecorder) -> Controller[Request]:
     """Makes of each JobSet what it asks for."""
     options = Options(create_suspended=deps.options.settings.suspend.create_jobs == "Always")
     reconciler = JobSetReconciler(
-        deps.client, watches.caches(), deps.options.gates, recorder, deps.metrics.milestones, options
+        client, watches.caches(), deps.options.gates, recorder, deps.metrics.milestones, options
     )
     controller = _controller(deps, NAME, reconciler.reconcile, WORKERS)
     watches.jobsets.on_event(Endings(deps.metrics.outcomes, reconciler.memories).on_event)
@@ -56,10 +60,10 @@ def _jobsets(deps: Deps, watches: Watches, recorder: EventRecorder) -> Controlle
 
 
 def _placement(
-    deps: Deps, watches: Watches, leaders: PlacementWatches, recorder: EventRecorder
+    deps: Deps, client: Client, watches: Watches, leaders: PlacementWatches, recorder: EventRecorder
 ) -> Controller[JobRequest]:
     """Keeps followers with their leaders."""
-    reconciler = placement.PlacementReconciler(deps.client, leaders, watches.jobs, recorder)
+    reconciler = placement.PlacementReconciler(client, leaders, watches.jobs, recorder)
     controller = _controller(deps, placement.NAME, reconciler.reconcile, placement.WORKERS)
     reconciler.feed(controller.queue)
     return controller

@@ -64,7 +64,7 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
     if not deps.options.controllers:
         await asyncio.Event().wait()
     watches = await fill_caches(deps, placement)
-    await lead(deps, lambda: run_controllers(deps, watches, placement))
+    await lead(deps, lambda client: run_controllers(deps, client, watches, placement))
 
 
 async def _require_jobsets(client: Client) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import os
 import socket
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -98,6 +100,22 @@ def test_a_worker_that_cannot_start_says_why_in_one_line(capfd: pytest.CaptureFi
     assert len(lines) == 1, lines
     assert lines[0].startswith(f"jobset manager: admission worker {worker.pid}: ")
     assert "/nowhere/kubeconfig" in lines[0]
+
+
+def test_workers_finish_their_requests_after_the_manager_has_failed():
+    """It loses the lease, for example: whoever waits for an answer gets it all the same."""
+    reading, writing = os.pipe()
+
+    def work(channel: socket.socket) -> None:
+        assert channel.recv(1) == b"", "the manager has ended"
+        time.sleep(1)
+        os.write(writing, b"answered")
+
+    with pytest.raises(ZeroDivisionError), forked(1, work):
+        raise ZeroDivisionError
+    os.close(writing)
+    assert os.read(reading, 100) == b"answered"
+    os.close(reading)
 
 
 async def test_a_worker_that_does_not_report_is_an_error():

@@ -177,6 +177,21 @@ def test_losing_the_api_server_is_losing_the_lease_at_the_deadline():
     run(main)
 
 
+def test_a_process_that_was_stopped_for_longer_than_it_may_lead_writes_nothing():
+    async def main():
+        one = elector(FaultyTransport(MemoryApi()))
+        with pytest.raises(LeadershipLostError):
+            one.require_lease()
+        async with leading(one):
+            one.require_lease()
+            one._now = lambda: clock() + CONFIG.renew_deadline + 1  # it wakes up, and the renewal has not run yet
+            with pytest.raises(LeadershipLostError, match="nothing is written"):
+                one.require_lease()
+            del one._now
+
+    run(main)
+
+
 def test_a_leader_counts_from_when_it_asked_not_from_when_it_was_answered():
     """The record is as old as the request; the others count from there."""
 

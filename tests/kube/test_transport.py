@@ -273,3 +273,27 @@ async def test_after_closing_no_connection_is_left_that_was_cut_off_in_the_middl
         assert opened.fileno() >= 0
         await t.close()
         assert opened.fileno() == -1
+
+
+async def test_a_guard_is_asked_when_a_write_is_sent_and_not_before(tmp_path):
+    """A write that waits for its turn may become one that must not be sent any more."""
+    seen, allowed = [], [True]
+
+    async def handler(request):
+        seen.append(request.method)
+        return web.json_response({"metadata": {}})
+
+    def guard() -> None:
+        if not allowed[0]:
+            raise PermissionError("not any more")
+
+    async with serving(tmp_path, handler, qps=10, burst=1) as transport:
+        client = Client(transport).guarded(guard)
+        await client.create(PODS, {"metadata": {"name": "a"}}, namespace="ns")
+        waiting = asyncio.create_task(client.create(PODS, {"metadata": {"name": "b"}}, namespace="ns"))
+        await asyncio.sleep(0)
+        allowed[0] = False
+        with pytest.raises(PermissionError, match="not any more"):
+            await waiting
+        await client.get(PODS, "a", namespace="ns")
+    assert seen == ["POST", "GET"]

@@ -45,7 +45,7 @@ rights: $(READY) ## Compare what the manager asked for in the last run of all te
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the tests that need no control plane (1.5 minutes on 2 cores)
-	@$(PYTEST) --numprocesses=$(PROCESSORS) -m "not slow and not integration and not e2e" --ignore=tests/devcluster
+	@$(PYTEST) --numprocesses=$$(($(PROCESSORS) + 1)) -m "not slow and not integration and not e2e" --ignore=tests/devcluster
 
 .PHONY: test-integration
 test-integration: binaries ## Run the tests against a real API server

@@ -31,6 +31,9 @@ REPORT_EVERY = 1.0
 REPORT_TIMEOUT = 60.0
 """Seconds without a report after which a worker hangs."""
 
+STOP = b"s"
+"""What the manager sends to have a worker finish its requests. Without it the end of the channel ends it at once."""
+
 EXIT_TIMEOUT = DEFAULT.shutdown_delay + DEFAULT.drain + DEFAULT.flush
 """Seconds that workers have once the manager has ended: to finish their requests, or to say why they cannot start."""
 
@@ -78,7 +81,7 @@ class Records:
     async def send(self, writer: asyncio.StreamWriter, *, every: float = REPORT_EVERY) -> None:
         """Report every so many seconds for as long as the manager listens."""
         with contextlib.suppress(ConnectionError):
-            while True:
+            while not writer.is_closing():
                 writer.write(self.report())
                 await writer.drain()
                 await asyncio.sleep(every)
@@ -101,7 +104,7 @@ class Worker:
         reader, self._writer = await asyncio.open_connection(sock=self.channel, limit=MAX_REPORT)
         try:
             if self._stopped:
-                self._writer.write_eof()
+                self._writer.write(STOP)
             while line := await asyncio.wait_for(reader.readline(), timeout):
                 for path, seen in _decoder.decode(line).items():
                     for _ in range(seen.started):
@@ -113,15 +116,24 @@ class Worker:
         except ConnectionError:
             pass  # it ended before it read what we sent
         finally:
+            if not (self._stopped or self._writer.is_closing()):
+                self._writer.write(STOP)  # the manager fails, and whoever waits for an answer still gets it
             self._writer.close()
         if not self._stopped:
             raise WorkerError(f"admission worker {self.pid} ended: its last log lines are above")
 
+    def release(self) -> None:
+        """The same where no event loop runs (any more)."""
+        with contextlib.suppress(OSError):
+            if self._writer is None:
+                self.channel.send(STOP)
+            self.channel.close()
+
     def stop(self) -> None:
         """Have it finish its requests and end."""
         self._stopped = True
-        if self._writer is not None:
-            self._writer.write_eof()
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(STOP)
 
 
 @contextlib.contextmanager
@@ -139,7 +151,7 @@ def forked(count: int, work: Callable[[socket.socket], None]) -> Iterator[list[W
         yield workers
     finally:
         for worker in workers:
-            worker.channel.close()
+            worker.release()
         deadline = time.monotonic() + EXIT_TIMEOUT
         for worker in workers:
             _reap(worker.pid, deadline)

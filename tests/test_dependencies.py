@@ -26,7 +26,7 @@ EXTRA = {name for extra in PROJECT["project"]["optional-dependencies"].values() 
 DEVELOPMENT = names(PROJECT["dependency-groups"]["dev"])
 
 INSTALLED = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-BY_PEOPLE_WHO_CHANGE_IT = ["bench", "hack", "simcluster", "tests"]
+BY_PEOPLE_WHO_CHANGE_IT = ["bench", "chaos", "hack", "simcluster", "tests"]
 ALONE = ["agent"]
 """Packages by what they may import: dependencies; these and what is for development; nothing."""
 

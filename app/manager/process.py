@@ -5,6 +5,7 @@ They are apart so that neither a burst of expensive reviews nor the fault of one
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 from collections.abc import Callable, Coroutine
@@ -15,7 +16,7 @@ from app.heap import keep_large_blocks_apart
 from app.manager.admission import bind_webhooks
 from app.manager.options import Options, Shared, StartError
 from app.manager.run import run
-from app.workers import Records, WorkerError, forked
+from app.workers import STOP, Records, WorkerError, forked
 from httpserver.address import BindError
 
 
@@ -44,7 +45,15 @@ def serve_as_worker(options: Options, listener: socket.socket, channel: socket.s
 
 def _in_loop(part: Coroutine[Any, Any, None]) -> None:
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.get_loop().set_exception_handler(_log_unless_closed)
         runner.run(part)
+
+
+def _log_unless_closed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Uvloop calls it an error when data arrives for a TLS connection that was closed a moment before."""
+    error = context.get("exception")
+    if not (isinstance(error, RuntimeError) and "the handler is closed" in str(error)):
+        loop.default_exception_handler(context)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -72,8 +81,11 @@ async def _work(options: Options, listener: socket.socket, channel: socket.socke
     failed: StartError | None = None
 
     async def hear() -> None:
-        await reader.read()
-        stop.set()
+        with contextlib.suppress(ConnectionError):
+            if await reader.read(1) == STOP:
+                stop.set()
+                return
+        os._exit(1)  # the manager was killed: in a container its workers would be gone as well
 
     async with asyncio.TaskGroup() as group:
         beside = [group.create_task(hear()), group.create_task(records.send(writer))]
@@ -85,7 +97,8 @@ async def _work(options: Options, listener: socket.socket, channel: socket.socke
         for task in beside:
             task.cancel()
     with contextlib.suppress(ConnectionError):
-        writer.write(records.report())
+        if not writer.is_closing():
+            writer.write(records.report())
         writer.close()
         await writer.wait_closed()
     if failed is not None:

@@ -14,7 +14,7 @@ from app.manager.options import Options
 from app.manager.process import serve_as_worker
 from app.metrics import Metrics
 from app.settings import Settings
-from app.workers import MAX_ANSWERS, MAX_REPORT, Records, Worker, WorkerError, forked
+from app.workers import MAX_ANSWERS, MAX_REPORT, STOP, Records, Worker, WorkerError, forked
 from httpserver.address import bind
 from tests.support.serving import LOCAL
 from tests.support.tls import until
@@ -58,7 +58,7 @@ async def test_the_manager_counts_what_a_worker_answers():
         await until(lambda: len(heard.calls) == 4)
         assert heard.calls[3] == ("/a", 422, 0.5)
         worker.stop()
-        assert await asyncio.wait_for(reader.read(), 5) == b""
+        assert await asyncio.wait_for(reader.read(1), 5) == STOP
         telling.cancel()
         writer.close()
         await asyncio.wait_for(watching, 5)
@@ -107,7 +107,7 @@ def test_workers_finish_their_requests_after_the_manager_has_failed():
     reading, writing = os.pipe()
 
     def work(channel: socket.socket) -> None:
-        assert channel.recv(1) == b"", "the manager has ended"
+        assert channel.recv(1) == STOP
         time.sleep(1)
         os.write(writing, b"answered")
 

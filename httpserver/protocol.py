@@ -94,7 +94,7 @@ class Connection(HttpToolsProtocol):
         if beside > self._limits.max_head + _MAX_FRAMING * self._body and not self.transport.is_closing():
             self.transport.write(_HEAD_TOO_LARGE)
             self.transport.close()
-        if self.transport.is_closing():
+        if self.transport.is_closing() and self.state is not State.CLOSING:
             self._enter(State.CLOSING)
 
     def pause_writing(self) -> None:

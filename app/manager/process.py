@@ -36,7 +36,7 @@ def main(options: Options) -> None:
 
 
 def serve_as_worker(options: Options, listener: socket.socket, channel: socket.socket) -> None:
-    """Serve webhooks and nothing else until the manager closes its end of the channel. Raises `WorkerError`."""
+    """Serve webhooks and nothing else until the manager sends `STOP`. Raises `WorkerError`."""
     try:
         _in_loop(_work(options, listener, channel))
     except StartError as error:

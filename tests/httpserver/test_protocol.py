@@ -251,6 +251,18 @@ def test_an_answer_that_is_not_taken_is_cut():
         assert wire.ended
 
 
+def test_bytes_after_the_last_answer_do_not_keep_a_connection():
+    with model() as (loop, wire, connection):
+        wire.taking = False
+        connection.data_received(SIMPLE.replace(b"host: x", b"connection: close"))
+        loop.turn()
+        for _ in range(int(SECONDS[State.CLOSING]) + 1):
+            loop.turn(1.0)
+            if not wire.ended:
+                connection.data_received(b"x")  # TLS may deliver what came before its end
+        assert wire.ended
+
+
 def test_requests_ahead_of_their_answers_are_bounded():
     with model() as (loop, wire, connection):
         for _ in range(50):

@@ -48,7 +48,7 @@ class ClientAuthority:
         self._loaded: bytes | None = None
 
     async def run(self) -> None:
-        """Follow the file. While it cannot be used, the CA of before counts."""
+        """Follow the file. While it cannot be used, the last usable CA stays valid."""
         while True:
             await asyncio.sleep(self._poll)
             problem = ""

@@ -35,7 +35,7 @@ class Kind(StrEnum):
 
 MEANINGS = {
     Kind.KILL: "A replica gets SIGKILL, and starts again at once",
-    Kind.PAUSE: "A replica is stopped (SIGSTOP) for longer than the lease, then goes on",
+    Kind.PAUSE: "A replica is stopped (SIGSTOP) for longer than the lease, then continues",
     Kind.PARTITION: "What a replica asks, and the answers, are held back; all of it arrives in the end",
     Kind.SLOW: "Each request of every replica takes longer",
     Kind.ERRORS: "One in five requests is answered with 429, 500 or 504; half of the 504 were carried out",

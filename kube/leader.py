@@ -109,7 +109,7 @@ class LeaderElector:
         return self._leading and self._now() < self._renewed_at + self._config.renew_deadline
 
     def require_lease(self) -> None:
-        """A guard of writes: a process that was stopped for a while goes on where it was, and may not lead any more.
+        """A guard of writes: a process that was stopped for a while continues, and may have lost the lease meanwhile.
 
         Raises `LeadershipLostError`.
         """

@@ -24,7 +24,7 @@ class Level(enum.Enum):
     WAITS = "waits"
     """Will go on by itself when something else happens."""
     FAULT = "fault"
-    """Goes on only after somebody has fixed it."""
+    """Blocks until somebody has corrected it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

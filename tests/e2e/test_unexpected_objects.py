@@ -187,12 +187,11 @@ def test_a_subdomain_that_two_sets_share_passes_to_the_second_when_the_first_goe
     sets.apply(manifest(group(), name="second", network=network))
     assert "belongs to JobSet first" in event_note(sets, "HeadlessServiceCreationFailed", "second")
     sets.wait_ready(1, "second")
+    old = service(sets, "shared")["metadata"]["uid"]
     kubectl(sets.cluster, "delete", "jobset", "first", namespace=sets.namespace)
-
-    def selector() -> Any:
-        return request(sets.cluster, "GET", url(sets, "shared", "services"))[1].get("spec", {}).get("selector")
-
-    wait_for(lambda: selector() == {f"{PREFIX}jobset-name": "second"}, timeout=RETRY + 20)
+    wait_until_collected(sets, "shared", old)
+    selector = {f"{PREFIX}jobset-name": "second"}
+    wait_for(lambda: service(sets, "shared").get("spec", {}).get("selector") == selector, what="a Service of its own")
 
 
 @pytest.mark.timeout(180)
@@ -223,6 +222,7 @@ def test_a_new_set_of_the_same_name_starts_from_zero(sets, propagation):
     sets.end(sets.pods()[0], 1)
     wait_for(lambda: sets.status()["restarts"] == 1 and sets.counts()["ready"] == 3, timeout=60)
     old, pods = sets.get()["metadata"]["uid"], {p["metadata"]["uid"] for p in sets.pods()}
+    service_uid = service(sets, "js")["metadata"]["uid"]
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
     path = JOBSETS.format(sets.namespace)
     assert request(sets.cluster, "DELETE", f"{path}/js", options)[0] == 200
@@ -234,13 +234,23 @@ def test_a_new_set_of_the_same_name_starts_from_zero(sets, propagation):
     owners = {job["metadata"]["ownerReferences"][0]["uid"] for job in sets.jobs()}
     assert owners == {new["metadata"]["uid"]}
     assert pods.isdisjoint(p["metadata"]["uid"] for p in sets.pods())
-    wait_for(lambda: owner_of_service(sets) == new["metadata"]["uid"], timeout=RETRY + 20, what="a Service of its own")
+    wait_until_collected(sets, "js", service_uid)
+    wait_for(lambda: owner_of_service(sets) == new["metadata"]["uid"], what="a Service of its own")
     assert [note for kind, _, note in sets.events() if kind == "Warning" and "belongs to" in note] == []
 
 
+def service(sets, name: str) -> dict[str, Any]:
+    """The Service, or the answer that there is none."""
+    return request(sets.cluster, "GET", url(sets, name, "services"))[1]
+
+
+def wait_until_collected(sets, name: str, uid: str) -> None:
+    """The garbage collector deletes what belonged to the old set. While it learns of new types, it stands still."""
+    wait_for(lambda: service(sets, name)["metadata"].get("uid") != uid, timeout=90, what="garbage collection")
+
+
 def owner_of_service(sets) -> str:
-    meta = request(sets.cluster, "GET", url(sets, "js", "services"))[1]["metadata"]
-    return next((ref["uid"] for ref in meta.get("ownerReferences", [])), "")
+    return next((ref["uid"] for ref in service(sets, "js")["metadata"].get("ownerReferences", [])), "")
 
 
 def test_a_completed_job_that_its_own_time_to_live_deletes_is_not_run_again(sets, manager):

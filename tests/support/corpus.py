@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +97,11 @@ def case_id(case: Case) -> str:
     return case.id
 
 
-def cases(folder: str) -> list[Case]:
+@cache
+def cases(folder: str) -> tuple[Case, ...]:
     """All manifests of tests/manifests/`folder`, by name."""
     files = sorted((MANIFESTS / folder).glob("*.yaml"))
-    return [_case(file) for file in files if not file.name.endswith(SUFFIX)]
+    return tuple(_case(file) for file in files if not file.name.endswith(SUFFIX))
 
 
 def _case(file: Path) -> Case:

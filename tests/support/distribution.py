@@ -8,6 +8,7 @@ long and share nothing: each runs wherever there is room.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import PurePath
 
 from xdist.scheduler import LoadScopeScheduling
@@ -42,7 +43,11 @@ def group_of(nodeid: str) -> str:
 
 def rank(nodeid: str) -> int:
     """Where a test's file or folder is in the order."""
-    file = nodeid.partition("::")[0]
+    return _rank(nodeid.partition("::")[0])
+
+
+@cache
+def _rank(file: str) -> int:
     return next((number for number, place in enumerate(ORDER) if _in(file, place)), len(ORDER))
 
 

@@ -23,6 +23,9 @@ BASE_DELAY = 0.005
 MAX_DELAY = 1000.0
 """Longest back-off in seconds."""
 
+SPARE_DELAYS = 64
+"""Superseded delays that are kept on top of as many as there are keys: dropping them costs a look at all."""
+
 
 class QueueMetrics(Protocol):
     """Hooks for the workqueue_* metrics; durations in seconds. Gauges are read from the queue at scrape time."""
@@ -161,6 +164,7 @@ class WorkQueue(Generic[K]):
             self._make_ready(key, entry, now)
         else:
             heapq.heappush(self._delayed, (entry.ready_at, entry.token, key))
+            self._drop_superseded()
             self._arm()
 
     def _make_ready(self, key: K, entry: _Waiting, now: float) -> None:
@@ -204,6 +208,12 @@ class WorkQueue(Generic[K]):
         if self._delayed:
             wait = max(0.0, self._delayed[0][0] - self._now())
             self._timer = asyncio.get_running_loop().call_later(wait, self._promote)
+
+    def _drop_superseded(self) -> None:
+        """A key that is due in a week, and is added every second until then, would leave 600,000 entries."""
+        if len(self._delayed) > 2 * len(self._waiting) + SPARE_DELAYS:
+            self._delayed = [item for item in self._delayed if self._current(item)]
+            heapq.heapify(self._delayed)
 
     def _current(self, item: tuple[float, int, K]) -> bool:
         entry = self._waiting.get(item[2])

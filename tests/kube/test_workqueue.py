@@ -35,6 +35,27 @@ async def test_a_key_waits_once_however_often_it_is_added():
     assert await drain(queue) == ["a", "b"]
 
 
+async def test_a_long_delay_costs_the_same_however_often_the_key_is_added_meanwhile():
+    queue = WorkQueue[str]()
+    for _ in range(10_000):
+        queue.add_after("a", 604_800)
+        queue.add("a")
+        assert await drain(queue) == ["a"]
+    queue.add_after("a", 604_800)
+    assert len(queue) == 1
+    assert len(queue._delayed) < 200
+    await asyncio.sleep(604_800)
+    assert await drain(queue) == ["a"]
+
+
+async def test_a_delay_may_be_longer_than_anybody_lives():
+    queue = WorkQueue[str]()
+    queue.add_after("a", float(2**63 - 1))
+    queue.add_after("b", 1)
+    await asyncio.sleep(1)
+    assert await drain(queue) == ["b"]
+
+
 async def test_higher_priority_first_then_first_come():
     queue = WorkQueue[str]()
     queue.add("initial-1", LOW_PRIORITY)

@@ -20,6 +20,7 @@ GATES: Mapping[str, Gate] = {
     "ElasticJobSet": Gate("Alpha", default=False),
     "ExecutionAttemptsTracking": Gate("Alpha", default=False),
     "InPlaceRestart": Gate("Alpha", default=False),
+    "JobSetActiveDeadlineSeconds": Gate("Alpha", default=False),
     "JobSetGangOfGangs": Gate("Alpha", default=False),
     "JobSetWorkloadAwareSchedulingAPI": Gate("Alpha", default=False),
     "MutablePodResourcesForSuspendedJobSets": Gate("Alpha", default=False),

@@ -17,6 +17,7 @@ from api.meta import JSON, Base, ObjectMeta, doc
 from api.policies import (
     ATOMIC,
     INT32,
+    INT64,
     MAP_BY_NAME,
     SHARE_RULE,
     ExecutionPolicy,
@@ -264,6 +265,17 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
     ttl_seconds_after_finished: Annotated[
         int | None,
         doc("Seconds after which a finished JobSet is deleted. Absent: never.", minimum=0, **INT32),
+    ] = None
+    active_deadline_seconds: Annotated[
+        int | None,
+        doc(
+            "Seconds from status.startTime after which the set fails with reason DeadlineExceeded and its Jobs end"
+            " (feature gate JobSetActiveDeadlineSeconds, KEP-1186). The time begins again with a resume and with a"
+            " restart of the set, and does not run while the set is suspended. Absent: no deadline. Immutable.",
+            minimum=1,
+            **INT64,
+            **{"x-kubernetes-validations": _IMMUTABLE},
+        ),
     ] = None
     volume_claim_policies: Annotated[
         tuple[

@@ -75,8 +75,10 @@ class FailedAttempt(Base, frozen=True, kw_only=True):
     attempt: Annotated[int, doc("Number of the attempt, counted as in executionAttempts.", **INT32)] = 0
     time: Annotated[str, doc("When it was given up: RFC 3339, seconds.", format="date-time")] = ""
     reason: Annotated[str, doc("Reason of the Failed or RestartingJobSet condition that followed.")] = ""
-    message: Annotated[str, doc("Reason and message with which the Job failed, at most 1024 bytes.")] = ""
-    failed_job: Annotated[str, doc("Name of the failed Job that decided.")] = ""
+    message: Annotated[
+        str, doc("Reason and message with which the Job failed, at most 1024 bytes; or what else ended the attempt.")
+    ] = ""
+    failed_job: Annotated[str, doc("Name of the failed Job that decided; absent where a deadline did.")] = ""
     pod: Annotated[str, doc("Name of its first failed pod, where one was found.")] = ""
     node: Annotated[str, doc("Node of that pod.")] = ""
     container: Annotated[str, doc("Container of that pod that decided, or failed first.")] = ""
@@ -130,6 +132,15 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
             **INT32,
         ),
     ] = None
+    start_time: Annotated[
+        str,
+        doc(
+            "When the set began to run: RFC 3339, seconds. The deadline counts from here. A resume and a restart of the"
+            " set begin it again; absent while suspended. Kept only for a set with activeDeadlineSeconds (feature gate"
+            " JobSetActiveDeadlineSeconds).",
+            format="date-time",
+        ),
+    ] = ""
     last_restart: Annotated[LastRestart | None, doc("The last restart of the whole set; absent before the first.")] = (
         None
     )

@@ -14,6 +14,7 @@ MAP_BY_NAME: Final = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-ke
 ATOMIC: Final = {"x-kubernetes-list-type": "atomic"}
 SET: Final = {"x-kubernetes-list-type": "set"}
 INT32: Final = {"format": "int32"}
+INT64: Final = {"format": "int64"}
 ExitCode = Annotated[int, doc("An exit code other than 0, which is no failure.", minimum=1, **INT32)]
 
 NOT_FAILED = "a failed Job sets off the failure policy, so nothing can wait for it: wait for Succeeded, Ready or Active"

@@ -268,21 +268,26 @@ class OutcomeHooks:
     """`controllers.jobset.endings.Outcomes`: how JobSets ended, by name."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        labels = ("jobset_name", "namespace")
+        def counter(name: str, text: str) -> Counter:
+            return Counter(name, f"The total number of {text}", ("jobset_name", "namespace"), registry=registry)
+
         self._by_state = {
-            "Failed": Counter("jobset_failed_total", "The total number of failed JobSets", labels, registry=registry),
-            "Completed": Counter(
-                "jobset_completed_total", "The total number of completed JobSets", labels, registry=registry
-            ),
+            "Failed": counter("jobset_failed_total", "failed JobSets"),
+            "Completed": counter("jobset_completed_total", "completed JobSets"),
         }
+        self._too_long = counter("jobset_active_deadline_exceeded_total", "JobSets that failed by their deadline")
 
     def finished(self, namespace: str, name: str, state: str) -> None:
         """`state` is the terminal state: Completed or Failed."""
         self._by_state[state].labels(name, namespace).inc()
 
+    def deadline_exceeded(self, namespace: str, name: str) -> None:
+        """One that failed, and counts as such, failed by its deadline."""
+        self._too_long.labels(name, namespace).inc()
+
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of a deleted JobSet, or memory would grow with every JobSet that ever was."""
-        for counter in self._by_state.values():
+        for counter in (*self._by_state.values(), self._too_long):
             counter.remove(name, namespace)
 
 

@@ -11,6 +11,10 @@ NAMED = 5
 MOST_FINDINGS = 8
 """Different findings that one cause gives; the Jobs or groups of further ones are counted."""
 
+_UNITS = ((86400, "d", 3600), (3600, "h", 60), (60, "min", 1), (1, "s", 1))
+"""Seconds, name, seconds of the next smaller unit."""
+_NEXT = {"d": "h", "h": "min"}
+
 WAIT_FOR_PODS = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
 """The fix where pods have to end first."""
 
@@ -107,3 +111,12 @@ def seconds_since(moment: str, now: datetime) -> float | None:
         return (now - datetime.fromisoformat(moment)).total_seconds()
     except (ValueError, TypeError):
         return None
+
+
+def age(seconds: float) -> str:
+    """`12 min`, `1 h 5 min`, `2 d 3 h`; never negative, as clocks differ."""
+    whole = max(int(seconds), 0)
+    size, unit, smaller = next((step for step in _UNITS if whole >= step[0]), _UNITS[-1])
+    number, left = divmod(whole, size)
+    rest = left // smaller if unit in {"d", "h"} else 0
+    return f"{number} {unit} {rest} {_NEXT[unit]}" if rest else f"{number} {unit}"

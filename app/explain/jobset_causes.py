@@ -6,7 +6,8 @@ from api import keys
 from api.jobset_status import FailedAttempt
 from api.meta import find
 from app.explain.case import Case
-from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, counted, listed
+from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, age, counted, listed
+from controllers.planning import deadline
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label by which Kueue takes a JobSet into a queue."""
@@ -15,6 +16,8 @@ _DECISION = "FailurePolicy"
 """Part of the reasons of Warnings about a restart."""
 _MOST_WARNINGS = 3
 FOREGROUND = "foregroundDeletion"
+_FIX_FAILURE = "fix what failed, delete the JobSet and create it again; spec.failurePolicy.maxRestarts allows retries"
+_FIX_DEADLINE = "find out what took so long, delete the JobSet and create it again, if need be with more seconds"
 
 
 def finished(case: Case, _left: frozenset[str]) -> list[Found]:
@@ -30,12 +33,13 @@ def finished(case: Case, _left: frozenset[str]) -> list[Found]:
             Found(Finding(level=Level.FINE, cause="completed", what=said, since=since), state="completed", ends=True)
         ]
     history = tuple(_attempt(failed) for failed in reversed(status.attempt_history))
+    too_long = condition is not None and condition.reason == deadline.EXCEEDED
     fault = Finding(
         level=Level.FAULT,
         cause="failed",
         what=said,
         because=history,
-        fix="fix what failed, delete the JobSet and create it again; spec.failurePolicy.maxRestarts allows retries",
+        fix=_FIX_DEADLINE if too_long else _FIX_FAILURE,
         since=since,
     )
     return [Found(fault, state="failed", ends=True)]
@@ -46,7 +50,8 @@ def _attempt(failed: FailedAttempt) -> Finding:
     pod = f", {container}pod {failed.pod}" if failed.pod else ""
     node = f" on node {failed.node}" if failed.node else ""
     code = "" if failed.exit_code is None else f", exit code {failed.exit_code}"
-    what = f"attempt {failed.attempt}: Job {failed.failed_job}{pod}{node}{code}: {failed.message or failed.reason}"
+    job = f"Job {failed.failed_job}{pod}{node}{code}: " if failed.failed_job else ""
+    what = f"attempt {failed.attempt}: {job}{failed.message or failed.reason}"
     return Finding(level=Level.NOTE, cause="attempt", what=what, since=failed.time)
 
 
@@ -126,6 +131,25 @@ def suspended(case: Case, _left: frozenset[str]) -> list[Found]:
         since=condition.last_transition_time if condition and condition.status == "True" else "",
     )
     return [Found(found, state="is suspended", ends=True)]
+
+
+def active_deadline(case: Case, _left: frozenset[str]) -> list[Found]:
+    """How long it may still run; or that nobody looks at its deadline."""
+    js, now = case.facts.jobset, case.facts.now
+    seconds = js.spec.active_deadline_seconds
+    if seconds is None or not js.status.replicated_jobs_status:
+        return []
+    start = js.status.start_time
+    left = deadline.time_left(seconds, start, now.isoformat())
+    fix = ""
+    if left is None:
+        what = f"spec.activeDeadlineSeconds is {seconds}, and no manager counts them"
+        fix = f"start the manager with --feature-gates={deadline.GATE}=true"
+    elif left > 0:
+        what = f"it fails in {age(left)} unless it completes before: spec.activeDeadlineSeconds is {seconds}"
+    else:
+        what = f"it has run for longer than spec.activeDeadlineSeconds, which is {seconds}: the manager ends it"
+    return [Found(Finding(level=Level.NOTE, cause="active-deadline", what=what, fix=fix, since=start))]
 
 
 def unlisted(case: Case, _left: frozenset[str]) -> list[Found]:

@@ -7,12 +7,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from app.explain.finding import Finding, seconds_since
+from app.explain.finding import Finding, age, seconds_since
 from app.explain.reasons import Explanation
-
-_UNITS = ((86400, "d", 3600), (3600, "h", 60), (60, "min", 1), (1, "s", 1))
-"""Seconds, name, seconds of the next smaller unit."""
-_NEXT = {"d": "h", "h": "min"}
 
 
 def text(explanation: Explanation, now: datetime) -> Iterator[str]:
@@ -48,15 +44,6 @@ def _since(moment: str, now: datetime) -> str:
     when = datetime.fromisoformat(moment).astimezone(UTC)
     form = "%H:%M:%SZ" if when.date() == now.astimezone(UTC).date() else "%Y-%m-%d %H:%M:%SZ"
     return f" (since {when.strftime(form)}, {age(seconds)})"
-
-
-def age(seconds: float) -> str:
-    """`12 min`, `1 h 5 min`, `2 d 3 h`; never negative, as clocks differ."""
-    whole = max(int(seconds), 0)
-    size, unit, smaller = next((step for step in _UNITS if whole >= step[0]), _UNITS[-1])
-    number, left = divmod(whole, size)
-    rest = left // smaller if unit in {"d", "h"} else 0
-    return f"{number} {unit} {rest} {_NEXT[unit]}" if rest else f"{number} {unit}"
 
 
 def json_form(explanation: Explanation, now: datetime) -> dict[str, Any]:

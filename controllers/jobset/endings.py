@@ -1,9 +1,12 @@
-"""Counts JobSets that end (metrics jobset_completed_total and jobset_failed_total)."""
+"""Counts JobSets that end (metrics jobset_completed_total, jobset_failed_total and that of exceeded deadlines)."""
 
 from typing import Protocol
 
+from api import keys
 from api.jobset import JobSet
+from api.meta import find
 from controllers.jobset.memory import Memories
+from controllers.planning.deadline import EXCEEDED
 from kube.controller import Request
 
 
@@ -11,6 +14,7 @@ class Outcomes(Protocol):
     """Counts finished JobSets. `state` is the terminal state: Completed or Failed."""
 
     def finished(self, namespace: str, name: str, state: str) -> None: ...
+    def deadline_exceeded(self, namespace: str, name: str) -> None: ...
     def forget(self, namespace: str, name: str) -> None: ...
 
 
@@ -45,4 +49,7 @@ class Endings:
         memory = self._memories.get_or_create(Request(meta.namespace, meta.name), meta.uid)
         if state and memory.unfinished:
             self._outcomes.finished(meta.namespace, meta.name, state)
+            failed = find(js.status.conditions, keys.FAILED)
+            if failed is not None and failed.reason == EXCEEDED:
+                self._outcomes.deadline_exceeded(meta.namespace, meta.name)
         memory.unfinished = not state

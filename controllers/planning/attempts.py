@@ -52,10 +52,15 @@ def keep(fields: Iterable[str], entry: ReplicatedJobStatus) -> dict[str, Any]:
 def begin_attempt(draft: StatusDraft) -> None:
     """Number the attempt that begins: one more than the last, whether by a first run, a restart or a resume.
 
-    Where no attempt was numbered yet, its number is that of `restarts` so far: 0 for a first run.
+    Where no attempt was numbered yet, its number is that of `restarts` so far: 0 for a first run. The time of a
+    deadline begins again where one runs.
     """
-    before = draft.status.execution_attempts
-    draft.update(execution_attempts=draft.status.restarts if before is None else before + 1)
+    status = draft.status
+    before = status.execution_attempts
+    draft.update(
+        execution_attempts=status.restarts if before is None else before + 1,
+        start_time=draft.now if status.start_time else "",
+    )
 
 
 def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool) -> None:

@@ -24,6 +24,7 @@ from controllers.planning.steps.create_claims import create_claims
 from controllers.planning.steps.create_jobs import create_jobs
 from controllers.planning.steps.create_service import create_service
 from controllers.planning.steps.end_restart import end_restart
+from controllers.planning.steps.enforce_deadline import enforce_deadline
 from controllers.planning.steps.finish import expire, finish
 from controllers.planning.steps.release_stages import release_stages
 from controllers.planning.steps.remove_surplus import remove_surplus
@@ -41,6 +42,7 @@ STEPS: tuple[Step, ...] = (
     remove_surplus,
     count_attempt,
     end_restart,
+    enforce_deadline,
     apply_failure_policy,
     complete,
     release_stages,

@@ -13,7 +13,7 @@ from tests.support.pages import ROOT, yaml_blocks
 
 EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.yaml") if "kind: JobSet" in path.read_text())
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), ROOT / "README.md"])
-WHOLE = {"stages", "exit-codes", "success", "queueing", "gangs"}
+WHOLE = {"stages", "exit-codes", "success", "queueing", "gangs", "recovery"}
 """Pages of which every piece of YAML is a whole manifest."""
 GATES = re.compile(r"--feature-gates=\w+=\w+(?:,\w+=\w+)*")
 

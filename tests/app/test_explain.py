@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.meta import Owner
-from app.explain.show import age
+from app.explain.finding import age
 from controllers.planning.limits import DEFAULT_LIMITS
 from tests.support.explained import (
     MOMENT,

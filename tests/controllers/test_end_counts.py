@@ -80,6 +80,18 @@ class TestEndings:
             await process.caught_up()
             assert len(process.tally.finished_) == 1, "a later change of a finished JobSet is no end"
 
+    @pytest.mark.parametrize(("reason", "counted"), [("DeadlineExceeded", [("ns", "a")]), ("FailedJobs", [])])
+    async def test_an_end_by_the_deadline_is_counted_beside_it(self, reason, counted):
+        api = MemoryApi()
+        async with leader(api) as process:
+            process.lead()
+            api.put("jobsets", "a", **RUNNING)
+            await process.caught_up()
+            why = {"type": "Failed", "status": "True", "reason": reason}
+            await process.write({"status": {**FAILED["status"], "conditions": [why]}})
+            await process.caught_up()
+        assert (process.tally.finished_, process.tally.too_long) == (ONE_FAILED, counted)
+
     async def test_defect_10_a_lost_answer_loses_no_count_and_the_retry_adds_none(self):
         api = MemoryApi()
         async with leader(api) as process:

@@ -75,7 +75,7 @@ def test_every_field_of_a_replicated_job_is_counted_reached_or_kept():
 COUNTED = {"restarts", "restarts_count_towards_max", "execution_attempts"}
 """Fields of the status that a restart of the set raises by one."""
 
-RESET = {"replicated_jobs_status", "last_restart"}
+RESET = {"replicated_jobs_status", "last_restart", "start_time"}
 """Those that say something about the next attempt after it."""
 
 KEPT = {
@@ -102,6 +102,7 @@ def test_every_field_of_a_status_is_counted_reset_or_kept_by_a_restart():
         current_stage="a (1/2)",
         failure_policy_restarts=(RuleRestarts(name="r", restarts=1),),
         execution_attempts=5,
+        start_time="2025-12-31T00:00:00Z",
         last_restart=LastRestart(reason="x", duration_seconds=1),
         attempt_history=(FailedAttempt(),),
         previous_in_place_restart_attempt=7,

@@ -57,6 +57,9 @@ class Recorded:
     def finished(self, _namespace: str, _name: str, state: str) -> None:
         self._outcomes[state] += 1
 
+    def deadline_exceeded(self, _namespace: str, _name: str) -> None:
+        self._outcomes["DeadlineExceeded"] += 1
+
     def record(self, *_: Any, **__: Any) -> None: ...
     def forget(self, *_: Any) -> None: ...
 

@@ -257,6 +257,13 @@ PATHS = (
         manifest(*CHAIN, failurePolicy=restarting()),
         (fail("js-second-0"),),
     ),
+    Path(
+        "deadline",
+        "Failed, 0 Jobs, 0 ready, 0 pods",
+        manifest(workers(), suspend=True, activeDeadlineSeconds=3),
+        (START,),
+        frozenset({"JobSetActiveDeadlineSeconds"}),
+    ),
     Path("time-to-live", "gone", manifest(workers(), network=DNS, ttlSecondsAfterFinished=1), BOTH),
     Path("claims", "gone", manifest(workers(), volumeClaimPolicies=CLAIMS, ttlSecondsAfterFinished=0), BOTH),
     Path("service-deleted", "2 Jobs, 2 ready, 2 pods", manifest(workers(), network=DNS), (delete_service,)),

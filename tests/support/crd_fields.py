@@ -26,6 +26,7 @@ IMMUTABLE = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
 MAP = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 ATOMIC = {"type": "array", "x-kubernetes-list-type": "atomic"}
 INT32 = {"type": "integer", "format": "int32"}
+INT64 = {"type": "integer", "format": "int64"}
 ONE_POLICY = {
     "rule": "has(self.basic) != has(self.gang)",
     "message": "exactly one of basic and gang: gang: {} is all or nothing, basic: {} one by one",
@@ -174,6 +175,7 @@ SINCE = {
         ],
     },
     "spec.executionPolicy.sequentialReplicatedJobs": INT32 | {"minimum": 1},
+    "spec.activeDeadlineSeconds": INT64 | {"minimum": 1, "x-kubernetes-validations": IMMUTABLE},
     "spec.replicatedJobs[].exitCodePolicy": {"type": "object"},
     "spec.replicatedJobs[].exitCodePolicy.permanent": EXIT_CODES,
     "spec.replicatedJobs[].exitCodePolicy.permanent[]": INT32 | {"minimum": 1},
@@ -204,6 +206,7 @@ SINCE = {
     "status.replicatedJobsStatus[].released": {"type": "boolean"},
     "status.replicatedJobsStatus[].remaining": INT32,
     "status.currentStage": {"type": "string"},
+    "status.startTime": {"type": "string", "format": "date-time"},
     "status.failurePolicyRestarts": MAP,
     "status.failurePolicyRestarts[].name!": {"type": "string"},
     "status.failurePolicyRestarts[].restarts": INT32,

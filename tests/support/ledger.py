@@ -323,6 +323,7 @@ class Ledger(StatusRules):
         assert len(names) == len(set(names)), "an entry is there twice"
         self._budgets(js, new)
         self._exit_codes_fit(js, new)
+        self._deadline(js, new)
         counted = self._restarts_of_jobs(js, new)
         if restarted:
             assert self.failed_in(js) - counted, "a restart without a failure that was not counted yet"

@@ -9,6 +9,7 @@ from api.failure_actions import Scope, action_of
 from api.indexes import parse_indexes
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
+from api.meta import seconds_between
 from api.policies import OnExitCodes
 
 KNOWN = {
@@ -73,6 +74,31 @@ class StatusRules:
     def _used(self, status: JobSetStatus) -> int:
         alone = sum(sum(of.job_restarts_count_towards_max) for of in status.replicated_jobs_status)
         return status.restarts_count_towards_max + (alone if self.gates["RestartJob"] else 0)
+
+    def _deadline(self, js: JobSet, new: JobSetStatus) -> None:
+        """The time begins with an attempt, ends with a suspension, and nothing but success comes when it is over."""
+        old, seconds = js.status, js.spec.active_deadline_seconds
+        if seconds is None or not self.gates["JobSetActiveDeadlineSeconds"]:
+            assert new.start_time == old.start_time == "", "a start that nobody asked for"
+            return
+        if old.terminal_state:
+            assert new.start_time == old.start_time, "the start changes after the end"
+            return
+        before, after = ((-1 if s.execution_attempts is None else s.execution_attempts) for s in (old, new))
+        ended, restarted = bool(new.terminal_state), new.restarts > old.restarts
+        if js.suspended:
+            assert new.start_time == "", "time runs while the set is suspended"
+        else:
+            assert new.start_time, "no time runs"
+            assert new.start_time == old.start_time or not old.start_time or after > before, "the time begins again"
+        if restarted and new.last_restart and not js.suspended:
+            assert new.start_time == new.last_restart.start_time, "a restart does not begin the time again"
+        moments = [c.last_transition_time for c in new.conditions if c.type == keys.FAILED] if ended else []
+        if restarted and new.last_restart and after == before + 1:
+            moments = [new.last_restart.start_time]
+        too_late = bool(old.start_time) and any(seconds_between(old.start_time, at) >= seconds for at in moments)
+        exceeded = ended and any(c.reason == "DeadlineExceeded" for c in new.conditions if c.type == keys.FAILED)
+        assert exceeded == (too_late and not js.suspended), f"failed or restarted at {moments} of {old.start_time}"
 
     def _exit_codes_fit(self, js: JobSet, new: JobSetStatus) -> None:
         """A rule that ends or restarts the set by exit code is right about one of the failed Jobs."""

@@ -44,7 +44,13 @@ POLICIES = st.fixed_dictionaries(
 SUCCESS = st.fixed_dictionaries(
     {"operator": st.sampled_from(["All", "Any"]), "targetReplicatedJobs": st.sampled_from([[], ["a"], ["b"]])}
 )
-GATES = ("RestartJob", "ElasticJobSet", "ExecutionAttemptsTracking", "MutablePodResourcesForSuspendedJobSets")
+GATES = (
+    "RestartJob",
+    "ElasticJobSet",
+    "ExecutionAttemptsTracking",
+    "MutablePodResourcesForSuspendedJobSets",
+    "JobSetActiveDeadlineSeconds",
+)
 STAGES = {"Stages Succeeded": "Succeeded", "Stages Ready": "Ready", "Stages Active": "Active"}
 ORDERS = ("AnyOrder", "AnyOrder", "InOrder", "Ready", "Complete", *STAGES)
 SETUPS = st.fixed_dictionaries(
@@ -57,6 +63,7 @@ SETUPS = st.fixed_dictionaries(
         "suspend": st.sampled_from([False, False, True]),
         "claims": st.booleans(),
         "ttl": st.sampled_from([None, None, None, 0, 20]),
+        "deadline": st.sampled_from([None, None, None, 5, 20]),
         "exit_codes": st.sampled_from([None, None, {}, {"permanent": [3]}]),
     }
 )
@@ -78,6 +85,7 @@ RULED = st.fixed_dictionaries(
         "suspend": st.just(False),
         "claims": st.just(False),
         "ttl": st.none(),
+        "deadline": st.sampled_from([None, None, None, 10]),
         "exit_codes": st.sampled_from([None, {"permanent": [3]}]),
     }
 )
@@ -104,7 +112,9 @@ def in_groups(shape, names) -> dict:
     }[shape]
 
 
-def spec_of(*, replicas, order, alone, policy, success, suspend, claims, ttl, exit_codes, shape=None) -> JobSet:
+def spec_of(
+    *, replicas, order, alone, policy, success, suspend, claims, ttl, deadline, exit_codes, shape=None
+) -> JobSet:
     """A JobSet of up to three ReplicatedJobs; each but the first waits for the one before it where `order` says so.
 
     `alone`: how many are a stage each where there are stages. `shape`: of the groups, if there are to be any.
@@ -132,6 +142,8 @@ def spec_of(*, replicas, order, alone, policy, success, suspend, claims, ttl, ex
         extra["volumeClaimPolicies"] = [{"templates": [{"metadata": {"name": "data"}, "spec": {}}]}]
     if ttl is not None:
         extra["ttlSecondsAfterFinished"] = ttl
+    if deadline is not None:
+        extra["activeDeadlineSeconds"] = deadline
     start = {"startupPolicyOrder": "InOrder" if order == "InOrder" else "AnyOrder"}
     return jobset(*rjobs, startupPolicy=start, suspend=suspend, **extra)
 

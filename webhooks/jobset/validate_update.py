@@ -27,8 +27,16 @@ from webhooks.jobset.validate_create import scheduling_findings
 MAX_PLACES = 20
 """Changed places that are named for one ReplicatedJob or policy."""
 
-POLICIES = ("network", "successPolicy", "failurePolicy", "startupPolicy", "executionPolicy", "volumeClaimPolicies")
-"""The CRD refuses a change of these, but not their removal or addition."""
+POLICIES = (
+    "network",
+    "successPolicy",
+    "failurePolicy",
+    "startupPolicy",
+    "executionPolicy",
+    "activeDeadlineSeconds",
+    "volumeClaimPolicies",
+)
+"""The CRD refuses a change of these fields, but not their removal or addition."""
 
 _POD = ("template", "spec", "template")
 _SCHEDULING: tuple[tuple[str, ...], ...] = (

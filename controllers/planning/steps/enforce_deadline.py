@@ -1,0 +1,48 @@
+"""Step: a set that has run for `activeDeadlineSeconds` fails (KEP-1186, gate JobSetActiveDeadlineSeconds).
+
+See docs/reference/lifecycle.md#deadline.
+
+It comes before the failure policy, which could else restart a set again and again beyond its deadline; and what has
+succeeded until then counts first, failed Jobs or not. Start and suspension are stored before all other writes: a set of
+which the API server refuses a Job again and again has a deadline, too.
+"""
+
+from api.jobset_status import FailedAttempt
+from controllers.planning.attempts import fail_set, record_failure
+from controllers.planning.context import Context
+from controllers.planning.deadline import EXCEEDED, GATE, time_left
+from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
+from controllers.planning.success import complete_set, met
+
+
+def enforce_deadline(ctx: Context) -> Partial:
+    """Note when the set began to run, look again at its deadline, and end it then."""
+    seconds = ctx.js.spec.active_deadline_seconds
+    if seconds is None:
+        return NOTHING
+    draft = ctx.draft()
+    if not ctx.gates[GATE]:
+        draft.warn(
+            "FeatureGateDisabled",
+            f"spec.activeDeadlineSeconds has no effect without the feature gate {GATE}: start the manager with"
+            f" --feature-gates={GATE}=true",
+        )
+        return of_draft(draft)
+    if ctx.js.suspended:
+        draft.update(start_time="")
+        return of_draft(draft, status_first=bool(ctx.status.start_time))
+    left = time_left(seconds, ctx.status.start_time, ctx.now)
+    if left is None:
+        draft.update(start_time=ctx.now)
+        return of_draft(draft, status_first=True, requeue_after=float(seconds))
+    if left > 0:
+        return Partial(requeue_after=left)
+    share_met = met(ctx.js, ctx.counts, ctx.children)
+    if share_met is not None:
+        complete_set(draft, share_met)
+    else:
+        message = f"JobSet was active for longer than the specified deadline of {seconds} seconds"
+        attempt = draft.status.execution_attempts or 0
+        record_failure(draft, FailedAttempt(attempt=attempt, reason=EXCEEDED, message=message))
+        fail_set(draft, EXCEEDED, message)
+    return of_draft(draft, kind=Stop)

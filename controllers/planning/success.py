@@ -1,0 +1,65 @@
+"""Whether enough of the targets has succeeded, and what Completed means (docs/reference/lifecycle.md#success)."""
+
+from collections import Counter
+
+from api import keys, share
+from api.jobset import JobSet
+from api.jobset_status import ReplicatedJobStatus
+from api.policies import SuccessPolicy
+from controllers.planning.child_jobs import ChildJobs
+from controllers.planning.status import StatusDraft
+
+
+def complete_set(draft: StatusDraft, share_met: str) -> None:
+    """Set the condition Completed and the terminal state. `share_met`: what `met` says."""
+    message = "jobset completed successfully"
+    reason = "MinSucceededReached" if share_met else "AllJobsCompleted"
+    said = f"{message}: {share_met}" if share_met else message
+    draft.condition(keys.COMPLETED, true=True, reason=reason, message=said)
+    draft.condition(keys.RESTARTING, true=False, reason="JobSetCompleted", message=message)
+    draft.update(terminal_state="Completed")
+
+
+def met(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> str | None:
+    """None until enough of the targets have succeeded; then the share of them in words, empty without minSucceeded."""
+    policy = js.spec.success_policy or SuccessPolicy()
+    total = share.total(js.spec)
+    needed = share.needed(policy, total) if total and policy.operator != "Any" else None
+    if needed is None:
+        return "" if _jobs_done(js, counts, policy) else None
+    pods = policy.unit == share.POD
+    done = _pods(js, children) if pods else _jobs(js, counts)
+    if done < max(needed, 1):
+        return None
+    return f"{done} of {total} {'pods' if pods else 'Jobs'} have succeeded, minSucceeded is {policy.min_succeeded}"
+
+
+def _jobs_done(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], policy: SuccessPolicy) -> bool:
+    """Without a share. A null policy means: all targeted Jobs.
+
+    A set that has no Jobs at all has nothing to wait for and is done (defect 8 in docs/reference/defects.md).
+    Otherwise, as clients see it today, no set is done before any of its Jobs has succeeded.
+    """
+    if not any(entry.succeeded for entry in counts):
+        return not js.suspended and not any(r.replicas for r in js.spec.replicated_jobs)
+    done = _jobs(js, counts)
+    if policy.operator == "Any":
+        return done >= 1
+    return done >= sum(rjob.replicas for rjob in share.targets(js.spec))
+
+
+def _jobs(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> int:
+    """Targeted Jobs that have completed."""
+    names = {rjob.name for rjob in share.targets(js.spec)}
+    return sum(entry.succeeded for entry in counts if entry.name in names)
+
+
+def _pods(js: JobSet, children: ChildJobs) -> int:
+    """Completions of the targets. A completed Job counts with all of them, even if its successPolicy needs fewer."""
+    running: Counter[str] = Counter()
+    for child in children.active:
+        running[child.replicated_job] += child.job.status.succeeded
+    return sum(
+        len(children.completed[rjob.name]) * (share.completions(rjob) or 0) + running[rjob.name]
+        for rjob in share.targets(js.spec)
+    )

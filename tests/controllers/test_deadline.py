@@ -1,0 +1,282 @@
+"""The deadline of a set: from when it counts, what begins it again, and what comes before it (KEP-1186)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from controllers.planning.actions import CreateJob
+from controllers.planning.deadline import time_left
+from controllers.planning.plan import plan
+from tests.support.lives import ONE_BY_ONE, of_type, restart, resume, started, suspend
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
+
+GATE = {"JobSetActiveDeadlineSeconds": True}
+WORDS = "JobSet was active for longer than the specified deadline of 60 seconds"
+EXCEEDED = ("True", "DeadlineExceeded", WORDS)
+
+
+def at(second: int) -> str:
+    return f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
+
+
+def running(*rjobs: dict, gates: dict[str, bool] = GATE, **spec) -> World:
+    """A set with a minute to run, all ready in second 0."""
+    return started(*(rjobs or (rjob("workers", 2),)), gates=gates, activeDeadlineSeconds=60, **spec)
+
+
+def later(world: World, seconds: int) -> World:
+    world.seconds += seconds
+    return world
+
+
+class TestTheEnd:
+    def test_a_set_that_runs_too_long_fails_and_its_jobs_end(self):
+        world = running()
+        later(world, 60).settle()
+        assert world.condition("Failed") == EXCEEDED
+        assert world.status.terminal_state == "Failed"
+        assert world.live() == []
+        assert [(event.type, event.reason, event.note) for event in world.events if event.reason == EXCEEDED[1]] == [
+            ("Warning", "DeadlineExceeded", WORDS)
+        ]
+
+    def test_the_history_has_it_without_a_job(self):
+        world = running()
+        later(world, 60).settle()
+        [attempt] = world.status.attempt_history
+        assert (attempt.attempt, attempt.reason, attempt.message) == (0, "DeadlineExceeded", WORDS)
+        assert (attempt.failed_job, attempt.time) == ("", at(60))
+
+    def test_nothing_happens_before_and_the_next_look_is_at_the_deadline(self):
+        world = later(running(), 45)
+        decided = world.plan()
+        assert (decided.actions, decided.status, decided.requeue_after) == ((), None, 15.0)
+
+    def test_an_earlier_look_stays_earlier(self):
+        world = running()
+        world.since_status_write = 0.0
+        world.jobs["js-workers-0"]["status"]["ready"] = 0
+        assert 0 < world.plan().requeue_after <= 3, "the counters are due before the deadline"
+
+    def test_a_restart_ends_with_it(self):
+        world = running(failurePolicy={"maxRestarts": 1})
+        restart(world, "js-workers-0")
+        assert world.condition("RestartingJobSet")[0] == "True"
+        later(world, 60).settle()
+        assert world.condition("RestartingJobSet") == ("False", "JobSetFailed", "jobset failed")
+
+
+class TestWhatComesFirst:
+    POLICY = {"failurePolicy": {"maxRestarts": 9}}
+
+    def test_a_failure_after_the_deadline_restarts_nothing(self):
+        world = running(**self.POLICY)
+        world.fail("js-workers-1")
+        later(world, 60).settle()
+        assert (world.condition("Failed"), world.status.restarts) == (EXCEEDED, 0)
+
+    def test_a_failure_before_the_deadline_restarts_the_set(self):
+        world = running(**self.POLICY)
+        world.fail("js-workers-1")
+        later(world, 59).settle()
+        assert (world.condition("Failed"), world.status.restarts) == (None, 1)
+
+    def test_success_after_the_deadline_is_success(self):
+        world = running()
+        world.finish("js-workers-0")
+        world.finish("js-workers-1")
+        later(world, 60).settle()
+        assert world.condition("Failed") is None
+        assert world.condition("Completed") == ("True", "AllJobsCompleted", "jobset completed successfully")
+
+    @pytest.mark.parametrize(("seconds", "end"), [(59, "Failed"), (60, "Completed")])
+    def test_success_beside_a_failure_counts_once_the_deadline_is_over(self, seconds, end):
+        world = running(successPolicy={"operator": "Any", "targetReplicatedJobs": []})
+        world.finish("js-workers-0")
+        world.fail("js-workers-1")
+        later(world, seconds).settle()
+        assert world.status.terminal_state == end
+
+    def test_a_share_is_named_as_ever(self):
+        share = {"operator": "All", "minSucceeded": "50%", "targetReplicatedJobs": []}
+        world = running(successPolicy=share, **self.POLICY)
+        world.finish("js-workers-0")
+        world.fail("js-workers-1")
+        later(world, 60).settle()
+        assert world.condition("Completed")[1] == "MinSucceededReached"
+
+
+class TestTheStart:
+    def test_it_is_stored_before_the_first_job_is_created(self):
+        world = World(jobset(rjob("workers", 2), activeDeadlineSeconds=60), **GATE)
+        decided = world.plan()
+        assert decided.status is not None
+        assert (decided.status.start_time, decided.status_first, decided.requeue_after) == (at(0), True, 60.0)
+        assert len(of_type(decided, CreateJob)) == 2
+
+    def test_jobs_that_are_refused_again_and_again_do_not_put_it_off(self):
+        """What a plan counted is stored after a failure, and the start is no part of that: it was stored before."""
+        world = later(running(), 30)
+        del world.jobs["js-workers-1"]
+        decided = world.plan()
+        assert of_type(decided, CreateJob)
+        assert decided.counters is not None
+        assert decided.counters.start_time == at(0)
+
+    def test_it_does_not_run_while_suspended_and_begins_again_with_a_resume(self):
+        world = later(running(), 30)
+        suspend(world)
+        assert world.status.start_time == ""
+        later(world, 1000).settle()
+        assert world.plan().requeue_after is None
+        resume(world)
+        assert (world.status.start_time, world.condition("Failed")) == (at(1030), None)
+        assert world.plan().requeue_after == 60.0
+
+    def test_a_suspension_of_which_writes_are_refused_is_stored_before_them(self):
+        world = World(jobset(rjob("workers", 2), activeDeadlineSeconds=60), **GATE)
+        world.step()
+        world.jobs.clear()
+        world.edit(suspend=True)
+        decided = world.plan()
+        assert of_type(decided, CreateJob)
+        assert (decided.status_first, decided.status.start_time) == (True, "")
+
+    def test_created_suspended(self):
+        world = World(jobset(activeDeadlineSeconds=60, suspend=True), **GATE)
+        later(world, 90).settle()
+        assert world.status.start_time == ""
+        resume(world)
+        assert world.status.start_time == at(90)
+
+    def test_a_restart_of_the_set_begins_it_again(self):
+        world = later(running(failurePolicy={"maxRestarts": 1}), 30)
+        restart(world, "js-workers-0")
+        assert (world.status.restarts, world.status.start_time) == (1, at(30))
+        later(world, 59).settle()
+        assert world.status.terminal_state == ""
+
+    @pytest.mark.parametrize("action", ["RestartJob", "RestartReplicatedJob"])
+    def test_a_restart_of_a_part_leaves_it(self, action):
+        policy = {**ONE_BY_ONE, "rules": [{"name": "one", "action": action}]}
+        world = later(running(gates=GATE | {"RestartJob": True}, failurePolicy=policy), 30)
+        restart(world, "js-workers-0")
+        assert (world.status.restarts, world.status.start_time) == (0, at(0))
+
+    def test_a_stored_set_counts_from_when_its_gate_is_turned_on(self):
+        world = later(running(gates={}), 1000)
+        assert world.status.start_time == ""
+        world.gates = World(world.js, **GATE).gates
+        world.settle()
+        assert (world.status.start_time, world.status.terminal_state) == (at(1000), "")
+
+
+class TestWithoutTheGate:
+    def test_a_warning_says_so_and_nothing_else_happens(self):
+        world = later(running(gates={}), 1000)
+        decided = world.plan()
+        assert (decided.actions, decided.status, decided.requeue_after) == ((), None, None)
+        [warning] = decided.warnings
+        assert (warning.type, warning.reason) == ("Warning", "FeatureGateDisabled")
+        assert warning.note.startswith("spec.activeDeadlineSeconds has no effect without the feature gate JobSetActive")
+
+    def test_a_start_that_is_stored_is_kept_and_begins_again_with_a_restart(self):
+        """So it is right when the gate comes back."""
+        world = running(failurePolicy={"maxRestarts": 1})
+        world.gates = World(world.js).gates
+        later(world, 90).settle()
+        assert world.status.start_time == at(0)
+        restart(world, "js-workers-0")
+        assert world.status.start_time == at(90)
+
+    def test_a_suspension_without_the_gate_is_no_time_that_the_set_has_run(self):
+        world = running()
+        on, world.gates = world.gates, World(world.js).gates
+        suspend(world)
+        assert world.status.start_time == at(0)
+        world.gates = on
+        later(world, 1000)
+        resume(world)
+        assert (world.status.start_time, world.status.terminal_state) == (at(1000), "")
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        ("start", "now", "left"),
+        [
+            (at(0), at(0), 60.0),
+            (at(0), at(59), 1.0),
+            (at(0), at(60), 0.0),
+            (at(0), at(90), -30.0),
+            ("2026-01-01T01:00:00+01:00", at(10), 50.0),
+            ("2026-01-01T00:00:00.5Z", at(10), 50.5),
+        ],
+    )
+    def test_seconds_are_left_until_it_is_over(self, start, now, left):
+        assert time_left(60, start, now) == left
+
+    @pytest.mark.parametrize("start", ["", "yesterday", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00"])
+    def test_a_start_that_cannot_be_read_begins_now(self, start):
+        assert time_left(60, start, at(0)) is None
+        world = running()
+        world.js = replace(world.js, status=replace(world.status, start_time=start))
+        later(world, 5).settle()
+        assert (world.status.start_time, world.status.terminal_state) == (at(5), "")
+
+    def test_a_clock_that_is_ahead_gives_no_more_than_the_whole_time_at_once(self):
+        """The manager that wrote the start had a clock that was ten minutes ahead."""
+        world = running()
+        world.js = replace(world.js, status=replace(world.status, start_time=at(600)))
+        assert world.plan().requeue_after == 60.0
+        later(world, 659).settle()
+        assert (world.status.terminal_state, world.plan().requeue_after) == ("", 1.0)
+        later(world, 1).settle()
+        assert world.condition("Failed") == EXCEEDED
+
+    def test_the_largest_number_is_no_deadline_that_anybody_lives_to_see(self):
+        world = started(rjob("workers", 2), gates=GATE, activeDeadlineSeconds=2**63 - 1)
+        world.seconds = 10**9
+        assert world.plan().requeue_after > 2.0**62
+
+    @pytest.mark.parametrize("seconds", [0, -1])
+    def test_one_that_only_an_older_schema_let_in_ends_the_set(self, seconds):
+        world = World(jobset(activeDeadlineSeconds=seconds), **GATE)
+        world.settle()
+        assert world.condition("Failed")[1] == "DeadlineExceeded"
+
+
+class TestSetsWithoutIt:
+    def test_the_gate_changes_no_plan_of_theirs(self):
+        on, off = (self._lives(gates) for gates in (GATE, {}))
+        assert [dataclasses.replace(p, actions=()) for p in on.plans] == [
+            dataclasses.replace(p, actions=()) for p in off.plans
+        ]
+        assert [[repr(a) for a in p.actions if not isinstance(a, CreateJob)] for p in on.plans] == [
+            [repr(a) for a in p.actions if not isinstance(a, CreateJob)] for p in off.plans
+        ]
+        assert on.jobs == off.jobs
+        assert "startTime" not in msgspec.to_builtins(on.status)
+
+    def _lives(self, gates: dict[str, bool]) -> World:
+        world = started(rjob("workers", 2), gates=gates, failurePolicy={"maxRestarts": 1})
+        later(world, 1000)
+        restart(world, "js-workers-0")
+        suspend(world)
+        resume(world)
+        later(world, 1000).run()
+        world.finish("js-workers-0")
+        world.finish("js-workers-1")
+        world.settle()
+        assert world.status.terminal_state == "Completed"
+        return world
+
+    def test_a_deadline_of_another_manager_is_left_to_that(self):
+        js = jobset(activeDeadlineSeconds=1, managedBy="acme.io/foo")
+        world = later(World(js, **GATE), 1000)
+        decided = plan(world.observe(), world.gates)
+        assert (decided.status, decided.requeue_after) == (None, None)

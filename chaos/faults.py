@@ -10,6 +10,9 @@ from enum import StrEnum
 WARM_UP = 8.0
 """Seconds before the first fault: the first sets run by then."""
 
+CALM = 40.0
+"""Seconds after each turn of all kinds in which nothing acts but hostile clients: what they do shows by itself."""
+
 LONG_RUN = 180.0
 """Seconds from which on a run has the faults that take long."""
 
@@ -31,6 +34,9 @@ class Kind(StrEnum):
     ROLL = "roll"
     ALL_DOWN = "all-down"
     NAMESPACE = "namespace"
+    STALE = "stale"
+    STALE_KILL = "stale-kill"
+    HOSTILE = "hostile"
 
 
 MEANINGS = {
@@ -48,6 +54,9 @@ MEANINGS = {
     Kind.ROLL: "One replica after another ends by SIGTERM and starts again",
     Kind.ALL_DOWN: "Every replica gets SIGKILL and stays away for a while",
     Kind.NAMESPACE: "A namespace with running sets is deleted and created again",
+    Kind.STALE: "The API server of the leader is behind: its watches show everything some seconds late",
+    Kind.STALE_KILL: "The API servers of all replicas are behind, and the leader gets SIGKILL",
+    Kind.HOSTILE: "Slow, broken and hostile clients at every port of every replica, beside all other faults",
 }
 
 
@@ -60,14 +69,14 @@ class Fault:
     target: str
     seconds: float
     strength: float = 0.0
-    """Seconds that SLOW adds to a request; share of requests that ERRORS refuses."""
+    """Seconds that SLOW adds to a request and STALE to an event of a watch; share of requests that ERRORS refuses."""
 
     @property
     def end(self) -> float:
         return self.at + self.seconds
 
 
-GENTLE = (Kind.SLOW, Kind.ERRORS, Kind.CUT, Kind.EXPIRE, Kind.CERTIFICATE)
+GENTLE = (Kind.SLOW, Kind.ERRORS, Kind.CUT, Kind.EXPIRE, Kind.CERTIFICATE, Kind.STALE, Kind.HOSTILE)
 """Faults that no process dies of, so that its memory can be compared."""
 
 _SECONDS: dict[Kind, tuple[float, float]] = {
@@ -85,27 +94,38 @@ _SECONDS: dict[Kind, tuple[float, float]] = {
     Kind.ROLL: (0, 0),
     Kind.ALL_DOWN: (60, 60),
     Kind.NAMESPACE: (0, 0),
+    Kind.STALE: (8, 15),
+    Kind.STALE_KILL: (14, 20),
 }
 _ONE_REPLICA = {Kind.KILL, Kind.PAUSE, Kind.PARTITION}
 _LONG = {Kind.ALL_DOWN}
-_DELAYS = (0.2, 2.0)
-_REFUSED = 0.2
+_STRENGTHS: dict[Kind, tuple[float, ...]] = {
+    Kind.SLOW: (0.2, 2.0),
+    Kind.ERRORS: (0.2,),
+    Kind.STALE: (2.0, 6.0),
+    Kind.STALE_KILL: (2.0, 6.0),
+}
 
 
 def schedule(seed: int, seconds: float, kinds: Sequence[Kind] = tuple(Kind)) -> list[Fault]:
     """The faults of a run of so many seconds, in order; all end before it does.
 
-    Every kind comes once before any comes twice. Some begin while the fault before them lasts.
+    Every kind comes once before any comes twice. Some begin while the fault before them lasts. Hostile clients are
+    there all the time.
     """
     chance = random.Random(seed)
-    faults: list[Fault] = []
+    hostile = Kind.HOSTILE in kinds
+    faults = [Fault(WARM_UP, Kind.HOSTILE, "", round(seconds - WARM_UP, 1))] if hostile and seconds > WARM_UP else []
+    others = [kind for kind in kinds if kind is not Kind.HOSTILE and (seconds >= LONG_RUN or kind not in _LONG)]
     at = WARM_UP
-    for kind in _turns(chance, [kind for kind in kinds if seconds >= LONG_RUN or kind not in _LONG]):
+    for number, kind in enumerate(_turns(chance, others)):
+        if hostile and number and number % len(others) == 0:
+            at += CALM
         if at >= seconds:
             break
         low, high = _SECONDS[kind]
         target = chance.choice(("leader", "leader", "follower")) if kind in _ONE_REPLICA else ""
-        strength = {Kind.SLOW: chance.choice(_DELAYS), Kind.ERRORS: _REFUSED}.get(kind, 0.0)
+        strength = chance.choice(_STRENGTHS.get(kind, (0.0,)))
         lasts = min(chance.uniform(low, high), seconds - at)
         faults.append(fault := Fault(round(at, 1), kind, target, round(lasts, 1), strength))
         at += fault.seconds * chance.uniform(0.6, 1) + chance.uniform(4, 12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -10,6 +11,7 @@ from collections.abc import Callable
 
 from chaos.client import MERGE, Admin
 from chaos.faults import Fault, Kind
+from chaos.hostile import abuse
 from chaos.stage import DROPPED, Stage
 from devcluster import rest
 from devcluster.components import ADMIN
@@ -139,6 +141,30 @@ def _namespace(stage: Stage, _fault: Fault) -> None:
     _ask(stage, "POST", path, {"metadata": {"name": DROPPED}}, {201, 409})
 
 
+def _stale(stage: Stage, fault: Fault) -> None:
+    conditions = stage.replica("leader").relay.conditions
+    conditions.behind = fault.strength
+    time.sleep(fault.seconds)
+    conditions.behind = 0.0
+
+
+def _stale_kill(stage: Stage, fault: Fault) -> None:
+    for replica in stage.replicas:
+        replica.relay.conditions.behind = fault.strength
+    before = min(fault.strength, fault.seconds)
+    time.sleep(before)  # all that the others know is as old as it gets
+    with stage.excuse(KILLED_IN_FLIGHT):
+        stage.replica("leader").signal(signal.SIGKILL)
+    time.sleep(fault.seconds - before)
+    for replica in stage.replicas:
+        replica.relay.conditions.behind = 0.0
+
+
+def _hostile(stage: Stage, fault: Fault) -> None:
+    ports = [port for replica in stage.replicas for port in replica.ports]
+    stage.hostile.update(asyncio.run(abuse(ports, fault.seconds, stage.seed)))
+
+
 def _ask(stage: Stage, method: str, path: str, body: dict[str, object] | None, wanted: set[int]) -> None:
     """Ask again and again until the answer is one of these."""
     admin = Admin(stage.cluster)
@@ -169,4 +195,7 @@ _ACTS: dict[Kind, Callable[[Stage, Fault], None]] = {
     Kind.ROLL: _roll,
     Kind.ALL_DOWN: _all_down,
     Kind.NAMESPACE: _namespace,
+    Kind.STALE: _stale,
+    Kind.STALE_KILL: _stale_kill,
+    Kind.HOSTILE: _hostile,
 }

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from chaos.checks import admission, costs, leaders, outcomes, placement
+from chaos.checks import admission, calm, costs, leaders, outcomes, placement
+from chaos.checks.calm import Stop
 from chaos.checks.violation import Violation
 from chaos.events import MANAGER, Event
 
@@ -21,7 +22,8 @@ class Record:
 
     `left`: UIDs of the JobSets at the end. `not_ready`: replicas a minute after the last fault. `stuck`: namespace of
     the set that cannot go on. `domains`: of each node. `memory`: samples of each life of a replica. `excused`: when no
-    replica could answer reviews. `names`: of credentials.
+    replica could answer reviews. `calm`: when no fault acted but hostile clients. `stops`: of replicas. `names`: of
+    credentials.
     """
 
     events: Sequence[Event]
@@ -32,6 +34,8 @@ class Record:
     looks: list[placement.Look] = field(default_factory=list)
     memory: dict[str, list[costs.Sample]] = field(default_factory=dict)
     excused: list[admission.Window] = field(default_factory=list)
+    calm: list[admission.Window] = field(default_factory=list)
+    stops: list[Stop] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
 
 
@@ -42,11 +46,15 @@ def judge(record: Record) -> JSON:
     rate, busy = costs.check_requests(events, record.stuck)
     memory, grown = costs.check_memory(record.memory)
     failed = admission.failures(events)
+    admissions, slowest, slow = calm.check_times(events, record.calm)
     violations = [
         *led.violations,
         *outcomes.check(events, record.left),
         *admission.check(events, record.excused),
         *placement.check(record.looks, record.domains),
+        *calm.check_stops(record.stops, record.calm),
+        *calm.check_lease(events, record.calm),
+        *slow,
         *busy,
         *grown,
         *(Violation(NOT_READY, name, "it is not ready a minute after the last fault") for name in record.not_ready),
@@ -64,6 +72,9 @@ def judge(record: Record) -> JSON:
         "terms_of_lease": led.terms,
         "late_writes": led.late,
         "admissions_failed_while_excused": len(failed) - sum(one.rule == admission.RULE for one in violations),
+        "calm_seconds": round(sum(end - begin for begin, end in record.calm), 1),
+        "calm_admissions": admissions,
+        "calm_admission_p99_seconds": slowest,
         "stuck_requests_per_second": rate,
         "memory_mib": memory,
         "looks_at_pods": len(record.looks),

@@ -8,14 +8,15 @@ replica by a certificate of its own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
+from aiohttp import ClientError, ClientSession, ClientTimeout, StreamReader, TCPConnector, web
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -32,9 +33,14 @@ LARGEST = 64 * 2**20
 
 @dataclass(slots=True)
 class Conditions:
-    """How bad the connection is. `refused` is a share of requests; `held`: nothing passes in either direction."""
+    """How bad the connection is. `delay` and `behind` are in seconds, `refused` is a share of requests.
+
+    `behind`: watches, and the lists that they begin with, show everything so much later. Other reads are answered at
+    once: an API server whose cache is behind answers them from etcd. `held`: nothing passes in either direction.
+    """
 
     delay: float = 0.0
+    behind: float = 0.0
     refused: float = 0.0
     expired: bool = False
     held: bool = False
@@ -118,9 +124,10 @@ class Relay:
             response = web.StreamResponse(status=answer.status, headers=_headers(answer.headers))
             if watch:
                 await response.prepare(request)
-                async for chunk in answer.content.iter_any():
-                    await self._pass()
-                    await response.write(chunk)
+                async with contextlib.aclosing(self._late(answer.content)) as chunks:
+                    async for chunk in chunks:
+                        await self._pass()
+                        await response.write(chunk)
                 await response.write_eof()
                 return response
             content = await answer.read()
@@ -131,6 +138,31 @@ class Relay:
         await response.write(content)
         await response.write_eof()
         return response
+
+    async def _late(self, content: StreamReader) -> AsyncGenerator[bytes]:
+        """What comes, in its order, each part as much later as this replica is behind."""
+        clock = asyncio.get_running_loop().time
+        arrived: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+
+        async def read() -> None:
+            try:
+                async for chunk in content.iter_any():
+                    arrived.put_nowait((clock(), chunk))
+            finally:
+                arrived.put_nowait((clock(), b""))
+
+        reading = asyncio.create_task(read())
+        try:
+            while True:
+                at, chunk = await arrived.get()
+                while clock() < at + self.conditions.behind:  # noqa: ASYNC110 (set by another thread)
+                    await asyncio.sleep(0.05)
+                if not chunk:
+                    break
+                yield chunk
+            await reading
+        finally:
+            reading.cancel()
 
     async def _pass(self) -> None:
         while self.conditions.held:  # noqa: ASYNC110 (set by another thread)

@@ -19,13 +19,16 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from app import local
+from chaos.checks.calm import Stop
 from chaos.events import MANAGER
 from chaos.failover import Failover
+from chaos.hostile import Port
 from chaos.loop import Loop
 from chaos.relay import Relay
 from devcluster import pki
 from devcluster.cluster import Cluster
 from manifests import NAMESPACE
+from webhooks.jobset.handlers import VALIDATE_PATH
 
 LEASE_TIMES = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"}
 GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}")
@@ -33,6 +36,9 @@ PROBE_EVERY = 0.2
 PROBE_TIMEOUT = 1.0
 BACK_OFF = 1.0
 """Seconds between an end and the next start."""
+
+MISSES = 3
+"""Probes that fail one after the other before a kubelet starts a container again."""
 
 GRACE = 20.0
 """Seconds that a replica has to end after SIGTERM."""
@@ -51,6 +57,7 @@ class Replica:
     shift: float = 0.0
     port: int = field(default_factory=local.free_port)
     health_port: int = field(default_factory=local.free_port)
+    metrics_port: int = field(default_factory=local.free_port)
     wanted: bool = True
     ready: bool = False
     lives: dict[str, str] = field(default_factory=dict)
@@ -58,6 +65,15 @@ class Replica:
 
     began: float = 0.0
     """When this life began (monotonic seconds)."""
+
+    stops: list[Stop] = field(default_factory=list)
+    """When a life ended, or failed its probes once it had been ready."""
+
+    _served: bool = False
+    """Whether this life has been ready, and has not ended."""
+
+    _misses: int = 0
+    """Probes of this life that failed since the last that did not."""
 
     _process: subprocess.Popen[bytes] | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -72,6 +88,15 @@ class Replica:
     def pid(self) -> int | None:
         """Of the process that the others are children of, while it lives."""
         return self._process.pid if self._process and self._process.poll() is None else None
+
+    @property
+    def ports(self) -> list[Port]:
+        """All that it serves."""
+        return [
+            Port("webhooks", self.port, VALIDATE_PATH, tls=True),
+            Port("probes", self.health_port, "/readyz"),
+            Port("metrics", self.metrics_port, "/metrics", tls=True),
+        ]
 
     def start(self) -> None:
         self.folder.mkdir(parents=True)
@@ -111,6 +136,9 @@ class Replica:
         while not self._stop.wait(PROBE_EVERY):
             if self.pid is None:
                 self.ready = False
+                if self._served and self._process is not None:
+                    self._served = False
+                    self._stopped(f"it ended with exit code {self._process.returncode}")
                 if self.wanted and time.monotonic() >= start_at:
                     self._spawn()
                     start_at = time.monotonic() + BACK_OFF
@@ -139,20 +167,28 @@ class Replica:
                 start_new_session=True,
             )
         self.began = time.monotonic()
+        self._served, self._misses = False, 0
 
     def _write_config(self) -> None:
-        config = local.configuration(self.port, self.health_port, leaderElection=LEASE_TIMES)
+        metrics = {"bindAddress": f"127.0.0.1:{self.metrics_port}"}
+        config = local.configuration(self.port, self.health_port, leaderElection=LEASE_TIMES, metrics=metrics)
         (self.folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
 
     def _probe(self) -> None:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}/readyz", timeout=PROBE_TIMEOUT):
-                self.ready = True
+                self.ready = self._served = True
         except TimeoutError:
             self.ready = False
             self.loop.call(lambda: self.failover.drop(self.port))
         except (OSError, http.client.HTTPException):
             self.ready = False
+        self._misses = 0 if self.ready else self._misses + 1
+        if self._served and self._misses == MISSES:
+            self._stopped(f"{MISSES} probes in a row failed")
+
+    def _stopped(self, how: str) -> None:
+        self.stops.append(Stop(time.time(), self.name, how))
 
 
 def _credential(pair: pki.Pair) -> str:

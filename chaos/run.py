@@ -12,6 +12,7 @@ from typing import Any
 
 from bench import proc
 from chaos import load
+from chaos.checks import calm
 from chaos.checks.placement import look
 from chaos.client import JOBSETS, Admin
 from chaos.driver import Driver
@@ -71,7 +72,7 @@ class Run:
     def play(self) -> JSON:
         """Run to the end and judge."""
         self._admin.ask("POST", JOBSETS.format(STUCK), load.stuck())
-        wall = time.time()
+        wall = time.time() - self._seconds()
         pending = list(self._faults)
         while (now := self._seconds()) < self._options.seconds:
             while pending and pending[0].at <= now:
@@ -91,6 +92,9 @@ class Run:
         record = self._record
         for namespace in WIDTH:
             record.left |= {one["metadata"]["uid"] for one in self._admin.listed(JOBSETS.format(namespace)) or ()}
+        faults = [(wall + one["begin"], wall + one["end"]) for one in self._journal if one["kind"] != Kind.HOSTILE]
+        record.calm = calm.windows(wall, time.time(), faults)
+        record.stops = [stop for replica in self._stage.replicas for stop in replica.stops]
         record.names = {key: name for replica in self._stage.replicas for key, name in replica.lives.items()}
         with self._stage.cluster.audit_log.open("rb") as log:
             record.events = list(events(log))
@@ -103,6 +107,7 @@ class Run:
             "begun": wall,
             "faults": self._journal,
             "replica_lives": len(record.names),
+            "hostile_connections": dict(self._stage.hostile),
             **result,
         }
 

@@ -9,6 +9,7 @@ import random
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -46,15 +47,20 @@ _GROUPS = {
 
 @dataclass(slots=True)
 class Stage:
-    """What faults act on. `excused`: when admission could not answer, whatever the manager does."""
+    """What faults act on. `excused`: when admission could not answer, whatever the manager does.
+
+    `hostile` counts the connections of hostile clients by what serves the port.
+    """
 
     name: str
+    seed: int
     folder: Path
     cluster: Cluster
     replicas: list[Replica]
     failover: Failover
     loop: Loop
     excused: list[Window] = field(default_factory=list)
+    hostile: Counter[str] = field(default_factory=Counter)
 
     def pid(self, component: str) -> int:
         """Of a process of the control plane as it is now."""
@@ -103,7 +109,7 @@ def stage(folder: Path, seed: int) -> Iterator[Stage]:
             for number, relay in enumerate(relays)
         ]
         replicas[-1].shift = SHIFT
-        made = Stage(spec.name, folder, cluster, replicas, failover, loop)
+        made = Stage(spec.name, seed, folder, cluster, replicas, failover, loop)
         stop = threading.Event()
         router = threading.Thread(target=made.route, args=(stop,), name="router", daemon=True)
         try:

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from chaos import load
-from chaos.faults import GENTLE, LONG_RUN, WARM_UP, Kind, schedule
+from chaos.faults import CALM, GENTLE, LONG_RUN, WARM_UP, Kind, schedule
 
 
 def test_a_seed_repeats_the_schedule_and_another_changes_it():
@@ -27,6 +27,16 @@ def test_faults_end_within_the_run_and_every_kind_comes_before_any_comes_twice(s
 
 def test_a_short_run_has_no_fault_that_takes_a_minute():
     assert all(fault.kind is not Kind.ALL_DOWN for seed in range(20) for fault in schedule(seed, LONG_RUN - 1))
+
+
+def test_hostile_clients_are_there_all_the_time_and_after_each_turn_nothing_else_is():
+    hostile, *others = schedule(1, 1200)
+    assert (hostile.kind, hostile.at, hostile.end) == (Kind.HOSTILE, WARM_UP, 1200)
+    turn = len(Kind) - 1
+    last, first = others[turn - 1 : turn + 1]
+    assert first.at - last.at > CALM
+    assert Kind.HOSTILE not in {fault.kind for fault in others}
+    assert schedule(1, WARM_UP, [Kind.HOSTILE]) == []
 
 
 def test_only_the_kinds_that_were_asked_for_come_and_none_without_any():

@@ -33,6 +33,7 @@ from kube.transport import Request as Call
 from kube.transport import Response, Transport
 from kube.workqueue import WorkQueue
 from tests.support.kills import Path, Record, Site, Step, When, Write
+from tests.support.lagging import LaggingTransport
 from tests.support.played import PlayedCluster, Snapshot, TrackingTransport, normalised, resource_of, steady_name
 from tests.support.tally import Tally
 
@@ -76,6 +77,7 @@ class KillableTransport:
         self.killed = asyncio.Event()
         self.watched: dict[tuple[str, str], dict[str, str]] = {}
         self.sent = 0
+        self.refused = 0
         self.late: Call | None = None
         self._inner = inner
         self._world = world
@@ -101,6 +103,7 @@ class KillableTransport:
             response = await self._inner.send(request)
         finally:
             self._in_flight -= 1
+        self.refused += response.status >= 400
         self._remember(write, response)
         if dies:
             await self._die()
@@ -238,6 +241,14 @@ class Instance:
             await asyncio.sleep(PAUSE)
         return None
 
+    async def act(self) -> None:
+        """Until it has done what it would do from all that it can see, or the API server has refused some of it."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + REST_SECONDS
+        while not (self._idle() or self._transport.refused):
+            assert loop.time() < deadline, f"no rest in {REST_SECONDS:g} s: {len(self._queue)} keys wait"
+            await asyncio.sleep(PAUSE)
+
     async def _snapshot_at_rest(self) -> Snapshot | None:
         """The world, unless the controller moved meanwhile or its watches have still to show some of it."""
         writes = self._transport.sent
@@ -273,8 +284,13 @@ async def run(transport: Transport, namespace: str, path: Path, site: Site | Non
     steps = iter(path.steps)
     try:
         for death in (site, None):
-            killable = KillableTransport(tracking, world, record, death)
+            behind = site.kill.behind if site and death is None else 0
+            lagging = LaggingTransport(tracking, tracking.version_before(behind) if behind else "")
+            killable = KillableTransport(lagging, world, record, death)
             async with _running_controller(world, killable, path, record) as instance:
+                if behind:
+                    await instance.act()
+                    lagging.catch_up()
                 seen = await _play(instance, world, steps, record)
             if seen is not None:
                 record.end = normalised(seen, namespace)

@@ -57,15 +57,40 @@ class When(enum.Enum):
     """It was sent, and arrives when the next controller has brought everything to its end."""
 
 
+class Pattern(enum.Enum):
+    """What is wrong about what the next controller reads: the three patterns of Sieve (OSDI 2022)."""
+
+    INTERMEDIATE = "intermediate state"
+    """Some writes of a plan were made, and others not."""
+    UNOBSERVED = "unobserved state"
+    """Things came and went that it never saw."""
+    STALE = "stale state"
+    """Its caches are behind what the last controller knew and wrote."""
+
+
 @dataclass(frozen=True)
 class Kill:
-    """How to kill. While no controller runs the world stands still, or goes on as far as it can (`away`)."""
+    """How to kill. While no controller runs the world stands still, or goes on as far as it can (`away`).
+
+    `behind`: the next controller first sees what there was before the last so many writes, and acts upon that.
+    """
 
     when: When
     away: bool = False
+    behind: int = 0
+
+    @property
+    def pattern(self) -> Pattern:
+        """What it makes the next controller read."""
+        if self.behind:
+            return Pattern.STALE
+        return Pattern.UNOBSERVED if self.away else Pattern.INTERMEDIATE
 
 
-KILLS = tuple(Kill(when, away) for when in When for away in (False, True) if (when, away) != (When.LATE, True))
+KILLS = (
+    *(Kill(when, away) for when in When for away in (False, True) if (when, away) != (When.LATE, True)),
+    *(Kill(When.AFTER, behind=behind) for behind in (1, 3, 8)),
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +101,11 @@ class Site:
     kill: Kill
 
     def __str__(self) -> str:
-        return f"{self.kill.when.value} {self.write}{', away' if self.kill.away else ''}"
+        return f"{self.kill.when.value} {self.write}{', away' if self.kill.away else ''}{self._behind}"
+
+    @property
+    def _behind(self) -> str:
+        return f", {self.kill.behind} writes behind" if self.kill.behind else ""
 
 
 @dataclass
@@ -93,11 +122,13 @@ class Record:
     end: dict[str, Any] = field(default_factory=dict)
     killed: bool = False
 
-    def sites_in_turn(self, kills: tuple[Kill, ...]) -> list[Site]:
-        """Every write from the first step on, each with one of these kills: the first, the second, ... in turn."""
-        return [
-            Site(write, kill) for write, kill in zip(self.writes[self.begun :], itertools.cycle(kills), strict=False)
-        ]
+    def sites_in_turn(self, kills: tuple[Kill, ...], every: int = 1) -> list[Site]:
+        """Writes from the first step on, each with one of these kills: the first, the second, ... in turn.
+
+        Of every so many writes the last, and the last of all.
+        """
+        writes = self.writes[self.begun :][::-every][::-1]
+        return [Site(write, kill) for write, kill in zip(writes, itertools.cycle(kills), strict=False)]
 
     def all_sites(self) -> list[Site]:
         """Every write with every kill, also those on the way to the first step."""

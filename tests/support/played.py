@@ -96,6 +96,7 @@ class TrackingTransport:
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
         self._due: dict[str, int] = {}
+        self._versions: list[int] = []
 
     async def send(self, request: Request) -> Response:
         if request.method == "GET":
@@ -106,6 +107,7 @@ class TrackingTransport:
             if request.method == "DELETE" and not name:
                 return response  # says how new the list was of what is to be deleted
             version = int(json.loads(response.body).get("metadata", {}).get("resourceVersion", 0))
+            self._versions += [version] if version else []
             return response
         finally:
             self.wrote(plural, version)
@@ -115,6 +117,10 @@ class TrackingTransport:
 
     async def close(self) -> None:
         """Not ours to close: the connections belong to the test."""
+
+    def version_before(self, writes: int) -> str:
+        """The resourceVersion that was the newest before the last so many writes; after the first at least."""
+        return str(sorted(self._versions)[-writes - 1 :][0])
 
     def wrote(self, plural: str, version: int) -> None:
         """Something was written; 0 is for a version that is not known, as when the object is gone."""

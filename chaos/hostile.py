@@ -1,0 +1,201 @@
+"""Clients that are slow, broken or hostile, at every port of every replica.
+
+There are few of them at a time, so that what shows is how the manager bounds them and not how much the machine can do:
+at each port one client a second, and now and then more connections at once than the port may have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import random
+import ssl
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from api import keys
+
+EVERY = 1.0
+"""Seconds from one client to the next."""
+
+STAYS = 12.0
+"""Seconds after which a client gives up that nobody closed the connection of."""
+
+PAUSE = 0.2
+"""Seconds between two parts of what a client sends."""
+
+CROWD = 80
+"""Connections at once; the ports of probes and metrics have at most 64."""
+
+NAMES = 1500
+"""Unknown names in a review, with 100 known ones to compare each with: 54 KiB."""
+
+LENGTH = 100_000
+"""Bytes of a body that is promised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """What listens on this machine: `serves` says what for, `path` is one that it answers."""
+
+    serves: str
+    number: int
+    path: str
+    tls: bool = False
+
+
+Parts = Callable[[Port, random.Random], Iterator[bytes]]
+"""What a client sends, part by part. Then it waits until its connection is closed."""
+
+
+def _nothing(_port: Port, _chance: random.Random) -> Iterator[bytes]:
+    yield from ()
+
+
+def _half_a_head(port: Port, _chance: random.Random) -> Iterator[bytes]:
+    yield _head(port)[:-12]
+
+
+def _half_a_body(port: Port, _chance: random.Random) -> Iterator[bytes]:
+    yield _head(port) + b'{"kind":'
+
+
+def _one_byte_at_a_time(port: Port, _chance: random.Random) -> Iterator[bytes]:
+    yield from (bytes([byte]) for byte in _head(port))
+
+
+def _bytes_after_an_early_answer(port: Port, _chance: random.Random) -> Iterator[bytes]:
+    yield _head(Port(port.serves, port.number, "/nowhere"))
+    while True:
+        yield b"x"
+
+
+def _garbage(_port: Port, chance: random.Random) -> Iterator[bytes]:
+    yield chance.randbytes(4000)
+
+
+def _endless_head(port: Port, _chance: random.Random) -> Iterator[bytes]:
+    yield _head(port)[:-2]
+    while True:
+        yield b"x: y\r\n" * 1000
+
+
+def _endless_body(port: Port, _chance: random.Random) -> Iterator[bytes]:
+    yield _head(port, "transfer-encoding: chunked")
+    while True:
+        yield b"10000\r\n%s\r\n" % bytes(0x10000)
+
+
+def _two_lengths(port: Port, _chance: random.Random) -> Iterator[bytes]:
+    yield _head(port, "content-length: 5", "content-length: 6") + b"hello"
+
+
+def _many_requests_at_once(port: Port, _chance: random.Random) -> Iterator[bytes]:
+    yield f"GET {port.path} HTTP/1.1\r\nhost: x\r\n\r\n".encode() * 50
+
+
+def _unknown_token(port: Port, chance: random.Random) -> Iterator[bytes]:
+    yield f"GET {port.path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {chance.random()}\r\n\r\n".encode()
+
+
+def _many_unknown_names(port: Port, _chance: random.Random) -> Iterator[bytes]:
+    body = _review()
+    yield _head(port, f"content-length: {len(body)}", "content-type: application/json") + body
+
+
+def _half_a_handshake(_port: Port, _chance: random.Random) -> Iterator[bytes]:
+    yield b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+
+
+def _no_handshake(port: Port, _chance: random.Random) -> Iterator[bytes]:
+    yield _head(port)
+
+
+CLIENTS: tuple[Parts, ...] = (
+    _nothing,
+    _half_a_head,
+    _half_a_body,
+    _one_byte_at_a_time,
+    _bytes_after_an_early_answer,
+    _garbage,
+    _endless_head,
+    _endless_body,
+    _two_lengths,
+    _many_requests_at_once,
+    _unknown_token,
+    _many_unknown_names,
+    _half_a_handshake,
+    _no_handshake,
+)
+WITHOUT_TLS = {_half_a_handshake, _no_handshake}
+IN_CROWDS = {_nothing}
+
+
+async def abuse(ports: Sequence[Port], seconds: float, seed: int) -> Counter[str]:
+    """Let clients of every kind come to every port; how many connections were made, by what the port serves."""
+    made: Counter[str] = Counter()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
+            for number, port in enumerate(ports):
+                group.create_task(_visit(port, random.Random(f"{seed} {number}"), made))
+    return made
+
+
+async def _visit(port: Port, chance: random.Random, made: Counter[str]) -> None:
+    """All kinds in random order, again and again."""
+    kinds = list(CLIENTS)
+    async with asyncio.TaskGroup() as group:
+        while True:
+            chance.shuffle(kinds)
+            for kind in kinds:
+                for _ in range(CROWD if kind in IN_CROWDS and port.serves != "webhooks" else 1):
+                    group.create_task(_client(port, kind, chance, made))
+                await asyncio.sleep(EVERY)
+
+
+async def _client(port: Port, kind: Parts, chance: random.Random, made: Counter[str]) -> None:
+    """One connection, until somebody ends it. A replica that is down has none."""
+    with contextlib.suppress(OSError):  # a timeout is one, too
+        async with asyncio.timeout(STAYS):
+            tls = _tls() if port.tls and kind not in WITHOUT_TLS else None
+            reader, writer = await asyncio.open_connection("127.0.0.1", port.number, ssl=tls)
+            made[port.serves] += 1
+            try:
+                for part in kind(port, chance):
+                    writer.write(part)
+                    await writer.drain()
+                    await asyncio.sleep(PAUSE)
+                    if writer.is_closing():
+                        break
+                while await reader.read(LENGTH):
+                    pass
+            finally:
+                writer.transport.abort()
+
+
+def _head(port: Port, *headers: str) -> bytes:
+    lines = [f"POST {port.path} HTTP/1.1", "host: x", *(headers or (f"content-length: {LENGTH}",)), "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def _review() -> bytes:
+    """A JobSet whose success policy names Jobs that it has not."""
+    groups = [{"name": f"a{'b' * 18}-{number}", "template": {"spec": {"template": {}}}} for number in range(100)]
+    policy = {"operator": "All", "targetReplicatedJobs": [f"a{'b' * 18}-x{number}" for number in range(NAMES)]}
+    metadata = {"name": "hostile", "namespace": "hostile"}
+    spec = {"replicatedJobs": groups, "successPolicy": policy}
+    jobset = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
+    request = {"uid": "hostile", "operation": "CREATE", "namespace": "hostile", "object": jobset}
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    """Hostile clients trust everybody."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

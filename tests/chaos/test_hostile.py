@@ -7,13 +7,10 @@ import json
 import random
 import sys
 
-from api.features import FeatureGates
-from app.engine import engine
 from chaos import hostile, report
 from tests.support.tls import context_with, material, serving
-from tests.support.webhook_app import APP, PATHS
-from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
-from webhooks.review import decode_review
+from tests.support.webhook_app import APP, PATHS, ask
+from webhooks.jobset.handlers import VALIDATE_PATH
 
 PAIR = material()
 
@@ -33,10 +30,9 @@ async def test_every_client_gets_to_the_server_and_is_gone_in_the_end(monkeypatc
 
 async def test_the_costly_review_is_one_and_gets_a_verdict():
     body = b"".join(hostile._many_unknown_names(hostile.Port("webhooks", 1, VALIDATE_PATH), random.SystemRandom()))
-    review = decode_review(body.partition(b"\r\n\r\n")[2])
-    verdict = await jobset_handlers(engine(FeatureGates()))[VALIDATE_PATH](review.request)
-    assert not verdict.allowed
-    assert "targetReplicatedJobs" in verdict.message
+    response = await ask(body.partition(b"\r\n\r\n")[2])
+    assert not response["allowed"]
+    assert "targetReplicatedJobs" in response["status"]["message"]
 
 
 def results(**fields) -> dict:

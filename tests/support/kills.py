@@ -87,10 +87,7 @@ class Kill:
         return Pattern.UNOBSERVED if self.away else Pattern.INTERMEDIATE
 
 
-KILLS = (
-    *(Kill(when, away) for when in When for away in (False, True) if (when, away) != (When.LATE, True)),
-    *(Kill(When.AFTER, behind=behind) for behind in (1, 3, 8)),
-)
+KILLS = tuple(Kill(when, away) for when in When for away in (False, True) if (when, away) != (When.LATE, True))
 
 
 @dataclass(frozen=True)
@@ -131,5 +128,5 @@ class Record:
         return [Site(write, kill) for write, kill in zip(writes, itertools.cycle(kills), strict=False)]
 
     def all_sites(self) -> list[Site]:
-        """Every write with every kill, also those on the way to the first step."""
+        """Every write with all `KILLS`, also those on the way to the first step."""
         return [Site(write, kill) for write in self.writes for kill in KILLS]

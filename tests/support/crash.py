@@ -253,7 +253,10 @@ class Instance:
         """Until its watch has shown all that there is of Jobs."""
         watched = self._transport.watched
         async with asyncio.timeout(REST_SECONDS):
-            while not (await self._world.look()).shown_by({at: watched[at] for at in watched if at[0] == JOBS.plural}):
+            while True:
+                jobs = {place: versions for place, versions in watched.items() if place[0] == JOBS.plural}
+                if (await self._world.look()).shown_by(jobs):
+                    return
                 await asyncio.sleep(PAUSE)
 
     async def _snapshot_at_rest(self) -> Snapshot | None:

@@ -34,6 +34,11 @@ VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
 MUTATE_POD_PATH = "/mutate--v1-pod"
 VALIDATE_POD_PATH = "/validate--v1-pod"
 TIMEOUT_SECONDS = 10
+"""For JobSets: reading a large one takes seconds, and admission asks the API server about its children."""
+
+POD_TIMEOUT_SECONDS = 5
+"""For pods: an answer takes a quarter of a second at most. A Job's other pods wait while one waits in vain."""
+
 LABEL_TIMEOUT_SECONDS = 2
 """For a label without which the pod runs all the same."""
 
@@ -118,7 +123,14 @@ def _webhook(name: str, path: str, rule: Object, conditions: Sequence[Object], *
 
 MUTATING = (
     _webhook("mjobset.kb.io", MUTATE_PATH, _JOBSETS, [NOT_IN_DELETION]),
-    _webhook("mpod.kb.io", MUTATE_POD_PATH, PODS, [OF_A_JOBSET, BY_AFFINITY, EXCLUSIVE], **POD_SELECTORS),
+    _webhook(
+        "mpod.kb.io",
+        MUTATE_POD_PATH,
+        PODS,
+        [OF_A_JOBSET, BY_AFFINITY, EXCLUSIVE],
+        timeoutSeconds=POD_TIMEOUT_SECONDS,
+        **POD_SELECTORS,
+    ),
     _webhook(
         "mpodlabel.kb.io",
         MUTATE_POD_PATH,
@@ -136,6 +148,7 @@ VALIDATING = (
         VALIDATE_POD_PATH,
         PODS,
         [OF_A_JOBSET, BY_AFFINITY, EXCLUSIVE, FOLLOWER, WITHOUT_DOMAIN, NOT_GATED],
+        timeoutSeconds=POD_TIMEOUT_SECONDS,
         **POD_SELECTORS,
     ),
 )

@@ -6,10 +6,20 @@ The pod fits the `restricted` Pod Security Standard and the namespace enforces i
 (the Secret's data, the webhooks' caBundle) are never rendered, so that no installer fights the manager for them.
 """
 
+import copy
 from typing import Literal
 
 from manifests.access import rbac_objects
 from manifests.admission import webhook_configurations
+from manifests.availability import (
+    GRACE_SECONDS,
+    LIFECYCLE,
+    REPLICAS,
+    ROLLOUT,
+    disruption_budget,
+    network_policy,
+    topology_spread,
+)
 from manifests.definition import crd
 from manifests.naming import (
     CONFIG_KEY,
@@ -28,7 +38,7 @@ from manifests.naming import (
 from manifests.policies import pod_policies
 
 _CERT_DIR = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 - fixed by the configuration's default
-_CONFIGURATION = f"""\
+CONFIGURATION = f"""\
 apiVersion: config.jobset.x-k8s.io/v1alpha1
 kind: Configuration
 health:
@@ -47,7 +57,13 @@ clientConnection:
   qps: 500
   burst: 500
 """
-
+RESOURCES: Object = {"requests": {"cpu": "500m", "memory": "128Mi"}, "limits": {"memory": "4Gi"}}
+POD_SECURITY: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+CONTAINER_SECURITY: Object = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
 
 _SERVING_PAIR = {
     "secretName": WEBHOOK_SECRET,
@@ -82,14 +98,11 @@ def _container() -> Object:
             {"name": "webhook-server", "containerPort": 9443, "protocol": "TCP"},
             {"name": "https", "containerPort": 8443, "protocol": "TCP"},
         ],
+        "lifecycle": copy.deepcopy(LIFECYCLE),
         "livenessProbe": _probe("/healthz", 30, 20),
         "readinessProbe": _probe("/readyz", 5, 10),
-        "resources": {"requests": {"cpu": "500m", "memory": "128Mi"}, "limits": {"memory": "4Gi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "resources": copy.deepcopy(RESOURCES),
+        "securityContext": copy.deepcopy(CONTAINER_SECURITY),
         "volumeMounts": [
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the only writable place of the pod
             {"name": "cert", "mountPath": _CERT_DIR, "readOnly": True},
@@ -102,7 +115,8 @@ def _deployment() -> Object:
     deployment = obj("apps/v1", "Deployment", DEPLOYMENT)
     deployment["metadata"]["labels"] = dict(POD_LABELS)
     deployment["spec"] = {
-        "replicas": 1,
+        "replicas": REPLICAS,
+        "strategy": copy.deepcopy(ROLLOUT),
         "selector": {"matchLabels": dict(POD_LABELS)},
         "template": {
             "metadata": {
@@ -111,9 +125,10 @@ def _deployment() -> Object:
             },
             "spec": {
                 "serviceAccountName": SERVICE_ACCOUNT,
-                "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+                "securityContext": copy.deepcopy(POD_SECURITY),
                 "containers": [_container()],
-                "terminationGracePeriodSeconds": 10,
+                "terminationGracePeriodSeconds": GRACE_SECONDS,
+                "topologySpreadConstraints": topology_spread(),
                 "volumes": [
                     {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
                     {"name": "cert", "secret": _SERVING_PAIR},
@@ -130,12 +145,14 @@ def _service(name: str, port: Object) -> Object:
 
 
 def manager_objects() -> list[Object]:
-    """Configuration, Secret and Deployment, and the Service of the metrics."""
+    """Configuration, Secret and Deployment with what keeps it available, and the Service of the metrics."""
     return [
-        obj("v1", "ConfigMap", CONFIG_MAP, data={CONFIG_KEY: _CONFIGURATION}),
+        obj("v1", "ConfigMap", CONFIG_MAP, data={CONFIG_KEY: CONFIGURATION}),
         obj("v1", "Secret", WEBHOOK_SECRET),
         _service(METRICS_SERVICE, {"name": "https", "port": 8443, "protocol": "TCP", "targetPort": "https"}),
         _deployment(),
+        disruption_budget(),
+        network_policy(),
     ]
 
 
@@ -163,8 +180,9 @@ def install_objects(
 ) -> list[Object]:
     """All that is installed, in the order in which it can be applied.
 
-    With `webhook_url` (see `webhook_configurations`) the manager runs outside the cluster: Deployment, its ConfigMap
-    and both Services are left out; namespace, Secret, service account, RBAC, CRD, webhooks and policies stay.
+    With `webhook_url` (see `webhook_configurations`) the manager runs outside the cluster: Deployment, its ConfigMap,
+    disruption budget, network policy and both Services are left out; namespace, Secret, service account, RBAC, CRD,
+    webhooks and policies stay.
     """
     workload = [*manager_objects(), webhook_service()]
     if webhook_url is not None:

@@ -20,7 +20,8 @@ R = TypeVar("R")
 class Timeouts:
     """Of the stop, in seconds, one after the other.
 
-    With the release of the lease (`kube.leader.RELEASE_TIMEOUT`, 3 s) they add up to 9 s. The pod is killed after 10 s.
+    With the release of the lease (`kube.leader.RELEASE_TIMEOUT`, 3 s) they add up to 9 s. The pod is
+    killed 20 s after its end began, of which its preStop takes the first 5.
     """
 
     shutdown_delay: float = 2.0

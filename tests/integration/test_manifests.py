@@ -2,10 +2,12 @@
 
 import base64
 import json
+import re
 import subprocess
 import sys
 
 import pytest
+import yaml
 
 from devcluster.assets import Sources
 from devcluster.cluster import running
@@ -14,6 +16,7 @@ from manifests import files, install_objects
 from tests.support.cluster import kubectl, request, wait_for
 from tests.support.jobs import JOBSETS
 
+AVAILABILITY = files.ROOT.parent / "docs" / "high-availability.md"
 INSTALL = files.ROOT / "install.yaml"
 MANAGER = "system:serviceaccount:jobset-system:jobset-controller-manager"
 MANAGER_GROUPS = ["system:serviceaccounts", "system:serviceaccounts:jobset-system"]
@@ -68,6 +71,18 @@ def test_kustomize_overrides_the_image(server, tmp_path):
     (tmp_path / "manifests").symlink_to(files.ROOT)
     built = kubectl(server, "kustomize", "--load-restrictor=LoadRestrictionsNone", str(target))
     assert "image: registry.example/jobset:v1\n" in built
+
+
+def test_kustomize_takes_the_changes_that_the_page_on_availability_shows(server, tmp_path):
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```$", AVAILABILITY.read_text(), re.MULTILINE | re.DOTALL)
+    target = tmp_path / "own"
+    target.mkdir()
+    (target / "kustomization.yaml").write_text(shown)
+    (tmp_path / "manifests").symlink_to(files.ROOT)
+    built = kubectl(server, "kustomize", "--load-restrictor=LoadRestrictionsNone", str(target))
+    (deployment,) = [o for o in yaml.safe_load_all(built) if o["kind"] == "Deployment"]
+    assert deployment["spec"]["replicas"] == 3
+    assert deployment["spec"]["template"]["spec"]["priorityClassName"] == "system-cluster-critical"
 
 
 def test_a_certificate_authority_written_by_the_manager_survives_the_next_apply(server):
@@ -196,19 +211,3 @@ def test_refresh_of_the_embedded_types_reproduces_the_committed_file(server, tmp
     assert done.returncode == 0, done.stdout + done.stderr
     committed = files.ROOT / "openapi" / "kubernetes.json"
     assert (tmp_path / "kubernetes.json").read_text() == committed.read_text()
-
-
-def test_install_and_uninstall_on_a_full_control_plane(tmp_path_factory, binaries):
-    """Client-side apply takes the CRD, the Deployment's pod fits the namespace, and uninstalling leaves nothing behind."""
-    spec = ClusterSpec(name="uninstall", profile="full")
-    state_root = tmp_path_factory.mktemp("uninstall")
-    with running(spec, sources=Sources(assets=binaries), state_root=state_root) as cluster:
-        kubectl(cluster, "apply", "-f", str(INSTALL))
-        wait_for(lambda: request(cluster, "GET", PODS)[1]["items"], what="the manager's pod")
-        kubectl(cluster, "delete", "-f", str(INSTALL), "--ignore-not-found", "--wait=false")
-        # The namespace goes when its controller knows again what is served beside the CRD that has gone.
-        wait_for(lambda: request(cluster, "GET", NAMESPACE)[0] == 404, timeout=90, what="the namespace to go")
-        assert kubectl(cluster, "get", "-f", str(INSTALL), "--ignore-not-found", check=False).count("NotFound") == 0
-        assert (
-            kubectl(cluster, "get", "crd,clusterrole,clusterrolebinding", "-l", "app.kubernetes.io/name=jobset") == ""
-        )

@@ -12,6 +12,8 @@ NAMES = {
     ("Namespace", "jobset-system"),
     ("CustomResourceDefinition", "jobsets.jobset.x-k8s.io"),
     ("Deployment", "jobset-controller-manager"),
+    ("PodDisruptionBudget", "jobset-controller-manager"),
+    ("NetworkPolicy", "jobset-controller-manager"),
     ("ServiceAccount", "jobset-controller-manager"),
     ("ConfigMap", "jobset-manager-config"),
     ("Secret", "jobset-webhook-server-cert"),
@@ -122,8 +124,44 @@ def test_pod_is_hardened():
         "readOnlyRootFilesystem": True,
     }
     assert CONTAINER["resources"] == {"requests": {"cpu": "500m", "memory": "128Mi"}, "limits": {"memory": "4Gi"}}
-    assert POD["terminationGracePeriodSeconds"] == 10
     assert one("Namespace", "jobset-system")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_two_replicas_that_are_spread_and_replaced_one_by_one():
+    spec = DEPLOYMENT["spec"]
+    assert spec["replicas"] == 2
+    assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    spread = POD["topologySpreadConstraints"]
+    assert [s["topologyKey"] for s in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+    assert {s["whenUnsatisfiable"] for s in spread} == {"ScheduleAnyway"}, "a small cluster takes them all the same"
+
+
+def test_what_selects_pods_selects_the_managers():
+    labels = DEPLOYMENT["spec"]["selector"]["matchLabels"]
+    budget = one("PodDisruptionBudget", "jobset-controller-manager")["spec"]
+    policy = one("NetworkPolicy", "jobset-controller-manager")["spec"]
+    selectors = [
+        budget["selector"],
+        policy["podSelector"],
+        *(s["labelSelector"] for s in POD["topologySpreadConstraints"]),
+    ]
+    assert all(selector == {"matchLabels": labels} for selector in selectors)
+
+
+def test_a_drain_takes_one_replica_at_a_time_and_is_never_blocked_by_a_broken_one():
+    budget = one("PodDisruptionBudget", "jobset-controller-manager")["spec"]
+    assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
+
+
+def test_who_may_connect():
+    """API servers cannot be selected, so the webhooks take all comers; nobody but the kubelet reaches the probes."""
+    spec = one("NetworkPolicy", "jobset-controller-manager")["spec"]
+    ports = {p["name"]: p["containerPort"] for p in CONTAINER["ports"]}
+    assert spec["policyTypes"] == ["Ingress"]
+    assert {ports[p["port"]]: rule.get("from") for rule in spec["ingress"] for p in rule["ports"]} == {
+        9443: None,
+        8443: [{"namespaceSelector": {}}],
+    }
 
 
 def test_every_mount_has_its_volume_and_object():
@@ -210,13 +248,13 @@ def test_each_configuration_has_its_webhooks_in_order():
         ("vjobset.kb.io", "/validate-jobset-x-k8s-io-v1alpha2-jobset", JOBSETS, ["not-in-deletion"], {}),
         ("mpod.kb.io", "/mutate--v1-pod", PODS,
          ["of-a-jobset", "not-by-node-selector", "exclusive"],
-         {"objectSelector": OURS, "namespaceSelector": ELSEWHERE}),
+         {"objectSelector": OURS, "namespaceSelector": ELSEWHERE, "timeoutSeconds": 5}),
         ("mpodlabel.kb.io", "/mutate--v1-pod", PODS,
          ["of-a-jobset", "not-by-node-selector", "not-exclusive", "priority-label-missing-or-wrong"],
          {"objectSelector": OURS, "namespaceSelector": ELSEWHERE, "failurePolicy": "Ignore", "timeoutSeconds": 2}),
         ("vpod.kb.io", "/validate--v1-pod", PODS,
          ["of-a-jobset", "not-by-node-selector", "exclusive", "follower", "without-domain", "not-gated"],
-         {"objectSelector": OURS, "namespaceSelector": ELSEWHERE}),
+         {"objectSelector": OURS, "namespaceSelector": ELSEWHERE, "timeoutSeconds": 5}),
     ],
 )  # fmt: skip
 def test_webhook(name, path, rule, conditions, more):
@@ -254,6 +292,8 @@ def test_install_of_a_manager_outside_the_cluster():
     left_out = set(names(OBJECTS)) - set(names(outside))
     assert left_out == {
         ("Deployment", "jobset-controller-manager"),
+        ("PodDisruptionBudget", "jobset-controller-manager"),
+        ("NetworkPolicy", "jobset-controller-manager"),
         ("ConfigMap", "jobset-manager-config"),
         ("Service", "jobset-webhook-service"),
         ("Service", "jobset-controller-manager-metrics-service"),

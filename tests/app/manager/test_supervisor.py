@@ -104,8 +104,9 @@ async def test_a_part_that_starts_after_the_stop_began_is_stopped_at_once(delaye
 
 def test_the_stop_fits_into_the_pods_grace_period():
     [deployment] = [each for each in manager_objects() if each["kind"] == "Deployment"]
-    grace = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
-    assert sum(asdict(DEFAULT).values()) + RELEASE_TIMEOUT < grace
+    pod = deployment["spec"]["template"]["spec"]
+    before = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert before + sum(asdict(DEFAULT).values()) + RELEASE_TIMEOUT < pod["terminationGracePeriodSeconds"]
 
 
 async def test_stages_that_end_by_themselves_are_waited_for():

@@ -112,7 +112,7 @@ check-manifests: $(READY) ## Fail if the committed manifests differ from the gen
 	$(BIN)/python -m manifests --check
 
 .PHONY: docs
-docs: $(READY) ## Generate docs/errors.md from the rules of admission, docs/reference/licences.md from what is installed
+docs: $(READY) ## Generate the pages of errors, of the configuration, and of licences
 	$(BIN)/python -m app.reference
 	$(BIN)/python -m hack.licences
 

@@ -9,15 +9,16 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from api.features import FeatureGateError, FeatureGates, parse_feature_gates
+from api.features import FeatureGateError
 from app import version
 from app.check.cli import add_render, add_validate
 from app.commands import Commands
 from app.explain.cli import add_explain
+from app.flags import add_flags, choose
 from app.logs import LogSettingsError
 from app.logs import configure as configure_logs
 from app.logs import parse as parse_log_flags
-from app.settings import Settings, SettingsError, load
+from app.settings import SettingsError
 
 MANAGER_EXAMPLES = """examples:
   %(prog)s                                           in a cluster: all defaults
@@ -25,6 +26,7 @@ MANAGER_EXAMPLES = """examples:
   %(prog)s --controllers=false                       only the admission webhooks
   %(prog)s --webhooks=false --leader-elect=false     only the reconcile loop
   %(prog)s --feature-gates=RestartJob=true
+  %(prog)s --check-config=manager.yaml               check a file and print what is in force; run nothing
 
 The configuration file has apiVersion config.jobset.x-k8s.io/v1alpha1 and kind Configuration; given flags win."""
 
@@ -90,50 +92,18 @@ def add_manager(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add = parser.add_argument
-    add("--config", default="", metavar="FILE", help="configuration file; without it, all defaults")
-    add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
-    add("--feature-gates", default="", metavar="A=true,B=false", help="feature gates, over those of the file")
-    for half in ("controllers", "webhooks"):
-        add(f"--{half}", type=boolean, default=True, nargs="?", const=True, metavar="BOOL", help=f"run the {half}")
-    add("--leader-elect", type=boolean, nargs="?", const=True, metavar="BOOL", help="run only while holding the lease")
-    add("--metrics-bind-address", metavar="HOST:PORT", help="metrics endpoint; 0 = none (default :8443)")
-    add("--health-probe-bind-address", metavar="HOST:PORT", help="probes; 0 = none (default :8081)")
-    add("--kube-api-qps", type=float, metavar="N", help="requests per second to the API server (default 500)")
-    add("--kube-api-burst", type=int, metavar="N", help="requests at once to the API server (default 500)")
-    add("--zap-log-level", default="", metavar="LEVEL", help="debug, info, error, panic, or a number (1, 2 = info)")
-    add("--zap-encoder", default="", metavar="FORM", help="json or console")
-    add("--zap-devel", type=boolean, default=True, nargs="?", const=True, metavar="BOOL", help="false: json and info")
-    add("--zap-stacktrace-level", default="", metavar="LEVEL", help="info, error or panic: stack traces from there on")
-    add("--zap-time-encoding", default="", metavar="FORM", help="epoch, millis, nano, iso8601, rfc3339, rfc3339nano")
+    add_flags(parser)
     parser.set_defaults(handler=_manager)
-
-
-def boolean(text: str) -> bool:
-    """A Go boolean flag."""
-    if text.lower() in {"true", "t", "1"}:
-        return True
-    if text.lower() in {"false", "f", "0"}:
-        return False
-    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
-
-
-def _settings(parsed: argparse.Namespace) -> tuple[Settings, FeatureGates]:
-    settings = load(parsed.config)
-    settings = settings.override("metrics", bind_address=parsed.metrics_bind_address)
-    settings = settings.override("health", health_probe_bind_address=parsed.health_probe_bind_address)
-    settings = settings.override("leader_election", leader_elect=parsed.leader_elect)
-    settings = settings.override("client_connection", qps=parsed.kube_api_qps, burst=parsed.kube_api_burst)
-    return settings, FeatureGates({**settings.feature_gates, **parse_feature_gates(parsed.feature_gates)})
 
 
 def _manager(parsed: argparse.Namespace) -> int:
     # Half a second of imports that other commands need not pay.
+    from app.config_check import shown  # noqa: PLC0415
     from app.manager.options import Options, StartError  # noqa: PLC0415
     from app.manager.process import main as run_manager  # noqa: PLC0415
 
     try:
-        settings, gates = _settings(parsed)
+        chosen = choose(parsed, parsed.check_config or parsed.config)
         logs = parse_log_flags(
             devel=parsed.zap_devel,
             encoder=parsed.zap_encoder,
@@ -141,8 +111,11 @@ def _manager(parsed: argparse.Namespace) -> int:
             stacktrace_level=parsed.zap_stacktrace_level,
             time_encoding=parsed.zap_time_encoding,
         )
+        if parsed.check_config:
+            print(shown(chosen, parsed.output), end="")
+            return 0
         configure_logs(logs)
-        run_manager(Options(settings, gates, parsed.kubeconfig, parsed.controllers, parsed.webhooks))
+        run_manager(Options(chosen.settings, chosen.gates, parsed.kubeconfig, parsed.controllers, parsed.webhooks))
     except (SettingsError, FeatureGateError, LogSettingsError, StartError) as error:
         print(f"jobset manager: {error}", file=sys.stderr)
         return 1

@@ -1,14 +1,17 @@
-"""`python -m app.reference`: write docs/errors.md, or check that it is current.
+"""`python -m app.reference`: write the generated pages of docs/, or check that they are current.
 
-The page is made from the rules themselves, so that it says what answers say.
+docs/errors.md is made from the rules themselves, so that it says what answers say, docs/reference/configuration.md from
+the settings and flags of the manager.
 """
 
 import argparse
 import re
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from api.field import MAX_SHOWN_ERRORS, Layer, Rule, with_placeholders
+from app import config_reference
 from app.catalogue import rules
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS
 from webhooks.jobset.cluster_dry_run import OWNERLESS_SECONDS
@@ -17,7 +20,7 @@ from webhooks.jobset.cluster_memory import SECONDS as ANSWERED_SECONDS
 from webhooks.jobset.cluster_needs import FOUND_FOR, MISSING_FOR
 from webhooks.jobset.cluster_questions import PER_REVIEW, REVIEWS, TURN_TIMEOUT
 
-PAGE = Path(__file__).parent.parent / "docs" / "errors.md"
+DOCS = Path(__file__).parent.parent / "docs"
 
 _FOUND_BY = {
     Layer.SCHEMA: "object (schema)",
@@ -121,18 +124,24 @@ def words(template: str) -> str:
     return with_placeholders(plain, lambda word: f"*&lt;{word.replace('_', ' ')}&gt;*")
 
 
-def main(argv: list[str] | None = None, file: Path = PAGE) -> int:
-    """Entry point; 1 when `--check` finds the page out of date. `file` is where it stands."""
-    parser = argparse.ArgumentParser(prog="python -m app.reference", description="Generate docs/errors.md.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page is not current")
+PAGES: Mapping[str, Callable[[], str]] = {"errors.md": page, "reference/configuration.md": config_reference.page}
+"""Path below docs/ and what makes the page."""
+
+
+def main(argv: list[str] | None = None, docs: Path = DOCS) -> int:
+    """Entry point; 1 when `--check` finds a page out of date. `docs` is the folder that they stand in."""
+    parser = argparse.ArgumentParser(prog="python -m app.reference", description=f"Generate {', '.join(PAGES)}.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is not current")
     options = parser.parse_args(argv)
-    if not options.check:
-        file.write_text(page(), encoding="utf-8")
-        return 0
-    if file.exists() and file.read_text(encoding="utf-8") == page():
-        return 0
-    sys.stdout.write("docs/errors.md is out of date; run `make docs` and commit the result.\n")
-    return 1
+    outdated = False
+    for name, make in PAGES.items():
+        file = docs / name
+        if not options.check:
+            file.write_text(make(), encoding="utf-8")
+        elif not file.exists() or file.read_text(encoding="utf-8") != make():
+            sys.stdout.write(f"docs/{name} is out of date; run `make docs` and commit the result.\n")
+            outdated = True
+    return int(outdated)
 
 
 if __name__ == "__main__":

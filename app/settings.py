@@ -1,20 +1,20 @@
 """Settings of the manager: the configuration file and the flags that override it.
 
-See docs/reference/manager.md#flags and docs/reference/manager.md#configuration.
+See docs/reference/configuration.md, which is generated from this file: the text below a field, its limits and its
+example are what users read.
 
 Reading is strict: an unknown field, a duplicate key or a wrong kind ends the start with every fault named, because a
 setting that is silently ignored is worse than a manager that does not start.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -25,35 +25,33 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from api.features import FeatureGateError, FeatureGates
+from api.suggest import did_you_mean
 from api.validation import dns1035_label, dns1123_subdomain
+from app.durations import Duration
 from certs.tls import check_options
+from httpserver.address import BindError, parse_bind_address
 from webhooks.jobset.subject import DEFAULT_LIMITS
 
 API_VERSION = "config.jobset.x-k8s.io/v1alpha1"
 KIND = "Configuration"
 MAX_BUDGET = 8.0
 """Most seconds of a child dry run."""
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 
 
 class SettingsError(Exception):
     """The configuration cannot be used; the text says where and why, one fault a line."""
 
 
-def parse_duration(text: Any) -> float:
-    """Seconds of a Go duration such as `15s` or `1m30s`."""
-    if not isinstance(text, str) or not text:
-        raise ValueError("must be a duration such as 15s or 1m30s")
-    if text == "0":
-        return 0
-    parts = _DURATION.findall(text)
-    if "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is no duration: write it like 15s or 1m30s")
-    return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))
+def _listens(text: str) -> str:
+    try:
+        if text:
+            parse_bind_address(text)
+    except BindError as error:
+        raise ValueError(str(error)) from error
+    return text
 
 
-Duration = Annotated[float, BeforeValidator(parse_duration)]
+BindAddress = Annotated[str, AfterValidator(_listens)]
 
 
 class _Section(BaseModel):
@@ -72,13 +70,14 @@ class _Section(BaseModel):
 class WebhookSettings(_Section):
     """The admission server."""
 
-    port: int = Field(9443, ge=0, le=65535)
+    port: int = Field(9443, ge=0, le=65535, examples=[9443])
     """TCP port; 0 = any free one."""
-    host: str = ""
+    host: str = Field("", examples=["10.0.0.7"])
     """Address to listen on; empty = all. A name or address given here is put into our own certificate."""
-    cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 (the path that manifests mount)
-    """Folder with tls.crt and tls.key."""
-    workers: int = Field(1, ge=0, le=64)
+    cert_dir: str = Field("/tmp/k8s-webhook-server/serving-certs", examples=["/certs/webhook"])  # noqa: S108 (mounted)
+    """Folder with tls.crt and tls.key; read when internalCertManagement.enable is false. Its files are read again
+    whenever they change."""
+    workers: int = Field(1, ge=0, le=64, examples=[2])
     """Processes that serve admission on the port, beside the one with the lease; 0: that one serves it, too. An
     extension: the Go manager's file has no such field. Each has a client of its own, so that the limits of
     clientConnection hold for each."""
@@ -87,17 +86,20 @@ class WebhookSettings(_Section):
 class LeaderElectionSettings(_Section):
     """Who runs the reconcile loop. Zero durations and empty names mean the default."""
 
-    leader_elect: bool = True
-    lease_duration: Duration = 15.0
-    """Seconds after which others may take a lease that is not renewed."""
-    renew_deadline: Duration = 10.0
-    """Seconds after which the holder gives up when it cannot renew."""
-    retry_period: Duration = 2.0
-    """Seconds between tries."""
-    resource_lock: Literal["leases", ""] = "leases"
-    resource_name: str = "6d4f6a47.jobset.x-k8s.io"
-    resource_namespace: str = ""
-    """Namespace of the lease; empty = the manager's own."""
+    leader_elect: bool = Field(True, examples=[True])
+    """Whether only the replica that holds the lease runs the reconcile loop."""
+    lease_duration: Duration = Field(15.0, examples=["15s"])
+    """Time after which others may take a lease that is not renewed. Longer than renewDeadline."""
+    renew_deadline: Duration = Field(10.0, examples=["10s"])
+    """Time after which the holder gives up when it cannot renew. Longer than retryPeriod."""
+    retry_period: Duration = Field(2.0, examples=["2s"])
+    """Time between tries."""
+    resource_lock: Literal["leases", ""] = Field("leases", examples=["leases"])
+    """Kind of the object that is held: a Lease."""
+    resource_name: str = Field("6d4f6a47.jobset.x-k8s.io", examples=["6d4f6a47.jobset.x-k8s.io"])
+    """Name of the lease. Replicas with one name take turns; the Go manager has the same."""
+    resource_namespace: str = Field("", examples=["jobset-system"])
+    """Namespace of the lease; empty = that of the manager's pod, else jobset-system."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -109,28 +111,34 @@ class LeaderElectionSettings(_Section):
 class MetricsSettings(_Section):
     """The metrics endpoint."""
 
-    bind_address: str = ":8443"
-    """`host:port`; `0` = no metrics."""
-    cert_dir: str = "/tmp/k8s-metrics-server/serving-certs"  # noqa: S108 (the path that manifests mount)
+    bind_address: BindAddress = Field(":8443", examples=["127.0.0.1:8443"])
+    """`host:port` or `:port`; `0` = no metrics."""
+    cert_dir: str = Field("/tmp/k8s-metrics-server/serving-certs", examples=["/certs/metrics"])  # noqa: S108 (mounted)
+    """Folder with tls.crt and tls.key; without a usable certificate, a self-signed one for localhost is served."""
 
 
 class HealthSettings(_Section):
     """The probes."""
 
-    health_probe_bind_address: str = ":8081"
-    """`host:port`; `0` = no probes."""
-    readiness_endpoint_name: str = "/readyz"
-    liveness_endpoint_name: str = "/healthz"
+    health_probe_bind_address: BindAddress = Field(":8081", examples=[":8081"])
+    """`host:port` or `:port`; `0` = no probes."""
+    readiness_endpoint_name: str = Field("/readyz", examples=["/readyz"])
+    """Path of the readiness probe."""
+    liveness_endpoint_name: str = Field("/healthz", examples=["/healthz"])
+    """Path of the liveness probe."""
 
 
 class TLSSettings(_Section):
-    """TLS of the webhook and metrics servers."""
+    """TLS of the webhook and metrics servers (docs/reference/manager.md#tls-options)."""
 
-    min_version: str = ""
-    cipher_suites: tuple[str, ...] = ()
-    client_ca_file: str = Field("", alias="clientCAFile")
+    min_version: str = Field("", examples=["VersionTLS12"])
+    """Oldest version that is offered, `VersionTLS12` or `VersionTLS13`; empty = `VersionTLS12`."""
+    cipher_suites: tuple[str, ...] = Field((), examples=[["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]])
+    """Go's names of the suites of TLS 1.2; empty = OpenSSL's. Not together with `VersionTLS13`."""
+    client_ca_file: str = Field("", alias="clientCAFile", examples=["/certs/api-server-ca.crt"])
     """PEM file with the CA of the certificate that the API server has to show to the webhooks; empty = whoever calls is
-    answered. An extension: the Go manager's file has no such field."""
+    answered (docs/security.md#only-the-api-server-may-call-the-webhooks). The file is read again whenever it changes.
+    An extension: the Go manager's file has no such field."""
 
     @field_validator("cipher_suites", mode="before")
     @classmethod
@@ -144,11 +152,15 @@ class TLSSettings(_Section):
 
 
 class CertificateSettings(_Section):
-    """Whether this program makes its own certificates."""
+    """Whether this program makes its own certificates (docs/reference/manager.md#certificates)."""
 
-    enable: bool = True
-    webhook_service_name: str = "jobset-webhook-service"
-    webhook_secret_name: str = "jobset-webhook-server-cert"  # noqa: S105 (the name of a Secret, not a secret)
+    enable: bool = Field(True, examples=[True])
+    """False: the certificate comes from webhook.certDir, where cert-manager or somebody else puts it."""
+    webhook_service_name: str = Field("jobset-webhook-service", examples=["jobset-webhook-service"])
+    """Service that the certificate is for, a DNS-1035 label."""
+    webhook_secret_name: str = Field("jobset-webhook-server-cert", examples=["jobset-webhook-server-cert"])
+    """Secret that keeps the certificate, a DNS-1123 subdomain. The manager's Role names it, too
+    (docs/security.md#rights-of-the-manager)."""
 
     @model_validator(mode="after")
     def _names(self) -> Self:
@@ -164,8 +176,10 @@ class CertificateSettings(_Section):
 class ClientSettings(_Section):
     """Rate of requests to the API server: a token bucket."""
 
-    qps: float = Field(500, gt=0)
-    burst: int = Field(500, gt=0)
+    qps: float = Field(500, gt=0, examples=[500])
+    """Requests a second, of each process."""
+    burst: int = Field(500, gt=0, examples=[500])
+    """Requests at once, before qps limits them."""
 
     @field_validator("qps", mode="before")
     @classmethod
@@ -174,14 +188,15 @@ class ClientSettings(_Section):
 
 
 class DryRunSettings(_Section):
-    """The child dry run: whether admission asks the API server, with dryRun=All, if it would take a JobSet's children.
+    """The child dry run: admission asks the API server, with dryRun=All, if it would take a JobSet's children.
 
-    An extension: the Go manager's file has no such section. A zero budget means the default.
+    See docs/errors.md#what-is-asked-of-the-cluster. An extension: the Go manager's file has no such section.
     """
 
-    enable: bool = True
-    budget: Duration = 3.0
-    """Seconds for all questions about one JobSet, those about existing volume claims included."""
+    enable: bool = Field(True, examples=[True])
+    """False: only existing volume claims are read."""
+    budget: Duration = Field(3.0, examples=["3s"])
+    """Time for all questions about one JobSet, those about existing volume claims included; at most 8s."""
 
     @field_validator("budget")
     @classmethod
@@ -192,17 +207,24 @@ class DryRunSettings(_Section):
 
 
 class LimitSettings(_Section):
-    """What one JobSet may have. An extension: the Go manager's file has no such section."""
+    """What one JobSet may have (docs/reference/validation.md#size).
 
-    jobs_per_set: int = Field(DEFAULT_LIMITS.jobs, ge=1)
-    pods_per_set: int = Field(DEFAULT_LIMITS.pods, ge=1)
+    An extension: the Go manager's file has no such section.
+    """
+
+    jobs_per_set: int = Field(DEFAULT_LIMITS.jobs, ge=1, examples=[10_000])
+    """Jobs of all ReplicatedJobs."""
+    pods_per_set: int = Field(DEFAULT_LIMITS.pods, ge=1, examples=[100_000])
     """Pods at once."""
 
 
 class SuspendSettings(_Section):
-    """What becomes of a JobSet while it is suspended. An extension: the Go manager's file has no such section."""
+    """What becomes of a JobSet while it is suspended (docs/reference/lifecycle.md#suspend-and-resume).
 
-    create_jobs: Literal["Always", "OnResume", ""] = "Always"
+    An extension: the Go manager's file has no such section.
+    """
+
+    create_jobs: Literal["Always", "OnResume", ""] = Field("Always", examples=["OnResume"])
     """Always: Jobs, Service and claims are created at once, the Jobs suspended. OnResume: nothing is created before the
     JobSet is resumed, so that a long queue costs the API server nothing."""
 
@@ -210,15 +232,16 @@ class SuspendSettings(_Section):
 class PlacementSettings(_Section):
     """Exclusive placement. An extension: the Go manager's file has no such section."""
 
-    terms: Literal["Auto", "LabelKeys", "Expressions", ""] = "Auto"
-    """How leaders' anti-affinity is written: with matchLabelKeys (Kubernetes 1.33), written out, or by the server's
-    version. All mean the same to the scheduler."""
+    terms: Literal["Auto", "LabelKeys", "Expressions", ""] = Field("Auto", examples=["Expressions"])
+    """How leaders' anti-affinity is written (docs/reference/pod-webhooks.md#what-a-pod-gets). LabelKeys: with
+    matchLabelKeys (Kubernetes 1.33). Expressions: written out. Auto: by the server's version. All mean the same to the
+    scheduler."""
 
 
 class SchedulingSettings(_Section):
     """Gangs (`spec.scheduling`). An extension: the Go manager's file has no such section."""
 
-    when_unavailable: Literal["Hold", "Ignore", ""] = "Hold"
+    when_unavailable: Literal["Hold", "Ignore", ""] = Field("Hold", examples=["Ignore"])
     """What becomes of a JobSet that asks for groups which the API server does not serve. Hold: its Jobs wait, and the
     JobSet says for what. Ignore: they run without groups, and the JobSet says so."""
 
@@ -226,8 +249,10 @@ class SchedulingSettings(_Section):
 class Settings(_Section):
     """The whole configuration file."""
 
-    api_version: str = API_VERSION
-    kind: str = KIND
+    api_version: str = Field(API_VERSION, examples=[API_VERSION])
+    """Always this one."""
+    kind: str = Field(KIND, examples=[KIND])
+    """Always this one."""
     webhook: WebhookSettings = WebhookSettings()
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
     metrics: MetricsSettings = MetricsSettings()
@@ -240,7 +265,8 @@ class Settings(_Section):
     suspend: SuspendSettings = SuspendSettings()
     exclusive_placement: PlacementSettings = PlacementSettings()
     scheduling: SchedulingSettings = SchedulingSettings()
-    feature_gates: dict[str, bool] = {}
+    feature_gates: dict[str, bool] = Field({}, examples=[{"RestartJob": True, "AllBeta": True}])
+    """Name of a feature gate, AllAlpha or AllBeta, to whether it is on (docs/reference/manager.md#feature-gates)."""
 
     @field_validator("feature_gates")
     @classmethod
@@ -271,6 +297,8 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue  # refused below
             if key.value in seen:
                 raise SettingsError(f"line {key.start_mark.line + 1}: key {key.value!r} is given twice")
             seen.add(key.value)
@@ -294,18 +322,28 @@ def load(path: str) -> Settings:
 def parse(text: str) -> Settings:
     """Read the text of a configuration file."""
     try:
-        data = yaml.load(text, _StrictLoader)  # noqa: S506 (the loader is a SafeLoader)
+        tree, data = _read(text)
     except yaml.YAMLError as error:
         raise SettingsError(f"not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(data, dict):
         raise SettingsError("must be a mapping with apiVersion, kind and settings")
     for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
         if data.get(field) != wanted:
-            raise SettingsError(f"{field}: must be {wanted}, is {data.get(field)!r}")
+            raise SettingsError(f"{field}: must be {wanted}, is {data.get(field)!r}{_place(tree, (field,))}")
     try:
         return Settings.model_validate(_without_nulls(data))
     except ValidationError as error:
-        raise SettingsError("\n".join(_faults(error))) from error
+        raise SettingsError("\n".join(_faults(error, tree))) from error
+
+
+def _read(text: str) -> tuple[yaml.Node | None, Any]:
+    """The nodes of the document, which know their lines, and what they say."""
+    loader = _StrictLoader(text)
+    try:
+        tree = loader.get_single_node()
+        return tree, None if tree is None else loader.construct_document(tree)
+    finally:
+        loader.dispose()
 
 
 def _without_nulls(value: Any) -> Any:
@@ -315,10 +353,34 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _faults(error: ValidationError) -> Iterator[str]:
+def _faults(error: ValidationError, tree: yaml.Node | None = None) -> Iterator[str]:
+    """A line for each fault: which key, what is wrong, how to correct it, and the line of the file."""
     for fault in error.errors():
-        where = ".".join(str(part) for part in fault["loc"])
+        where = fault["loc"]
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
-            message = "unknown field"
-        yield f"{where}: {message}"
+            message = f"unknown field; {did_you_mean(str(where[-1]), _names(where[:-1]), what='the fields are')}"
+        elif fault["type"] == "model_type":
+            message = f"must be a mapping with some of {', '.join(_names(where))}"
+        yield f"{'.'.join(map(str, where))}: {message}{_place(tree, where)}"
+
+
+def _names(where: Sequence[int | str]) -> list[str]:
+    """The fields of a section, of the file for an empty path; sorted."""
+    part: Any = Settings
+    for name in where:
+        part = next(field.annotation for field in part.model_fields.values() if field.alias == name)
+    return sorted(str(field.alias) for field in part.model_fields.values())
+
+
+def _place(node: yaml.Node | None, where: Sequence[int | str]) -> str:
+    """` (line 5)`: where the key is, or the innermost one around it that is in the file."""
+    line = 0
+    for name in where:
+        for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+            if key.value == name:
+                line, node = key.start_mark.line + 1, value
+                break
+        else:
+            break
+    return f" (line {line})" if line else ""

@@ -28,9 +28,14 @@ def test_the_page_has_a_row_for_every_rule():
     assert reference.main(["--check"]) == 0, "run `make docs`"
 
 
-def test_check_reports_an_outdated_page(tmp_path, capsys):
-    file = tmp_path / "errors.md"
-    assert reference.main(["--check"], file) == 1
-    assert "make docs" in capsys.readouterr().out
-    assert reference.main([], file) == 0
-    assert reference.main(["--check"], file) == 0
+def test_check_names_each_outdated_page(tmp_path, capsys):
+    (tmp_path / "reference").mkdir()
+    assert reference.main(["--check"], tmp_path) == 1
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        f"docs/{name}" for name in reference.PAGES
+    ]
+    assert reference.main([], tmp_path) == 0
+    assert reference.main(["--check"], tmp_path) == 0
+    (tmp_path / "errors.md").write_text("old")
+    assert reference.main(["--check"], tmp_path) == 1
+    assert capsys.readouterr().out == "docs/errors.md is out of date; run `make docs` and commit the result.\n"

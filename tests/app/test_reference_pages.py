@@ -11,7 +11,7 @@ from api.features import GATES
 from app import cli
 from app.catalogue import all_rules
 from app.reference import words
-from app.settings import Settings
+from app.settings import Settings, parse
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 RULES = {rule.id: rule for rule in all_rules()}
@@ -59,19 +59,35 @@ def test_every_gate_is_on_the_page_of_the_manager():
     assert {gate for gate in GATES if f"| {gate} " not in page("manager")} == set()
 
 
-def test_every_flag_is_on_the_page_of_the_manager(capsys: pytest.CaptureFixture[str]):
+def test_every_flag_is_on_the_page_of_the_configuration(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         cli.main(["manager", "--help"])
     options = capsys.readouterr().out.partition("options:")[2]
-    flags = set(re.findall(r"^ +(--[a-z-]+)", options, re.MULTILINE))
+    flags = set(re.findall(r"^ +(?:-o, |-o [^,]*, )?(--[a-z-]+)", options, re.MULTILINE))
     assert len(flags) > 10
-    assert flags - set(re.findall(r"`(--[a-z-]+)`", page("manager"))) == set()
+    assert flags - set(re.findall(r"(--[a-z-]+)`", page("configuration"))) == set()
 
 
-def test_every_setting_is_on_the_page_of_the_manager():
+def test_every_setting_has_its_row_on_the_page_of_the_configuration():
     for section in Settings.model_fields.values():
-        inner = getattr(section.annotation, "model_fields", {})
-        assert {section.alias, *(field.alias for field in inner.values())} - code(page("manager")) == set()
+        for field in getattr(section.annotation, "model_fields", {}).values():
+            row = rf"^\| `{field.alias}`(?: \*\*\+\*\*)? \| [^|]+ \| [^|]+ \| [A-Z`][^|]+ \|$"
+            assert re.search(row, page("configuration"), re.MULTILINE), field.alias
+
+
+def test_what_the_go_manager_lacks_is_marked():
+    marked = re.findall(r"`([\w-]+)` \*\*\+\*\*", page("configuration"))
+    extensions = {"workers", "clientCAFile", "childDryRun", "limits", "suspend", "exclusivePlacement", "scheduling"}
+    assert {name for name in marked if not name.startswith("-")} == extensions
+    assert "An extension" not in page("configuration")
+
+
+def test_the_examples_of_the_configuration_can_be_used():
+    examples = re.findall(r"```yaml\n(.*?)```", page("configuration"), re.DOTALL)
+    assert len(examples) == 1 + len(
+        [name for name in Settings.model_fields if hasattr(getattr(Settings(), name), "model_fields_set")]
+    )
+    parse("".join(examples))
 
 
 def rows() -> dict[str, tuple[str, str]]:

@@ -1,10 +1,11 @@
-"""The configuration file: strict, with every fault named at once (docs/reference/manager.md#configuration)."""
+"""The configuration file: strict, with every fault named at once (docs/reference/configuration.md)."""
 
 import re
 
 import pytest
 
-from app.settings import SettingsError, load, parse, parse_duration
+from app.durations import duration_text, parse_duration
+from app.settings import SettingsError, load, parse
 
 HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
 
@@ -60,14 +61,19 @@ def test_what_is_no_duration_is_refused(text):
         parse_duration(text)
 
 
+@pytest.mark.parametrize("text", ["0s", "15s", "1m30s", "1h30m", "1h0.5s", "250ms", "0.002ms"])
+def test_durations_are_written_as_they_are_read(text):
+    assert duration_text(parse_duration(text)) == text
+
+
 def test_every_fault_is_named_in_one_answer():
     text = HEAD + "webhook: {port: x, colour: red}\nfoo: 1\nfeatureGates: {Nope: true}\nclientConnection: {burst: 0}"
     with pytest.raises(SettingsError) as caught:
         parse(text)
     lines = str(caught.value).splitlines()
     assert len(lines) == 5
-    assert "webhook.colour: unknown field" in lines
-    assert "foo: unknown field" in lines
+    assert 'webhook.colour: unknown field; the fields are: "certDir", "host", "port", "workers" (line 3)' in lines
+    assert any(line.startswith("foo: unknown field; the fields are: ") for line in lines)
     assert any(line.startswith("webhook.port: ") for line in lines)
     assert any(line.startswith("featureGates: unknown feature gate 'Nope'") for line in lines)
     assert any(line.startswith("clientConnection.burst: ") for line in lines)
@@ -95,7 +101,16 @@ def test_every_fault_is_named_in_one_answer():
         (HEAD + "childDryRun: {budget: 9s}", "childDryRun.budget: must be at most 8s: the API server waits 10s"),
         (HEAD + "limits: {jobsPerSet: 0}", "limits.jobsPerSet: "),
         (HEAD + "childDryRun: {budget: 3}", "childDryRun.budget: must be a duration such as 15s"),
-        (HEAD + "childDryRun: {enabled: true}", "childDryRun.enabled: unknown field"),
+        (HEAD + "childDryRun: {enabled: true}", 'childDryRun.enabled: unknown field; did you mean "enable"?'),
+        (HEAD + "\nleaderElektion: {}", 'leaderElektion: unknown field; did you mean "leaderElection"?'),
+        (HEAD + "tls:\n  cipherSuites:\n  - 1", "tls.cipherSuites.0: Input should be a valid string (line 4)"),
+        (HEAD + "metrics: 3", "metrics: must be a mapping with some of bindAddress, certDir (line 3)"),
+        (HEAD + "metrics: {bindAddress: x}", "metrics.bindAddress: cannot listen on 'x': write host:port, :port or"),
+        (
+            HEAD + "health: {healthProbeBindAddress: ':99999'}",
+            "health.healthProbeBindAddress: cannot listen on ':99999'",
+        ),
+        (HEAD + "? [a]\n: 1", "not YAML"),
     ],
 )
 def test_faults_say_where_and_why(text, words):

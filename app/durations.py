@@ -1,0 +1,39 @@
+"""Durations as Go writes them, in the configuration file. Pure."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+
+
+def parse_duration(text: Any) -> float:
+    """Seconds of a Go duration such as `15s` or `1m30s`."""
+    if not isinstance(text, str) or not text:
+        raise ValueError("must be a duration such as 15s or 1m30s")
+    if text == "0":
+        return 0
+    parts = _DURATION.findall(text)
+    if "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is no duration: write it like 15s or 1m30s")
+    return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))
+
+
+def duration_text(seconds: float) -> str:
+    """The duration that `parse_duration` reads as so many seconds, as Go writes it: `15s`, `1m30s`, `500ms`."""
+    if 0 < seconds < 1:
+        return f"{seconds * 1000:g}ms"
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    parts = [f"{number:g}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if number]
+    return "".join(parts) or "0s"
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(parse_duration),
+    PlainSerializer(duration_text, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "duration"}),
+]

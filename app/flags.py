@@ -1,0 +1,116 @@
+"""The flags of the manager, and the settings that they and the configuration file give together.
+
+The flags are the Go manager's, and a few more. See docs/reference/configuration.md, which is generated from this file.
+"""
+
+import argparse
+from dataclasses import dataclass
+
+from api.features import FeatureGates, parse_feature_gates
+from app.settings import Settings, load
+
+_OVERRIDES = {
+    "metrics_bind_address": ("metrics", "bind_address"),
+    "health_probe_bind_address": ("health", "health_probe_bind_address"),
+    "leader_elect": ("leader_election", "leader_elect"),
+    "kube_api_qps": ("client_connection", "qps"),
+    "kube_api_burst": ("client_connection", "burst"),
+}
+"""Flags that stand for a field of the configuration file: its section and its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is in force: the file and the flags over it."""
+
+    settings: Settings
+    gates: FeatureGates
+    flags: frozenset[tuple[str, str]]
+    """Section and name of the fields that a flag has set."""
+    gate_flags: frozenset[str]
+    """Names of feature gates, and of stages of them, that a flag has set."""
+
+
+def choose(parsed: argparse.Namespace, file: str) -> Chosen:
+    """Read the file and put the flags over it. Raises `SettingsError`, `FeatureGateError`."""
+    settings = load(file)
+    given = {place: getattr(parsed, flag) for flag, place in _OVERRIDES.items() if getattr(parsed, flag) is not None}
+    for (section, name), value in given.items():
+        settings = settings.override(section, **{name: value})
+    by_flag = parse_feature_gates(parsed.feature_gates)
+    return Chosen(settings, FeatureGates({**settings.feature_gates, **by_flag}), frozenset(given), frozenset(by_flag))
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Register the flags."""
+    add = parser.add_argument
+    add("--config", default="", metavar="FILE", help="configuration file; without it, all defaults")
+    add("--check-config", default="", metavar="FILE", help="check this file, print what is in force, run nothing")
+    add(
+        "-o",
+        "--output",
+        choices=("table", "yaml", "json"),
+        default="table",
+        help="form of --check-config; yaml and json can be used as a file (default table)",
+    )
+    add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
+    add("--feature-gates", default="", metavar="A=true,B=false", help="feature gates, over those of the file")
+    for half in ("controllers", "webhooks"):
+        add(
+            f"--{half}",
+            type=boolean,
+            default=True,
+            nargs="?",
+            const=True,
+            metavar="BOOL",
+            help=f"run the {half} (default true)",
+        )
+    add(
+        "--leader-elect",
+        type=boolean,
+        nargs="?",
+        const=True,
+        metavar="BOOL",
+        help="reconcile only with the lease (default true)",
+    )
+    add("--metrics-bind-address", metavar="HOST:PORT", help="metrics endpoint; 0 = none (default :8443)")
+    add("--health-probe-bind-address", metavar="HOST:PORT", help="probes; 0 = none (default :8081)")
+    add("--kube-api-qps", type=float, metavar="N", help="requests per second to the API server (default 500)")
+    add("--kube-api-burst", type=int, metavar="N", help="requests at once to the API server (default 500)")
+    add(
+        "--zap-log-level",
+        default="",
+        metavar="LEVEL",
+        help="debug, info, error, panic, or a number: 1, 2 = info (default by --zap-devel)",
+    )
+    add("--zap-encoder", default="", metavar="FORM", help="json or console (default by --zap-devel)")
+    add(
+        "--zap-devel",
+        type=boolean,
+        default=True,
+        nargs="?",
+        const=True,
+        metavar="BOOL",
+        help="console and debug; false: json and info (default true)",
+    )
+    add(
+        "--zap-stacktrace-level",
+        default="",
+        metavar="LEVEL",
+        help="info, error, panic: tracebacks from there on (default error)",
+    )
+    add(
+        "--zap-time-encoding",
+        default="",
+        metavar="FORM",
+        help="epoch, millis, nano, iso8601, rfc3339, rfc3339nano (default rfc3339)",
+    )
+
+
+def boolean(text: str) -> bool:
+    """A Go boolean flag."""
+    if text.lower() in {"true", "t", "1"}:
+        return True
+    if text.lower() in {"false", "f", "0"}:
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")

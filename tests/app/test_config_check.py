@@ -1,0 +1,92 @@
+"""`jobset manager --check-config`: what is in force, where it comes from, and faults with place and remedy."""
+
+import json
+
+import pytest
+
+from app import cli
+from app.settings import parse
+
+HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
+FILE = (
+    HEAD
+    + """
+clientConnection: {qps: 50.5, burst: 7}
+leaderElection: {leaseDuration: 1m30s}
+tls: {cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]}
+featureGates: {RestartJob: true}
+"""
+)
+
+
+@pytest.fixture
+def check(tmp_path, capsys):
+    """Checks a file with further flags; gives the exit code, what was printed and what went wrong."""
+
+    def run(text, *flags):
+        file = tmp_path / "manager.yaml"
+        file.write_text(text)
+        code = cli.main(["manager", f"--check-config={file}", *flags])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_the_table_says_what_is_in_force_and_what_sets_it(check):
+    flags = ("-metrics-bind-address=:99", "--kube-api-burst", "8", "--feature-gates=AllAlpha=true,RestartJob=false")
+    code, out, err = check(FILE, *flags)
+    assert (code, err) == (0, "")
+    lines = {key: (value, origin) for key, value, origin in (line.split() for line in out.splitlines())}
+    assert lines["KEY"] == ("VALUE", "FROM")
+    assert lines["webhook.port"] == ("9443", "default")
+    assert lines["webhook.host"] == ('""', "default")
+    assert lines["clientConnection.qps"] == ("50.5", "file")
+    assert lines["clientConnection.burst"] == ("8", "flag")
+    assert lines["leaderElection.leaseDuration"] == ("1m30s", "file")
+    assert lines["tls.cipherSuites"] == ("[TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]", "file")
+    assert lines["metrics.bindAddress"] == (":99", "flag")
+    assert lines["featureGates.RestartJob"] == ("false", "flag")
+    assert lines["featureGates.ElasticJobSet"] == ("true", "flag")
+    assert lines["featureGates.TLSOptions"] == ("true", "default")
+
+
+def test_gates_of_the_file_are_from_the_file(check):
+    out = check(FILE)[1]
+    assert [line.split()[1:] for line in out.splitlines() if "RestartJob" in line] == [["true", "file"]]
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_the_other_forms_are_files_with_the_same_meaning(check, form):
+    code, out, _ = check(FILE, "-o", form)
+    assert code == 0
+    again = parse(out)
+    wanted = parse(FILE)
+    assert again.model_copy(update={"feature_gates": wanted.feature_gates}) == wanted
+    assert again.feature_gates["RestartJob"] is True
+    assert check(out, "--output", form)[1] == out
+    if form == "json":
+        assert json.loads(out)["leaderElection"]["leaseDuration"] == "1m30s"
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "words"),
+    [
+        (HEAD + "webhook:\n  prot: 9443\n", (), 'webhook.prot: unknown field; did you mean "port"? the fields are: '),
+        (HEAD + "webhook:\n  port: x\n", (), "webhook.port: Input should be a valid integer (line 4)"),
+        (HEAD, ("--kube-api-burst=0",), "flag for clientConnection.burst: Input should be greater than 0"),
+        (HEAD, ("--metrics-bind-address=x",), "flag for metrics.bindAddress: cannot listen on 'x': write host:port"),
+        (HEAD, ("--feature-gates=Nope=true",), "unknown feature gate 'Nope'"),
+        (HEAD, ("--zap-encoder=xml",), "xml"),
+    ],
+)
+def test_faults_have_a_place_and_a_remedy_and_exit_code_1(check, text, flags, words):
+    code, out, err = check(text, *flags)
+    assert (code, out) == (1, "")
+    assert err.startswith("jobset manager: ")
+    assert words in err
+
+
+def test_a_wrong_form_is_wrong_usage(check):
+    with pytest.raises(SystemExit) as ended:
+        check(HEAD, "-o", "xml")
+    assert ended.value.code == 2

@@ -104,7 +104,7 @@ fmt: $(READY) ## Format the code and apply the fixes that ruff can make
 	$(BIN)/ruff format .
 
 .PHONY: manifests
-manifests: $(READY) ## Generate CRD, RBAC, webhook configurations and install.yaml
+manifests: $(READY) ## Generate CRD, RBAC, webhook configurations, install.yaml and the Helm chart
 	$(BIN)/python -m manifests
 
 .PHONY: check-manifests

@@ -53,7 +53,7 @@ def locate(sources: Sources) -> Path:
         root = folder.parent
         with disk_errors(root, "600 MiB"):
             root.mkdir(parents=True, exist_ok=True)
-            with _alone(root / f"{folder.name}.lock"):
+            with alone(root / f"{folder.name}.lock"):
                 if _missing(folder):
                     _install(sources.releases, folder)
     return folder
@@ -119,7 +119,7 @@ def _install(releases: Releases, folder: Path) -> None:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def alone(path: Path) -> Iterator[None]:
     """One process at a time fetches or builds; the others wait and then find the result."""
     with path.open("w") as lock:
         try:

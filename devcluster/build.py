@@ -42,18 +42,26 @@ def build(names: Iterable[str], flags: Sequence[str], folder: Path, cache_root: 
     About 12 minutes on 2 cores from nothing; go's own cache makes it seconds the second time.
     """
     wanted = sorted(names)
-    require_space(folder, SPACE_MIB)
-    go = find_go(cache_root)
-    packages = [PACKAGES[name] for name in wanted]
-    with step("fetching Go modules") as report:
-        listed = _run_go(go, ["list", "-mod=readonly", "-deps", "-f", "{{.ImportPath}}", *packages], _Downloads(report))
-    total = len(listed.split())
-    say(f"building {', '.join(wanted)} with {go}: several minutes the first time")
-    with step("building the control plane") as report:
-        _run_go(go, ["build", "-v", *flags, "-o", f"{folder}/", *packages], _Compiled(report, total))
+    compile_packages(MODULE, [PACKAGES[name] for name in wanted], flags, folder, cache_root)
     for name, built in BUILT_NAMES.items():
         if name in wanted:
             (folder / built).rename(folder / name)
+
+
+def compile_packages(
+    module: Path, packages: Sequence[str], flags: Sequence[str], folder: Path, cache_root: Path
+) -> None:
+    """Put the executables of the packages into `folder`, from what the go.mod and go.sum in `module` pin."""
+    require_space(folder, SPACE_MIB)
+    go = find_go(cache_root)
+    with step("fetching Go modules") as report:
+        command = ["list", "-mod=readonly", "-deps", "-f", "{{.ImportPath}}", *packages]
+        listed = _run_go(go, module, command, _Downloads(report))
+    total = len(listed.split())
+    names = ", ".join(package.rpartition("/")[2] for package in packages)
+    say(f"building {names} with {go}: several minutes the first time")
+    with step(f"building {names}") as report:
+        _run_go(go, module, ["build", "-v", *flags, "-o", f"{folder}/", *packages], _Compiled(report, total))
 
 
 def find_go(cache_root: Path) -> Path:
@@ -130,14 +138,14 @@ class _Compiled:
             self._report(f"{self._count} of at most {self._total} packages compiled")
 
 
-def _run_go(go: Path, arguments: list[str], each_line: _Downloads | _Compiled) -> str:
+def _run_go(go: Path, module: Path, arguments: list[str], each_line: _Downloads | _Compiled) -> str:
     """Run go in the module's folder; every line of its standard error goes to `each_line`. Returns its output."""
     last: deque[str] = deque(maxlen=OUTPUT_LINES)
     # A file, not a second pipe: nobody would read that while standard error is followed.
     with tempfile.TemporaryFile("w+") as output:
         with subprocess.Popen(  # noqa: S603 - go itself
             [go, *arguments],
-            cwd=MODULE,
+            cwd=module,
             env=_environment(),
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -148,12 +156,12 @@ def _run_go(go: Path, arguments: list[str], each_line: _Downloads | _Compiled) -
                 last.append(line.rstrip())
                 each_line(line)
         if process.returncode:
-            raise _failed(arguments[0], "\n".join(last))
+            raise _failed(module, arguments[0], "\n".join(last))
         output.seek(0)
         return output.read()
 
 
-def _failed(verb: str, text: str) -> DevclusterError:
+def _failed(module: Path, verb: str, text: str) -> DevclusterError:
     if "no space left on device" in text:
         return DevclusterError(
             f"disk full while building: Go needs some 6 GiB in its caches (`go env GOCACHE GOMODCACHE`) and its work "
@@ -165,7 +173,7 @@ def _failed(verb: str, text: str) -> DevclusterError:
             "\nThe Go modules could not be fetched: set GOPROXY to a proxy this machine can reach, or pass --assets "
             "DIR (or KUBEBUILDER_ASSETS) with ready binaries."
         )
-    return DevclusterError(f"go {verb} failed in {MODULE}:\n{text}{hint}")
+    return DevclusterError(f"go {verb} failed in {module}:\n{text}{hint}")
 
 
 def _version(found: re.Match[str] | None) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ def _refresh(kubectl: list[str]) -> None:
 def _check(root: Path) -> int:
     stale = differences(root)
     for path, diff in stale.items():
-        sys.stdout.write(f"manifests/{path} differs from what is generated:\n{diff}\n")
+        sys.stdout.write(f"{path} differs from what is generated:\n{diff}\n")
     if stale:
         sys.stdout.write(f"{len(stale)} file(s) out of date; run `make manifests` and commit the result.\n")
     return 1 if stale else 0
@@ -49,7 +49,9 @@ def _check(root: Path) -> int:
 
 def main(argv: list[str] | None = None, root: Path = ROOT) -> int:
     """Entry point. Returns the exit status: 1 when `--check` finds a difference. `root` is where the files are."""
-    parser = argparse.ArgumentParser(prog="python -m manifests", description="Generate the files in manifests/.")
+    parser = argparse.ArgumentParser(
+        prog="python -m manifests", description="Generate the files in manifests/ and charts/."
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a committed file is not current")
     parser.add_argument("--refresh-openapi", action="store_true", help="first take the Kubernetes types from a server")
     parser.add_argument("--kubeconfig", help="kubeconfig for --refresh-openapi; default: kubectl's own")
@@ -60,7 +62,7 @@ def main(argv: list[str] | None = None, root: Path = ROOT) -> int:
     if options.check:
         return _check(root)
     changed = write(root)
-    sys.stdout.write("".join(f"{ROOT.name}/{path}\n" for path in changed) or "manifests/ is up to date\n")
+    sys.stdout.write("".join(f"{path}\n" for path in changed) or "everything is up to date\n")
     return 0
 
 

@@ -21,9 +21,11 @@ from devcluster import cluster as clusters
 from devcluster.assets import Sources, locate
 from devcluster.cluster import Cluster, running
 from devcluster.errors import DevclusterError
+from devcluster.helm import VERSIONS, locate_helm
 from devcluster.spec import ClusterSpec, FakeNodes, Layout
 from tests.support import distribution, rights
 from tests.support.cluster import drop_namespace, lent, new_namespace
+from tests.support.helm import Helm
 
 # looptime's plugin asks the policy for a loop even around a synchronous test; if none was ever set, the policy makes one
 # that is never closed, and some later test fails with a ResourceWarning.
@@ -40,7 +42,7 @@ os.environ.setdefault("GOGC", "400")
 
 TESTS = Path(__file__).parent
 KINDS = ("integration", "e2e")
-CLUSTERS = {"api_server", "jobset_server", "full_cluster", "binaries"}
+CLUSTERS = {"api_server", "jobset_server", "full_cluster", "binaries", "helm"}
 ASKED: set[rights.Right] = set()
 """What the manager asked of the clusters that this process has stopped, or any of its workers."""
 
@@ -69,6 +71,9 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         with capture.global_and_fixture_disabled():
             try:
                 locate(Sources())
+                if any("helm" in getattr(item, "fixturenames", ()) for item in session.items):
+                    for version in VERSIONS:
+                        locate_helm(version)
             except DevclusterError as error:
                 pytest.exit(f"no binaries for the tests' clusters: {error}", returncode=1)
 
@@ -117,6 +122,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def binaries() -> Path:
     """The folder with the control plane's binaries."""
     return locate(Sources())
+
+
+@pytest.fixture(scope="session", params=VERSIONS, ids=lambda version: f"helm{version}")
+def helm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """Helm 3, and Helm 4, which applies on the server's side."""
+    return Helm(request.param, locate_helm(request.param), tmp_path_factory.mktemp("helm"))
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from devcluster import assets, build, download
 from devcluster.assets import BINARIES, Sources, cache_key, locate
 from devcluster.download import KUBERNETES_BINARIES, Releases
 from devcluster.errors import DevclusterError
+from devcluster.helm import locate_helm
 from tests.devcluster.fakes import ETCD, content, fake_binaries, fake_go, release_server
 
 DOWNLOADABLE = {"etcd", *KUBERNETES_BINARIES}
@@ -275,3 +276,18 @@ def test_key_changes_with_what_would_be_built(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(assets, "platform_name", lambda: ("darwin", "arm64"))
     assert cache_key() != before
+
+
+def test_helm_is_built_once_from_modules_of_its_own(tmp_path, go):
+    """Each version; the control plane's modules stay as they are, and so does what is built of them."""
+    paths = [locate_helm(version, tmp_path / "cache") for version in (3, 4, 3)]
+    assert built(go) == ["helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v4/cmd/helm"]
+    assert paths[0] == paths[2] != paths[1]
+    assert {path.read_bytes() for path in paths} == {BUILT}
+
+
+def test_a_failed_build_of_helm_leaves_nothing(tmp_path, go):
+    fake_go(go.parent, fails_with="helm.go:1: undefined: banana")
+    with pytest.raises(DevclusterError, match="undefined: banana"):
+        locate_helm(4, tmp_path / "cache")
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]

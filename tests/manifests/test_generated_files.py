@@ -14,8 +14,9 @@ from manifests.embedded import DATA, ROOTS, trim
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the committed directory that may be spoilt."""
+    """A copy of the committed directories that may be spoilt."""
     root = tmp_path / "manifests"
+    shutil.copytree(files.ROOT.parent / files.CHART, tmp_path / files.CHART)
     shutil.copytree(files.ROOT, root, ignore=shutil.ignore_patterns("__pycache__"))
     return root
 
@@ -57,10 +58,12 @@ def test_check_keeps_the_diff_of_a_large_file_short(copy, capsys):
 def test_check_notices_missing_and_left_over_files(copy, capsys):
     (copy / "crd" / "kustomization.yaml").unlink()
     (copy / "rbac" / "old.yaml").write_text("kind: Old\n")
+    (copy.parent / files.CHART / "templates" / "old.tpl").write_text("")
     assert main(["--check"], copy) == 1
     shown = capsys.readouterr().out
     assert "manifests/crd/kustomization.yaml" in shown
     assert "manifests/rbac/old.yaml" in shown
+    assert "charts/jobset/templates/old.tpl" in shown
 
 
 def test_writing_repairs_and_then_changes_nothing(copy, capsys):

@@ -1,0 +1,177 @@
+"""The values of the chart: defaults, JSON schemas and descriptions. The names are those of the Go project's chart."""
+
+import copy
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from manifests.availability import REPLICAS
+from manifests.naming import IMAGE_NAME, Object
+from manifests.workload import CONTAINER_SECURITY, POD_SECURITY, RESOURCES
+
+TEXT: Object = {"type": "string"}
+FLAG: Object = {"type": "boolean"}
+TEXTS: Object = {"type": "object", "additionalProperties": {"type": "string"}}
+ANYTHING: Object = {"type": "object"}
+OBJECTS: Object = {"type": "array", "items": {"type": "object"}}
+COUNT: Object = {"type": "integer", "minimum": 0}
+PODS: Object = {"type": ["integer", "string", "null"], "minimum": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value by its path (`controller.env`). `ours`: the Go project's chart has no such value."""
+
+    path: str
+    default: Any
+    schema: Object
+    about: str
+    ours: bool = field(default=False, kw_only=True)
+
+
+VALUES = (
+    Value("nameOverride", "", TEXT, "name of the chart in names and labels"),
+    Value(
+        "fullnameOverride", "", TEXT, "prefix of all names; default: the release, with the chart's name if it lacks it"
+    ),
+    Value("commonLabels", {}, TEXTS, "labels for every object and the pods"),
+    Value("image.repository", IMAGE_NAME, TEXT, "image of the manager"),
+    Value("image.tag", "", TEXT, "its tag; default: the chart's appVersion"),
+    Value("image.pullPolicy", "IfNotPresent", {"enum": ["Always", "IfNotPresent", "Never"]}, "when it is pulled"),
+    Value("image.pullSecrets", [], OBJECTS, "Secrets for a private registry: `[{name: ...}]`"),
+    Value("controller.replicas", REPLICAS, COUNT, "replicas; each serves admission, one reconciles"),
+    Value("controller.leaderElection.enable", True, FLAG, "off only with one replica"),
+    Value("controller.clientConnection.qps", 500, {"type": "number", "exclusiveMinimum": 0}, "requests per second"),
+    Value("controller.clientConnection.burst", 500, {"type": "integer", "minimum": 1}, "requests at once"),
+    Value("controller.annotations", {}, TEXTS, "annotations of the Deployment"),
+    Value("controller.podAnnotations", {}, TEXTS, "annotations of the pods"),
+    Value("controller.env", [], OBJECTS, "environment variables"),
+    Value("controller.envFrom", [], OBJECTS, "sources of environment variables"),
+    Value("controller.volumes", [], OBJECTS, "more volumes"),
+    Value("controller.volumeMounts", [], OBJECTS, "more mounts"),
+    Value("controller.resources", RESOURCES, ANYTHING, "requests and limits"),
+    Value("controller.securityContext", CONTAINER_SECURITY, ANYTHING, "of the container"),
+    Value("controller.podSecurityContext", POD_SECURITY, ANYTHING, "of the pods"),
+    Value("controller.nodeSelector", {}, TEXTS, "labels that a node must have"),
+    Value("controller.affinity", {}, ANYTHING, "affinity of the pods"),
+    Value("controller.tolerations", [], OBJECTS, "tolerations of the pods"),
+    Value(
+        "controller.hostNetwork",
+        False,
+        FLAG,
+        "pods use the network of their node, which a `restricted` namespace refuses; updates need one more node",
+    ),
+    Value("controller.podDisruptionBudget.enabled", True, FLAG, "whether there is a PodDisruptionBudget"),
+    Value(
+        "controller.podDisruptionBudget.minAvailable",
+        None,
+        PODS,
+        "replicas, or a share such as 50%; then maxUnavailable does not count",
+    ),
+    Value("controller.podDisruptionBudget.maxUnavailable", 1, PODS, "replicas that may be evicted at a time"),
+    Value(
+        "controller.topologySpreadConstraints",
+        None,
+        {"type": ["array", "null"], "items": {"type": "object"}},
+        "default: over nodes and zones, if there is room",
+        ours=True,
+    ),
+    Value("controller.priorityClassName", "", TEXT, "`system-cluster-critical`, for example", ours=True),
+    Value(
+        "controller.excludeWebhookPortFromMesh",
+        False,
+        FLAG,
+        "annotation for Istio that keeps its sidecar from the port of the webhooks",
+        ours=True,
+    ),
+    Value("certManager.enable", False, FLAG, "certificates of cert-manager instead of the manager's own"),
+    Value("certManager.issuerRef", {}, ANYTHING, "issuer; default: a self-signed one is created"),
+    Value("prometheus.enable", False, FLAG, "ServiceMonitor, and the rights to scrape; needs the Prometheus operator"),
+    Value(
+        "prometheus.prometheusNamespace",
+        "monitoring",
+        TEXT,
+        "namespace of Prometheus, with the accounts `prometheus-k8s` and `prometheus-operator`",
+    ),
+    Value(
+        "prometheus.prometheusClientCertSecretName",
+        "jobset-metrics-server-cert",
+        TEXT,
+        "Secret with the certificate that Prometheus shows, if certManager is on",
+    ),
+    Value("metrics.enable", True, FLAG, "port and Service of the metrics", ours=True),
+    Value(
+        "featureGates",
+        {},
+        {"type": "object", "additionalProperties": {"type": "boolean"}},
+        "feature gates of the manager",
+        ours=True,
+    ),
+    Value("tls", {}, ANYTHING, "`tls` of the manager's configuration", ours=True),
+    Value(
+        "managerConfiguration",
+        {},
+        ANYTHING,
+        "any other field of the manager's configuration; it wins over the rest",
+        ours=True,
+    ),
+    Value(
+        "podAdmission",
+        "webhooks",
+        {"enum": ["webhooks", "policies", "policies-without-manager"]},
+        "who admits pods of JobSets; policies need Kubernetes 1.36",
+        ours=True,
+    ),
+    Value("networkPolicy.enabled", True, FLAG, "whether there is a NetworkPolicy", ours=True),
+    Value(
+        "networkPolicy.webhookFrom",
+        [],
+        OBJECTS,
+        "peers that may call the webhooks; default: all, since API servers are not pods",
+        ours=True,
+    ),
+    Value(
+        "networkPolicy.metricsFrom",
+        [{"namespaceSelector": {}}],
+        OBJECTS,
+        "peers that may read the metrics; `[]`: all",
+        ours=True,
+    ),
+    Value("crds.enabled", True, FLAG, "the release installs and upgrades the CRD", ours=True),
+    Value("crds.keep", True, FLAG, "uninstalling keeps the CRD, and with it every JobSet", ours=True),
+)
+
+
+def defaults() -> Object:
+    """values.yaml as JSON."""
+    tree: Object = {}
+    for value in VALUES:
+        *folders, name = value.path.split(".")
+        node = tree
+        for folder in folders:
+            node = node.setdefault(folder, {})
+        node[name] = copy.deepcopy(value.default)
+    return tree
+
+
+def schema() -> Object:
+    """values.schema.json: unknown names are refused, so that a typing error is no silent default."""
+    root: Object = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of the jobset chart"}
+    root |= {"type": "object", "additionalProperties": False, "properties": {"global": {"type": "object"}}}
+    for value in VALUES:
+        *folders, name = value.path.split(".")
+        node = root
+        for folder in folders:
+            empty = {"type": "object", "additionalProperties": False, "properties": {}}
+            node = node["properties"].setdefault(folder, empty)
+        node["properties"][name] = {"description": value.about, **value.schema}
+    return root
+
+
+def table() -> str:
+    """The values as a table in Markdown."""
+    rows = ["| Value | Default | |", "|---|---|---|"]
+    for value in VALUES:
+        mark = " **+**" if value.ours else ""
+        rows.append(f"| `{value.path}`{mark} | `{json.dumps(value.default)}` | {value.about} |")
+    return "\n".join(rows)

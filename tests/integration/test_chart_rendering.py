@@ -1,0 +1,234 @@
+"""What Helm 3 and 4 make of the chart: the installed objects by default, and each value where it belongs."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+
+import pytest
+import yaml
+
+from app.settings import load
+from manifests import install_objects
+from manifests.chart.values import VALUES
+from tests.support.helm import CHART
+
+DEPLOYMENT = ("Deployment", "jobset-controller-manager")
+CONFIG = "controller_manager_config.yaml"
+FIXED = re.compile(r"jobset-(mutating|validating)-webhook-configuration|jobset-pod-\w+|jobsets\.jobset\.x-k8s\.io")
+"""Names that the manager or the API server looks for."""
+
+GO_USERS = {
+    "fullnameOverride": "js",
+    "commonLabels": {"team": "ml"},
+    "image": {"repository": "registry.example/jobset", "tag": "v9", "pullPolicy": "Always", "pullSecrets": [{"name": "pull"}]},
+    "controller": {
+        "replicas": 3,
+        "leaderElection": {"enable": False},
+        "clientConnection": {"qps": 50, "burst": 100},
+        "annotations": {"a": "deployment"},
+        "podAnnotations": {"a": "pod"},
+        "env": [{"name": "E", "value": "v"}],
+        "envFrom": [{"configMapRef": {"name": "more"}}],
+        "volumes": [{"name": "extra", "emptyDir": {}}],
+        "volumeMounts": [{"name": "extra", "mountPath": "/extra"}],
+        "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}},
+        "securityContext": {"runAsUser": 7},
+        "podSecurityContext": {"fsGroup": 8},
+        "nodeSelector": {"pool": "system"},
+        "affinity": {"nodeAffinity": {}},
+        "tolerations": [{"key": "system", "operator": "Exists"}],
+        "hostNetwork": True,
+        "podDisruptionBudget": {"enabled": True, "minAvailable": 1},
+    },
+    "certManager": {"enable": True, "issuerRef": {"kind": "ClusterIssuer", "name": "ours"}},
+    "prometheus": {"enable": True, "prometheusNamespace": "prom", "prometheusClientCertSecretName": "client"},
+}  # fmt: skip
+"""Every value of the Go project's chart, with another value than the default."""
+
+
+def by_name(objects):
+    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+
+
+def comparable(objects):
+    """Without what is Helm's own: who manages, the mark on the CRD, and the hash that replaces pods."""
+    found = by_name(json.loads(json.dumps(objects).replace('managed-by": "Helm"', 'managed-by": "kustomize"')))
+    for (kind, _), each in found.items():
+        if kind == "ConfigMap":
+            each["data"] = {key: yaml.safe_load(text) for key, text in each["data"].items()}
+        if kind == "CustomResourceDefinition":
+            each["metadata"].pop("annotations", None)
+        if kind == "Deployment":
+            each["spec"]["template"]["metadata"]["annotations"].pop("jobset.x-k8s.io/config-hash", None)
+    return found
+
+
+@pytest.mark.parametrize("pods", ["webhooks", "policies", "policies-without-manager"])
+def test_by_default_the_objects_of_install_yaml(helm, pods):
+    installed = [each for each in install_objects(pods=pods) if each["kind"] != "Namespace"]
+    assert comparable(helm.objects({"podAdmission": pods})) == comparable(installed)
+
+
+def test_nothing_that_is_written_at_run_time_is_rendered(helm):
+    text = helm.template()
+    assert "caBundle" not in text
+    (secret,) = [each for each in helm.objects() if each["kind"] == "Secret"]
+    assert secret.keys() == {"apiVersion", "kind", "metadata"}
+
+
+def test_names_and_namespace_are_those_of_the_release(helm):
+    objects = helm.objects(release="ml", namespace="elsewhere")
+    assert "jobset-system" not in json.dumps(objects)
+    names = {each["metadata"]["name"] for each in objects}
+    assert {name for name in names if not name.startswith("ml-jobset-")} == {n for n in names if FIXED.fullmatch(n)}
+    long = helm.objects({"fullnameOverride": "x" * 63})
+    assert max(len(each["metadata"]["name"]) for each in long if each["kind"] == "Service") == 63
+
+
+def test_an_unknown_value_is_refused(helm):
+    done = helm.run("template", "jobset", str(CHART), "--kube-version=1.37.1", values={"controllers": {}}, check=False)
+    assert done.returncode != 0
+    assert "controllers" in done.stderr
+
+
+def test_the_values_of_the_go_projects_chart(helm):
+    objects = by_name(helm.objects(GO_USERS))
+    deployment = objects["Deployment", "js-controller-manager"]
+    template = deployment["spec"]["template"]
+    pod, (container,) = template["spec"], template["spec"]["containers"]
+    given = GO_USERS["controller"]
+    assert all(each["metadata"]["labels"]["team"] == "ml" for each in objects.values())
+    assert template["metadata"]["labels"]["team"] == "ml"
+    assert "team" not in deployment["spec"]["selector"]["matchLabels"], "a selector can never change"
+    assert (container["image"], container["imagePullPolicy"]) == ("registry.example/jobset:v9", "Always")
+    assert (pod["imagePullSecrets"], deployment["spec"]["replicas"]) == ([{"name": "pull"}], 3)
+    assert deployment["metadata"]["annotations"] == {"a": "deployment"}
+    assert template["metadata"]["annotations"]["a"] == "pod"
+    assert (container["env"], container["envFrom"]) == (given["env"], given["envFrom"])
+    assert given["volumes"][0] in pod["volumes"]
+    assert given["volumeMounts"][0] in container["volumeMounts"]
+    assert container["resources"]["requests"] == {"cpu": "1", "memory": "128Mi"}
+    assert container["securityContext"]["runAsUser"] == 7
+    assert pod["securityContext"]["fsGroup"] == 8
+    assert {key: pod[key] for key in ("nodeSelector", "affinity", "tolerations", "hostNetwork")} == {
+        key: given[key] for key in ("nodeSelector", "affinity", "tolerations", "hostNetwork")
+    }
+    assert objects["PodDisruptionBudget", "js-controller-manager"]["spec"]["minAvailable"] == 1
+    assert "maxUnavailable" not in objects["PodDisruptionBudget", "js-controller-manager"]["spec"]
+
+
+def test_every_value_of_the_go_projects_chart_is_tried():
+    def paths(tree, prefix=""):
+        for key, each in tree.items():
+            path = f"{prefix}{key}"
+            yield path
+            if isinstance(each, dict):
+                yield from paths(each, f"{path}.")
+
+    theirs = {value.path for value in VALUES if not value.ours}
+    assert theirs - set(paths(GO_USERS)) == {"nameOverride", "controller.podDisruptionBudget.maxUnavailable"}
+
+
+def test_certificates_of_cert_manager(helm):
+    """The manager makes none, its Secret is not in the way, and the CA bundle comes from the certificate."""
+    objects = by_name(helm.objects(GO_USERS))
+    config = yaml.safe_load(objects["ConfigMap", "js-manager-config"]["data"][CONFIG])
+    assert config["internalCertManagement"]["enable"] is False
+    assert not [each for each in objects if each[0] in {"Secret", "Issuer"}]
+    webhook, metrics = (objects["Certificate", f"js-{name}-server-cert"]["spec"] for name in ("webhook", "metrics"))
+    assert webhook["dnsNames"][0] == "js-webhook-service.jobset-system.svc"
+    assert webhook["secretName"] == "js-webhook-server-cert"
+    assert webhook["issuerRef"] == metrics["issuerRef"] == {"kind": "ClusterIssuer", "name": "ours"}
+    for kind in ("Mutating", "Validating"):
+        found = objects[f"{kind}WebhookConfiguration", f"jobset-{kind.lower()}-webhook-configuration"]
+        inject = found["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+        assert inject == "jobset-system/js-webhook-server-cert"
+    pod = objects["Deployment", "js-controller-manager"]["spec"]["template"]["spec"]
+    secrets = {each["name"]: each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
+    assert secrets == {"cert": "js-webhook-server-cert", "metrics-cert": "js-metrics-server-cert"}
+    own = by_name(helm.objects({"certManager": {"enable": True}}))
+    issuer = own["Issuer", "jobset-selfsigned-issuer"]["metadata"]["name"]
+    assert own["Certificate", "jobset-webhook-server-cert"]["spec"]["issuerRef"] == {"kind": "Issuer", "name": issuer}
+
+
+def test_prometheus_finds_the_metrics_and_may_read_them(helm):
+    objects = by_name(helm.objects({"prometheus": {"enable": True}}))
+    monitor = objects["ServiceMonitor", "jobset-prometheus"]["spec"]
+    service = objects["Service", "jobset-controller-manager-metrics-service"]
+    assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["endpoints"][0]["port"] in {port["name"] for port in service["spec"]["ports"]}
+    (subject,) = objects["ClusterRoleBinding", "jobset-prometheus"]["subjects"]
+    assert subject == {"kind": "ServiceAccount", "name": "prometheus-k8s", "namespace": "monitoring"}
+    verified = by_name(helm.objects(GO_USERS))["ServiceMonitor", "js-prometheus"]["spec"]["endpoints"][0]["tlsConfig"]
+    assert verified["serverName"] == "js-controller-manager-metrics-service.jobset-system.svc"
+    assert verified["cert"]["secret"]["name"] == "client"
+
+
+def test_the_configuration_is_one_that_the_manager_takes(helm, tmp_path):
+    values = {
+        "featureGates": {"RestartJob": True},
+        "tls": {"minVersion": "VersionTLS13"},
+        "metrics": {"enable": False},
+        "managerConfiguration": {"webhook": {"port": 10250, "workers": 2}, "clientConnection": {"qps": 7}},
+        "controller": {"excludeWebhookPortFromMesh": True},
+    }
+    objects = by_name(helm.objects(values))
+    path = tmp_path / "config.yaml"
+    path.write_text(objects["ConfigMap", "jobset-manager-config"]["data"][CONFIG])
+    settings = load(str(path))
+    assert (settings.webhook.port, settings.webhook.workers) == (10250, 2)
+    assert (settings.client_connection.qps, settings.client_connection.burst) == (7, 500)
+    assert settings.feature_gates == {"RestartJob": True}
+    template = objects[DEPLOYMENT]["spec"]["template"]
+    ports = {port["name"]: port["containerPort"] for port in template["spec"]["containers"][0]["ports"]}
+    assert ports == {"webhook-server": 10250}
+    assert template["metadata"]["annotations"]["traffic.sidecar.istio.io/excludeInboundPorts"] == "10250"
+    assert ("Service", "jobset-controller-manager-metrics-service") not in objects
+
+
+def test_another_configuration_replaces_the_pods(helm):
+    def template(values):
+        return by_name(helm.objects(values))[DEPLOYMENT]["spec"]["template"]
+
+    assert template({}) == template({})
+    assert template({"featureGates": {"RestartJob": True}}) != template({})
+
+
+def test_availability(helm):
+    values = {
+        "controller": {
+            "topologySpreadConstraints": [],
+            "priorityClassName": "system-cluster-critical",
+            "podDisruptionBudget": {"enabled": False},
+        },
+        "networkPolicy": {"webhookFrom": [{"ipBlock": {"cidr": "192.0.2.0/24"}}], "metricsFrom": [{"podSelector": {}}]},
+    }
+    objects = by_name(helm.objects(copy.deepcopy(values)))
+    pod = objects[DEPLOYMENT]["spec"]["template"]["spec"]
+    assert pod["priorityClassName"] == "system-cluster-critical"
+    assert "topologySpreadConstraints" not in pod
+    assert not [each for each in objects if each[0] == "PodDisruptionBudget"]
+    peers = [rule["from"] for rule in objects["NetworkPolicy", "jobset-controller-manager"]["spec"]["ingress"]]
+    assert peers == [values["networkPolicy"]["webhookFrom"], values["networkPolicy"]["metricsFrom"]]
+    closed = by_name(helm.objects({"networkPolicy": {"enabled": False}, "crds": {"enabled": False}}))
+    assert not {"NetworkPolicy", "CustomResourceDefinition"} & {kind for kind, _ in closed}
+
+
+def test_rights_configuration_and_objects_name_the_same_secret_service_and_account(helm):
+    """Under another name of the release, too: the manager finds what it may write."""
+    objects = by_name(helm.objects({"fullnameOverride": "js"}, namespace="elsewhere"))
+    config = yaml.safe_load(objects["ConfigMap", "js-manager-config"]["data"][CONFIG])["internalCertManagement"]
+    assert ("Secret", config["webhookSecretName"]) in objects
+    assert objects["Role", "js-manager-secrets-role"]["rules"][0]["resourceNames"] == [config["webhookSecretName"]]
+    assert ("Service", config["webhookServiceName"]) in objects
+    hooks = [hook for (kind, _), each in objects.items() if "Webhook" in kind for hook in each["webhooks"]]
+    called = {(hook["clientConfig"]["service"]["name"], hook["clientConfig"]["service"]["namespace"]) for hook in hooks}
+    assert called == {(config["webhookServiceName"], "elsewhere")}
+    account = objects["Deployment", "js-controller-manager"]["spec"]["template"]["spec"]["serviceAccountName"]
+    bindings = [each for (kind, _), each in objects.items() if kind in {"RoleBinding", "ClusterRoleBinding"}]
+    assert ("ServiceAccount", account) in objects
+    for binding in bindings:
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "elsewhere"}]
+        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in objects

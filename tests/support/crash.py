@@ -28,7 +28,7 @@ from controllers.planning.limits import Limits
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.controller import Controller, Request
-from kube.resources import PRIORITY_CLASSES
+from kube.resources import JOBS, PRIORITY_CLASSES
 from kube.transport import Request as Call
 from kube.transport import Response, Transport
 from kube.workqueue import WorkQueue
@@ -249,6 +249,16 @@ class Instance:
             assert loop.time() < deadline, f"no rest in {REST_SECONDS:g} s: {len(self._queue)} keys wait"
             await asyncio.sleep(PAUSE)
 
+    async def shows_jobs(self) -> None:
+        """Until its watch has shown all that there is of Jobs."""
+        watched = self._transport.watched
+        async with asyncio.timeout(REST_SECONDS):
+            while True:
+                jobs = {place: versions for place, versions in watched.items() if place[0] == JOBS.plural}
+                if (await self._world.look()).shown_by(jobs):
+                    return
+                await asyncio.sleep(PAUSE)
+
     async def _snapshot_at_rest(self) -> Snapshot | None:
         """The world, unless the controller moved meanwhile or its watches have still to show some of it."""
         writes = self._transport.sent
@@ -290,6 +300,8 @@ async def run(transport: Transport, namespace: str, path: Path, site: Site | Non
             async with _running_controller(world, killable, path, record) as instance:
                 if behind:
                     await instance.act()
+                    lagging.catch_up_with_jobs()
+                    await instance.shows_jobs()
                     lagging.catch_up()
                 seen = await _play(instance, world, steps, record)
             if seen is not None:

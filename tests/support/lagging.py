@@ -1,7 +1,8 @@
 """Watches of an API server whose cache is behind, as those of a replica that has waited for the lease there.
 
-They begin with what there was at an older resourceVersion, and show nothing else until they are told to catch up. Then
-everything comes in its order. The older state is the API server's own: it keeps the versions of some minutes.
+They begin with what there was at an older resourceVersion, and show nothing else until they are told to catch up: Jobs
+first, then the rest (docs/reliability.md says what happens in the other order). Then everything comes in its order. The
+older state is the API server's own: it keeps the versions of some minutes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 
 from kube.options import METADATA, METADATA_LIST
 from kube.reflector import INITIAL_END
+from kube.resources import JOBS
 from kube.transport import Request, Response, Transport
 
 ONLY_AT_START = {"sendInitialEvents", "resourceVersionMatch"}
@@ -25,30 +27,36 @@ class LaggingTransport:
     def __init__(self, inner: Transport, version: str) -> None:
         self._inner = inner
         self._version = version
-        self._current = asyncio.Event()
+        self._jobs, self._rest = asyncio.Event(), asyncio.Event()
         if not version:
             self.catch_up()
 
+    def catch_up_with_jobs(self) -> None:
+        """Show what has happened to Jobs since, and what happens to them from now on."""
+        self._jobs.set()
+
     def catch_up(self) -> None:
         """Show what has happened since, and whatever happens from now on."""
-        self._current.set()
+        self._jobs.set()
+        self._rest.set()
 
     async def send(self, request: Request) -> Response:
         return await self._inner.send(request)
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        if self._current.is_set():
+        current = self._jobs if request.path.endswith(f"/{JOBS.plural}") else self._rest
+        if current.is_set():
             async with self._inner.stream(request) as lines:
                 yield lines
             return
-        async with contextlib.aclosing(self._lagging(request)) as lines:
+        async with contextlib.aclosing(self._lagging(request, current)) as lines:
             yield lines
 
     async def close(self) -> None:
         """Not ours to close: the connections belong to the test."""
 
-    async def _lagging(self, request: Request) -> AsyncIterator[bytes]:
+    async def _lagging(self, request: Request, current: asyncio.Event) -> AsyncIterator[bytes]:
         kept = tuple(pair for pair in request.query if pair[0] == "labelSelector")
         exactly = (("resourceVersion", self._version), ("resourceVersionMatch", "Exact"))
         accept = METADATA_LIST if request.accept == METADATA else request.accept
@@ -58,7 +66,7 @@ class LaggingTransport:
             yield _line("ADDED", obj)
         end = {"resourceVersion": self._version, "annotations": {INITIAL_END: "true"}}
         yield _line("BOOKMARK", {"metadata": end})
-        await self._current.wait()
+        await current.wait()
         going_on = tuple(pair for pair in request.query if pair[0] not in ONLY_AT_START)
         query = (*going_on, ("resourceVersion", self._version))
         async with self._inner.stream(replace(request, query=query)) as lines:

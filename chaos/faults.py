@@ -116,9 +116,8 @@ def schedule(seed: int, seconds: float, kinds: Sequence[Kind] = tuple(Kind)) -> 
     chance = random.Random(seed)
     hostile = Kind.HOSTILE in kinds
     faults = [Fault(WARM_UP, Kind.HOSTILE, "", round(seconds - WARM_UP, 1))] if hostile and seconds > WARM_UP else []
-    others: list[Kind] = [
-        kind for kind in kinds if kind is not Kind.HOSTILE and (seconds >= LONG_RUN or kind not in _LONG)
-    ]
+    left_out = {Kind.HOSTILE} if seconds >= LONG_RUN else {Kind.HOSTILE, *_LONG}
+    others = [kind for kind in kinds if kind not in left_out]
     at = WARM_UP
     for number, kind in enumerate(_turns(chance, others)):
         if hostile and number and number % len(others) == 0:

@@ -7,13 +7,14 @@ controller creates it. Pods are counted as they can exist at once: never more th
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
+from msgspec.structs import replace
 
 from api.batch import pods_at_once
 from api.jobset import JobSet, JobSetSpec, ReplicatedJob
-from api.names import job_name
+from api.names import job_name_prefix
 from api.scheduling import (
     DisruptionMode,
     EntryScheduling,
@@ -37,8 +38,7 @@ _HASH = 10
 _PREFIX = _NAME_LIMIT - _HASH - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """One node: a PodGroup if it has Jobs, else a CompositePodGroup with `children`.
 
     - `template`: name in the Workload; the PodGroups of one ReplicatedJob's Jobs share one. `name`: of the object.
@@ -63,7 +63,7 @@ class Group:
 
     @property
     def kind(self) -> str:
-        return COMPOSITE if self.composite else POD_GROUP
+        return COMPOSITE if self.children else POD_GROUP
 
     @property
     def pods(self) -> int:
@@ -90,16 +90,25 @@ class Forest:
     workload: str
     roots: tuple[Group, ...]
     priority_class: str = ""
-    _leaves: dict[str, Group] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _places: dict[str, tuple[Group, Group]] = field(init=False, default_factory=dict, repr=False, compare=False)
+    """PodGroup and root of each Job."""
 
     def __post_init__(self) -> None:
         for root in self.roots:
             for group in root.walk():
-                self._leaves.update({job: group for job, _ in group.jobs})
+                place = (group, root)
+                for job, _ in group.jobs:
+                    self._places[job] = place
 
     def of_job(self, name: str) -> Group | None:
         """The PodGroup of a Job; None for a Job that is in none."""
-        return self._leaves.get(name)
+        place = self._places.get(name)
+        return None if place is None else place[0]
+
+    def root_of_job(self, name: str) -> Group | None:
+        """The root above the PodGroup of a Job, or that PodGroup itself; None for a Job that is in none."""
+        place = self._places.get(name)
+        return None if place is None else place[1]
 
     def groups(self) -> Iterator[Group]:
         """Every group, parents first."""
@@ -132,8 +141,8 @@ def shape(js: JobSet) -> Forest | None:
     """The trees as if every ReplicatedJob had one Job: small, whatever the numbers. For what does not count Jobs."""
     if js.spec.scheduling is None:
         return None
-    rjobs = tuple(msgspec.structs.replace(rjob, replicas=min(rjob.replicas, 1)) for rjob in js.spec.replicated_jobs)
-    return forest(msgspec.structs.replace(js, spec=msgspec.structs.replace(js.spec, replicated_jobs=rjobs)))
+    rjobs = tuple(replace(rjob, replicas=min(rjob.replicas, 1)) for rjob in js.spec.replicated_jobs)
+    return forest(replace(js, spec=replace(js.spec, replicated_jobs=rjobs)))
 
 
 class _Compiler:
@@ -143,6 +152,7 @@ class _Compiler:
         self._js = js
         self._spec = scheduling
         self._rjobs = {rjob.name: rjob for rjob in js.spec.replicated_jobs}
+        self._identity = f"{js.metadata.namespace}/{js.metadata.name}/{js.metadata.uid}"
 
     def forest(self) -> Forest:
         entries = self._spec.replicated_jobs
@@ -231,25 +241,27 @@ class _Compiler:
         """One PodGroup for each Job of the entry; those of one ReplicatedJob have one template."""
         for target in entry.target_replicated_jobs:
             rjob = self._rjobs.get(target)
-            for index in range(rjob.replicas if rjob is not None and pods_at_once(rjob) else 0):
-                pods = pods_at_once(self._rjobs[target])
-                template = _label(f"job-{target}")
-                group = Group(
-                    template=template,
-                    name=self._object_name(f"{template}-{index}", POD_GROUP),
-                    gang=_min_count(job.scheduling_policy, pods),
-                    jobs=((job_name(self._js.metadata.name, target, index), pods),),
-                    claims=job.resource_claims,
-                    replicated_jobs=(target,),
-                )
-                yield _dressed(group, job.scheduling_constraints, job.disruption_mode)
+            pods = 0 if rjob is None else pods_at_once(rjob)
+            if rjob is None or not pods:
+                continue
+            template, prefix = _label(f"job-{target}"), job_name_prefix(self._js.metadata.name, target)
+            one = Group(
+                template=template,
+                name="",
+                gang=_min_count(job.scheduling_policy, pods),
+                claims=job.resource_claims,
+                replicated_jobs=(target,),
+            )
+            one = _dressed(one, job.scheduling_constraints, job.disruption_mode)
+            for index in range(rjob.replicas):
+                name = self._object_name(f"{template}-{index}", POD_GROUP)
+                yield replace(one, name=name, jobs=((f"{prefix}{index}", pods),))
 
     def _pod_group(self, template: str, rjobs: tuple[ReplicatedJob, ...], gang: bool) -> Group | None:
         """One PodGroup for all pods of some ReplicatedJobs."""
+        sized = [(job_name_prefix(self._js.metadata.name, rjob.name), rjob, pods_at_once(rjob)) for rjob in rjobs]
         jobs = tuple(
-            (job_name(self._js.metadata.name, rjob.name, index), pods_at_once(rjob))
-            for rjob in rjobs
-            for index in range(rjob.replicas if pods_at_once(rjob) else 0)
+            (f"{prefix}{index}", pods) for prefix, rjob, pods in sized for index in range(rjob.replicas if pods else 0)
         )
         if not jobs:
             return None
@@ -298,10 +310,9 @@ class _Compiler:
 
     def _object_name(self, role: str, kind: str) -> str:
         """Unlike that of any other group, of another kind or of an earlier JobSet of this name, too."""
-        meta = self._js.metadata
-        digest = _digest(f"{kind}/{meta.namespace}/{meta.name}/{meta.uid}/{role}")
-        prefix = "-".join(filter(None, (meta.name, role)))
-        return f"{prefix[:_PREFIX].rstrip('-.')}-{digest}"
+        name = self._js.metadata.name
+        prefix = f"{name}-{role}" if role else name
+        return f"{prefix[:_PREFIX].rstrip('-.')}-{_digest(f'{kind}/{self._identity}/{role}')}"
 
 
 def _digest(text: str) -> str:
@@ -339,6 +350,8 @@ def _inherit(group: Group, mode: str) -> Group:
     """With `all` of a level above on what says nothing itself, so that it can be read off each object."""
     own = group.mode or mode
     passed = "all" if own == "all" else ""
+    if own == group.mode and not group.children:
+        return group
     return replace(group, mode=own, children=tuple(_inherit(child, passed) for child in group.children))
 
 

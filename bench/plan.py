@@ -20,14 +20,21 @@ from rich.table import Table
 from api.batch import Job, Service
 from api.children import NO_UID, build_job, build_service
 from api.features import FeatureGates
+from api.gang_api import Served
+from api.gang_objects import build_group, build_workload
+from api.gang_status import StoredGroup, StoredWorkload
+from api.gangs import COMPOSITE, POD_GROUP, forest
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from api.layout import layout_of
-from controllers.planning.observed import Observed
+from api.meta import JSON
+from api.scheduling import Scheduling
+from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
 
 NOW = "2026-01-01T00:00:00Z"
 GATES = FeatureGates()
+SERVED = Served(groups=True, composites=True, topology=True)
 SIZES = (100, 1000, 2500, 5000, 10_000, 20_000)
 GOAL = 0.050
 """Processor seconds for a plan of 10,000 Jobs."""
@@ -110,9 +117,53 @@ def half_completed(count: int) -> Observed:
     return observed(counted(js, found), found)
 
 
-def _raw(job: Job) -> dict[str, object]:
-    raw: dict[str, object] = msgspec.to_builtins(job)
+def _raw(job: Job) -> JSON:
+    raw: JSON = msgspec.to_builtins(job)
     return raw
+
+
+def grouped(count: int) -> JobSet:
+    """The set as one gang of Jobs, each a gang of pods."""
+    entry = {"targetReplicatedJobs": [f"group-{n}" for n in range(4)], "job": {}}
+    scheduling = msgspec.convert({"replicatedJobs": [entry], "schedulingPolicy": {"gang": {}}}, Scheduling)
+    js = jobset(count)
+    return msgspec.structs.replace(js, spec=msgspec.structs.replace(js.spec, scheduling=scheduling))
+
+
+def groups_to_be_created(count: int) -> Observed:
+    return replace(observed(grouped(count), ()), groups=KnownGroups(SERVED))
+
+
+def groups_at_rest(count: int) -> Observed:
+    """All groups exist, and all Jobs run in them."""
+    js = grouped(count)
+    wanted = forest(js)
+    if wanted is None:
+        return at_rest(count)
+    bodies = [
+        build_group(js, wanted, group, parent, group.gang)
+        for root in wanted.roots
+        for group, parent in root.with_parents()
+    ]
+    stored = [msgspec.convert(_with_uid(body), StoredGroup) for body in bodies]
+    known = KnownGroups(
+        SERVED,
+        workloads=(msgspec.convert(_with_uid(build_workload(js, wanted)), StoredWorkload),),
+        composites=tuple(group for group, body in zip(stored, bodies, strict=True) if body["kind"] == COMPOSITE),
+        pod_groups=tuple(group for group, body in zip(stored, bodies, strict=True) if body["kind"] == POD_GROUP),
+    )
+    found = []
+    for job in jobs(js, active=1, ready=1, startTime=NOW):
+        raw, group = _raw(job), wanted.of_job(job.metadata.name)
+        raw["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": group.name if group else ""}
+        found.append(msgspec.convert(raw, Job))
+    what = replace(observed(js, tuple(found)), groups=known)
+    status = plan(what, GATES).status
+    return what if status is None else replace(what, jobset=msgspec.structs.replace(js, status=status))
+
+
+def _with_uid(body: JSON) -> JSON:
+    return {**body, "metadata": {**body["metadata"], "uid": body["metadata"]["name"]}}
 
 
 SCENARIOS: dict[str, Callable[[int], Observed]] = {
@@ -120,6 +171,8 @@ SCENARIOS: dict[str, Callable[[int], Observed]] = {
     "all to be created": to_be_created,
     "all to be deleted": to_be_deleted,
     "half completed": half_completed,
+    "groups, all to be created": groups_to_be_created,
+    "groups, all ready": groups_at_rest,
 }
 
 

@@ -182,6 +182,8 @@ def _api_server(plan: Plan) -> tuple[str, ...]:
     }
     if spec.gang:
         flags["runtime-config"] = ",".join(GANG_RUNTIME_CONFIG)
+    if spec.admission_config:
+        flags["admission-control-config-file"] = spec.admission_config
     if spec.audit:
         flags |= {
             "audit-policy-file": plan.layout.config / "audit-policy.json",

@@ -10,6 +10,9 @@ class ConnectionLimits:
     handshake_timeout: float = 10.0
     """Seconds for the TLS handshake."""
 
+    max_handshakes: int = 500
+    """TLS handshakes that are not finished; one more cuts the oldest. An API server sends 200 writes at once."""
+
     head_timeout: float = 32.0
     """Seconds in which request line and headers have to arrive on a connection; the Go JobSet waits as long."""
 
@@ -36,5 +39,5 @@ class ConnectionLimits:
 WEBHOOK_LIMITS = ConnectionLimits()
 """The API server keeps its connections, and opens as many as it has requests to send."""
 
-ENDPOINT_LIMITS = ConnectionLimits(head_timeout=10.0, keep_alive=10, max_connections=64)
+ENDPOINT_LIMITS = ConnectionLimits(max_handshakes=64, head_timeout=10.0, keep_alive=10, max_connections=64)
 """For probes and metrics: few clients, short answers. The kubelet opens a connection for each probe."""

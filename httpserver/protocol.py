@@ -84,6 +84,13 @@ class Connection(HttpToolsProtocol):
             self._timer.cancel()
         super().connection_lost(exc)
 
+    def drop(self) -> None:
+        """Cut the connection, whatever runs on it."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True  # or uvicorn would log that a request was not answered
+        if self.transport is not None:
+            self.transport.abort()
+
     def data_received(self, data: bytes) -> None:
         if self.state is State.IDLE:
             self._enter(State.HEAD)

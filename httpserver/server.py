@@ -14,7 +14,8 @@ from typing import Any
 import uvicorn
 
 from httpserver.address import BACKLOG
-from httpserver.asgi import App
+from httpserver.asgi import App, Message, Receive, Send
+from httpserver.handshakes import Handshakes
 from httpserver.limits import WEBHOOK_LIMITS, ConnectionLimits
 from httpserver.protocol import Connection
 
@@ -38,7 +39,7 @@ class Server:
         self._listener = listener
         connection = partial(Connection, limits=limits)
         config = uvicorn.Config(
-            app,
+            _quiet_when_cancelled(app),
             interface="asgi3",
             http=connection,  # type: ignore[arg-type] # it is called, no more
             ws="none",
@@ -67,28 +68,41 @@ class Server:
             self._listener.close()
 
 
+def _quiet_when_cancelled(app: App) -> App:
+    """A request that is dropped at the stop is no error of the application, as uvicorn would log it."""
+
+    async def until_cancelled(scope: Message, receive: Receive, send: Send) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await app(scope, receive, send)
+
+    return until_cancelled
+
+
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, limits: ConnectionLimits, started: asyncio.Event) -> None:
         super().__init__(config)
         self.servers: list[asyncio.Server] = []
+        self._handshakes: list[Handshakes] = []
         self._limits = limits
         self._started_event = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept on the sockets. uvicorn's own way gives the begin and the end of TLS 60 and 30 seconds."""
+        """Accept on the sockets. In uvicorn's own way TLS handshakes are not counted, and may take 60 seconds."""
         await self.lifespan.startup()
-        timeouts: dict[str, Any] = {}
-        if self.config.ssl is not None:
-            timeouts["ssl_handshake_timeout"] = self._limits.handshake_timeout
-            timeouts["ssl_shutdown_timeout"] = self._limits.close_timeout
-        loop = asyncio.get_running_loop()
+        tls, loop = self.config.ssl, asyncio.get_running_loop()
         for listener in sockets or ():
-            server = await loop.create_server(
-                self._connection, sock=listener, ssl=self.config.ssl, backlog=BACKLOG, **timeouts
-            )
-            self.servers.append(server)
+            if tls is None:
+                self.servers.append(await loop.create_server(self._connection, sock=listener, backlog=BACKLOG))
+            else:
+                self._handshakes.append(Handshakes(listener, tls, self._limits, self._connection))
         self.started = True
         self._started_event.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more, and wait for the requests that run."""
+        for handshakes in self._handshakes:
+            handshakes.close()
+        await super().shutdown(sockets)
 
     def _connection(self) -> asyncio.Protocol:
         make: Any = self.config.http_protocol_class
@@ -106,9 +120,10 @@ class _Server(uvicorn.Server):
         """Close whatever is still open; nothing after a clean stop."""
         for server in self.servers:
             server.close()
+        for handshakes in self._handshakes:
+            handshakes.drop()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Connection):
+                connection.drop()
         for task in self.server_state.tasks:
             task.cancel()
-        for connection in list(self.server_state.connections):
-            transport: asyncio.Transport | None = connection.transport
-            if transport is not None:
-                transport.abort()

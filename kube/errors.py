@@ -43,12 +43,13 @@ class TransportError(KubeError):
     """No HTTP answer: refused, reset, timed out.
 
     `sent` is False when the request cannot have reached the server (no connection was made); otherwise the outcome of a
-    write is unknown: it may have been applied, or may still be.
+    write is unknown: it may have been applied, or may still be. `untrusted`: the server's certificate was refused.
     """
 
-    def __init__(self, message: str, *, sent: bool = True) -> None:
+    def __init__(self, message: str, *, sent: bool = True, untrusted: bool = False) -> None:
         super().__init__(message)
         self.sent = sent
+        self.untrusted = untrusted
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):

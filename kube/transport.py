@@ -187,7 +187,8 @@ class HttpTransport:
                 code = str(response.status)
                 yield response
         except aiohttp.ClientConnectorError as error:
-            raise TransportError(f"{request.verb} {request.path}: {error}", sent=False) from error
+            untrusted = isinstance(error, aiohttp.ClientConnectorCertificateError)
+            raise TransportError(f"{request.verb} {request.path}: {error}", sent=False, untrusted=untrusted) from error
         except (aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
             raise TransportError(f"{request.verb} {request.path}: no connection: {error}", sent=False) from error
         except TimeoutError as error:

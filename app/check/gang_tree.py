@@ -4,8 +4,9 @@ The end of a group's name is a hash of what a JobSet gets only when it is stored
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import groupby
+
+from msgspec.structs import replace
 
 from api.gangs import Group, forest
 from api.jobset import JobSet

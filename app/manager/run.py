@@ -1,8 +1,8 @@
 """One life of the manager in one event loop.
 
-Start: probes -> CRD -> certificates -> webhooks -> caches synced -> lease -> controllers. Stop: readiness fails and no
-new reconciles begin; a moment later no new admission requests; those that run end, events are written, the lease is
-given back (`Supervisor.stop`).
+Start: probes -> API server and CRD -> certificates -> webhooks -> caches synced -> lease -> controllers. Stop:
+readiness fails and no new reconciles begin; a moment later no new admission requests; those that run end, events are
+written, the lease is given back (`Supervisor.stop`).
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 
 from app.health import passes
 from app.manager.admission import await_workers, bind_webhooks, start_webhooks, watch_workers
+from app.manager.api_server import await_jobsets
 from app.manager.caches import fill_caches, start_placement_watches
 from app.manager.certificates import start_certificates
 from app.manager.controllers import run_controllers
@@ -22,7 +23,6 @@ from app.metrics import Metrics
 from app.version import user_agent
 from app.workers import WorkerError
 from certs.tls import CertificateError
-from controllers.resources import JOBSETS
 from httpserver.address import BindError
 from kube.client import Client
 from kube.config import load
@@ -50,7 +50,7 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
     `shared` None: this process binds the port of the webhooks and serves them itself.
     """
     health = start_endpoints(deps)
-    await _require_jobsets(deps.client)
+    await await_jobsets(deps.client)
     health.set_readiness("crd", passes)
     placement = start_placement_watches(deps)
     if deps.options.webhooks:
@@ -65,14 +65,6 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
         await asyncio.Event().wait()
     watches = await fill_caches(deps, placement)
     await lead(deps, lambda client: run_controllers(deps, client, watches, placement))
-
-
-async def _require_jobsets(client: Client) -> None:
-    """Say what to do when JobSet is not installed, instead of watching in vain."""
-    path = f"/apis/{JOBSETS.api_version}"
-    missing = f"the cluster does not serve {JOBSETS.plural} ({path}): apply manifests/install.yaml first"
-    if JOBSETS.plural not in await client.served(JOBSETS.api_version):
-        raise StartError(missing)
 
 
 @contextlib.asynccontextmanager

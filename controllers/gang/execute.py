@@ -76,9 +76,9 @@ class GroupWriter:
 
     async def _create(self, js: JobSet, action: CreateGroup) -> None:
         namespace = js.metadata.namespace
-        resource = RESOURCES[action.kind]
+        resource, body = RESOURCES[action.kind], action.body
         try:
-            stored = await self.client.create(resource, action.body, namespace=namespace)
+            stored = await self.client.create(resource, body, namespace=namespace)
         except AlreadyExists:
             # The next plan sees whether it is being deleted.
             stored = await self.client.get(resource, action.name, namespace=namespace)
@@ -89,7 +89,7 @@ class GroupWriter:
             self.stores.keep(action.kind, stored)
             return
         try:
-            _check_stored(action, action.body, stored)
+            _check_stored(action, body, stored)
         except GroupWriteError:
             await self.client.delete(resource, action.name, namespace=namespace, uid=stored["metadata"]["uid"])
             raise
@@ -106,7 +106,8 @@ class GroupWriter:
                 raise
             # A composite is immutable in 1.37. Its children refer to it by name, so it can be replaced.
             await self._delete(namespace, DeleteGroup(action.kind, action.name, action.uid))
-            await self._create(js, CreateGroup(action.kind, action.name, action.replacement, 0))
+            replacement = action.replacement
+            await self._create(js, CreateGroup(action.kind, action.name, lambda: replacement, 0))
             return
         self.stores.keep(action.kind, stored)
         _check_stored(action, action.patch, stored)

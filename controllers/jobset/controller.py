@@ -128,7 +128,7 @@ class JobSetReconciler:
                 memory.reported_group = decided.reported_group
 
         try:
-            await self._executor.execute(js, decided, on_stored)
+            await self._executor.execute(js, decided, on_stored, memory.refused)
         except FailedWrites as failed:
             self._remember(failed, memory)
             others = failed.split((ForeignObjectError, GroupWriteError))[1]

@@ -22,6 +22,7 @@ from api.pod import Pod
 from api.priority import PriorityClass
 from controllers.gang.execute import GroupWriteError, GroupWriter
 from controllers.gang.watches import GroupWatches
+from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import (
     CreateClaim,
     CreateJob,
@@ -84,18 +85,25 @@ class Executor:
     caches: Caches
     recorder: Recorder
 
-    async def execute(self, js: JobSet, plan: Plan, on_stored: Callable[[JobSetStatus], None] = lambda _: None) -> None:
+    async def execute(
+        self,
+        js: JobSet,
+        plan: Plan,
+        on_stored: Callable[[JobSetStatus], None] = lambda _: None,
+        refused: RefusedJobs | None = None,
+    ) -> None:
         """Do it all. Raises `FailedWrites` when something failed, after the counters were written.
 
         `on_stored` is called with each status that the API server has stored (`plan.status` or `plan.counters`), also
-        if a later write fails. If a user changes the JobSet meanwhile, the rest of the plan is left out.
+        if a later write fails. `refused`: the Jobs that could not be created so far. If a user changes the JobSet
+        meanwhile, the rest of the plan is left out.
         """
         if plan.status_first:
             js = await self._publish(js, plan.status, plan.events, on_stored)
         failures = await self._prepare(js, plan)
         prepared = not failures
         if prepared:
-            failures += await self._create_jobs(js, plan)
+            failures += await self._create_jobs(js, plan, RefusedJobs() if refused is None else refused)
         if prepared or js.suspended:  # whatever is refused, a suspension is carried out
             failures += await self._patch_jobs(js, plan)
         if self._superseded(js):
@@ -156,10 +164,11 @@ class Executor:
         self._report(js, "SchedulingObjectsFailed", refused)
         return [*deletions, *services, *claims, *groups]
 
-    async def _create_jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
+    async def _create_jobs(self, js: JobSet, plan: Plan, refused_before: RefusedJobs) -> list[Failure]:
         """Create Jobs. Names that other owners' Jobs have are not reported here: the next plan reports them."""
         creations = of_type(plan.actions, CreateJob)
-        failed = await self._each(js, creations, partial(self._create_job, js), name_of_job)
+        create_each = partial(self._each, js, what=name_of_job)
+        failed = await refused_before.create(creations, create_each, partial(self._create_job, js))
         refused = [failure for failure in failed if not isinstance(failure.error, ForeignObjectError)]
         self._report(js, keys.JOB_CREATION_FAILED, refused)
         return failed

@@ -11,6 +11,7 @@ from api.meta import Owner
 from controllers.gang.stalled import Reports
 from controllers.jobset.milestones import AttemptTimes
 from controllers.jobset.old_pods import Followed
+from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import Event
 from kube.controller import Request
 
@@ -23,6 +24,7 @@ class Memory:
     - `warned`: the warnings of the last plan: each is an event once for as long as it stays the same.
     - `departed`: Jobs by UID that were deleted finished, or bound to fail, and that the status may not record yet.
     - `foreign`: names of Jobs that were found to belong to others, each with its owner, until `foreign_until`.
+    - `refused`: Jobs that could not be created and are still wanted.
     - `group_error`: why a group could not be created, as reason and message; retried from `group_error_until` on.
     - `namespace_ends_until`: the namespace is being deleted, so creations are refused: no plan is made before.
     - `reported_group`: the PodGroup that the condition about unschedulable groups is about.
@@ -38,6 +40,7 @@ class Memory:
     departed: dict[str, Job] = field(default_factory=dict)
     foreign: dict[str, Owner] = field(default_factory=dict)
     foreign_until: float = 0.0
+    refused: RefusedJobs = field(default_factory=RefusedJobs)
     group_error: tuple[str, str] | None = None
     group_error_until: float = 0.0
     namespace_ends_until: float = 0.0

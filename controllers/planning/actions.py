@@ -74,12 +74,17 @@ class CreateClaim:
 
 @dataclass(frozen=True, slots=True)
 class CreateGroup:
-    """Create a Workload, CompositePodGroup or PodGroup; those of a lower `level` first."""
+    """Create a Workload, CompositePodGroup or PodGroup; those of a lower `level` first. Built when it is sent."""
 
     kind: str
     name: str
-    body: JSON
+    build: Callable[[], JSON]
     level: int
+
+    @property
+    def body(self) -> JSON:
+        """The complete body."""
+        return self.build()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup, StoredWorkload
 from api.gangs import COMPOSITE, POD_GROUP, WORKLOAD, Forest, Group
@@ -46,7 +47,7 @@ class GroupContext:
     - `wanted`: the trees. `owned`: the groups that exist.
     - `active`: Jobs of this attempt that exist and have not ended, by name. `previous`: those of an earlier attempt.
     - `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
-    - `completed`: names of Jobs. `completions`: of each Job of a ReplicatedJob.
+    - `completed`: names of Jobs. `left`: how many pods have still to succeed, of Jobs of which some have.
     """
 
     js: JobSet
@@ -56,24 +57,32 @@ class GroupContext:
     previous: tuple[Child, ...]
     leftovers: frozenset[str] | None
     completed: frozenset[str]
-    completions: Mapping[str, int | None]
+    left: Mapping[str, int]
 
 
 def group_context(
     js: JobSet, wanted: Forest, owned: OwnedGroups, children: ChildJobs, leftovers: frozenset[str] | None
 ) -> GroupContext:
     name = js.metadata.name
+    active = {child.name: child for child in children.active if not child.gone}
+    completed = frozenset(
+        job_name(name, rjob, index) for rjob, indexes in children.completed.items() for index in indexes
+    )
+    wanted_pods = {rjob.name: rjob.completions for rjob in js.spec.replicated_jobs}
+    left = {
+        job: max(completions - child.job.status.succeeded, 0)
+        for job, child in active.items()
+        if child.job.status.succeeded and (completions := wanted_pods[child.replicated_job]) is not None
+    }
     return GroupContext(
         js=js,
         wanted=wanted,
         owned=owned,
-        active={child.name: child for child in children.active if not child.gone},
+        active=active,
         previous=children.previous,
         leftovers=leftovers,
-        completed=frozenset(
-            job_name(name, rjob, index) for rjob, indexes in children.completed.items() for index in indexes
-        ),
-        completions={rjob.name: rjob.completions for rjob in js.spec.replicated_jobs},
+        completed=completed,
+        left={**left, **dict.fromkeys(completed, 0)},
     )
 
 
@@ -92,22 +101,21 @@ def needed(ctx: GroupContext, group: Group) -> int | None:
     """
     if group.gang is None:
         return None
-    if group.composite:
-        left = sum(1 for child in group.children if any(_left(ctx, *job) for job in jobs_below(child)))
-    else:
-        left = sum(_left(ctx, *job) for job in group.jobs)
+    left = sum(map(partial(_has_left, ctx), group.children)) if group.composite else _left(ctx, group)
     return min(group.gang, left) if left else None
 
 
-def _left(ctx: GroupContext, job: str, pods: int) -> int:
-    """Pods of a Job that have not succeeded and can exist at once."""
-    if job in ctx.completed:
-        return 0
-    child = ctx.active.get(job)
-    wanted = None if child is None else ctx.completions[child.replicated_job]
-    if child is None or wanted is None:
-        return pods
-    return min(pods, max(wanted - child.job.status.succeeded, 0))
+def _left(ctx: GroupContext, group: Group) -> int:
+    """Pods of a PodGroup that have not succeeded and can exist at once."""
+    if not ctx.left:
+        return sum([pods for _, pods in group.jobs])
+    left = ctx.left.get
+    return sum([min(pods, left(job, pods)) for job, pods in group.jobs])
+
+
+def _has_left(ctx: GroupContext, group: Group) -> bool:
+    """Whether a group has pods below it that have not succeeded."""
+    return _left(ctx, group) > 0 or any(_has_left(ctx, child) for child in group.children)
 
 
 def waits(ctx: GroupContext, group: Group) -> bool:
@@ -118,19 +126,16 @@ def waits(ctx: GroupContext, group: Group) -> bool:
 
 def held_roots(ctx: GroupContext) -> set[str]:
     """Names of the roots below which pods of an earlier attempt may still end, or a Job is being deleted."""
-    roots, left = ctx.wanted.roots, ctx.leftovers
+    wanted, left = ctx.wanted, ctx.leftovers
     # Of pods of a Job that the set no longer has, it is not known in which group they are.
     if left is None or (left and not left <= _names(ctx.js)):
-        return {root.name for root in roots}
+        return {root.name for root in wanted.roots}
     ending = [child for child in ctx.active.values() if child.deleting or _halting(ctx, child)]
     old = left.union(child.name for child in (*ctx.previous, *ending))
     # Nor is it of such a Job; but it was in a group of its ReplicatedJob.
-    lost = {child.replicated_job for child in ctx.previous if ctx.wanted.of_job(child.name) is None}
-    return {
-        root.name
-        for root in roots
-        if not lost.isdisjoint(root.replicated_jobs) or any(job in old for job, _ in jobs_below(root))
-    }
+    lost = {child.replicated_job for child in ctx.previous if wanted.of_job(child.name) is None}
+    held = {root.name for root in wanted.roots if lost and not lost.isdisjoint(root.replicated_jobs)}
+    return held.union(root.name for job in old if (root := wanted.root_of_job(job)) is not None)
 
 
 def _halting(ctx: GroupContext, child: Child) -> bool:
@@ -160,14 +165,15 @@ def refusal(ctx: GroupContext, group: Group) -> str:
     """
     found = ctx.owned.groups.get((POD_GROUP, group.name))
     condition = None if found is None else find(found.status.conditions or (), INITIALLY_SCHEDULED)
+    if condition is None or is_scheduled(ctx, group):
+        return ""
     running = [ctx.active[job].job for job, _ in group.jobs if job in ctx.active]
-    has_pods = any(job.status.active and not job.spec.suspend for job in running)
-    return condition.message if condition is not None and has_pods and not is_scheduled(ctx, group) else ""
+    return condition.message if any(job.status.active and not job.spec.suspend for job in running) else ""
 
 
-def jobs_below(group: Group) -> list[tuple[str, int]]:
+def jobs_below(group: Group) -> Iterable[tuple[str, int]]:
     """The Jobs in a group and in all groups below it, each with the pods that it has at once."""
-    return [job for below in group.walk() for job in below.jobs]
+    return group.jobs if not group.composite else [job for below in group.walk() for job in below.jobs]
 
 
 def _names(js: JobSet) -> set[str]:

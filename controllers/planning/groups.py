@@ -10,7 +10,7 @@ and a set that runs with groups (`_arrange`).
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
+from operator import itemgetter
 
 from api import keys
 from api.gang_api import lacking
@@ -18,6 +18,7 @@ from api.gang_objects import build_group, build_workload, holds, same
 from api.gang_status import StoredGroup, StoredWorkload
 from api.gangs import MOST_JOBS, WORKLOAD, Forest, Group, forest, too_many_jobs
 from api.jobset import JobSet, ReplicatedJob
+from api.meta import JSON
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
 from controllers.planning.child_jobs import Child, ChildJobs
 from controllers.planning.group_context import (
@@ -159,24 +160,30 @@ def _suspended(ctx: GroupContext) -> GroupPlan:
 class _Outcome:
     """One group or Workload: whether Jobs may start with it, and what to do about it.
 
-    `ending`: an earlier one of its name is being deleted, and exists until its pods have ended.
+    `missing`: it does not exist. `ending`: an earlier one of its name is being deleted: it exists until its pods end.
     """
 
     ready: bool
     actions: tuple[Action, ...] = ()
     ending: bool = False
+    missing: bool = False
+
+
+_READY, _MISSING = _Outcome(ready=True), _Outcome(ready=False, missing=True)
 
 
 def _arrange(ctx: GroupContext, released: set[str], most_created: int) -> GroupPlan:
     """The set runs: create groups of released ReplicatedJobs, delete unwanted ones, and say which Jobs may start."""
     roots = ctx.wanted.roots
-    workload = _workload(ctx) if roots else _Outcome(ready=True)
+    workload = _workload(ctx) if roots else _READY
     places = [(root, group, parent) for root in roots for group, parent in root.with_parents()]
     here = [place for place in places if not released.isdisjoint(place[1].replicated_jobs)]
     outcomes = [(root.name, _group(ctx, group, parent)) for root, group, parent in here]
+    missing = [place for place, (_, out) in zip(here, outcomes, strict=True) if out.missing]
     # After a restart, groups of later stages may exist already: they stay.
-    removals = ctx.owned.removals(workload=not roots, keep=[(group.kind, group.name) for _, group, _ in places])
-    actions = (*workload.actions, *_first((a for _, out in outcomes for a in out.actions), most_created), *removals)
+    removals = ctx.owned.removals(workload=not roots, keep=((group.kind, group.name) for _, group, _ in places))
+    changes = [action for _, out in outcomes for action in out.actions]
+    actions = (*workload.actions, *changes, *_creations(ctx, missing, most_created), *removals)
     broken = {root for root, out in outcomes if not out.ready}
     closed = broken | held_roots(ctx) if workload.ready else {root.name for root in roots}
     leaves = [group for _, group, _ in places if not group.composite]
@@ -192,12 +199,10 @@ def _arrange(ctx: GroupContext, released: set[str], most_created: int) -> GroupP
     )
 
 
-def _first(actions: Iterable[Action], most_created: int) -> list[Action]:
-    """All changes and deletions, and so many creations, parents first; the next plan goes on."""
-    actions = [*actions]
-    creations = sorted((a for a in actions if isinstance(a, CreateGroup)), key=attrgetter("level"))
-    kept = {creation.name for creation in creations[:most_created]}
-    return [action for action in actions if not isinstance(action, CreateGroup) or action.name in kept]
+def _creations(ctx: GroupContext, missing: list[tuple[Group, Group, str]], most: int) -> list[CreateGroup]:
+    """So many of the missing groups, those of the upper levels first; the next plan goes on."""
+    first = sorted(((_level(group, parent), group, parent) for _, group, parent in missing), key=itemgetter(0))[:most]
+    return [CreateGroup(of.kind, of.name, partial(_body, ctx, of, parent), level) for level, of, parent in first]
 
 
 def _workload(ctx: GroupContext) -> _Outcome:
@@ -205,37 +210,41 @@ def _workload(ctx: GroupContext) -> _Outcome:
     name, body = ctx.wanted.workload, build_workload(ctx.js, ctx.wanted)
     found = ctx.owned.workloads.get(name)
     if found is None:
-        return _Outcome(ready=False, actions=(CreateGroup(WORKLOAD, name, body, WORKLOAD_LEVEL),))
+        return _Outcome(ready=False, actions=(CreateGroup(WORKLOAD, name, lambda: body, WORKLOAD_LEVEL),))
     if not _usable(ctx, found, ()):
         return _Outcome(ready=False, ending=True)
     templates = {key: value for key, value in body["spec"].items() if key != "controllerRef"}
     if holds(found.spec, templates):
-        return _Outcome(ready=True)
+        return _READY
     return _Outcome(ready=True, actions=(PatchGroup(WORKLOAD, name, found.metadata.uid, {"spec": templates}, body),))
 
 
 def _group(ctx: GroupContext, group: Group, parent: str) -> _Outcome:
     """A group of the tree below the composite of that name, empty for a root."""
-    kind, need = group.kind, needed(ctx, group)
-    build = partial(build_group, ctx.js, ctx.wanted, group, parent, need or group.gang)
+    kind = group.kind
     found = ctx.owned.groups.get((kind, group.name))
     if found is None:
-        return _Outcome(ready=False, actions=(CreateGroup(kind, group.name, build(), _level(group, parent)),))
+        return _MISSING
     if not _usable(ctx, found, group.jobs):
         return _Outcome(ready=False, ending=True)
     if not same(found, group, parent):
         # The spec was changed while the set was suspended, or the group by hand. These fields are immutable.
         return _Outcome(ready=False, actions=(DeleteGroup(kind, group.name, found.metadata.uid),))
-    gang = found.spec.scheduling_policy.gang
+    gang, need = found.spec.scheduling_policy.gang, needed(ctx, group)
     if gang is None or need is None or gang.count == need:
-        return _Outcome(ready=True)
+        return _READY
     if gang.count < need or gang.count > (group.gang or 0) or waits(ctx, group):
-        body = build()
+        body = _body(ctx, group, parent)
         policy = {"spec": {"schedulingPolicy": body["spec"]["schedulingPolicy"]}}
         replacement = body if group.composite else None
         change = PatchGroup(kind, group.name, found.metadata.uid, policy, replacement)
         return _Outcome(ready=gang.count > need, actions=(change,))
-    return _Outcome(ready=True)
+    return _READY
+
+
+def _body(ctx: GroupContext, group: Group, parent: str) -> JSON:
+    """What a group is created with."""
+    return build_group(ctx.js, ctx.wanted, group, parent, needed(ctx, group) or group.gang)
 
 
 def _usable(ctx: GroupContext, found: StoredGroup | StoredWorkload, members: Iterable[tuple[str, int]]) -> bool:

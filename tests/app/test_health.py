@@ -149,3 +149,29 @@ async def test_tls_options_are_honoured() -> None:
     async with serving(Server(Health(), bind(LOCAL, "a test"), tls=context)) as port:
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await asyncio.open_connection("127.0.0.1", port, ssl=old)
+
+
+async def test_a_probe_that_the_stop_cuts_off_leaves_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    asked = asyncio.Event()
+
+    async def hangs() -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    health = Health()
+    health.set_readiness("hangs", hangs)
+    server = health.server(LOCAL)
+    task = asyncio.create_task(server.run())
+    await server.started.wait()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
+    await asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with contextlib.suppress(ConnectionError):
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+    writer.close()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    assert not others or not (await asyncio.wait(others, timeout=5))[1], "the probe has ended"
+    assert caplog.messages == []

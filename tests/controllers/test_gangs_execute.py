@@ -1,5 +1,7 @@
 """What writing a group does when the API server answers otherwise than hoped for."""
 
+from functools import partial
+
 import pytest
 
 from api.features import FeatureGates
@@ -64,10 +66,10 @@ class Api:
 
 
 def creations():
-    made = [CreateGroup("Workload", FOREST.workload, build_workload(JS, FOREST), 0)]
+    made = [CreateGroup("Workload", FOREST.workload, lambda: build_workload(JS, FOREST), 0)]
     for number, (group, parent) in enumerate(PLACES, 1):
-        body = build_group(JS, FOREST, group, parent, group.gang)
-        made.append(CreateGroup(body["kind"], group.name, body, number))
+        build = partial(build_group, JS, FOREST, group, parent, group.gang)
+        made.append(CreateGroup(group.kind, group.name, build, number))
     return made
 
 

@@ -45,9 +45,11 @@ class Answering(MemoryApi):
     def __init__(self, plural: str, answer: Response | None = None) -> None:
         super().__init__()
         self.plural, self.answer = plural, answer
+        self.asked = 0
 
     async def send(self, request: Call) -> Response:
         if self.answer is not None and request.method == "POST" and request.path.endswith(f"/{self.plural}"):
+            self.asked += 1
             return self.answer
         return await super().send(request)
 
@@ -201,6 +203,21 @@ class TestSuspension:
         await blind.reconcile()
         assert blind.api.objects("jobs")["ns", "js-workers-0"]["spec"]["suspend"] is False
         assert "FailedResourcePropagation" not in [reason for _, reason, _ in blind.reported.events]
+
+
+async def test_a_set_whose_quota_is_used_up_asks_once_with_each_retry():
+    api = Answering("jobs", refusal(403, "exceeded quota"))
+    blind = Blind(api, jobset(rjob("workers", 20)))
+    asked = []
+    for _ in range(10):
+        with pytest.raises(FailedWrites):
+            await blind.reconcile()
+        asked.append(api.asked)
+        api.asked = 0
+    assert asked == [20, *[1] * 9]
+    api.answer = None
+    await blind.reconcile()
+    assert len(api.objects("jobs")) == 20
 
 
 async def test_a_retained_claim_that_goes_queues_its_set():

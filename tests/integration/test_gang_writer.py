@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec.structs import replace
 
 from api.features import FeatureGates
@@ -31,10 +33,10 @@ def creations(js: JobSet) -> list[CreateGroup]:
     """The Workload, the composite and the groups below it."""
     found = forest(js)
     assert found is not None
-    made = [CreateGroup("Workload", found.workload, build_workload(js, found), 0)]
+    made = [CreateGroup("Workload", found.workload, partial(build_workload, js, found), 0)]
     for number, (group, parent) in enumerate(found.roots[0].with_parents(), 1):
-        body = build_group(js, found, group, parent, group.gang)
-        made.append(CreateGroup(body["kind"], group.name, body, number))
+        build = partial(build_group, js, found, group, parent, group.gang)
+        made.append(CreateGroup(group.kind, group.name, build, number))
     return made
 
 

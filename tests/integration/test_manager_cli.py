@@ -87,13 +87,12 @@ def test_a_kubeconfig_that_is_none_is_named(tmp_path):
     refused(run(f"--kubeconfig={file}"), str(file))
 
 
-def test_a_server_that_does_not_answer_is_named(tmp_path, api_server: Cluster):
+def test_credentials_of_another_cluster_are_an_error(tmp_path, api_server: Cluster):
     config = yaml.safe_load(api_server.kubeconfig.read_text())
-    port = local.free_port()
-    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
+    config["users"][0]["user"] = {"token": "of-another-cluster"}
     file = tmp_path / "kubeconfig"
     file.write_text(yaml.safe_dump(config))
-    refused(run(f"--kubeconfig={file}", "--metrics-bind-address=0"), str(port))
+    refused(run(f"--kubeconfig={file}", "--metrics-bind-address=0"), "Unauthorized")
 
 
 def test_a_cluster_without_the_crd_is_reported(api_server: Cluster):

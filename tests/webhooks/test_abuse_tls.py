@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import ssl
 from collections.abc import AsyncIterator
 
 import pytest
@@ -240,3 +241,72 @@ async def test_a_client_that_disconnects_leaves_nothing_behind(caplog: pytest.Lo
             async with connected(running) as connection:
                 await connection.send(part)
     assert "Traceback" not in caplog.text
+
+
+@contextlib.asynccontextmanager
+async def silent(port: int, count: int) -> AsyncIterator[list[asyncio.StreamReader]]:
+    """So many clients that connect and begin no handshake."""
+    streams = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+    try:
+        yield [reader for reader, _ in streams]
+    finally:
+        for _, writer in streams:
+            writer.transport.abort()
+
+
+async def test_of_too_many_unfinished_handshakes_the_oldest_is_cut():
+    async with served(ConnectionLimits(max_handshakes=3)) as running, silent(running.port, 3) as readers:
+        async with connected(running) as connection:
+            with contextlib.suppress(ConnectionError):
+                assert await asyncio.wait_for(readers[0].read(), 5) == b""
+            await connection.send(WHOLE)
+            assert (await connection.review())["allowed"] is True
+        assert not readers[1].at_eof(), "there was no need to cut this one"
+        async with silent(running.port, 30) as more:
+            for reader in more[:27]:
+                with contextlib.suppress(ConnectionError):
+                    assert await asyncio.wait_for(reader.read(), 5) == b""
+
+
+async def test_finished_handshakes_are_not_counted():
+    async with served(ConnectionLimits(max_handshakes=2)) as running, contextlib.AsyncExitStack() as stack:
+        kept = [await stack.enter_async_context(connected(running))]
+        for _ in range(5):
+            kept.append(await stack.enter_async_context(connected(running)))
+            for connection in kept:
+                await connection.send(WHOLE)
+                assert (await connection.review())["allowed"] is True
+
+
+async def test_bytes_that_are_no_handshake_are_no_error_of_ours(caplog: pytest.LogCaptureFixture):
+    async with served() as running:
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        writer.write(WHOLE)
+        with contextlib.suppress(ConnectionError):
+            assert b"HTTP/" not in await asyncio.wait_for(reader.read(), 10)
+        writer.transport.abort()
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_a_request_in_the_last_packet_of_the_handshake_is_answered():
+    """The bytes of client and server are passed on by hand, so that both come in one read."""
+    async with served() as running:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = trusting(PAIR.authorities).wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                writer.write(outgoing.read())
+                incoming.write(await asyncio.wait_for(reader.read(65536), 10))
+        tls.write(WHOLE)
+        writer.write(outgoing.read())
+        got = b""
+        while b'"allowed":true' not in got:
+            try:
+                got += tls.read(65536)
+            except ssl.SSLWantReadError:
+                incoming.write(await asyncio.wait_for(reader.read(65536), 10))
+        writer.transport.abort()

@@ -1,0 +1,51 @@
+"""Jobs that the API server refused to create are tried again one at first: what refused one mostly refuses all.
+
+A quota that is used up would otherwise cost as many requests with each retry as Jobs are missing.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from controllers.planning.actions import CreateJob
+from kube.errors import KubeError
+from kube.parallel import Failure
+
+Create = Callable[[CreateJob], Awaitable[None]]
+CreateEach = Callable[[Sequence[CreateJob], Create], Awaitable[list[Failure]]]
+"""Creates Jobs side by side. Gives the failures."""
+
+
+@dataclass(slots=True)
+class RefusedJobs:
+    """Jobs of one JobSet that could not be created: at most as many as one plan creates.
+
+    `names`: in the order in which they are tried again; the one that was tried last is at the end.
+    """
+
+    names: dict[str, None] = field(default_factory=dict)
+
+    async def create(self, creations: Sequence[CreateJob], each: CreateEach, create: Create) -> list[Failure]:
+        """Create the Jobs that were not refused before; then 1 of the others, 2, 4 ... until one is refused.
+
+        So neither a Job that is refused for ever nor a refused ReplicatedJob holds up the others.
+        """
+        by_name = {creation.name: creation for creation in creations}
+        self.names = {name: None for name in self.names if name in by_name}
+        again = [by_name[name] for name in self.names]
+
+        async def attempt(creation: CreateJob) -> None:
+            try:
+                await create(creation)
+            except (KubeError, TimeoutError):
+                self.names.pop(creation.name, None)
+                self.names[creation.name] = None
+                raise
+            self.names.pop(creation.name, None)
+
+        failures = await each([creation for creation in creations if creation.name not in self.names], attempt)
+        refused: list[Failure] = []
+        count = 1
+        while again and not refused:
+            refused = await each(again[:count], attempt)
+            again, count = again[count:], 2 * count
+        return [*failures, *refused]

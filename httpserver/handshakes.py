@@ -1,0 +1,86 @@
+"""Accepts connections of TLS: only so many handshakes are unfinished at a time, and the oldest gives way.
+
+`loop.create_server` tells nobody of a connection before its handshake is finished, so this accepts by itself. Must not
+know what is served.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+
+from httpserver.limits import ConnectionLimits
+
+log = logging.getLogger(__name__)
+
+ACCEPT_PAUSE = 1.0
+"""Seconds until connections are accepted again where the system has no room for one, as asyncio has it."""
+
+
+class Handshakes:
+    """Accepts on one socket, from when it is made until `close`. `make` gives the protocol of a connection."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        tls: ssl.SSLContext,
+        limits: ConnectionLimits,
+        make: Callable[[], asyncio.Protocol],
+    ) -> None:
+        self._listener = listener
+        self._tls = tls
+        self._limits = limits
+        self._make = make
+        self._unfinished: dict[asyncio.Task[None], None] = {}
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+        listener.setblocking(False)
+        self._resume()
+
+    def close(self) -> None:
+        """Accept no more connections. What is accepted goes on. The socket may be closed at once."""
+        if not self._closed:
+            self._closed = True
+            self._loop.remove_reader(self._listener)
+
+    def drop(self) -> None:
+        """Cut the handshakes that are not finished, too. Their clients have sent no request yet."""
+        self.close()
+        for task in self._unfinished:
+            task.cancel()
+
+    def _resume(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionError):  # another process has it, or the client has gone
+            return
+        except OSError as error:
+            log.warning("cannot accept connections for %g s: %s", ACCEPT_PAUSE, error)
+            self._loop.remove_reader(self._listener)
+            self._loop.call_later(ACCEPT_PAUSE, self._resume)
+            return
+        connection.setblocking(False)
+        if len(self._unfinished) >= self._limits.max_handshakes:
+            oldest = next(iter(self._unfinished))
+            del self._unfinished[oldest]
+            oldest.cancel()
+        task = self._loop.create_task(self._shake_hands(connection))
+        self._unfinished[task] = None
+        task.add_done_callback(lambda done: self._unfinished.pop(done, None))
+
+    async def _shake_hands(self, connection: socket.socket) -> None:
+        """Ends when the protocol has taken over, or the client has failed."""
+        with contextlib.suppress(OSError):  # of TLS and of time, too
+            await self._loop.connect_accepted_socket(
+                self._make,
+                connection,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._limits.handshake_timeout,
+                ssl_shutdown_timeout=self._limits.close_timeout,
+            )

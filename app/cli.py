@@ -1,4 +1,4 @@
-"""The command line: `jobset manager`, `validate`, `render`, `explain`, `cluster`, `demo`, `version`.
+"""The command line: `jobset manager`, `validate`, `render`, `explain`, `rollback-check`, `cluster`, `demo`, `version`.
 
 Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage; for `validate` and `render` see
 app/check/cli.py. The manager takes the Go manager's flags, in both of Go's spellings (`-flag` and `--flag`), so
@@ -18,6 +18,7 @@ from app.flags import add_flags, choose
 from app.logs import LogSettingsError
 from app.logs import configure as configure_logs
 from app.logs import parse as parse_log_flags
+from app.rollback.cli import add_rollback_check
 from app.settings import SettingsError
 
 MANAGER_EXAMPLES = """examples:
@@ -63,7 +64,15 @@ def _parser(*, local: bool) -> argparse.ArgumentParser:
         epilog="`jobset COMMAND --help` says more.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (add_manager, add_validate, add_render, add_explain, *(_local() if local else ()), add_version):
+    for add in (
+        add_manager,
+        add_validate,
+        add_render,
+        add_explain,
+        add_rollback_check,
+        *(_local() if local else ()),
+        add_version,
+    ):
         add(commands)
     return parser
 

@@ -1,0 +1,1 @@
+"""`jobset rollback-check`: what would behave otherwise under the Go JobSet, and lifting our scheduling gates."""

@@ -17,6 +17,9 @@ from manifests import files
 from tests.support.cluster import kubectl, request, wait_for
 from tests.support.helm import CHART, NAMESPACE, RELEASE
 
+pytestmark = pytest.mark.slow
+"""The first run on a machine builds both Helms, for some minutes."""
+
 MANAGER = "system:serviceaccount:jobset-system:jobset-controller-manager"
 MANAGER_GROUPS = ["system:serviceaccounts", "system:serviceaccounts:jobset-system"]
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io"

@@ -14,6 +14,9 @@ from manifests import install_objects
 from manifests.chart.values import VALUES
 from tests.support.helm import CHART
 
+pytestmark = pytest.mark.slow
+"""The first run on a machine builds both Helms, for some minutes."""
+
 DEPLOYMENT = ("Deployment", "jobset-controller-manager")
 CONFIG = "controller_manager_config.yaml"
 FIXED = re.compile(r"jobset-(mutating|validating)-webhook-configuration|jobset-pod-\w+|jobsets\.jobset\.x-k8s\.io")

@@ -39,7 +39,7 @@ class Server:
         self._listener = listener
         connection = partial(Connection, limits=limits)
         config = uvicorn.Config(
-            _quiet_when_cancelled(app),
+            self._served(app),
             interface="asgi3",
             http=connection,  # type: ignore[arg-type] # it is called, no more
             ws="none",
@@ -54,6 +54,14 @@ class Server:
             ssl_context_factory=(lambda _config, _default: tls) if tls else None,
         )
         self._server = _Server(config, limits, self.started)
+        self._winding_down = False
+
+    def wind_down(self) -> None:
+        """End each connection with its next answer, which says so.
+
+        Otherwise `stop` closes idle connections while requests are on their way on them, and those fail.
+        """
+        self._winding_down = True
 
     def stop(self) -> None:
         """Take no more connections and no more requests; `run` ends with the requests that are running."""
@@ -67,15 +75,19 @@ class Server:
             self._server.drop()
             self._listener.close()
 
+    def _served(self, app: App) -> App:
+        """A request that is dropped at the stop is no error of the application, as uvicorn would log it."""
 
-def _quiet_when_cancelled(app: App) -> App:
-    """A request that is dropped at the stop is no error of the application, as uvicorn would log it."""
+        async def served(scope: Message, receive: Receive, send: Send) -> None:
+            async def answer(message: Message) -> None:
+                if self._winding_down and message["type"] == "http.response.start":
+                    message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+                await send(message)
 
-    async def until_cancelled(scope: Message, receive: Receive, send: Send) -> None:
-        with contextlib.suppress(asyncio.CancelledError):
-            await app(scope, receive, send)
+            with contextlib.suppress(asyncio.CancelledError):
+                await app(scope, receive, answer)
 
-    return until_cancelled
+        return served
 
 
 class _Server(uvicorn.Server):

@@ -58,6 +58,7 @@ async def start_webhooks(
     app = await _app(deps, placement, shared.records or deps.metrics.webhooks)
     server = Server(app, shared.listener, tls)
     deps.supervisor.start(server.run(), "webhooks", stop=server.stop, delayed=True)
+    deps.supervisor.on_stop(server.wind_down)
     await server.started.wait()
     health.set_readiness("webhook", _check(deps, shared))
     freeze()

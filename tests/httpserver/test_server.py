@@ -62,6 +62,20 @@ async def test_a_body_that_is_too_large_gets_its_answer_and_others_stay_fast():
         assert await asyncio.gather(*large) == [413] * 3
 
 
+async def test_a_server_that_winds_down_ends_each_connection_with_its_next_answer():
+    async with serving(APP, context_with(PAIR)) as server, client() as session:
+
+        async def ends() -> bool:
+            async with session.post(url(server), data=GOOD, headers=JSON_TYPE) as http:
+                assert answer(await http.read())["allowed"] is True
+                return http.headers.get("connection") == "close"
+
+        assert not await ends()
+        server.wind_down()
+        assert await ends(), "the client must not send its next request here"
+        assert await ends(), "a new connection is answered, too"
+
+
 async def test_what_is_no_http_closes_the_connection_and_the_server_continues():
     async with serving(APP, context_with(PAIR)) as server, client() as session:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=trusting(PAIR.authorities))

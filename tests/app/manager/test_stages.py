@@ -179,6 +179,15 @@ async def dialled(port: int) -> bool:
     return head.startswith(b"HTTP/1.1 404 ")
 
 
+async def kept(port: int) -> bool:
+    """Whether the webhooks keep a new connection after an answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=unverified())
+    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    writer.transport.abort()
+    return b"connection: close" not in head
+
+
 async def test_webhooks_still_accept_when_readiness_fails_and_then_no_more(api: Api, certificates: Path) -> None:
     mount(certificates)
     chosen, port = options(certificates)
@@ -187,12 +196,14 @@ async def test_webhooks_still_accept_when_readiness_fails_and_then_no_more(api: 
         await answer(port, 200)
         await until(lambda: holder(api) != "")
         assert await dialled(webhooks)
+        assert await kept(webhooks)
         begun = time.monotonic()
         stop.set()
         await answer(port, 500)
         await until(lambda: holder(api) == "")
         while time.monotonic() - begun < DEFAULT.shutdown_delay / 2:
             assert await dialled(webhooks), "the API server may not know yet that this endpoint is gone"
+            assert not await kept(webhooks), "nothing may be on its way on a connection when it is closed"
     assert time.monotonic() - begun < DEFAULT.shutdown_delay + DEFAULT.drain, "nothing had to be waited for"
     assert not await dialled(webhooks)
 

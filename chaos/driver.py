@@ -14,6 +14,12 @@ from chaos.load import EXIT_CODE, End, Script, Suspend, next_steps
 KEEP = 5.0
 """Seconds that a set is left after it ended, for whatever would still happen to it."""
 
+WAKE = 10.0
+"""Seconds after which a pod that has a node and does not run is changed. A fake node that failed to write the status of a
+pod tries again only then; a kubelet does by itself."""
+
+WOKEN = "chaos/woken"
+
 
 @dataclass(slots=True)
 class _Played:
@@ -32,6 +38,8 @@ class Driver:
         self._scripts = scripts
         self._width = width
         self._played: dict[str, _Played] = {}
+        self._waiting: dict[str, float] = {}
+        """Pods that have a node and do not run, by UID: since when, or since when they were changed."""
         self.started = 0
         self.ended = 0
 
@@ -46,6 +54,7 @@ class Driver:
         pods = self._admin.listed(f"/api/v1/namespaces/{self._namespace}/pods")
         if sets is None or pods is None:
             return
+        self._wake(pods)
         found = {one["metadata"]["name"]: one for one in sets}
         owned = defaultdict(list)
         for pod in pods:
@@ -57,6 +66,20 @@ class Driver:
             self._played[script.name] = _Played(script)
             self.started += 1
             self._create(self._played[script.name])
+
+    def _wake(self, pods: list[JSON]) -> None:
+        now = time.monotonic()
+        waiting = {
+            pod["metadata"]["uid"]: pod["metadata"]["name"]
+            for pod in pods
+            if pod["spec"].get("nodeName") and pod["status"].get("phase") == "Pending"
+        }
+        self._waiting = {uid: self._waiting.get(uid, now) for uid in waiting}
+        for uid, since in self._waiting.items():
+            if now > since + WAKE:
+                path = f"/api/v1/namespaces/{self._namespace}/pods/{waiting[uid]}"
+                self._admin.ask("PATCH", path, {"metadata": {"annotations": {WOKEN: f"{now:.0f}"}}}, MERGE)
+                self._waiting[uid] = now
 
     def _continue(self, played: _Played, js: JSON | None, pods: list[JSON]) -> None:
         name = played.script.name

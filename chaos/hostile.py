@@ -134,14 +134,12 @@ WITHOUT_TLS = {_half_a_handshake, _no_handshake}
 IN_CROWDS = {_nothing}
 
 
-async def abuse(ports: Sequence[Port], seconds: float, seed: int) -> Counter[str]:
-    """Let clients of every kind come to every port; how many connections were made, by what the port serves."""
-    made: Counter[str] = Counter()
+async def abuse(ports: Sequence[Port], seconds: float, seed: int, made: Counter[str]) -> None:
+    """Let clients of every kind come to every port. `made` counts connections, by what the port serves."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
             for number, port in enumerate(ports):
                 group.create_task(_visit(port, random.Random(f"{seed} {number}"), made))
-    return made
 
 
 async def _visit(port: Port, chance: random.Random, made: Counter[str]) -> None:

@@ -37,7 +37,7 @@ def _kill(stage: Stage, fault: Fault) -> None:
 
 def _pause(stage: Stage, fault: Fault) -> None:
     replica = stage.replica(fault.target)
-    with stage.excuse(2.0):  # the probe needs this long to find out
+    with stage.excuse(3.0):  # two probes need this long to find out
         replica.signal(signal.SIGSTOP)
     time.sleep(fault.seconds)
     replica.signal(signal.SIGCONT)
@@ -162,7 +162,7 @@ def _stale_kill(stage: Stage, fault: Fault) -> None:
 
 def _hostile(stage: Stage, fault: Fault) -> None:
     ports = [port for replica in stage.replicas for port in replica.ports]
-    stage.hostile.update(asyncio.run(abuse(ports, fault.seconds, stage.seed)))
+    asyncio.run(abuse(ports, fault.seconds, stage.seed, stage.hostile))
 
 
 def _ask(stage: Stage, method: str, path: str, body: dict[str, object] | None, wanted: set[int]) -> None:

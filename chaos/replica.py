@@ -37,6 +37,9 @@ PROBE_TIMEOUT = 1.0
 BACK_OFF = 1.0
 """Seconds between an end and the next start."""
 
+HANGS = 2
+"""Probes without an answer one after the other before its connections are broken: a busy machine may delay one."""
+
 MISSES = 3
 """Probes that fail one after the other before a kubelet starts a container again."""
 
@@ -74,6 +77,9 @@ class Replica:
 
     _misses: int = 0
     """Probes of this life that failed since the last that did not."""
+
+    _hangs: int = 0
+    """Probes of this life that had no answer in time since the last that had one."""
 
     _process: subprocess.Popen[bytes] | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -167,7 +173,7 @@ class Replica:
                 start_new_session=True,
             )
         self.began = time.monotonic()
-        self._served, self._misses = False, 0
+        self._served, self._misses, self._hangs = False, 0, 0
 
     def _write_config(self) -> None:
         metrics = {"bindAddress": f"127.0.0.1:{self.metrics_port}"}
@@ -178,9 +184,12 @@ class Replica:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}/readyz", timeout=PROBE_TIMEOUT):
                 self.ready = self._served = True
+            self._hangs = 0
         except TimeoutError:
             self.ready = False
-            self.loop.call(lambda: self.failover.drop(self.port))
+            self._hangs += 1
+            if self._hangs >= HANGS:
+                self.loop.call(lambda: self.failover.drop(self.port))
         except (OSError, http.client.HTTPException):
             self.ready = False
         self._misses = 0 if self.ready else self._misses + 1

@@ -23,8 +23,8 @@ class ConnectionLimits:
     """Seconds in which a client has to finish a request that is answered already."""
 
     keep_alive: int = 120
-    """Seconds that an idle connection is kept. API servers close theirs after 90: a server that is first may do so while
-    a request is on its way, which then fails."""
+    """Seconds that an idle connection is kept. API servers close theirs after 90: a server that is first may close one
+    while a request is on its way, which then fails."""
 
     close_timeout: float = 5.0
     """Seconds that a client has to take what was sent to it before its connection was closed."""

@@ -15,8 +15,8 @@ KEEP = 5.0
 """Seconds that a set is left after it ended, for whatever would still happen to it."""
 
 WAKE = 10.0
-"""Seconds after which a pod that has a node and does not run is changed. A fake node that failed to write the status of a
-pod tries again only then; a kubelet does by itself."""
+"""Seconds after which a pod that has a node and does not run is changed. A fake node that failed to write the status of
+a pod tries again only then; a kubelet does by itself."""
 
 WOKEN = "chaos/woken"
 

@@ -12,6 +12,7 @@ from controllers.gang.stalled import Reports
 from controllers.jobset.memory import Memories, Memory
 from controllers.jobset.milestones import AttemptTimes
 from controllers.jobset.old_pods import Followed
+from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import Event
 from kube.controller import Request
 
@@ -25,6 +26,7 @@ SAMPLES = {
     "rest_until": 2.0,
     "warned": frozenset({Event("Warning", "Reason", "message")}),
     "departed": {"job": JOB},
+    "refused": RefusedJobs({"js-a-0": None}),
     "foreign": {"js-a-0": NOBODY},
     "foreign_until": 3.0,
     "group_error": ("NameConflict", "x"),

@@ -119,13 +119,11 @@ class Record:
     end: dict[str, Any] = field(default_factory=dict)
     killed: bool = False
 
-    def sites_in_turn(self, kills: tuple[Kill, ...], every: int = 1) -> list[Site]:
-        """Writes from the first step on, each with one of these kills: the first, the second, ... in turn.
-
-        Of every so many writes the last, and the last of all.
-        """
-        writes = self.writes[self.begun :][::-every][::-1]
-        return [Site(write, kill) for write, kill in zip(writes, itertools.cycle(kills), strict=False)]
+    def sites_in_turn(self, kills: tuple[Kill, ...]) -> list[Site]:
+        """Writes from the first step on, each with one of these kills: the first, the second, ... in turn."""
+        return [
+            Site(write, kill) for write, kill in zip(self.writes[self.begun :], itertools.cycle(kills), strict=False)
+        ]
 
     def all_sites(self) -> list[Site]:
         """Every write with all `KILLS`, also those on the way to the first step."""

@@ -15,6 +15,7 @@ When the limit of CLOSING is reached, the connection is cut. Must not know what 
 
 import asyncio
 import enum
+import itertools
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -28,6 +29,9 @@ _MAX_AHEAD = 16
 """Requests that wait on a connection for the answers to those before them."""
 
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+_numbers = itertools.count()
+"""Connections of all servers, in the order in which they came."""
 
 
 class State(enum.Enum):
@@ -64,6 +68,7 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *args: Any, limits: ConnectionLimits, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.number = next(_numbers)
         self._limits = limits
         self._seconds = {
             State.HEAD: limits.head_timeout,
@@ -187,9 +192,10 @@ class Connection(HttpToolsProtocol):
         if len(self.connections) <= self._limits.max_connections:
             return
         others = (other for other in self.connections if isinstance(other, Connection) and other is not self)
-        waiting = ((other.waiting_since, other) for other in others if other.waiting_since is not None)
-        longest = min(waiting, key=lambda pair: pair[0], default=None)
+        # Clocks of loops may stand still for some milliseconds, in which many connections come.
+        waiting = ((other.waiting_since, other.number, other) for other in others if other.waiting_since is not None)
+        longest = min(waiting, default=None)
         if longest is not None:
             # It is not counted any more, though the loop reports its end only later. A close would wait for the client.
-            self.connections.discard(longest[1])
-            longest[1].transport.abort()
+            self.connections.discard(longest[2])
+            longest[2].transport.abort()

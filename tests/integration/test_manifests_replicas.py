@@ -65,6 +65,13 @@ def evict(cluster, pod):
 
 
 def test_the_replicas_run_in_two_zones(cluster):
+    """From the start: a replica that comes later is spread from those that are about to go, too."""
+    for replicas in (0, 2):
+        scale = ("scale", "deployment/jobset-controller-manager", f"--replicas={replicas}")
+        kubectl(cluster, *scale, namespace="jobset-system")
+        wait_for(
+            lambda count=replicas: len(request(cluster, "GET", PODS)[1]["items"]) == count, what=f"{replicas} pods"
+        )
     pods = two_ready(cluster)
     assert {zone(cluster, pod) for pod in pods} == {"zone-0", "zone-1"}
 

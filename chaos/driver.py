@@ -15,8 +15,8 @@ KEEP = 5.0
 """Seconds that a set is left after it ended, for whatever would still happen to it."""
 
 WAKE = 10.0
-"""Seconds after which a pod that has a node and does not run is changed. A fake node that failed to write the status of
-a pod tries again only then; a kubelet does by itself."""
+"""Seconds after which a pod that has a node and neither runs nor goes is changed. A fake node that failed to write the
+status of a pod tries again only then; a kubelet does by itself."""
 
 WOKEN = "chaos/woken"
 
@@ -39,7 +39,7 @@ class Driver:
         self._width = width
         self._played: dict[str, _Played] = {}
         self._waiting: dict[str, float] = {}
-        """Pods that have a node and do not run, by UID: since when, or since when they were changed."""
+        """Pods that have a node and neither run nor go, by UID: since when, or since when they were changed."""
         self.started = 0
         self.ended = 0
 
@@ -72,7 +72,8 @@ class Driver:
         waiting = {
             pod["metadata"]["uid"]: pod["metadata"]["name"]
             for pod in pods
-            if pod["spec"].get("nodeName") and pod["status"].get("phase") == "Pending"
+            if pod["spec"].get("nodeName")
+            and (pod["status"].get("phase") == "Pending" or "deletionTimestamp" in pod["metadata"])
         }
         self._waiting = {uid: self._waiting.get(uid, now) for uid in waiting}
         for uid, since in self._waiting.items():

@@ -17,6 +17,13 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # n
 Handler = Callable[[argparse.Namespace], int]
 
 
+def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
+    """Register the flags of a command that reads a cluster as who runs it."""
+    add = parser.add_argument
+    add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
+    add("--context", default="", metavar="NAME", help="default: the current one")
+
+
 def as_command(handler: Handler) -> Handler:
     """The handler, writing UTF-8 wherever it runs.
 

@@ -22,7 +22,7 @@ EVERY = 1.0
 """Seconds from one client to the next."""
 
 STAYS = 12.0
-"""Seconds after which a client gives up that nobody closed the connection of."""
+"""Seconds after which a client ends a connection that the server has not closed."""
 
 PAUSE = 0.2
 """Seconds between two parts of what a client sends."""

@@ -7,7 +7,7 @@ read.
 import argparse
 import sys
 
-from app.commands import Commands, as_command
+from app.commands import Commands, add_cluster_flags, as_command
 
 EXAMPLES = """examples:
   %(prog)s train                          in the namespace of the context
@@ -40,8 +40,7 @@ def add_explain(commands: Commands) -> None:
     add("name", metavar="NAME", help="name of the JobSet")
     add("-n", "--namespace", default="", metavar="NAME", help="default: that of the context, else default")
     add("-o", "--output", choices=("text", "json", "yaml"), default="text", help="default: text")
-    add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
-    add("--context", default="", metavar="NAME", help="default: the current one")
+    add_cluster_flags(parser)
     parser.set_defaults(handler=as_command(_explain))
 
 

@@ -134,7 +134,7 @@ def suspended(case: Case, _left: frozenset[str]) -> list[Found]:
 
 
 def active_deadline(case: Case, _left: frozenset[str]) -> list[Found]:
-    """How long it may still run; or that nobody looks at its deadline."""
+    """How long it may still run; or that its deadline has no effect."""
     js, now = case.facts.jobset, case.facts.now
     seconds = js.spec.active_deadline_seconds
     if seconds is None or not js.status.replicated_jobs_status:

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from app.commands import Commands, as_command
+from app.commands import Commands, add_cluster_flags, as_command
 
 EXAMPLES = """examples:
   %(prog)s                     before the Go JobSet is installed: what would behave otherwise
@@ -30,8 +30,7 @@ def add_rollback_check(commands: Commands) -> None:
     add("-n", "--namespace", default="", metavar="NAME", help="default: all namespaces")
     add("-o", "--output", choices=("table", "yaml", "json"), default="table", help="default: table, a line for each")
     add("--release", action="store_true", help="remove the scheduling gates that only this program lifts")
-    add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
-    add("--context", default="", metavar="NAME", help="default: the current one")
+    add_cluster_flags(parser)
     parser.set_defaults(handler=as_command(_rollback_check))
 
 

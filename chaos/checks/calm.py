@@ -50,7 +50,7 @@ def check_stops(stops: Iterable[Stop], calm: Sequence[Window]) -> list[Violation
 
 
 def check_lease(events: Iterable[Event], calm: Sequence[Window]) -> list[Violation]:
-    """Nobody else takes the lease without a reason."""
+    """No other replica takes the lease without a reason."""
     return [
         Violation(LOST, term.holder, "it took the lease, and nothing had happened to the leader", term.taken.ended)
         for term in terms(events)

@@ -32,7 +32,7 @@ def _rule(group: str, resources: str, verbs: list[str], names: list[str] | None 
 def _manager_rules() -> list[Object]:
     webhooks = "admissionregistration.k8s.io"
     return [
-        _rule(GROUP, PLURAL, ["delete", *_FOLLOW]),
+        _rule(GROUP, PLURAL, ["delete", "get", *_FOLLOW]),
         _rule(GROUP, f"{PLURAL}/status", ["patch"]),
         _rule(GROUP, f"{PLURAL}/finalizers", ["update"]),
         _rule("batch", "jobs", ["create", "delete", "deletecollection", "get", "patch", *_FOLLOW]),

@@ -22,17 +22,18 @@ from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories, Memory
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.watches import BY_SET, owning_jobset
-from controllers.planning.actions import DeleteJobs, Plan, PodQuery, of_type
+from controllers.planning.actions import DeleteJobs, Plan, PodQuery, creates_only, of_type
 from controllers.planning.child_jobs import not_recorded
 from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.finished import finished
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
+from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.clock import now, rfc3339
 from kube.controller import Request, Result
-from kube.errors import ApiError
+from kube.errors import ApiError, Conflict, NotFound
 from kube.events import Recorder
 from kube.informer import Informer
 from kube.store import ChangeKind
@@ -46,6 +47,9 @@ that change all the time, planning takes at most a fifth of a processor; small s
 
 GROUP_RETRY = 30.0
 """Seconds until the creation of a group that has failed is tried again."""
+
+CATCH_UP = 1.0
+"""Seconds that a process which has just become the leader leaves to the watches after a conflict."""
 
 NAMESPACE_RETRY = 60.0
 """Seconds until the next plan for a set in a namespace that is being deleted. Every creation there is refused, and each
@@ -121,14 +125,9 @@ class JobSetReconciler:
         self._warn(js, decided, memory)
         if decided.status is None:  # the stored conditions are those of this plan
             memory.reported_group = decided.reported_group
-
-        def on_stored(status: JobSetStatus) -> None:
-            memory.status_written = clock()
-            if status is decided.status:
-                memory.reported_group = decided.reported_group
-
         try:
-            await self._executor.execute(js, decided, on_stored, memory.refused)
+            if not await self._carry_out(js, decided, memory):
+                return Result(0.0)
         except FailedWrites as failed:
             self._remember(failed, memory)
             others = failed.split((ForeignObjectError, GroupWriteError))[1]
@@ -141,6 +140,39 @@ class JobSetReconciler:
         stalled = await self._stalled.look(observed, memory.stalled)
         again = (decided.requeue_after, group_retry if group_retry > 0 else None, stalled)
         return Result(min((seconds for seconds in again if seconds is not None), default=None))
+
+    async def _carry_out(self, js: JobSet, decided: Plan, memory: Memory) -> bool:
+        """Execute a plan; False without doing anything if the JobSet is not the stored one.
+
+        The watches of a process that has just become the leader may be behind what the last one knew: Jobs that are
+        wanted now would be deleted or suspended. So before it first changes something that exists, it reads the JobSet,
+        unless a write of the status, which names the version that it was made from, tells as much.
+        """
+        unread = not (memory.confirmed or creates_only(decided) or (decided.status_first and decided.status))
+        if unread and not await self._is_stored(js):
+            return False
+        stored: list[JobSetStatus] = []
+
+        def on_stored(status: JobSetStatus) -> None:
+            stored.append(status)
+            memory.status_written = asyncio.get_running_loop().time()
+            if status is decided.status:
+                memory.reported_group = decided.reported_group
+
+        await self._executor.execute(js, decided, on_stored, memory.refused, confirmed=memory.confirmed)
+        memory.confirmed = memory.confirmed or unread or bool(stored)
+        return True
+
+    async def _is_stored(self, js: JobSet) -> bool:
+        """Whether the API server has the JobSet as it is here. The cache shows what it has."""
+        meta, cache = js.metadata, self._caches.jobsets
+        try:
+            stored = await self._client.get(JOBSETS, meta.name, namespace=meta.namespace, type=JobSet)
+        except NotFound:
+            cache.overlay_deleted(meta.namespace, meta.name, meta.uid)
+            return False
+        cache.overlay(stored)
+        return stored.metadata.resource_version == meta.resource_version
 
     def _plan(self, observed: Observed) -> Plan:
         options = self._options
@@ -156,6 +188,8 @@ class JobSetReconciler:
     def _remember(self, failed: FailedWrites, memory: Memory) -> None:
         """Keep the failures that the next plan has to know."""
         loop_time = asyncio.get_running_loop().time()
+        if not memory.confirmed and failed.subgroup(Conflict) is not None:
+            memory.rest_until = loop_time + CATCH_UP
         if failed.subgroup(_says_namespace_ends) is not None:
             memory.namespace_ends_until = loop_time + NAMESPACE_RETRY
         taken = [error for error in failed.exceptions if isinstance(error, ForeignObjectError)]

@@ -91,16 +91,19 @@ class Executor:
         plan: Plan,
         on_stored: Callable[[JobSetStatus], None] = lambda _: None,
         refused: RefusedJobs | None = None,
+        *,
+        confirmed: bool = True,
     ) -> None:
         """Do it all. Raises `FailedWrites` when something failed, after the counters were written.
 
         `on_stored` is called with each status that the API server has stored (`plan.status` or `plan.counters`), also
         if a later write fails. `refused`: the Jobs that could not be created so far. If a user changes the JobSet
-        meanwhile, the rest of the plan is left out.
+        meanwhile, the rest of the plan is left out. `confirmed` off: the cache of Jobs may be behind what the last
+        leader knew, so a deletion that names a resourceVersion insists on it.
         """
         if plan.status_first:
             js = await self._publish(js, plan.status, plan.events, on_stored)
-        failures = await self._prepare(js, plan)
+        failures = await self._prepare(js, plan, confirmed=confirmed)
         prepared = not failures
         if prepared:
             failures += await self._create_jobs(js, plan, RefusedJobs() if refused is None else refused)
@@ -145,10 +148,10 @@ class Executor:
             != (js.metadata.uid, js.metadata.generation, js.metadata.deletion_timestamp)
         )
 
-    async def _prepare(self, js: JobSet, plan: Plan) -> list[Failure]:
+    async def _prepare(self, js: JobSet, plan: Plan, *, confirmed: bool) -> list[Failure]:
         """Everything that comes before Jobs: deletions, the Service, claims and groups."""
         caches = self.caches
-        deletions = await self._each(js, of_type(plan.actions, DeleteJob), partial(self._delete_job, js))
+        deletions = await self._each(js, of_type(plan.actions, DeleteJob), partial(self._delete_job, js, confirmed))
         deletions += await self._each(js, of_type(plan.actions, DeleteJobs), partial(self._delete_jobs, js))
         ensure_service = partial(self._ensure, js, SERVICES, Service, caches.services)
         services = await self._each(js, of_type(plan.actions, CreateService), ensure_service)
@@ -194,7 +197,7 @@ class Executor:
             self._check_ours(js, job)
         self.caches.jobs.overlay(job)
 
-    async def _delete_job(self, js: JobSet, action: DeleteJob) -> None:
+    async def _delete_job(self, js: JobSet, confirmed: bool, action: DeleteJob) -> None:
         namespace = js.metadata.namespace
         try:
             left = await self.client.delete(
@@ -203,6 +206,7 @@ class Executor:
                 namespace=namespace,
                 propagation_policy="Foreground",
                 uid=action.uid,
+                resource_version="" if confirmed else action.resource_version,
                 type=Job,
             )
         except NotFound:

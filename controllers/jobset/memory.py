@@ -20,6 +20,8 @@ from kube.controller import Request
 class Memory:
     """One JobSet of that UID. Times are seconds of the event loop's clock.
 
+    - `confirmed`: this process has carried out a plan that was made from the stored JobSet, as a write of the status or
+      a read showed. From then on the caches know all that an earlier leader did.
     - `status_written`: when this process last wrote the status. `rest_until`: no plan is made before (large sets).
     - `warned`: the warnings of the last plan: each is an event once for as long as it stays the same.
     - `departed`: Jobs by UID that were deleted finished, or bound to fail, and that the status may not record yet.
@@ -34,6 +36,7 @@ class Memory:
     """
 
     uid: str
+    confirmed: bool = False
     status_written: float | None = None
     rest_until: float = 0.0
     warned: frozenset[Event] = frozenset()

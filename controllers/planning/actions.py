@@ -23,10 +23,15 @@ class CreateJob:
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
-    """Delete a child Job and, before it, its pods (foreground). The UID guards a newer Job of the same name."""
+    """Delete a child Job and, before it, its pods (foreground). The UID guards a newer Job of the same name.
+
+    `resource_version`, where it is given: the state of the Job that this was decided from. A process that has just
+    become the leader deletes nothing that has changed since.
+    """
 
     name: str
     uid: str
+    resource_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +173,8 @@ class Plan:
     pod_query: PodQuery | None = None
     follow_pods: bool = False
     reported_group: str = ""
+
+
+def creates_only(decided: Plan) -> bool:
+    """Whether nothing that exists is changed or deleted. Names guard creations: nothing is created twice."""
+    return all(isinstance(action, CreateJob | CreateService | CreateClaim | CreateGroup) for action in decided.actions)

@@ -22,6 +22,7 @@ OTHER = Request("ns", "other")
 
 JOB = Job(metadata=ObjectMeta(name="js-a-0", namespace="ns", uid="job"))
 SAMPLES = {
+    "confirmed": True,
     "status_written": 1.0,
     "rest_until": 2.0,
     "warned": frozenset({Event("Warning", "Reason", "message")}),

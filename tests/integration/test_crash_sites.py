@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from controllers.resources import JOBSETS
 from devcluster.cluster import Cluster
 from kube.client import Client
 from kube.config import load
-from kube.resources import NAMESPACES
+from kube.resources import JOBS, NAMESPACES
 from kube.transport import HttpTransport
 from tests.support.crash import run
 from tests.support.crash_paths import PATHS
@@ -29,16 +31,16 @@ from tests.support.played import differences, summary
 AT_ONCE = 8
 """Runs side by side: most of a run is waiting for watches."""
 
-IN_TURN = Kill(When.BEFORE), Kill(When.AFTER, away=True)
-"""Before one write is mostly after the one before it: so the moments are tried with and without a long absence in turn."""
+BEHIND = tuple(
+    Kill(When.AFTER, behind=behind, first=first.plural)
+    for first, behind in zip(itertools.cycle((JOBS, JOBSETS)), (3, 8, 1, 3, 8, 1), strict=False)
+)
+"""How many writes the next controller has not seen, in turn, and what its watches show first: from the last write to a
+whole restart."""
 
-BEHIND = tuple(Kill(When.AFTER, behind=behind) for behind in (3, 8, 1))
-"""How many writes the next controller has not seen, in turn: from the last one to a whole restart."""
-
-DELETES_WHAT_WAS_WANTED = pytest.mark.xfail(strict=False, reason="docs/reliability.md: known limits")
-STALE_PATHS = [
-    pytest.param(path, marks=[DELETES_WHAT_WAS_WANTED] if path.name == "elastic-replicas" else []) for path in PATHS
-]
+IN_TURN = Kill(When.BEFORE), Kill(When.AFTER, away=True), BEHIND[0], Kill(When.AFTER, away=True), BEHIND[1]
+"""Before one write is mostly after the one before it: so the moments are tried with and without a long absence, and with
+caches that are behind, in turn."""
 
 Choice = Callable[[Record], list[Site]]
 
@@ -127,7 +129,7 @@ async def test_any_kind_of_kill_at_any_write_changes_nothing_about_the_end(
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("path", STALE_PATHS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
 async def test_stale_caches_after_any_write_change_nothing_about_the_end(
     jobset_server: Cluster, path: Path, record_property
 ):

@@ -28,7 +28,7 @@ from controllers.planning.limits import Limits
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.controller import Controller, Request
-from kube.resources import JOBS, PRIORITY_CLASSES
+from kube.resources import PRIORITY_CLASSES
 from kube.transport import Request as Call
 from kube.transport import Response, Transport
 from kube.workqueue import WorkQueue
@@ -243,19 +243,20 @@ class Instance:
 
     async def act(self) -> None:
         """Until it has done what it would do from all that it can see, or the API server has refused some of it."""
+        self._transport.refused = 0
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REST_SECONDS
         while not (self._idle() or self._transport.refused):
             assert loop.time() < deadline, f"no rest in {REST_SECONDS:g} s: {len(self._queue)} keys wait"
             await asyncio.sleep(PAUSE)
 
-    async def shows_jobs(self) -> None:
-        """Until its watch has shown all that there is of Jobs."""
+    async def shows(self, plural: str) -> None:
+        """Until its watch has shown all that there is of a resource."""
         watched = self._transport.watched
         async with asyncio.timeout(REST_SECONDS):
             while True:
-                jobs = {place: versions for place, versions in watched.items() if place[0] == JOBS.plural}
-                if (await self._world.look()).shown_by(jobs):
+                of_resource = {place: versions for place, versions in watched.items() if place[0] == plural}
+                if (await self._world.look()).shown_by(of_resource):
                     return
                 await asyncio.sleep(PAUSE)
 
@@ -300,8 +301,9 @@ async def run(transport: Transport, namespace: str, path: Path, site: Site | Non
             async with _running_controller(world, killable, path, record) as instance:
                 if behind:
                     await instance.act()
-                    lagging.catch_up_with_jobs()
-                    await instance.shows_jobs()
+                    lagging.catch_up_with(site.kill.first)
+                    await instance.shows(site.kill.first)
+                    await instance.act()
                     lagging.catch_up()
                 seen = await _play(instance, world, steps, record)
             if seen is not None:

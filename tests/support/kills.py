@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controllers.planning.limits import DEFAULT_LIMITS
+from kube.resources import JOBS
 from tests.support.played import PlayedCluster, Snapshot
 
 Step = Callable[[PlayedCluster, Snapshot], Awaitable[None]]
@@ -72,12 +73,14 @@ class Pattern(enum.Enum):
 class Kill:
     """How to kill. While no controller runs the world stands still, or goes on as far as it can (`away`).
 
-    `behind`: the next controller first sees what there was before the last so many writes, and acts upon that.
+    `behind`: the next controller first sees what there was before the last so many writes, and acts upon that. The
+    watch of the resource `first` catches up before the others, and it acts upon that, too.
     """
 
     when: When
     away: bool = False
     behind: int = 0
+    first: str = JOBS.plural
 
     @property
     def pattern(self) -> Pattern:
@@ -102,7 +105,7 @@ class Site:
 
     @property
     def _behind(self) -> str:
-        return f", {self.kill.behind} writes behind" if self.kill.behind else ""
+        return f", {self.kill.behind} writes behind, {self.kill.first} first" if self.kill.behind else ""
 
 
 @dataclass

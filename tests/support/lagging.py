@@ -1,8 +1,8 @@
 """Watches of an API server whose cache is behind, as those of a replica that has waited for the lease there.
 
-They begin with what there was at an older resourceVersion, and show nothing else until they are told to catch up: Jobs
-first, then the rest (docs/reliability.md says what happens in the other order). Then everything comes in its order. The
-older state is the API server's own: it keeps the versions of some minutes.
+They begin with what there was at an older resourceVersion, and show nothing else until they are told to catch up: one
+resource first, then the rest. Then everything comes in its order. The older state is the API server's own: it keeps the
+versions of some minutes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from kube.options import METADATA, METADATA_LIST
 from kube.reflector import INITIAL_END
-from kube.resources import JOBS
 from kube.transport import Request, Response, Transport
 
 ONLY_AT_START = {"sendInitialEvents", "resourceVersionMatch"}
@@ -27,26 +27,26 @@ class LaggingTransport:
     def __init__(self, inner: Transport, version: str) -> None:
         self._inner = inner
         self._version = version
-        self._jobs, self._rest = asyncio.Event(), asyncio.Event()
-        if not version:
-            self.catch_up()
+        self._current: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._all_current = not version
 
-    def catch_up_with_jobs(self) -> None:
-        """Show what has happened to Jobs since, and what happens to them from now on."""
-        self._jobs.set()
+    def catch_up_with(self, plural: str) -> None:
+        """Show what has happened to one resource since, and what happens to it from now on."""
+        self._current[plural].set()
 
     def catch_up(self) -> None:
         """Show what has happened since, and whatever happens from now on."""
-        self._jobs.set()
-        self._rest.set()
+        self._all_current = True
+        for current in self._current.values():
+            current.set()
 
     async def send(self, request: Request) -> Response:
         return await self._inner.send(request)
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        current = self._jobs if request.path.endswith(f"/{JOBS.plural}") else self._rest
-        if current.is_set():
+        current = self._current[request.path.rpartition("/")[2]]
+        if current.is_set() or self._all_current:
             async with self._inner.stream(request) as lines:
                 yield lines
             return

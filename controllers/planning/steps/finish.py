@@ -4,9 +4,9 @@ See docs/reference/lifecycle.md#time-to-live.
 """
 
 from api.jobset import JobSet
-from controllers.planning.actions import Action, DeleteJob, DeleteJobSet
+from controllers.planning.actions import Action, DeleteJobSet
 from controllers.planning.context import Context
-from controllers.planning.deletions import delete
+from controllers.planning.deletions import delete_unfinished
 from controllers.planning.finished import finished, time_to_live
 from controllers.planning.groups import at_the_end
 from controllers.planning.partial import NOTHING, Partial, Stop
@@ -18,13 +18,8 @@ def finish(ctx: Context) -> Partial:
         return NOTHING
     children = ctx.children
     left = (*children.active, *children.previous, *children.surplus, *children.redundant)
-    actions: list[Action] = [*delete(child for child in left if child.job.finished is None)]
-    actions += [
-        DeleteJob(job.metadata.name, job.metadata.uid)
-        for job in children.unrecognized
-        if job.finished is None and job.metadata.deletion_timestamp is None
-    ]
-    actions += at_the_end(ctx.observed.groups)
+    jobs = (*(child.job for child in left if not child.gone), *children.unrecognized)
+    actions: list[Action] = [*delete_unfinished(jobs), *at_the_end(ctx.observed.groups)]
     expiry = expire(ctx.js, ctx.now)
     return Stop(actions=(*actions, *expiry.actions), requeue_after=expiry.requeue_after)
 

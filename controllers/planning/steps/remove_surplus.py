@@ -1,7 +1,7 @@
 """Step: Jobs that should not be: of an index that the spec no longer has, or run again after they completed."""
 
 from controllers.planning.context import Context
-from controllers.planning.deletions import delete
+from controllers.planning.deletions import delete, delete_unfinished
 from controllers.planning.partial import Partial, of_draft
 from controllers.planning.warnings import listed
 
@@ -9,8 +9,9 @@ from controllers.planning.warnings import listed
 def remove_surplus(ctx: Context) -> Partial:
     """Delete them, the highest index first; warn of owned Jobs that cannot be recognized, which are left alone."""
     draft, children = ctx.draft(), ctx.children
+    redundant = [child.job for child in children.redundant if not child.gone]
     if children.unrecognized:
         strays = [f"job {job.metadata.name!r}" for job in children.unrecognized]
         advice = "owned by this JobSet, but its labels or its name are none of its Jobs': delete it"
         draft.warn("StrayJob", listed(strays, advice, ctx.limits))
-    return of_draft(draft, *delete(children.surplus[::-1]), *delete(children.redundant))
+    return of_draft(draft, *delete(children.surplus[::-1]), *delete_unfinished(redundant))

@@ -16,6 +16,9 @@ STOPPED, LOST, SLOW = "replica stopped", "lease lost", "admission slow"
 SETTLE = 15.0
 """Seconds after a fault in which its consequences show: a lease is over after 6, then replicas start again."""
 
+EDGE = 1.0
+"""Seconds before a fault that count as its own: its begin is kept in tenths of a second, and clocks of a run differ."""
+
 MOST_SECONDS = 1.0
 """For 99 of 100 admissions."""
 
@@ -38,8 +41,8 @@ def windows(begin: float, end: float, faults: Iterable[Window]) -> list[Window]:
     found = []
     free = begin + SETTLE
     for first, last in sorted(faults):
-        if first > free:
-            found.append((free, first))
+        if first - EDGE > free:
+            found.append((free, first - EDGE))
         free = max(free, last + SETTLE)
     return [*found, (free, end)] if free < end else found
 

@@ -271,10 +271,10 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
         doc(
             "Seconds from status.startTime after which the set fails with reason DeadlineExceeded and its Jobs end"
             " (feature gate JobSetActiveDeadlineSeconds, KEP-1186). The time begins again with a resume and with a"
-            " restart of the set, and does not run while the set is suspended. Absent: no deadline. Immutable.",
+            " restart of the set, and does not run while the set is suspended. May change at any time. Absent: no"
+            " deadline.",
             minimum=1,
             **INT64,
-            **{"x-kubernetes-validations": _IMMUTABLE},
         ),
     ] = None
     volume_claim_policies: Annotated[

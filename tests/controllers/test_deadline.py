@@ -176,6 +176,33 @@ class TestTheStart:
         assert (world.status.start_time, world.status.terminal_state) == (at(1000), "")
 
 
+class TestChanges:
+    def test_a_longer_one_is_time_that_is_left(self):
+        world = later(running(), 50)
+        world.edit(active_deadline_seconds=90)
+        assert world.plan().requeue_after == 40.0
+        later(world, 39).settle()
+        assert world.status.terminal_state == ""
+
+    def test_a_shorter_one_may_be_over(self):
+        world = later(running(), 50)
+        world.edit(active_deadline_seconds=40)
+        world.settle()
+        assert world.condition("Failed")[1] == "DeadlineExceeded"
+
+    def test_one_that_is_added_counts_from_then(self):
+        world = later(started(rjob("workers", 2), gates=GATE), 1000)
+        world.edit(active_deadline_seconds=60)
+        world.settle()
+        assert (world.status.start_time, world.plan().requeue_after) == (at(1000), 60.0)
+
+    def test_one_that_is_removed_ends_nothing(self):
+        world = later(running(), 50)
+        world.edit(active_deadline_seconds=None)
+        later(world, 1000).settle()
+        assert (world.status.terminal_state, world.plan().requeue_after) == ("", None)
+
+
 class TestWithoutTheGate:
     def test_a_warning_says_so_and_nothing_else_happens(self):
         world = later(running(gates={}), 1000)

@@ -61,7 +61,12 @@ def test_a_restart_and_a_resume_begin_the_time_again(sets):
     assert SECONDS <= failed_after(sets, resumed) <= SECONDS + 3
 
 
-def test_a_set_without_one_has_no_start(sets):
+def test_a_set_without_one_has_no_start_and_may_get_one(sets):
     sets.apply(manifest(group()))
     sets.wait_ready(1)
     assert "startTime" not in sets.status()
+    sets.patch({"activeDeadlineSeconds": 3600})
+    wait_for(lambda: sets.status().get("startTime"), what="the start")
+    sets.patch({"activeDeadlineSeconds": 1})
+    sets.wait_state("Failed")
+    assert sets.condition("Failed")["reason"] == "DeadlineExceeded"

@@ -61,7 +61,7 @@ def test_rules_and_messages():
     ]
     (namespace,) = NODES["spec.volumeClaimPolicies[]"]["x-kubernetes-validations"]
     assert namespace["message"] == "namespace cannot be set for VolumeClaimPolicies templates"
-    assert sum("x-kubernetes-validations" in n for n in NODES.values()) == 19
+    assert sum("x-kubernetes-validations" in n for n in NODES.values()) == 18
 
 
 def test_defaults_inside_the_templates_are_those_of_1_2():

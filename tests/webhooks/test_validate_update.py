@@ -121,6 +121,8 @@ def test_the_list_keeps_its_members_and_order(reshape: Any):
         (("suspend",), True),
         (("suspend",), False),
         (("ttlSecondsAfterFinished",), 5),
+        (("activeDeadlineSeconds",), None),
+        (("activeDeadlineSeconds",), 60),
     ],
 )
 def test_what_means_the_same_or_is_mutable_passes(keys: tuple[str | int, ...], value: Any):

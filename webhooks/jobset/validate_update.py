@@ -33,7 +33,6 @@ POLICIES = (
     "failurePolicy",
     "startupPolicy",
     "executionPolicy",
-    "activeDeadlineSeconds",
     "volumeClaimPolicies",
 )
 """The CRD refuses a change of these fields, but not their removal or addition."""

@@ -53,8 +53,12 @@ class Bench:
     log: Path
 
     def request(self, method: str, path: str, body: JSON | None = None) -> Any:
-        """What the server answers. Raises `SimulationError` for a refusal."""
-        status, answer = self.connection.request(method, path, body)
+        """What the server answers. Raises `SimulationError` for a refusal, and for an answer that does not come."""
+        try:
+            status, answer = self.connection.request(method, path, body)
+        except TimeoutError:
+            text = f"the simulated API server has not answered {method} {path} in {rest.TIMEOUT_SECONDS:g} s"
+            raise SimulationError(f"{text}: the machine is too busy to measure\n{self.tail()}") from None
         if status >= 400:
             raise SimulationError(f"{method} {path} was answered with {status}: {answer}")
         return answer

@@ -1,7 +1,7 @@
 """The agent's main loop: what comes in from the API server, the worker and the kubelet, one thing after the other.
 
 The main thread alone decides when the program ends and with which code. The others only wait: one for the API server,
-one for the probe or the worker.
+one for the probe or the worker, and with a watchdog one for heartbeats and one for the worker's output.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from agent.decision import Action
 from agent.follow import JobSetWatcher, say
 from agent.probe import Probe
 from agent.settings import HELP, Settings, SettingsError, read
+from agent.watchdog import Watchdog
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -45,7 +47,23 @@ class Broken(NamedTuple):
     """A thread has ended that never should."""
 
 
-Event = Action | Signal | Ended | AllGone | Broken
+class Hang(NamedTuple):
+    """The worker has made no progress for too long."""
+
+    reason: str
+
+
+class Overdue(NamedTuple):
+    """A worker that hangs has not ended by itself."""
+
+
+class Printed(NamedTuple):
+    """The worker has printed these lines."""
+
+    lines: list[bytes]
+
+
+Event = Action | Signal | Ended | AllGone | Broken | Hang | Overdue | Printed
 
 
 class Agent:
@@ -57,6 +75,8 @@ class Agent:
         self._events: SimpleQueue[Event] = SimpleQueue()
         self._worker: int | None = None
         self._stopping: int | None = None
+        self._hanging = False
+        self._watchdog: Watchdog | None = None
         self._probe: Probe | None = None
         if settings.worker is None:
             try:
@@ -73,7 +93,10 @@ class Agent:
             signal.signal(number, lambda caught, _: self._events.put(Signal(caught)))
         if self._probe is not None:
             self._thread(self._probe.serve)
-        self._thread(JobSetWatcher(Api(self._settings), self._events.put).run)
+        if self._settings.in_place:
+            self._thread(JobSetWatcher(Api(self._settings), self._events.put).run)
+        else:
+            self._events.put(Action.LIFT)
         while True:
             code = self._handle(self._events.get())
             if code is not None:
@@ -81,17 +104,37 @@ class Agent:
 
     def _handle(self, event: Event) -> int | None:
         """Do what the event asks for; the exit code if that is the end."""
-        if isinstance(event, Signal):
-            return self._stop(event.number)
-        if isinstance(event, Broken):
-            return self._finish(1)
-        if self._stopping:
-            return 128 + self._stopping if isinstance(event, AllGone) else None
-        if isinstance(event, Ended):
-            return self._finish(event.code)
-        return self._obey(event)
+        if self._stopping and not isinstance(event, Signal | Broken | Printed):
+            return self._drain(128 + self._stopping) if isinstance(event, AllGone) else None
+        match event:
+            case Signal(number):
+                return None if self._hanging else self._stop(number)
+            case Broken():
+                return self._finish(1)
+            case Ended(code):
+                return None if self._hanging else self._finish(code)
+            case Printed() | Hang() | AllGone() | Overdue():
+                return None if self._watchdog is None else self._guard(self._watchdog, event)
+            case Action():
+                return self._obey(event)
 
-    def _obey(self, event: Event) -> int | None:
+    def _guard(self, watchdog: Watchdog, event: Printed | Hang | AllGone | Overdue) -> int | None:
+        """Act on what the watchdog finds. When a worker that hangs is gone, or should be, that is the end."""
+        if isinstance(event, Printed):
+            watchdog.match(event.lines)
+        elif isinstance(event, Hang) and self._worker is not None:
+            say(f"the worker hangs: {event.reason}; ending with exit code {watchdog.exit_code}")
+            self._hanging = True
+            self._thread(partial(self._end_hang, watchdog, self._worker))
+        elif self._hanging:
+            return self._finish(watchdog.exit_code)
+        return None
+
+    def _end_hang(self, watchdog: Watchdog, pid: int) -> None:
+        watchdog.end(pid)
+        self._events.put(Overdue())
+
+    def _obey(self, event: Action) -> int | None:
         if event is Action.LIFT:
             return self._lift()
         if event is Action.RESTART:
@@ -115,13 +158,29 @@ class Agent:
         elif self._settings.worker is not None:
             try:
                 worker.adopt_orphans()
-                child = worker.start(*self._settings.worker)
+                child = self._start(*self._settings.worker)
             except OSError as error:
                 say(f"cannot start the worker with {self._settings.worker[0]}: {error.strerror}")
                 return 1
             self._worker = child
             self._thread(lambda: worker.reap(child, self._ended, self._all_gone))
         return None
+
+    def _start(self, shell: str, command: str) -> int:
+        """Start the worker, and the watchdog's threads if there is to be one. Raises OSError."""
+        settings = self._settings.watchdog
+        if settings is None:
+            return worker.start(shell, command)
+        watchdog = self._watchdog = Watchdog(
+            settings, shell, hang=lambda reason: self._events.put(Hang(reason)), printed=self._printed
+        )
+        child = worker.start(shell, command, output=watchdog.output)
+        for work in watchdog.work:
+            self._thread(work)
+        return child
+
+    def _printed(self, lines: list[bytes]) -> None:
+        self._events.put(Printed(lines))
 
     def _ended(self, code: int) -> None:
         say(f"the worker ended with exit code {code}")
@@ -134,6 +193,12 @@ class Agent:
         """Leave nothing behind."""
         if self._worker is not None and not worker.kill(self._worker):
             say("a process of the worker cannot be killed; ending without it")
+        return self._drain(code)
+
+    def _drain(self, code: int) -> int:
+        """Pass on what the worker has printed."""
+        if self._watchdog is not None:
+            self._watchdog.drain()
         return code
 
     def _thread(self, work: Callable[[], None]) -> None:

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from agent import watchdog_settings
+from agent.environment import number
+from agent.watchdog_settings import WatchdogSettings, read_watchdog
+
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 DEFAULT_PATH = "/barrier-is-down"
 DEFAULT_PORT = "8081"
@@ -18,9 +22,9 @@ usage: agent            (it takes no arguments; everything comes from the enviro
 Holds this pod's worker back until all pods of its JobSet are ready for the same attempt, and ends when that attempt is
 over, so that the kubelet starts the worker again without a new pod. For JobSets with
 spec.failurePolicy.restartStrategy: InPlaceRestart; for others, and for those with the annotation
-jobset.sigs.k8s.io/disable-in-place-restart, it lets the worker start at once.
+jobset.sigs.k8s.io/disable-in-place-restart, it lets the worker start at once. It can end a worker that hangs, too.
 
-required:
+required, unless IN_PLACE_RESTART is false:
   JOBSET_NAME                  name of the JobSet (fieldRef metadata.labels['jobset.sigs.k8s.io/jobset-name'])
   POD_NAME                     name of this pod (fieldRef metadata.name)
 
@@ -32,14 +36,17 @@ to run beside the worker (sidecar mode, without WORKER_COMMAND):
   STARTUP_PROBE_PORT           port of the agent's startup probe, default {DEFAULT_PORT}
   STARTUP_PROBE_PATH           path that answers 200 once the barrier is lifted, default {DEFAULT_PATH}
 
+{watchdog_settings.HELP}
 optional:
+  IN_PLACE_RESTART             false: start the worker at once and never ask the API server. Then the agent is only a
+                               watchdog: it needs no ServiceAccount and none of the required variables; default true
   IN_PLACE_RESTART_EXIT_CODE   exit code that asks the kubelet to start again, 1 to 255, default {DEFAULT_EXIT_CODE}
   SERVICE_ACCOUNT_DIR          folder with token, ca.crt and namespace, default
                                {SERVICE_ACCOUNT}
 
 The pod's ServiceAccount needs: patch on pods; get, list and watch on jobsets.jobset.x-k8s.io.
-Exit codes: the worker's (128 + signal where a signal ended it); the code above; 128 + signal for SIGINT and SIGTERM;
-1 for settings it cannot work with.
+Exit codes: the worker's (128 + signal where a signal ended it); the two codes above; 128 + signal for SIGINT and
+SIGTERM; 1 for settings it cannot work with.
 """
 
 
@@ -48,8 +55,12 @@ class SettingsError(Exception):
 
 
 class Settings(NamedTuple):
-    """All settings of the agent. `worker` is shell and command in main container mode, None beside a worker."""
+    """All settings of the agent. `worker` is shell and command in main container mode, None beside a worker.
 
+    Without `in_place` the agent never asks the API server, and the fields for that are empty.
+    """
+
+    in_place: bool
     jobset: str
     pod: str
     namespace: str
@@ -60,6 +71,7 @@ class Settings(NamedTuple):
     worker: tuple[str, str] | None
     probe_port: int
     probe_path: str
+    watchdog: WatchdogSettings | None
 
 
 def read(env: Mapping[str, str]) -> Settings:
@@ -72,8 +84,10 @@ def read(env: Mapping[str, str]) -> Settings:
         "KUBERNETES_SERVICE_HOST": "the kubelet sets it in every pod; outside of one, set the API server's address",
         "KUBERNETES_SERVICE_PORT": "the kubelet sets it in every pod; outside of one, set the API server's port",
     }
-    problems += [f"{name} is not set: {hint}" for name, hint in required.items() if not env.get(name)]
     command = env.get("WORKER_COMMAND", "")
+    in_place = _in_place(env, problems)
+    if in_place:
+        problems += [f"{name} is not set: {hint}" for name, hint in required.items() if not env.get(name)]
     probe = [name for name in ("STARTUP_PROBE_PATH", "STARTUP_PROBE_PORT") if env.get(name)]
     if command and probe:
         problems.append(
@@ -85,28 +99,31 @@ def read(env: Mapping[str, str]) -> Settings:
         problems.append(f"STARTUP_PROBE_PATH is {path!r}: it has to start with /")
     account = Path(env.get("SERVICE_ACCOUNT_DIR") or SERVICE_ACCOUNT)
     settings = Settings(
+        in_place=in_place,
         jobset=env.get("JOBSET_NAME", ""),
         pod=env.get("POD_NAME", ""),
-        namespace=_namespace(account, problems),
+        namespace=_namespace(account, problems) if in_place else "",
         host=env.get("KUBERNETES_SERVICE_HOST", ""),
-        port=_number(env, "KUBERNETES_SERVICE_PORT", "443", 65535, problems),
+        port=number(env, "KUBERNETES_SERVICE_PORT", "443", 65535, problems),
         account=account,
-        exit_code=_number(env, "IN_PLACE_RESTART_EXIT_CODE", DEFAULT_EXIT_CODE, 255, problems),
+        exit_code=number(env, "IN_PLACE_RESTART_EXIT_CODE", DEFAULT_EXIT_CODE, 255, problems),
         worker=(_shell(env, problems), command) if command else None,
-        probe_port=_number(env, "STARTUP_PROBE_PORT", DEFAULT_PORT, 65535, problems),
+        probe_port=number(env, "STARTUP_PROBE_PORT", DEFAULT_PORT, 65535, problems),
         probe_path=path,
+        watchdog=read_watchdog(env, problems),
     )
     if problems:
         raise SettingsError("\n".join(problems))
     return settings
 
 
-def _number(env: Mapping[str, str], name: str, default: str, most: int, problems: list[str]) -> int:
-    text = env.get(name) or default
-    if text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most:
-        return int(text)
-    problems.append(f"{name} is {text!r}: set a number from 1 to {most}")
-    return 0
+def _in_place(env: Mapping[str, str], problems: list[str]) -> bool:
+    text = env.get("IN_PLACE_RESTART") or "true"
+    if text not in {"true", "false"}:
+        problems.append(f"IN_PLACE_RESTART is {text!r}: set true or false")
+    if text == "false" and not env.get("WORKER_COMMAND"):
+        problems.append("IN_PLACE_RESTART is false without WORKER_COMMAND: there is nothing that the agent could do")
+    return text != "false"
 
 
 def _namespace(account: Path, problems: list[str]) -> str:

@@ -11,7 +11,7 @@ import glob
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 KILL_SECONDS = 5.0
@@ -28,15 +28,19 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def start(shell: str, command: str) -> int:
+def start(
+    shell: str, command: str, env: Mapping[str, str] = os.environ, output: Mapping[int, int] | None = None
+) -> int:
     """Start `shell -c command` in a process group of its own, with signals as if it had been started by the kubelet.
 
-    Gives its process id, which is also the group's. Raises OSError.
+    `output` has other descriptors for its stdout (1) and stderr (2). Gives its process id, which is also the group's.
+    Raises OSError.
     """
     return os.posix_spawn(
         shell,
         [shell, "-c", command],
-        os.environ,
+        env,
+        file_actions=[(os.POSIX_SPAWN_DUP2, theirs, number) for number, theirs in (output or {}).items()],
         setpgroup=0,
         # Python ignores SIGPIPE and SIGXFSZ, and the agent inherits what its parent ignores (under nohup: SIGHUP).
         setsigdef=signal.valid_signals() - _UNCATCHABLE,
@@ -66,6 +70,42 @@ def send_signal(worker: int, number: int) -> None:
         os.killpg(worker, number)
 
 
+def send_signal_to(pid: int, number: int) -> None:
+    """Send a signal to one process."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def wait_for_group(group: int, seconds: float) -> bool:
+    """Wait until a process group has ended; whether it has after so long. Needs `reap` to run."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def descendants() -> list[int]:
+    """All processes below this one; none where the kernel does not list them."""
+    found = _children()
+    for pid in found:  # grows meanwhile
+        found += _children(str(pid))
+    return found
+
+
+def handles(pid: int, number: int) -> bool:
+    """Whether the process has a handler for the signal."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:  # it has just ended
+        return False
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:")]
+    return any(mask >> (number - 1) & 1 for mask in masks)
+
+
 def kill(worker: int) -> bool:
     """Kill the worker and everything it started, sessions of their own included; whether all are gone.
 
@@ -78,16 +118,15 @@ def kill(worker: int) -> bool:
         if time.monotonic() > deadline:
             return False
         for pid in children:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            send_signal_to(pid, signal.SIGKILL)
         time.sleep(0.01)
     return True
 
 
-def _children() -> list[int]:
-    """Processes whose parent is this one; none where the kernel does not list them."""
+def _children(pid: str = "self") -> list[int]:
+    """Processes whose parent is this one, or `pid`; none where the kernel does not list them."""
     found: list[int] = []
-    for name in glob.glob("/proc/self/task/*/children"):  # noqa: PTH207 - lists of threads that end are no errors
+    for name in glob.glob(f"/proc/{pid}/task/*/children"):  # noqa: PTH207 - lists of threads that end are no errors
         with contextlib.suppress(OSError):
             found += map(int, Path(name).read_text().split())
     return found

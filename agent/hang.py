@@ -1,0 +1,53 @@
+"""Ends a worker that hangs: a dump of its stacks first, then SIGTERM; the caller kills what is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from agent import worker
+from agent.follow import say
+from agent.watchdog_settings import WatchdogSettings
+
+# A handler such as faulthandler's writes at once. Nothing tells when it has finished.
+SIGNAL_SECONDS = 1.0
+
+
+def end(settings: WatchdogSettings, shell: str, pid: int) -> None:
+    """Dump the stacks of worker `pid`, ask it to end, and return when its time is over; for a thread of its own."""
+    if settings.dump_signal is not None:
+        _dump_by_signal(settings.dump_signal, pid)
+    elif settings.dump_command:
+        _dump_by_command(settings, shell, pid)
+    say("sending SIGTERM to the worker")
+    worker.send_signal(pid, signal.SIGTERM)
+    time.sleep(settings.termination_seconds)
+    say(f"the worker has not ended {settings.termination_seconds} s after SIGTERM")
+
+
+def _dump_by_signal(number: signal.Signals, pid: int) -> None:
+    """Only processes that handle the signal get it: it would end the others before they could be looked at."""
+    found = [one for one in worker.descendants() if worker.handles(one, number)]
+    if not found:
+        say(
+            f"no stack dump: no process of the worker (process {pid}) handles {number.name}; a Python program does"
+            f" after faulthandler.register(signal.{number.name}, all_threads=True)"
+        )
+        return
+    say(f"{number.name} for a stack dump to {', '.join(map(str, found))}")
+    for one in found:
+        worker.send_signal_to(one, number)
+    time.sleep(SIGNAL_SECONDS)
+
+
+def _dump_by_command(settings: WatchdogSettings, shell: str, pid: int) -> None:
+    say("running STACK_DUMP_COMMAND")
+    try:
+        command = worker.start(shell, settings.dump_command, {**os.environ, "WORKER_PID": str(pid)})
+    except OSError as error:
+        say(f"no stack dump: cannot run {shell}: {error.strerror}")
+        return
+    if not worker.wait_for_group(command, settings.dump_seconds):
+        say(f"STACK_DUMP_COMMAND has not ended after {settings.dump_seconds} s: killing it")
+        worker.send_signal(command, signal.SIGKILL)

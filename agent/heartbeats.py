@@ -1,0 +1,127 @@
+"""What a heartbeat is, and how long none has come."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+from pathlib import Path
+
+from agent.follow import say
+from agent.watchdog_settings import PATTERN
+
+# A process that runs looks several times a second, even on a busy node. If it has not looked for so long, it was
+# stopped: SIGSTOP, a frozen container, a machine that was suspended or moved. The worker was stopped with it.
+LONGEST_GAP = 5.0
+# A pattern such as (a+)+$ can take longer than a year for one line. Meanwhile nothing else of the agent runs.
+MATCH_SECONDS = 0.5
+_READ_BYTES = 64 << 10
+_READS = 16
+
+
+class Silence:
+    """For how many seconds no heartbeat has come, counted only while this process runs itself."""
+
+    def __init__(self, first: float, deadline: float, now: float) -> None:
+        """`first` is the limit for the first heartbeat, `deadline` for each later one. `now` is monotonic time."""
+        self.seconds = 0.0
+        self.limit = first
+        self._deadline = deadline
+        self._last = now
+
+    def look(self, now: float, heartbeat: bool) -> bool:
+        """One look; whether the limit is reached."""
+        gap, self._last = now - self._last, now
+        if heartbeat:
+            self.seconds, self.limit = 0.0, self._deadline
+        elif gap > LONGEST_GAP:
+            say(f"the agent was stopped for {gap:.0f} s: the time until the next heartbeat begins again")
+            self.seconds = 0.0
+        else:
+            self.seconds += gap
+        return self.seconds >= self.limit
+
+
+class HeartbeatFile:
+    """A file whose changes are heartbeats, or a named pipe that is read.
+
+    Changes are noticed by comparison with the last look, so no clock of a file system is compared with another clock.
+    What was there before the worker, such as the file of an earlier attempt, is no heartbeat.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.problem = ""
+        self._path = path
+        self._seen: tuple[int, ...] | None = None
+        self._pipe: tuple[int, int, int] | None = None  # device, inode, descriptor
+        self.changed()
+
+    def changed(self) -> bool:
+        """Whether there was a heartbeat since the last call."""
+        try:
+            found = self._path.stat()
+            if stat.S_ISFIFO(found.st_mode):
+                changed, problem = self._drain(found), ""
+            elif stat.S_ISREG(found.st_mode):
+                state = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+                changed, problem = state != self._seen, ""
+                self._seen = state
+            else:
+                changed, problem = False, f"{self._path} is neither a file nor a named pipe"
+        except OSError as error:
+            changed, problem = False, f"{self._path}: {error.strerror}"
+        if problem not in {"", self.problem}:
+            say(f"no heartbeat can come yet: {problem}")
+        self.problem = problem
+        return changed
+
+    def _drain(self, found: os.stat_result) -> bool:
+        if self._pipe is None or self._pipe[:2] != (found.st_dev, found.st_ino):
+            if self._pipe is not None:
+                os.close(self._pipe[2])
+            self._pipe = None
+            self._pipe = (found.st_dev, found.st_ino, os.open(self._path, os.O_RDONLY | os.O_NONBLOCK))
+        came = False
+        for _ in range(_READS):  # a worker that writes without end must not keep the watchdog here
+            try:
+                if not os.read(self._pipe[2], _READ_BYTES):
+                    break
+            except BlockingIOError:
+                break
+            came = True
+        return came
+
+
+class Matcher:
+    """Looks for a pattern in lines, for a limited time. For the main thread: only there a signal interrupts a match."""
+
+    def __init__(self, pattern: re.Pattern[bytes]) -> None:
+        """Takes SIGALRM for itself."""
+        self._pattern = pattern
+        self._matching = False
+        signal.signal(signal.SIGALRM, self._give_up)
+
+    def any(self, lines: list[bytes]) -> bool:
+        """Whether a line has a match. If that takes too long, none has."""
+        self._matching = True
+        signal.setitimer(signal.ITIMER_REAL, MATCH_SECONDS)
+        try:
+            return any(map(self._pattern.search, lines))
+        except _TooLongError:
+            say(
+                f"{PATTERN} took longer than {MATCH_SECONDS} s for {sum(map(len, lines))} bytes of output, which count"
+                " as no heartbeat: write a pattern without repeats of repeats, such as (a+)+"
+            )
+            return False
+        finally:
+            self._matching = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _give_up(self, *_: object) -> None:
+        if self._matching:
+            raise _TooLongError
+
+
+class _TooLongError(Exception):
+    """Raised by the timer of a match."""

@@ -1,4 +1,4 @@
-"""The command line: `jobset manager`, `validate`, `render`, `explain`, `rollback-check`, `cluster`, `demo`, `version`.
+"""The command line: `jobset manager`, `validate`, `render`, `explain`, `webhooks`, `rollback-check`, `cluster`, ...
 
 Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage; for `validate` and `render` see
 app/check/cli.py. The manager takes the Go manager's flags, in both of Go's spellings (`-flag` and `--flag`), so
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from api.features import FeatureGateError
 from app import version
+from app.break_glass.cli import add_webhooks
 from app.check.cli import add_render, add_validate
 from app.commands import Commands
 from app.explain.cli import add_explain
@@ -70,6 +71,7 @@ def _parser(*, local: bool) -> argparse.ArgumentParser:
         add_render,
         add_explain,
         add_rollback_check,
+        add_webhooks,
         *(_local() if local else ()),
         add_version,
     ):

@@ -1,0 +1,95 @@
+"""One run of `jobset webhooks`: connect, read both configurations, change them if asked to, write their state."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TextIO
+
+import yaml
+
+from api.meta import JSON
+from app.break_glass.switch import Configuration, State, look, switched_off, switched_on
+from app.check.findings import printable
+from app.version import user_agent
+from kube.client import Client
+from kube.clock import now, rfc3339
+from kube.config import load
+from kube.errors import Conflict, KubeError, NotFound
+from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
+from kube.transport import HttpTransport
+from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
+
+CONFIGURATIONS = (
+    (MUTATING_WEBHOOK_CONFIGURATIONS, MUTATING_CONFIGURATION),
+    (VALIDATING_WEBHOOK_CONFIGURATIONS, VALIDATING_CONFIGURATION),
+)
+TRIES = 5
+"""Writes of one configuration while somebody else writes it, too: the manager renews its CA bundle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is wanted: `status`, `off` or `on`; and how to say it. Empty: the usual kubeconfig, its current context."""
+
+    wanted: str
+    output: str = "table"
+    kubeconfig: str = ""
+    context: str = ""
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write what the configurations are like to `out`, or the problem to `err`; gives the exit code."""
+    try:
+        found = asyncio.run(_switched(options))
+    except (KubeError, TimeoutError) as error:
+        err.write(f"jobset webhooks: {printable(str(error) or 'the API server did not answer in time')}\n")
+        return 2
+    _write(found, options.output, out)
+    missing = [each.name for each in found if each.state is State.MISSING]
+    if missing:
+        err.write(f"jobset webhooks: {' and '.join(missing)}: no webhooks are there: apply manifests/install.yaml\n")
+    if options.wanted == "off":
+        return 0
+    return 0 if all(each.state is State.ON for each in found) else 1
+
+
+async def _switched(options: Options) -> list[Configuration]:
+    transport = HttpTransport(await load(options.kubeconfig or None, options.context or None), user_agent=user_agent())
+    try:
+        client = Client(transport)
+        return [await _switch(client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]
+    finally:
+        await transport.close()
+
+
+async def _switch(client: Client, resource: Resource, name: str, wanted: str) -> Configuration:
+    """Bring one configuration into the wanted state; gives what it is like then."""
+    for last in (False,) * (TRIES - 1) + (True,):
+        try:
+            stored: JSON | None = await client.get(resource, name)
+        except NotFound:
+            stored = None
+        found = look(resource.kind, name, stored)
+        if stored is None or wanted == "status" or found.state is State.MISSING or found.state.value == wanted:
+            return found
+        body = switched_off(stored, rfc3339(now())) if wanted == "off" else switched_on(stored)
+        try:
+            return look(resource.kind, name, await client.replace(resource, name, body))
+        except Conflict:
+            if last:
+                raise
+    raise AssertionError("unreachable: the last conflict is raised")
+
+
+def _write(found: Sequence[Configuration], output: str, out: TextIO) -> None:
+    body = {"configurations": [{**asdict(each), "state": each.state.value} for each in found]}
+    if output == "json":
+        out.write(json.dumps(body, indent=2) + "\n")
+    elif output == "yaml":
+        yaml.safe_dump(json.loads(json.dumps(body)), out, sort_keys=False, allow_unicode=True)
+    else:
+        for each in found:
+            since = f" since {each.since}" if each.since else ""
+            names = f": {', '.join(each.webhooks)}" if each.webhooks else ""
+            out.write(printable(f"{each.state.value}{since}  {each.kind} {each.name}{names}") + "\n")

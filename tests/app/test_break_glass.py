@@ -1,0 +1,74 @@
+"""What `jobset webhooks` does to a configuration (docs/break-glass.md)."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+
+from app.break_glass.switch import HELD, State, look, switched_off, switched_on
+from app.cli import main
+from manifests import install_objects
+
+NOW = "2026-01-01T00:00:00Z"
+STORED = [body for body in install_objects() if body["kind"].endswith("WebhookConfiguration")]
+
+
+def state(body) -> State:
+    return look("kind", "name", body).state
+
+
+@pytest.mark.parametrize("stored", STORED, ids=lambda body: body["kind"])
+def test_on_again_it_is_what_it_was(stored):
+    before = copy.deepcopy(stored)
+    off = switched_off(stored, NOW)
+    assert (state(stored), state(off)) == (State.ON, State.OFF)
+    assert off["webhooks"] == []
+    on = switched_on(off)
+    on["metadata"].pop("annotations") if not on["metadata"]["annotations"] else None
+    assert on == before == stored
+
+
+def test_what_is_off_names_what_would_be_called_and_since_when():
+    [stored] = [body for body in STORED if body["kind"].startswith("Validating")]
+    found = look("kind", "name", switched_off(stored, NOW))
+    assert (found.webhooks, found.since) == (("vjobset.kb.io", "vpod.kb.io"), NOW)
+
+
+def test_a_configuration_that_somebody_applied_again_is_on():
+    applied = {**switched_off(STORED[0], NOW), "webhooks": STORED[0]["webhooks"]}
+    assert state(applied) is State.ON
+
+
+@pytest.mark.parametrize(
+    "held",
+    [None, "", "{", "[]", "7", "{}", '{"webhooks": []}', '{"webhooks": {}}', '{"webhooks": null}', '{"webhooks": [7]}'],
+)
+def test_an_annotation_that_holds_no_webhooks_is_no_way_back(held):
+    annotations = None if held is None else {HELD: held}
+    for webhooks in ({}, {"webhooks": None}, {"webhooks": []}):
+        assert state({"metadata": {"name": "a", "annotations": annotations}, **webhooks}) is State.MISSING
+
+
+def test_a_list_without_a_time_is_put_back_too():
+    body = {"metadata": {"annotations": {HELD: json.dumps({"webhooks": [{"name": "a"}]}), "other": "x"}}}
+    assert look("kind", "name", body).since == ""
+    assert switched_on(body) == {"metadata": {"annotations": {"other": "x"}}, "webhooks": [{"name": "a"}]}
+
+
+def test_no_configuration_is_missing():
+    assert look("kind", "name", None).state is State.MISSING
+
+
+def test_a_cluster_that_cannot_be_reached_is_an_error_that_says_so(capsys, tmp_path):
+    assert main(["webhooks", "off", "--kubeconfig", str(tmp_path / "none")]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_the_help_says_what_does_not_hold_meanwhile(capsys):
+    with pytest.raises(SystemExit):
+        main(["webhooks", "--help"])
+    said = capsys.readouterr().out
+    assert "While they are off" in said
+    assert "exit codes" in said

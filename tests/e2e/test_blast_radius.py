@@ -1,0 +1,131 @@
+"""What works while a part of the installation is broken, and how long it takes until it heals (docs/break-glass.md).
+
+All replicas down: `test_economy_and_crashes.py`, `placement/test_without_manager.py`. Webhooks that nobody answers:
+`tests/integration/admission/test_break_glass.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from app import local
+from devcluster.assets import Sources
+from devcluster.cluster import Cluster, running
+from devcluster.spec import ClusterSpec, FakeNodes
+from manifests import crd
+from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
+from tests.support.cluster import new_namespace, request, wait_for
+from tests.support.jobs import JOBSETS, Sets, group, manifest
+from tests.support.jobsets import jobset
+from tests.support.manager import ManagerProcess
+from tests.support.tls import material
+
+REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+Record = Callable[[str, object], None]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[tuple[Cluster, ManagerProcess]]:
+    """A control plane with a manager that nothing else uses: its installation is broken here."""
+    folder = tmp_path_factory.mktemp("blast-radius")
+    spec = ClusterSpec(name="broken", nodes=FakeNodes(count=4))
+    with running(spec, sources=Sources(assets=binaries), state_root=folder) as cluster:
+        manager = ManagerProcess(cluster, folder / "manager")
+        local.install(cluster, webhook_port=manager.port)
+        manager.start()
+        yield cluster, manager
+        manager.stop()
+
+
+@pytest.fixture
+def sets(place: tuple[Cluster, ManagerProcess]) -> Sets:
+    return Sets(place[0], new_namespace(place[0]))
+
+
+def is_refused(cluster: Cluster) -> bool:
+    """Whether the webhook answers: only it refuses this."""
+    return request(cluster, "POST", JOBSETS.format("default") + "?dryRun=All", jobset(managedBy=""))[0] == 422
+
+
+def heals(record: Record, what: str, healed: Callable[[], object]) -> None:
+    """Wait for it, and keep the seconds that it took."""
+    began = time.monotonic()
+    wait_for(healed, what=what)
+    record(f"seconds until healed: {what}", round(time.monotonic() - began, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+class TestBlastRadius:
+    def test_a_wrong_authority_of_the_webhooks_is_put_right(self, place, record_property):
+        cluster, _ = place
+        other = base64.b64encode(material(datetime.now(UTC)).authorities).decode()
+        names = {"mutating": MUTATING_CONFIGURATION, "validating": VALIDATING_CONFIGURATION}
+        places = [f"{REGISTRATIONS}/{kind}webhookconfigurations/{name}" for kind, name in names.items()]
+        for where in places:
+            found = request(cluster, "GET", where)[1]
+            for hook in found["webhooks"]:
+                hook["clientConfig"]["caBundle"] = other
+            status, answer = request(cluster, "PUT", where, found)
+            assert status == 200, answer
+
+        def ours_again() -> bool:
+            hooks = [hook for where in places for hook in request(cluster, "GET", where)[1]["webhooks"]]
+            return all(hook["clientConfig"]["caBundle"] != other for hook in hooks)
+
+        heals(record_property, "caBundle", ours_again)
+        wait_for(lambda: is_refused(cluster), what="the webhook's answer")
+
+    def test_a_webhook_of_somebody_else_that_refuses_jobs_holds_up_only_new_jobs(self, sets, record_property):
+        sets.apply(manifest(group(), name="before"))
+        sets.wait_ready(1, "before")
+        name = f"deny-{sets.namespace}"
+        body = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": name},
+            "webhooks": [
+                {
+                    "name": "jobs.example.com",
+                    "rules": [
+                        {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
+                    ],
+                    "clientConfig": {"url": "https://127.0.0.1:1/nobody"},
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": sets.namespace}},
+                    "admissionReviewVersions": ["v1"],
+                    "sideEffects": "None",
+                    "timeoutSeconds": 1,
+                }
+            ],
+        }
+        status, answer = request(sets.cluster, "POST", f"{REGISTRATIONS}/validatingwebhookconfigurations", body)
+        assert status == 201, answer
+        sets.apply(manifest(group(), name="after"))
+        wait_for(lambda: "JobCreationFailed" in {reason for _, reason, _ in sets.events("after")}, what="the event")
+        assert sets.counts("before")["ready"] == 1
+        assert request(sets.cluster, "DELETE", f"{REGISTRATIONS}/validatingwebhookconfigurations/{name}")[0] == 200
+        heals(record_property, "Jobs refused by others", lambda: sets.counts("after").get("ready") == 1)
+
+    def test_a_crd_that_was_deleted_takes_all_sets_along_and_works_again_once_it_is_applied(
+        self, place, sets, record_property
+    ):
+        cluster, manager = place
+        sets.apply(manifest(group(), name="gone"))
+        sets.wait_ready(1, "gone")
+        body = crd()
+        assert request(cluster, "DELETE", f"{CRDS}/{body['metadata']['name']}")[0] == 200
+        wait_for(lambda: sets.jobs() == [] and sets.pods() == [], what="the end of its Jobs")
+        wait_for(lambda: request(cluster, "GET", f"{CRDS}/{body['metadata']['name']}")[0] == 404, what="no CRD")
+        status, answer = request(cluster, "POST", CRDS, body)
+        assert status == 201, answer
+        heals(record_property, "CRD", lambda: request(cluster, "GET", JOBSETS.format("default"))[0] == 200)
+        manager.start()
+        sets.apply(manifest(group(), name="new"))
+        heals(record_property, "a set after the CRD", lambda: sets.counts("new").get("ready") == 1)

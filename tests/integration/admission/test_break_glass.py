@@ -1,0 +1,93 @@
+"""Webhooks that stand in the way of a real API server are taken out of it with one command, and put back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devcluster.cluster import Cluster
+from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
+from tests.support.admission_calls import manifest, path
+from tests.support.cluster import request, wait_for
+from tests.support.jobsets import JSON
+
+ROOT = Path(__file__).parents[3]
+PLACES = [
+    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{name}"
+    for kind, name in (("mutating", MUTATING_CONFIGURATION), ("validating", VALIDATING_CONFIGURATION))
+]
+
+
+def webhooks(server: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "app", "webhooks", *arguments, "--kubeconfig", str(server.kubeconfig)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=60)  # noqa: S603
+
+
+def configurations(server: Cluster) -> list[JSON]:
+    return [request(server, "GET", place)[1] for place in PLACES]
+
+
+def code_of_a_faulty_set(server: Cluster, ns: str) -> int:
+    """What the API server answers to a set that only a webhook refuses."""
+    return request(server, "POST", path(ns) + "?dryRun=All", manifest(ns, managedBy=""))[0]
+
+
+def lose_webhooks(server: Cluster) -> None:
+    """The API server calls an address at which nobody listens."""
+    for place, found in zip(PLACES, configurations(server), strict=True):
+        for hook in found["webhooks"]:
+            hook["clientConfig"]["url"] = "https://127.0.0.1:1/nobody"
+            hook["clientConfig"].pop("service", None)
+        status, answer = request(server, "PUT", place, found)
+        assert status == 200, answer
+
+
+@pytest.fixture
+def as_before(server):
+    """The webhooks of all tests of this folder are put back whatever happens."""
+    before = configurations(server)
+    yield before
+    for place, body in zip(PLACES, before, strict=True):
+        found = request(server, "GET", place)[1]
+        status, answer = request(
+            server,
+            "PUT",
+            place,
+            {**body, "metadata": {**body["metadata"], "resourceVersion": found["metadata"]["resourceVersion"]}},
+        )
+        assert status == 200, answer
+    wait_for(lambda: code_of_a_faulty_set(server, "default") == 422, what="the webhooks")
+
+
+def test_they_are_off_and_on_again(server, ns, as_before):
+    assert webhooks(server, "status").returncode == 0
+    lose_webhooks(server)
+    wait_for(lambda: code_of_a_faulty_set(server, ns) == 500, what="webhooks that nobody answers")
+
+    off = webhooks(server, "off")
+    assert off.returncode == 0, off.stderr
+    wait_for(lambda: code_of_a_faulty_set(server, ns) == 201, what="no webhooks")
+    assert webhooks(server, "off").stdout == off.stdout, "it has been off since then"
+    status = webhooks(server, "status", "-o", "json")
+    assert status.returncode == 1
+    assert [found["state"] for found in json.loads(status.stdout)["configurations"]] == ["off", "off"]
+
+    on = webhooks(server, "on")
+    assert on.returncode == 0, on.stderr
+    assert [line.split()[0] for line in on.stdout.splitlines()] == ["on", "on"]
+    wait_for(lambda: code_of_a_faulty_set(server, ns) == 500, what="the webhooks as they were")
+    names = [[hook["name"] for hook in found["webhooks"]] for found in configurations(server)]
+    assert names == [[hook["name"] for hook in found["webhooks"]] for found in as_before]
+
+
+def test_what_is_not_there_cannot_be_put_back(server, as_before):
+    place, found = PLACES[1], as_before[1]
+    status, answer = request(server, "PUT", place, {**found, "webhooks": []})
+    assert status == 200, answer
+    on = webhooks(server, "on")
+    assert on.returncode == 1
+    assert f"{VALIDATING_CONFIGURATION}: no webhooks are there: apply manifests/install.yaml" in on.stderr

@@ -113,9 +113,7 @@ class TestBlastRadius:
         assert request(sets.cluster, "DELETE", f"{REGISTRATIONS}/validatingwebhookconfigurations/{name}")[0] == 200
         heals(record_property, "Jobs refused by others", lambda: sets.counts("after").get("ready") == 1)
 
-    def test_a_crd_that_was_deleted_takes_all_sets_along_and_works_again_once_it_is_applied(
-        self, place, sets, record_property
-    ):
+    def test_a_crd_that_was_deleted_takes_all_sets_along_and_works_again(self, place, sets, record_property):
         cluster, manager = place
         sets.apply(manifest(group(), name="gone"))
         sets.wait_ready(1, "gone")

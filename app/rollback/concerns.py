@@ -4,13 +4,16 @@ See docs/downgrade.md.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
 from api.failure_actions import ACTIONS
-from api.jsontree import dig
+from api.indexes import Indexes, parse_indexes
+from api.jsontree import dig, items
 from api.keys import CONTROLLER_NAME, PLACEMENT_GATE
 from api.meta import JSON
+from api.names import job_name
 
 _GO_ACTIONS = frozenset(name for name in ACTIONS if "ReplicatedJob" not in name)
 
@@ -53,6 +56,12 @@ DROPPED: Mapping[tuple[str, ...], Dropped] = {
         "suspend the JobSet and remove spec.scheduling, or let it finish",
         lambda value: value is not None,
     ),
+    ("activeDeadlineSeconds",): Dropped(
+        "the set has no deadline before version 0.13 of the Go JobSet, nor without its feature gate"
+        " JobSetActiveDeadlineSeconds",
+        _IMMUTABLE,
+        lambda value: value is not None,
+    ),
     ("successPolicy", "minSucceeded"): Dropped(
         "every targeted Job has to succeed", _POLICY, lambda value: value is not None
     ),
@@ -81,30 +90,59 @@ DROPPED: Mapping[tuple[str, ...], Dropped] = {
 _ACTION = Dropped(
     "the Go JobSet does not know the action: its controller reports an error for ever when the rule matches",
     _POLICY,
-    lambda value: value is not None and value not in _GO_ACTIONS,
+    lambda value: value not in _GO_ACTIONS,
 )
 
 
 def of_jobset(js: JSON) -> Iterator[Concern]:
-    """What would be otherwise; nothing for a set that has finished or that another controller manages."""
-    spec = dig(js, "spec") or {}
-    if dig(js, "status", "terminalState") or spec.get("managedBy") not in {None, CONTROLLER_NAME}:
+    """What would be otherwise about its spec; nothing for a set that no Go manager would run."""
+    if not _runs(js):
         return
     meta = js["metadata"]
     for parts, field in {**DROPPED, ("failurePolicy", "rules", "*", "action"): _ACTION}.items():
-        for path, value in _values(spec, parts, "spec"):
+        for path, value in _values(dig(js, "spec"), parts, "spec"):
             if field.acts(value):
                 yield Concern("JobSet", meta["namespace"], meta["name"], path, field.happens, field.remedy)
 
 
+def has_completed_jobs(js: JSON) -> bool:
+    """Whether `of_completed_jobs` needs to know which Jobs exist."""
+    return _runs(js) and any(True for _ in _completed(js))
+
+
+def of_completed_jobs(js: JSON, jobs: AbstractSet[str]) -> Iterator[Concern]:
+    """The status says which Jobs have completed; the Go JobSet looks at its Jobs. `jobs`: names of those that exist."""
+    meta = js["metadata"]
+    for path, rjob, indexes in _completed(js):
+        gone = [name for index in indexes if (name := job_name(meta["name"], rjob, index)) not in jobs]
+        if gone:
+            happens = f"completed Jobs that are gone are run again: {len(gone)}, the first of them {gone[0]}"
+            yield Concern("JobSet", meta["namespace"], meta["name"], path, happens, "let the JobSet finish")
+
+
 def of_pod(pod: JSON) -> Iterator[Concern]:
-    """A follower that waits for us to lift its gate."""
+    """A follower that waits for us to lift its gate; one in deletion goes without that."""
     gates = [gate.get("name") for gate in dig(pod, "spec", "schedulingGates") or ()]
-    if PLACEMENT_GATE in gates:
+    if PLACEMENT_GATE in gates and "deletionTimestamp" not in pod["metadata"]:
         path = f"spec.schedulingGates[{gates.index(PLACEMENT_GATE)}]"
         meta = pod["metadata"]
         happens = "the pod is never scheduled: only this program lifts the gate"
         yield Concern("Pod", meta["namespace"], meta["name"], path, happens, "jobset rollback-check --release")
+
+
+def _runs(js: JSON) -> bool:
+    """Whether a Go manager would do anything for it: it is not finished, not in deletion, of no other controller."""
+    ours = dig(js, "spec", "managedBy") in {None, CONTROLLER_NAME}
+    return ours and not dig(js, "status", "terminalState") and "deletionTimestamp" not in js["metadata"]
+
+
+def _completed(js: JSON) -> Iterator[tuple[str, str, Indexes]]:
+    """Path, ReplicatedJob and indexes of the completed Jobs that the status names."""
+    replicas = {rjob["name"]: rjob.get("replicas", 1) for rjob in items(js, "spec", "replicatedJobs")}
+    for i, entry in enumerate(items(js, "status", "replicatedJobsStatus")):
+        indexes = parse_indexes(entry.get("completedIndexes") or "", replicas.get(entry["name"], 0))
+        if indexes:
+            yield f"status.replicatedJobsStatus[{i}].completedIndexes", entry["name"], indexes
 
 
 def _values(value: Any, parts: tuple[str, ...], path: str) -> Iterator[tuple[str, Any]]:

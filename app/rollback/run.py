@@ -1,23 +1,26 @@
-"""One run of `jobset rollback-check`: connect, read every JobSet and gated pod, write, lift gates if asked to."""
+"""One run of `jobset rollback-check`: connect, read every JobSet and gated pod, write, lift gates if asked to.
+
+Each finding is written as soon as it is found, and nothing of it is kept: a run holds a page of a list, and the names
+of the Jobs of one JobSet.
+"""
 
 import asyncio
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TextIO
 
-import yaml
-
-from api.keys import AWAITS_LEADER, PLACEMENT_GATE
+from api.batch import Owned
+from api.keys import AWAITS_LEADER, JOBSET_NAME, PLACEMENT_GATE
 from api.meta import JSON
 from app.check.findings import printable
-from app.rollback.concerns import Concern, of_jobset, of_pod
+from app.rollback.concerns import has_completed_jobs, of_completed_jobs, of_jobset, of_pod
+from app.rollback.report import Report
 from app.version import user_agent
 from controllers.resources import JOBSETS
 from kube.client import Client, PatchType
 from kube.config import load
 from kube.errors import Conflict, KubeError, NotFound
-from kube.resources import PODS
+from kube.options import METADATA_LIST
+from kube.resources import JOBS, PODS
 from kube.transport import HttpTransport
 
 _UNGATED: JSON = {
@@ -38,57 +41,58 @@ class Options:
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write what is concerned to `out` or the problem to `err`; gives the exit code."""
+    """Write what is concerned to `out` or the problem to `err`; gives the exit code.
+
+    After a problem the output is incomplete: JSON is not closed.
+    """
+    report = Report(options.output, out)
     try:
-        found, released = asyncio.run(_checked(options))
+        asyncio.run(_run(options, report, err))
     except (KubeError, TimeoutError) as error:
         err.write(f"jobset rollback-check: {printable(str(error) or 'the API server did not answer in time')}\n")
         return 2
-    err.writelines(f"lifted the gate of pod {printable(name)}\n" for name in released)
-    _write(found, options.output, out)
-    return 1 if found else 0
+    report.close()
+    return 1 if report.found else 0
 
 
-async def _checked(options: Options) -> tuple[list[Concern], list[str]]:
-    """What is concerned, after gates were lifted if that is asked for, and the pods whose gates were."""
+async def _run(options: Options, report: Report, err: TextIO) -> None:
     transport = HttpTransport(await load(options.kubeconfig or None, options.context or None), user_agent=user_agent())
     try:
-        client = Client(transport)
-        found = [
-            concern async for js in client.pages(JOBSETS, namespace=options.namespace) for concern in of_jobset(js)
-        ]
-        released = []
-        async for pod in client.pages(PODS, namespace=options.namespace, label_selector=f"{AWAITS_LEADER}=true"):
-            gated = list(of_pod(pod))
-            if gated and options.release:
-                released += await _released(client, pod)
-            else:
-                found += gated
-        return found, released
+        await check(Client(transport), options, report, err)
     finally:
         await transport.close()
 
 
-async def _released(client: Client, pod: JSON) -> list[str]:
-    """Lift the gate of this very pod, by its UID; gives its name unless it is gone."""
+async def check(client: Client, options: Options, report: Report, err: TextIO) -> None:
+    """Report what is concerned, after gates were lifted if that is asked for; `err` gets the pods whose gates were."""
+    async for js in client.pages(JOBSETS, namespace=options.namespace):
+        for concern in of_jobset(js):
+            report.add(concern)
+        if has_completed_jobs(js):
+            for concern in of_completed_jobs(js, await _jobs(client, js)):
+                report.add(concern)
+    async for pod in client.pages(PODS, namespace=options.namespace, label_selector=f"{AWAITS_LEADER}=true"):
+        for concern in of_pod(pod):
+            if not options.release:
+                report.add(concern)
+            elif await _released(client, pod):
+                err.write(printable(f"lifted the gate of pod {concern.namespace}/{concern.name}") + "\n")
+
+
+async def _jobs(client: Client, js: JSON) -> frozenset[str]:
+    """Names of the Jobs that the JobSet has."""
+    meta = js["metadata"]
+    selector = f"{JOBSET_NAME}={meta['name']}"
+    jobs = client.pages(JOBS, type=Owned, namespace=meta["namespace"], label_selector=selector, accept=METADATA_LIST)
+    return frozenset([job.metadata.name async for job in jobs if job.metadata.controlled_by(meta["uid"])])
+
+
+async def _released(client: Client, pod: JSON) -> bool:
+    """Lift the gate of this very pod, by its UID; False if it is gone."""
     meta = pod["metadata"]
     body = {**_UNGATED, "metadata": {**_UNGATED["metadata"], "uid": meta["uid"]}}
     try:
         await client.patch(PODS, meta["name"], body, patch_type=PatchType.STRATEGIC, namespace=meta["namespace"])
     except (NotFound, Conflict):  # gone, or another pod of this name
-        return []
-    return [f"{meta['namespace']}/{meta['name']}"]
-
-
-def _write(found: Sequence[Concern], output: str, out: TextIO) -> None:
-    body = {"concerned": [asdict(concern) for concern in found]}
-    if output == "json":
-        out.write(json.dumps(body, indent=2) + "\n")
-    elif output == "yaml":
-        yaml.safe_dump(body, out, sort_keys=False, allow_unicode=True, width=2**31 - 1)
-    elif not found:
-        out.write("nothing would behave otherwise under the Go JobSet\n")
-    else:
-        for concern in found:
-            who = f"{concern.kind} {concern.namespace}/{concern.name}: {concern.path}"
-            out.write(printable(f"{who}: {concern.happens}; {concern.remedy}") + "\n")
+        return False
+    return True

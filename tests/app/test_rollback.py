@@ -4,22 +4,27 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from api.keys import PLACEMENT_GATE
-from app.rollback.concerns import DROPPED, of_jobset, of_pod
+from app.rollback.concerns import DROPPED, has_completed_jobs, of_completed_jobs, of_jobset, of_pod
+from manifests import crd
+from tests.support.go_crd import dropped
 
-CRD = Path(__file__).parents[2] / "manifests" / "crd"
+DOWNGRADE = Path(__file__).parents[2] / "docs" / "downgrade.md"
 
 
-def concerned(spec, **status):
-    js = {"metadata": {"namespace": "ns", "name": "train"}, "spec": spec, "status": status}
-    return [(concern.path, concern.happens) for concern in of_jobset(js)]
+def stored(spec, meta=None, **status):
+    return {"metadata": {"namespace": "ns", "name": "train", **(meta or {})}, "spec": spec, "status": status}
+
+
+def concerned(spec, meta=None, **status):
+    return [(concern.path, concern.happens) for concern in of_jobset(stored(spec, meta, **status))]
 
 
 CASES = [
     ({"executionPolicy": {"executionPolicyOrder": "InOrder"}}, "spec.executionPolicy"),
     ({"scheduling": {}}, "spec.scheduling"),
+    ({"activeDeadlineSeconds": 60}, "spec.activeDeadlineSeconds"),
     ({"successPolicy": {"operator": "All", "minSucceeded": "80%"}}, "spec.successPolicy.minSucceeded"),
     ({"successPolicy": {"operator": "All", "unit": "Pod"}}, "spec.successPolicy.unit"),
     ({"failurePolicy": {"failOn": "FailureTarget"}}, "spec.failurePolicy.failOn"),
@@ -36,8 +41,10 @@ def test_each_field_that_go_drops_is_named_where_it_stands(spec, path):
 
 
 @pytest.mark.parametrize(("spec", "path"), CASES)
-def test_sets_that_have_finished_or_are_not_ours_are_not_concerned(spec, path):
+def test_sets_that_have_finished_or_end_or_are_not_ours_are_not_concerned(spec, path):
     assert concerned(spec, terminalState="Completed") == []
+    assert concerned(spec, terminalState="Failed") == []
+    assert concerned(spec, {"deletionTimestamp": "2026-01-01T00:00:00Z"}) == []
     assert concerned({**spec, "managedBy": "kueue.x-k8s.io/multikueue"}) == []
     assert [found for found, _ in concerned({**spec, "managedBy": "jobset.sigs.k8s.io/jobset-controller"})] == [path]
 
@@ -62,19 +69,66 @@ def test_a_pod_that_only_we_release_is_named():
     assert list(of_pod({"metadata": meta, "spec": {"schedulingGates": [{"name": "other"}]}})) == []
 
 
-def extensions(schema, path=()):
+def test_a_pod_in_deletion_needs_no_release():
+    meta = {"namespace": "ns", "name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    assert list(of_pod({"metadata": meta, "spec": {"schedulingGates": [{"name": PLACEMENT_GATE}]}})) == []
+
+
+COMPLETED = {
+    "spec": {"replicatedJobs": [{"name": "a", "replicas": 4}, {"name": "b"}]},
+    "replicatedJobsStatus": [{"name": "b", "completedIndexes": "0"}, {"name": "a", "completedIndexes": "0,2-9"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "found"),
+    [
+        ({"train-a-0", "train-a-1", "train-a-2", "train-a-3", "train-b-0"}, []),
+        (
+            {"train-a-1", "train-a-2"},
+            [
+                ("status.replicatedJobsStatus[0].completedIndexes", "1, the first of them train-b-0"),
+                ("status.replicatedJobsStatus[1].completedIndexes", "2, the first of them train-a-0"),
+            ],
+        ),
+    ],
+)
+def test_completed_jobs_that_are_gone_are_named(jobs, found):
+    js = stored(**COMPLETED)
+    assert has_completed_jobs(js)
+    concerns = list(of_completed_jobs(js, jobs))
+    assert [(concern.path, concern.happens.rpartition(": ")[2]) for concern in concerns] == found
+    assert {(concern.kind, concern.name) for concern in concerns} <= {("JobSet", "train")}
+
+
+def test_jobs_are_only_needed_of_running_sets_with_completed_ones():
+    assert not has_completed_jobs(stored(**COMPLETED, terminalState="Completed"))
+    assert not has_completed_jobs(stored(COMPLETED["spec"]))
+    none = [{"name": "a", "completedIndexes": ""}, {"name": "gone", "completedIndexes": "0"}]
+    assert not has_completed_jobs(stored(COMPLETED["spec"], replicatedJobsStatus=none))
+
+
+def test_every_field_that_the_go_crd_does_not_have_is_known():
+    paths = {f"spec.{'.'.join(parts)}".replace(".*", "[]") for parts in DROPPED}
+    assert paths == {path for path in dropped() if path.startswith("spec.")}
+
+
+def test_the_page_names_every_field_that_is_dropped():
+    page = DOWNGRADE.read_text(encoding="utf-8")
+    assert [parts for parts in DROPPED if f"`{parts[0]}" not in page or f"{parts[-1]}`" not in page] == []
+
+
+def ours(schema, path=""):
     """Paths of the fields that the CRD says the Go JobSet does not have, the outermost of each."""
     if re.search(r"Not in the\s+Go JobSet", schema.get("description", "")) and path:
         yield path
         return
     for name, inner in schema.get("properties", {}).items():
-        yield from extensions(inner, (*path, name))
+        yield from ours(inner, f"{path}.{name}".lstrip("."))
     if isinstance(schema.get("items"), dict):
-        yield from extensions(schema["items"], (*path, "*"))
+        yield from ours(schema["items"], f"{path}[]")
 
 
-def test_every_field_of_the_crd_that_go_has_not_is_known():
-    crds = [yaml.safe_load(file.read_text()) for file in CRD.rglob("*.yaml")]
-    crd = next(each for each in crds if each.get("kind") == "CustomResourceDefinition")
-    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    assert set(extensions(schema)) == set(DROPPED)
+def test_what_the_crd_says_of_the_go_jobset_is_true():
+    [version] = crd()["spec"]["versions"]
+    assert set(ours(version["schema"]["openAPIV3Schema"])) <= dropped()

@@ -59,7 +59,7 @@ DROPPED: Mapping[tuple[str, ...], Dropped] = {
     ("activeDeadlineSeconds",): Dropped(
         "the set has no deadline before version 0.13 of the Go JobSet, nor without its feature gate"
         " JobSetActiveDeadlineSeconds",
-        _IMMUTABLE,
+        "let the JobSet finish, or set the deadline on its Jobs",
         lambda value: value is not None,
     ),
     ("successPolicy", "minSucceeded"): Dropped(

@@ -203,6 +203,16 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
             enum=["JobFailed", "FailureTarget"],
         ),
     ] = ""
+    start_timeout_seconds: Annotated[
+        int | None,
+        doc(
+            "Seconds from its creation after which a pod of phase Pending fails its Job, with reason StartTimeout and"
+            " what the kubelet or the scheduler says about it (feature gate JobSetStartTimeout). Pods with a scheduling"
+            " gate do not count. Absent: pods may pend for ever. Not in the Go JobSet.",
+            minimum=1,
+            **INT32,
+        ),
+    ] = None
 
 
 class StartupPolicy(Base, frozen=True, kw_only=True):

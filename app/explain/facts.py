@@ -8,21 +8,8 @@ from api.batch import Job
 from api.gang_status import StoredGroup
 from api.jobset import JobSet
 from api.meta import Base, Owner
-from api.pod import ContainerStatus, DetailedPod, PodCondition
-
-_STARTING = {"", "ContainerCreating", "PodInitializing"}
-"""Reasons of a waiting container that are no trouble."""
-
-
-def _trouble(container: ContainerStatus) -> str:
-    """What keeps it from running, in words; empty while nothing does."""
-    waiting, ended = container.state.waiting, container.last_state.terminated
-    if waiting is None or waiting.reason in _STARTING:
-        return ""
-    last = "" if ended is None else f", it ended with exit code {ended.exit_code} ({ended.reason or 'no reason'})"
-    times = f", restarted {container.restart_count} times" if container.restart_count else ""
-    detail = f": {waiting.message}" if waiting.message else ""
-    return f"container {container.name}: {waiting.reason}{times}{last}{detail}"
+from api.pending import first_trouble
+from api.pod import DetailedPod, PodCondition
 
 
 class SeenPod(DetailedPod, frozen=True, kw_only=True):
@@ -58,8 +45,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
     @property
     def trouble(self) -> str:
         """What keeps one of its containers from running, init containers first; empty while nothing does."""
-        containers = (*self.status.init_container_statuses, *self.status.container_statuses)
-        return next((trouble for container in containers if (trouble := _trouble(container))), "")
+        return first_trouble(self)
 
 
 class _Regarding(Base, frozen=True, kw_only=True):

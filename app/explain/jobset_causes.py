@@ -1,13 +1,17 @@
 """Causes that are about the JobSet as a whole. Pure."""
 
 from collections.abc import Iterable
+from operator import itemgetter
 
 from api import keys
 from api.jobset_status import FailedAttempt
 from api.meta import find
-from app.explain.case import Case
-from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, age, counted, listed
+from app.explain.case import STALE, Case
+from app.explain.facts import SeenPod
+from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, age, counted, listed, seconds_since
 from controllers.planning import deadline
+from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
+from controllers.planning.start_timeout import LOOKS
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label by which Kueue takes a JobSet into a queue."""
@@ -150,6 +154,32 @@ def active_deadline(case: Case, _left: frozenset[str]) -> list[Found]:
     else:
         what = f"it has run for longer than spec.activeDeadlineSeconds, which is {seconds}: the manager ends it"
     return [Found(Finding(level=Level.NOTE, cause="active-deadline", what=what, fix=fix, since=start))]
+
+
+def start_timeout(case: Case, _left: frozenset[str]) -> list[Found]:
+    """How long the first pending pod may still take; or that nobody looks at the time limit."""
+    policy, now = case.facts.jobset.spec.failure_policy, case.facts.now
+    seconds = policy.start_timeout_seconds if policy is not None else None
+    pods = [] if seconds is None else case.facts.pods or ()
+    waits = ((pod, seconds_since(pod.metadata.creation_timestamp or "", now)) for pod in pods if _pending(pod))
+    found = max(((pod, waited) for pod, waited in waits if waited is not None), key=itemgetter(1), default=None)
+    if seconds is None or found is None:
+        return []
+    pod, waited = found
+    limit, fix = f"spec.failurePolicy.startTimeoutSeconds is {seconds}", ""
+    if waited < seconds:
+        what = f"pod {pod.name} fails its Job in {age(seconds - waited)} unless it runs before: {limit}"
+    elif waited < seconds + seconds / LOOKS + STALE:
+        what = f"pod {pod.name} has not run in time, and the failure policy decides: {limit}"
+    else:
+        what = f"pod {pod.name} has not run in time, and no manager acts on that: {limit}"
+        fix = f"start the manager with --feature-gates={START_TIMEOUT_GATE}=true"
+    since = pod.metadata.creation_timestamp or ""
+    return [Found(Finding(level=Level.NOTE, cause="start-timeout", what=what, fix=fix, since=since))]
+
+
+def _pending(pod: SeenPod) -> bool:
+    return pod.status.phase == "Pending" and not pod.gated and pod.metadata.deletion_timestamp is None
 
 
 def unlisted(case: Case, _left: frozenset[str]) -> list[Found]:

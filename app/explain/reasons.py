@@ -18,6 +18,7 @@ CAUSES: tuple[Cause, ...] = (
     jobset_causes.managed_elsewhere,
     jobset_causes.suspended,
     jobset_causes.active_deadline,
+    jobset_causes.start_timeout,
     jobset_causes.unlisted,
     jobset_causes.no_manager,
     jobset_causes.restarting,

@@ -71,6 +71,9 @@ DROPPED: Mapping[tuple[str, ...], Dropped] = {
         _IMMUTABLE,
         lambda value: value == "FailureTarget",
     ),
+    ("failurePolicy", "startTimeoutSeconds"): Dropped(
+        "pods that do not run are waited for without a limit", _IMMUTABLE, lambda value: value is not None
+    ),
     ("failurePolicy", "rules", "*", "onExitCodes"): Dropped(
         "the rule matches whatever the exit code is; with no other condition it matches every failure",
         _PATTERN,

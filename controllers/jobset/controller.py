@@ -21,6 +21,7 @@ from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories, Memory
 from controllers.jobset.milestones import Milestones, Stopwatch
+from controllers.jobset.pending_pods import look_at_pending_pods
 from controllers.jobset.watches import BY_SET, owning_jobset
 from controllers.planning.actions import DeleteJobs, Plan, PodQuery, creates_only, of_type
 from controllers.planning.child_jobs import not_recorded
@@ -203,7 +204,12 @@ class JobSetReconciler:
 
     async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
         """The observation with the answer to a query. Raises what the client raises if the answer is needed."""
-        js, keep = observed.jobset, candidates_of(observed.jobset, observed.jobs)
+        js = observed.jobset
+        if pod_query.pending:
+            memory = self.memories.get_or_create(Request(js.metadata.namespace, js.metadata.name), js.metadata.uid)
+            pending, memory.start_look = await look_at_pending_pods(self._client, observed)
+            return dataclasses.replace(observed, pending_pods=pending)
+        keep = candidates_of(js, observed.jobs)
         answer = await list_failed_pods(self._client, js.metadata.namespace, pod_query, keep)
         return dataclasses.replace(observed, failed_pods={**observed.failed_pods, **answer})
 
@@ -247,6 +253,7 @@ class JobSetReconciler:
             priorities=self._priorities(),
             groups=self._known_groups(js, memory),
             reported_group=memory.reported_group,
+            start_look=memory.start_look,
         )
 
     def _known_groups(self, js: JobSet, memory: Memory) -> KnownGroups | None:

@@ -32,6 +32,7 @@ class Memory:
     - `reported_group`: the PodGroup that the condition about unschedulable groups is about.
     - `unfinished`: it was seen unfinished, so its end will be counted. `attempt_times`: for metrics.
     - `stalled`: what was reported of gangs that the scheduler says nothing about.
+    - `start_look`: before this moment, RFC 3339, no look at pending pods can find one that is late.
     - `followed`: the pods of earlier attempts, while there may be some.
     """
 
@@ -51,6 +52,7 @@ class Memory:
     unfinished: bool = False
     attempt_times: AttemptTimes | None = None
     stalled: Reports = field(default_factory=Reports)
+    start_look: str = ""
     followed: Followed | None = None
 
     def stop_following(self) -> None:

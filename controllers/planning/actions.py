@@ -144,11 +144,13 @@ class Event:
 class PodQuery:
     """Failed Jobs, as (name, UID), of which the plan needs the failed pods.
 
-    `needed`: decisions depend on the answer. Else only events and `status.attemptHistory` do.
+    `needed`: decisions depend on the answer. Else only events and `status.attemptHistory` do. `pending`: asks for
+    the pending pods of the whole set instead; then `jobs` are those that may have some.
     """
 
     jobs: tuple[tuple[str, str], ...]
     needed: bool = False
+    pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,16 @@ class FailedPod:
     index_failures: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PendingPod:
+    """A pod of phase Pending without a scheduling gate. `created`: RFC 3339. `why`: what keeps it from running."""
+
+    name: str
+    node: str
+    created: str
+    why: str
+
+
 FailedPodsByJob = Mapping[str, tuple[FailedPod, ...]]
 """Failed pods by the UID of their Job. A Job that was looked up and has none has an empty tuple."""
 
@@ -80,6 +90,8 @@ class Observed:
     - `groups`: what is known of scheduling groups; None: the set wants none and has none.
     - `reported_group`: the PodGroup that the last plan of this process reported as unschedulable; empty: not known.
     - `failed_pods`: the answers to `Plan.pod_query` so far.
+    - `pending_pods`: by the UID of their Job, the one of each that was created first; None: they were not looked up.
+      `start_look`: before this moment (RFC 3339, empty: any) no look can find a pod that has been pending too long.
     - `now`: RFC 3339 in UTC, seconds. `since_status_write`: seconds since the last status write, None if there was
       none in this process.
     """
@@ -99,3 +111,5 @@ class Observed:
     groups: KnownGroups | None = None
     reported_group: str = ""
     unreadable: Mapping[str, str] = field(default_factory=dict)
+    pending_pods: Mapping[str, PendingPod] | None = None
+    start_look: str = ""

@@ -28,6 +28,7 @@ CASES = [
     ({"successPolicy": {"operator": "All", "minSucceeded": "80%"}}, "spec.successPolicy.minSucceeded"),
     ({"successPolicy": {"operator": "All", "unit": "Pod"}}, "spec.successPolicy.unit"),
     ({"failurePolicy": {"failOn": "FailureTarget"}}, "spec.failurePolicy.failOn"),
+    ({"failurePolicy": {"startTimeoutSeconds": 600}}, "spec.failurePolicy.startTimeoutSeconds"),
     ({"failurePolicy": {"rules": [{}, {"onExitCodes": {}}]}}, "spec.failurePolicy.rules[1].onExitCodes"),
     ({"failurePolicy": {"rules": [{"maxRestarts": 0}]}}, "spec.failurePolicy.rules[0].maxRestarts"),
     ({"failurePolicy": {"rules": [{"action": "RestartReplicatedJob"}]}}, "spec.failurePolicy.rules[0].action"),

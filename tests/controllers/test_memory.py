@@ -37,6 +37,7 @@ SAMPLES = {
     "unfinished": True,
     "attempt_times": AttemptTimes(suspended=False, restarts=1, start=None),
     "stalled": Reports(next_look=6.0),
+    "start_look": "2026-01-01T00:00:00Z",
     "followed": Followed(attempt=1, pods=None),
 }
 """A value of each field of a record that it does not start with. A field without one fails the tests."""

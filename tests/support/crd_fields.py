@@ -176,6 +176,7 @@ SINCE = {
     },
     "spec.executionPolicy.sequentialReplicatedJobs": INT32 | {"minimum": 1},
     "spec.activeDeadlineSeconds": INT64 | {"minimum": 1},
+    "spec.failurePolicy.startTimeoutSeconds": INT32 | {"minimum": 1},
     "spec.replicatedJobs[].exitCodePolicy": {"type": "object"},
     "spec.replicatedJobs[].exitCodePolicy.permanent": EXIT_CODES,
     "spec.replicatedJobs[].exitCodePolicy.permanent[]": INT32 | {"minimum": 1},

@@ -36,6 +36,7 @@ from controllers.planning.actions import (
     PatchGroup,
     PatchJob,
     Plan,
+    PodQuery,
 )
 from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.limits import DEFAULT_LIMITS
@@ -129,16 +130,18 @@ class World:
     def plan(self) -> Plan:
         """What the planner wants now, with its queries about pods answered. `failed_pods` are by the name of their Job."""
         observed = self.observe()
-        keep = candidates_of(observed.jobset, observed.jobs)
         decided = plan(observed, self.gates, create_suspended=self.create_suspended)
         while decided.pod_query is not None:
-            asked = dict(decided.pod_query.jobs)
-            assert asked.keys() <= self.jobs.keys(), "a query about a Job that is not there"
-            assert observed.failed_pods.keys().isdisjoint(asked.values()), "an answered query is asked again"
-            answer = {uid: tuple(keep(uid, self.failed_pods.get(name, ()))) for name, uid in asked.items()}
-            observed = dataclasses.replace(observed, failed_pods={**observed.failed_pods, **answer})
+            observed = self.answer(observed, decided.pod_query)
             decided = plan(observed, self.gates, create_suspended=self.create_suspended)
         return decided
+
+    def answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
+        asked, keep = dict(pod_query.jobs), candidates_of(observed.jobset, observed.jobs)
+        assert asked.keys() <= self.jobs.keys(), "a query about a Job that is not there"
+        assert observed.failed_pods.keys().isdisjoint(asked.values()), "an answered query is asked again"
+        answer = {uid: tuple(keep(uid, self.failed_pods.get(name, ()))) for name, uid in asked.items()}
+        return dataclasses.replace(observed, failed_pods={**observed.failed_pods, **answer})
 
     def step(self) -> Plan:
         """Plan once and carry it out."""

@@ -25,6 +25,7 @@ from webhooks.jobset.rules import (
     scheduling_groups,
     scheduling_pods,
     size,
+    start_timeout,
     success,
 )
 from webhooks.jobset.rules import volume_claims as claims
@@ -54,6 +55,7 @@ BEFORE: tuple[SubjectCheck, ...] = (
     claims.namespaces,
     in_place.gate,
     deadline.gate,
+    start_timeout.gate,
     execution.not_in_place,
     depends_on.not_on_the_first,
     names.subdomain,

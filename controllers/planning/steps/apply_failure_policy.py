@@ -23,7 +23,7 @@ from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import FailedAttempt
 from api.patterns import MOST_PATTERNS, compiled
 from api.policies import FailurePolicyRule
-from controllers.planning import attempts
+from controllers.planning import attempts, start_timeout
 from controllers.planning.actions import PodQuery
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
@@ -39,7 +39,7 @@ from controllers.planning.decisive_pod import (
     matching,
     named_by,
 )
-from controllers.planning.observed import FailedPod, FailedPodsByJob
+from controllers.planning.observed import FailedPod, FailedPodsByJob, PendingPod
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
 from controllers.planning.status import StatusDraft
 
@@ -49,11 +49,12 @@ MESSAGE_LIMIT = 1024
 
 def apply_failure_policy(ctx: Context) -> Partial:
     """Decide about every failed Job. If anything is decided, or a decision needs pods, the plan ends here."""
-    if not ctx.children.failed:
+    late = _late(ctx)
+    if not (ctx.children.failed or late):
         return NOTHING
     draft, failed_pods = ctx.draft(), ctx.observed.failed_pods
-    failed = heapq.nsmallest(_most_judged(ctx), ctx.children.failed, key=_failure_order)
-    judge = _Judge(ctx.js, draft, ctx.gates, failed_pods)
+    failed = heapq.nsmallest(_most_judged(ctx), (*ctx.children.failed, *late), key=_failure_order)
+    judge = _Judge(ctx.js, draft, ctx.gates, failed_pods, ctx.observed.pending_pods or {})
     needed = _pod_query([child for child in failed if judge.needs_pods(child)], failed_pods, needed=True)
     judge.warn_of_unread_patterns()
     if needed is None:
@@ -61,6 +62,14 @@ def apply_failure_policy(ctx: Context) -> Partial:
     pod_query = needed or _pod_query(judge.decide(failed), failed_pods, needed=False)
     decided = draft.status is not ctx.status or needed is not None
     return of_draft(draft, kind=Stop if decided else Partial, pod_query=pod_query)
+
+
+def _late(ctx: Context) -> list[Child]:
+    """Jobs that count as failed because a pod of theirs does not run in time."""
+    policy = ctx.js.spec.failure_policy
+    if policy is None or policy.start_timeout_seconds is None:
+        return []
+    return start_timeout.late(ctx.children.active, ctx.observed.pending_pods, policy.start_timeout_seconds, ctx.now)
 
 
 def _most_judged(ctx: Context) -> int:
@@ -80,7 +89,14 @@ def _pod_query(about: Sequence[Child], failed_pods: FailedPodsByJob, *, needed: 
 class _Judge:
     """The decisions of one plan: the policy, the failed pods that are known, and the draft that is changed."""
 
-    def __init__(self, js: JobSet, draft: StatusDraft, gates: FeatureGates, failed_pods: FailedPodsByJob) -> None:
+    def __init__(
+        self,
+        js: JobSet,
+        draft: StatusDraft,
+        gates: FeatureGates,
+        failed_pods: FailedPodsByJob,
+        pending_pods: Mapping[str, PendingPod],
+    ) -> None:
         self._policy = js.spec.failure_policy
         self._rules: Sequence[FailurePolicyRule] = self._policy.rules if self._policy else ()
         self._criteria = _criteria(self._rules)
@@ -89,12 +105,13 @@ class _Judge:
         self._attempt = draft.status.execution_attempts or 0
         self._gates = gates
         self._failed_pods = failed_pods
+        self._pending_pods = pending_pods
         self._matching: dict[str, tuple[int, ...]] = {}
         self._parts: dict[str, attempts.PartRestart] = {}
 
     def needs_pods(self, child: Child) -> bool:
         """Whether the first rule that may match it depends on exit codes."""
-        if not decides_by_pods(child.job):
+        if start_timeout.is_late(child.job) or not decides_by_pods(child.job):
             return False
         first = next(iter(self._rules_for(child)), None)
         return first is not None and self._rules[first].on_exit_codes is not None
@@ -133,7 +150,7 @@ class _Judge:
             if not self._possible(action, child):
                 break
             ended = self._act(rule, action, child)
-            if ended or _by_exit_codes(rule, self._of(child)):
+            if not start_timeout.is_late(child.job) and (ended or _by_exit_codes(rule, self._of(child))):
                 named.append(child)
             if ended:
                 break
@@ -183,7 +200,7 @@ class _Judge:
         """Whether the exit codes of a Job that meets the other criteria of a rule match, too."""
         if rule.on_exit_codes is None:
             return True
-        pod = decisive_pod(child.job, self._of(child), self._pods(child))
+        pod = None if start_timeout.is_late(child.job) else decisive_pod(child.job, self._of(child), self._pods(child))
         return pod is not None and matching(rule.on_exit_codes, pod.ends) is not None
 
     def _rules_for(self, child: Child) -> tuple[int, ...]:
@@ -210,6 +227,9 @@ class _Judge:
     def _failed_container(self, rule: FailurePolicyRule | None, child: Child) -> tuple[FailedContainer, str]:
         """The pod for the history, and where exit codes decide, what messages say about it."""
         rjob, pods = self._of(child), self._pods(child)
+        if start_timeout.is_late(child.job) and (failure := child.job.failure):
+            pending = self._pending_pods[child.job.metadata.uid]
+            return FailedContainer(pending.name, pending.node), f": {failure.message}"
         if not _by_exit_codes(rule, rjob):
             return first_failed(pods), ""
         pod = decisive_pod(child.job, rjob, pods)

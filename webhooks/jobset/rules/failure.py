@@ -4,7 +4,7 @@ See docs/reference/validation.md#failure-policy.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from api.failure_actions import MAX_REPLICAS_TO_RESTART, RESTART_JOB, RESTART_JOB_FREE, RESTART_JOBSET, Scope, action_of
@@ -24,6 +24,8 @@ JOB_FAILURE_REASONS = (
     "MaxFailedIndexesExceeded",
     "PodFailurePolicy",
 )
+START_TIMEOUT = "StartTimeout"
+"""A reason of this program alone, for sets with startTimeoutSeconds."""
 _GO_ACTIONS = (RESTART_JOB, RESTART_JOB_FREE)
 """The actions behind a gate of which the Go JobSet has sentences. Each of the others is named by itself."""
 _REPLICAS_FIX = f"split it into several ReplicatedJobs, or use {RESTART_JOBSET.name}"
@@ -120,13 +122,14 @@ NOTHING_TO_LIMIT = Rule(
 
 def failure_rules(subject: Subject) -> Iterator[FieldError]:
     """All that is wrong with the rules. Where the gate is missing the Go JobSet says that alone."""
-    rules = subject.failure_policy.rules
+    rules, limited = subject.failure_policy.rules, subject.failure_policy.start_timeout_seconds is not None
+    known = (*JOB_FAILURE_REASONS, START_TIMEOUT) if limited else JOB_FAILURE_REASONS
     yield from _gates(subject)
     yield from restart_job_replicas(subject, subject.entries)
     for i, rule in enumerate(rules):
         yield from _rule_name(RULES.at(i, "name"), rule.name)
         yield from unknown_targets(subject, TARGET, rule.target_replicated_jobs, RULES.at(i, "targetReplicatedJobs"))
-        yield from _reasons(RULES.at(i, "onJobFailureReasons"), rule.on_job_failure_reasons)
+        yield from _reasons(RULES.at(i, "onJobFailureReasons"), rule.on_job_failure_reasons, known)
         if action_of(rule.action).scope is Scope.NOTHING and rule.max_restarts is not None:
             yield NOTHING_TO_LIMIT.at(RULES.at(i, "maxRestarts"), rule.max_restarts, action=rule.action)
     yield from _repeated_names(rules)
@@ -161,11 +164,11 @@ def _rule_name(path: Path, name: str) -> Iterator[FieldError]:
         yield NAME_FORM.at(path, name, name=name)
 
 
-def _reasons(path: Path, reasons: Iterable[str]) -> Iterator[FieldError]:
+def _reasons(path: Path, reasons: Iterable[str], known: Sequence[str]) -> Iterator[FieldError]:
     for k, reason in enumerate(reasons):
-        if reason not in JOB_FAILURE_REASONS:
-            known = partial(did_you_mean, reason, JOB_FAILURE_REASONS, what="the reasons are")
-            yield REASON.at(path.at(k), reason, reason=reason, names_that_exist=known)
+        if reason not in known:
+            names = partial(did_you_mean, reason, known, what="the reasons are")
+            yield REASON.at(path.at(k), reason, reason=reason, names_that_exist=names)
 
 
 def _repeated_names(rules: Iterable[FailurePolicyRule]) -> Iterator[FieldError]:

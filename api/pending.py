@@ -1,0 +1,36 @@
+"""Why a pod does not run, in the words of the kubelet and the scheduler."""
+
+from api.pod import ContainerStatus, DetailedPod
+
+_STARTING = {"", "ContainerCreating", "PodInitializing"}
+"""Reasons of a waiting container that are no trouble."""
+
+
+def trouble(container: ContainerStatus) -> str:
+    """What keeps a container from running, in words; empty while nothing does."""
+    waiting, ended = container.state.waiting, container.last_state.terminated
+    if waiting is None or waiting.reason in _STARTING:
+        return ""
+    last = "" if ended is None else f", it ended with exit code {ended.exit_code} ({ended.reason or 'no reason'})"
+    times = f", restarted {container.restart_count} times" if container.restart_count else ""
+    detail = f": {waiting.message}" if waiting.message else ""
+    return f"container {container.name}: {waiting.reason}{times}{last}{detail}"
+
+
+def first_trouble(pod: DetailedPod) -> str:
+    """What keeps one of its containers from running, init containers first; empty while nothing does."""
+    containers = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return next((found for container in containers if (found := trouble(container))), "")
+
+
+def why_pending(pod: DetailedPod) -> str:
+    """Why a pod of phase Pending does not run yet; never empty."""
+    scheduled = pod.status.condition("PodScheduled")
+    if not pod.spec.node_name:
+        said = [scheduled.reason, scheduled.message] if scheduled is not None else []
+        return ": ".join(filter(None, said)) or "the scheduler has said nothing about it"
+    containers = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    starting = next((c for c in containers if c.state.waiting is not None and c.state.waiting.reason), None)
+    word = "" if starting is None or starting.state.waiting is None else starting.state.waiting.reason
+    slow = f"container {starting.name}: {word}" if starting is not None else "the kubelet has said nothing about it"
+    return f"{first_trouble(pod) or slow} (node {pod.spec.node_name})"

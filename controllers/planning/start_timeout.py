@@ -1,0 +1,81 @@
+"""Pods that do not run in time (`failurePolicy.startTimeoutSeconds`).
+
+See docs/concepts/recovery.md#a-time-limit-for-the-start.
+
+The time of a pod begins with its creation. So it does not run while the set is suspended, begins again with each
+attempt, and holds for pods that a Job creates later in place of others. Nothing of it is stored.
+
+A Job of which all pods are ready costs nothing. For the others the pending pods of the set are listed when the first
+of them may be late; what that look finds tells when the next one is worth it.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from api.batch import Job
+from api.keys import JOB_FAILED
+from api.meta import Condition, seconds_between
+from controllers.planning.child_jobs import Child
+from controllers.planning.observed import PendingPod
+
+GATE = "JobSetStartTimeout"
+REASON = "StartTimeout"
+"""Reason with which such a Job counts as failed."""
+LOOKS = 20
+"""At most so many looks in the time of one pod, but one a second is always possible."""
+
+
+def starting(job: Job) -> bool:
+    """Whether the Job runs and has a pod that is not ready."""
+    status = job.status
+    return status.start_time is not None and not job.spec.suspend and status.active > (status.ready or 0)
+
+
+def seconds_left(jobs: Iterable[Job], seconds: int, now: str, start_look: str) -> float:
+    """Seconds until a pod of one of these Jobs may be late; 0 or less if one may be now. There is at least one Job."""
+    left = seconds - max(_age(job.status.start_time or "", now) for job in jobs)
+    return max(left, -_age(start_look, now)) if start_look else left
+
+
+def next_look(pods: Iterable[PendingPod], seconds: int, now: str) -> str:
+    """When the next look may find a late pod, after a look at `now` that found `pods`: RFC 3339.
+
+    A pod that is created after `now` cannot be late sooner than `seconds` after that.
+    """
+    left = min((seconds - _age(pod.created, now) for pod in pods), default=float(seconds))
+    wait = 1.0 if left <= 0 else max(left, seconds / LOOKS, 1.0)
+    return (datetime.fromisoformat(now) + timedelta(seconds=wait)).isoformat()
+
+
+def late(children: Iterable[Child], pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> list[Child]:
+    """The Jobs that have a late pod, each as a failed Job."""
+    if not pending:
+        return []
+    found = ((child, pending.get(child.job.metadata.uid)) for child in children if starting(child.job))
+    return [
+        _failed(child, pod, seconds, now)
+        for child, pod in found
+        if pod is not None and _age(pod.created, now) >= seconds and not child.deleting
+    ]
+
+
+def is_late(job: Job) -> bool:
+    """Whether a Job of `late`: it counts as failed because of a pod that does not run."""
+    return job.failure is not None and job.failure.reason == REASON
+
+
+def _failed(child: Child, pod: PendingPod, seconds: int, now: str) -> Child:
+    message = f"pod {pod.name} was not running {seconds} s after its creation: {pod.why}"
+    failure = Condition(type=JOB_FAILED, status="True", reason=REASON, message=message, last_transition_time=now)
+    status = msgspec.structs.replace(child.job.status, conditions=(*child.job.status.conditions, failure))
+    return msgspec.structs.replace(child, job=msgspec.structs.replace(child.job, status=status))
+
+
+def _age(moment: str, now: str) -> float:
+    """Seconds since a moment; 0 if it cannot be read. Less than 0 for one in the future."""
+    try:
+        return seconds_between(moment, now)
+    except (ValueError, TypeError):
+        return 0.0

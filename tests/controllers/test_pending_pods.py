@@ -1,0 +1,126 @@
+"""How pending pods are read, and in whose words it is said why they do not run."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from api import keys
+from api.pending import why_pending
+from api.pod import DetailedPod
+from controllers.jobset.pending_pods import LONGEST_REASON, look_at_pending_pods
+from controllers.planning.observed import Observed, PendingPod
+from kube.client import Client
+from tests.support.blind import Blind
+from tests.support.memory_api import MemoryApi
+from tests.support.stored_sets import jobset, rjob
+
+NOW = "2026-01-01T00:10:00Z"
+
+
+def waiting(name: str, reason: str, message: str = "") -> dict:
+    return {"name": name, "state": {"waiting": {"reason": reason, "message": message}}}
+
+
+def unscheduled(reason: str, message: str) -> dict:
+    return {"conditions": [{"type": "PodScheduled", "status": "False", "reason": reason, "message": message}]}
+
+
+CASES = [
+    ("", unscheduled("Unschedulable", "0/3 nodes are available"), "Unschedulable: 0/3 nodes are available"),
+    ("", {}, "the scheduler has said nothing about it"),
+    ("", {"conditions": [{"type": "PodScheduled", "status": "False"}]}, "the scheduler has said nothing about it"),
+    ("n", {}, "the kubelet has said nothing about it (node n)"),
+    (
+        "n",
+        {"containerStatuses": [waiting("main", "ImagePullBackOff", "Back-off pulling")]},
+        "container main: ImagePullBackOff: Back-off pulling (node n)",
+    ),
+    ("n", {"containerStatuses": [waiting("main", "ContainerCreating")]}, "container main: ContainerCreating (node n)"),
+    (
+        "n",
+        {
+            "initContainerStatuses": [waiting("fetch", "CreateContainerConfigError", "no secret")],
+            "containerStatuses": [waiting("main", "PodInitializing")],
+        },
+        "container fetch: CreateContainerConfigError: no secret (node n)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("node", "status", "why"), CASES)
+def test_the_words_of_kubelet_and_scheduler(node, status, why):
+    body = {"metadata": {"name": "p"}, "spec": {"nodeName": node}, "status": {"phase": "Pending", **status}}
+    assert why_pending(msgspec.convert(body, DetailedPod)) == why
+
+
+class TestTheLook:
+    def add(self, api: MemoryApi, name: str, second: int, job: str = "u0", phase: str = "Pending", **more) -> None:
+        metadata = {
+            "labels": {keys.JOB_UID: job, keys.JOBSET_UID: more.pop("owner", "js-uid")},
+            "creationTimestamp": f"2026-01-01T00:00:{second:02}Z",
+            **more.pop("metadata", {}),
+        }
+        api.put("pods", name, metadata=metadata, spec=more.pop("spec", {}), status={"phase": phase, **more})
+
+    async def look(self, api: MemoryApi) -> tuple[dict[str, PendingPod], str]:
+        policy = {"maxRestarts": 1, "startTimeoutSeconds": 600}
+        js = jobset(rjob(), failurePolicy=policy)
+        found, again = await look_at_pending_pods(Client(api), Observed(js, (), None, frozenset(), NOW))
+        return dict(found), again
+
+    async def test_one_list_of_the_set_gives_the_oldest_pod_of_each_job(self):
+        api = MemoryApi()
+        self.add(api, "b", 30)
+        self.add(api, "a", 20)
+        self.add(api, "c", 20)
+        self.add(api, "d", 40, job="u1", **unscheduled("Unschedulable", "x" * 5000))
+        found, again = await self.look(api)
+        assert {uid: pod.name for uid, pod in found.items()} == {"u0": "a", "u1": "d"}
+        assert len(found["u1"].why) == LONGEST_REASON
+        assert again == "2026-01-01T00:10:30+00:00"
+        [query] = [dict(call.query) for call in api.requests]
+        assert query["labelSelector"] == f"{keys.JOBSET_UID}=js-uid"
+        assert query["fieldSelector"] == "status.phase=Pending"
+
+    async def test_pods_that_run_are_gated_or_end_or_belong_to_others_do_not_count(self):
+        api = MemoryApi()
+        self.add(api, "runs", 1, phase="Running")
+        self.add(api, "gated", 1, spec={"schedulingGates": [{"name": "kueue.x-k8s.io/topology"}]})
+        self.add(api, "ends", 1, metadata={"deletionTimestamp": NOW})
+        self.add(api, "other", 1, owner="other")
+        assert await self.look(api) == ({}, "2026-01-01T00:20:00+00:00")
+
+
+class TestReconciling:
+    async def test_what_a_look_finds_is_decided_and_the_next_look_waits(self):
+        api = MemoryApi()
+        policy = {"maxRestarts": 0, "startTimeoutSeconds": 600}
+        blind = Blind(api, jobset(rjob("workers"), failurePolicy=policy), JobSetStartTimeout=True)
+        await blind.reconcile()
+        job = blind.jobs.get("ns", "js-workers-0").metadata.uid
+        blind.change_job("js-workers-0", status={"active": 1, "ready": 0, "startTime": "2026-01-01T00:00:00Z"})
+        TestTheLook().add(api, "p", 1, job=job, phase="Running")
+        await blind.reconcile()
+        assert looks(api) == 1
+        await blind.reconcile()
+        assert looks(api) == 1, "no pod can be late before"
+        assert "terminalState" not in api.objects("jobsets")["ns", "js"].get("status", {})
+        blind.memory.start_look = ""
+        TestTheLook().add(api, "p", 1, job=job, **unscheduled("Unschedulable", "0/3 nodes are available"))
+        await blind.reconcile()
+        status = api.objects("jobsets")["ns", "js"]["status"]
+        assert (status["terminalState"], status["attemptHistory"][0]["pod"]) == ("Failed", "p")
+        assert "Unschedulable: 0/3 nodes are available" in status["conditions"][0]["message"]
+
+    async def test_a_set_without_it_is_never_looked_at(self):
+        api = MemoryApi()
+        blind = Blind(api, jobset(rjob("workers"), failurePolicy={"maxRestarts": 0}), JobSetStartTimeout=True)
+        await blind.reconcile()
+        blind.change_job("js-workers-0", status={"active": 1, "ready": 0, "startTime": "2026-01-01T00:00:00Z"})
+        await blind.reconcile()
+        assert looks(api) == 0
+
+
+def looks(api: MemoryApi) -> int:
+    return sum(call.method == "GET" and call.path.endswith("/pods") for call in api.requests)

@@ -1,0 +1,210 @@
+"""Pods that do not run in time: when they are looked for, and what the failure policy makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controllers.planning.actions import PodQuery
+from controllers.planning.observed import Observed, PendingPod
+from controllers.planning.start_timeout import next_look
+from tests.support.lives import restart, resume, suspend
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
+
+GATE = {"JobSetStartTimeout": True}
+WHY = 'container main: ImagePullBackOff: Back-off pulling image "no/such" (node n1)'
+SAID = f"pod js-workers-1-0 was not running 60 s after its creation: {WHY}"
+
+
+def at(second: int) -> str:
+    return f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
+
+
+def pending(second: int = 0, why: str = WHY) -> PendingPod:
+    return PendingPod("js-workers-1-0", "n1", at(second), why)
+
+
+class StartingWorld(World):
+    """A world with pending pods, by the name of their Job."""
+
+    def __init__(self, js, **gates):
+        super().__init__(js, **gates)
+        self.pending_pods: dict[str, PendingPod] = {}
+        self.start_look, self.looks = "", 0
+
+    def observe(self) -> Observed:
+        return replace(super().observe(), start_look=self.start_look)
+
+    def answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
+        if not pod_query.pending:
+            return super().answer(observed, pod_query)
+        assert observed.pending_pods is None, "an answered query is asked again"
+        assert dict(pod_query.jobs).keys() <= self.jobs.keys(), "a query about a Job that is not there"
+        there = {name: pod for name, pod in self.pending_pods.items() if name in self.jobs}
+        self.start_look = next_look(there.values(), observed.jobset.spec.failure_policy.start_timeout_seconds, self.now)
+        self.looks += 1
+        by_uid = {self.jobs[name]["metadata"]["uid"]: pod for name, pod in there.items()}
+        return replace(observed, pending_pods=by_uid)
+
+
+def starting(*rjobs: dict, gates: dict[str, bool] = GATE, **policy) -> StartingWorld:
+    """A set of two Jobs whose pods exist from second 0 and of which the first is ready."""
+    policy = {"maxRestarts": 2, "startTimeoutSeconds": 60, **policy}
+    world = StartingWorld(jobset(*(rjobs or (rjob("workers", 2),)), failurePolicy=policy), **gates)
+    world.settle()
+    world.run("js-workers-0")
+    world.run("js-workers-1", ready=False)
+    world.pending_pods["js-workers-1"] = pending()
+    world.settle()
+    return world
+
+
+def later(world: StartingWorld, seconds: int) -> StartingWorld:
+    world.seconds += seconds
+    return world
+
+
+class TestALatePod:
+    def test_it_restarts_the_set_with_what_the_kubelet_says(self):
+        world = later(starting(), 60)
+        world.settle()
+        assert world.status.restarts == 1
+        said = f"applying RestartJobSet failure policy action (first failed job: js-workers-1): {SAID}"
+        assert world.condition("RestartingJobSet") == ("True", "DefaultFailurePolicy", said)
+        assert ("Warning", "RestartJobSetFailurePolicyAction", said) in [
+            (e.type, e.reason, e.note) for e in world.events
+        ]
+
+    def test_the_history_names_pod_and_node(self):
+        world = later(starting(), 60)
+        world.settle()
+        [failed] = world.status.attempt_history
+        assert (failed.failed_job, failed.pod, failed.node) == ("js-workers-1", "js-workers-1-0", "n1")
+        assert failed.message == f"StartTimeout: {SAID}"
+
+    def test_the_next_attempt_has_the_whole_time(self):
+        world = later(starting(), 60)
+        world.settle()
+        world.collect()
+        world.settle()
+        world.run(ready=False)
+        world.pending_pods["js-workers-1"] = pending(60)
+        later(world, 59).settle()
+        assert world.status.restarts == 1
+        later(world, 1).settle()
+        assert world.status.restarts == 2
+
+    def test_without_restarts_the_set_fails_and_its_jobs_end(self):
+        world = later(starting(maxRestarts=0), 60)
+        world.settle()
+        assert world.status.terminal_state == "Failed"
+        assert SAID in world.condition("Failed")[2]
+        assert world.live() == []
+
+    @pytest.mark.parametrize(
+        ("rule", "end"),
+        [
+            ({"onJobFailureReasons": ["StartTimeout"]}, "Failed"),
+            ({"onJobFailureMessagePatterns": ["ImagePullBackOff"]}, "Failed"),
+            ({"onJobFailureReasons": ["BackoffLimitExceeded"]}, ""),
+            ({"onExitCodes": {"operator": "NotIn", "values": [1]}}, ""),
+        ],
+    )
+    def test_rules_see_reason_and_message_and_no_exit_code(self, rule, end):
+        world = later(starting(rules=[{"name": "r", "action": "FailJobSet", **rule}]), 60)
+        world.settle()
+        assert world.status.terminal_state == end
+
+    def test_one_job_can_be_restarted_alone(self):
+        world = starting(rules=[{"name": "one", "action": "RestartJob"}], gates={**GATE, "RestartJob": True})
+        later(world, 60).settle()
+        assert world.status.restarts == 0
+        assert world.status.replicated_jobs_status[0].job_restarts == (0, 1)
+
+    def test_a_pod_that_a_job_creates_later_has_its_own_time(self):
+        world = starting()
+        world.pending_pods["js-workers-1"] = pending(1000)
+        world.seconds = 1059
+        world.settle()
+        assert world.status.restarts == 0
+        later(world, 3).settle()
+        assert world.status.restarts == 1, "a twentieth of its time later at most"
+
+
+class TestLooks:
+    def test_none_before_a_pod_can_be_late(self):
+        world = later(starting(), 45)
+        decided = world.plan()
+        assert (world.looks, decided.requeue_after) == (0, 15.0)
+
+    def test_none_when_all_pods_are_ready(self):
+        world = starting()
+        world.run("js-workers-1")
+        world.settle()
+        later(world, 3600)
+        assert (world.plan().requeue_after, world.looks) == (None, 0)
+
+    def test_pods_that_run_and_are_not_ready_are_looked_for_once_in_their_time(self):
+        world = starting()
+        world.pending_pods.clear()
+        for _ in range(100):
+            later(world, 6).settle()
+        assert world.status.restarts == 0
+        assert world.looks == 10
+
+    def test_none_while_suspended_and_the_time_begins_again_with_a_resume(self):
+        world = starting()
+        suspend(world)
+        later(world, 600).settle()
+        assert world.looks == 0
+        resume(world)
+        world.run(ready=False)
+        world.pending_pods["js-workers-1"] = pending(600)
+        later(world, 59).settle()
+        assert (world.looks, world.status.restarts) == (0, 0)
+        later(world, 1).settle()
+        assert world.status.restarts == 1
+
+    def test_a_failure_of_another_kind_is_judged_as_ever(self):
+        world = starting()
+        restart(world, "js-workers-0")
+        assert (world.status.restarts, world.looks) == (1, 0)
+
+    @pytest.mark.parametrize(
+        ("created", "seconds", "look"),
+        [
+            ([], 60, 160),
+            ([50], 60, 110),
+            ([90, 50, 70], 60, 110),
+            ([40], 60, 101),
+            ([0], 60, 101),
+            ([41], 600, 641),
+            ([41], 60, 103),
+            ([100], 1, 101),
+        ],
+        ids=["none", "one", "first", "late", "very-late", "long", "no-more-than-twenty", "short"],
+    )
+    def test_the_next_look_is_when_the_first_pod_may_be_late(self, created, seconds, look):
+        pods = [pending(second) for second in created]
+        assert next_look(pods, seconds, at(100)).replace("+00:00", "Z") == at(look)
+
+    def test_a_creation_that_cannot_be_read_makes_no_pod_late(self):
+        world = starting()
+        world.pending_pods["js-workers-1"] = PendingPod("p", "", "", WHY)
+        later(world, 3600).settle()
+        assert world.status.restarts == 0
+
+
+class TestWithoutIt:
+    def test_no_look_and_no_time_to_look(self):
+        world = starting(startTimeoutSeconds=None)
+        later(world, 3600)
+        assert (world.plan().requeue_after, world.looks) == (None, 0)
+
+    def test_without_the_gate_a_warning_says_so(self):
+        world = later(starting(gates={}), 3600)
+        world.settle()
+        assert (world.status.restarts, world.looks) == (0, 0)
+        assert {event.reason for event in world.warnings} == {"FeatureGateDisabled"}

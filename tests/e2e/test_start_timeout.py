@@ -1,0 +1,42 @@
+"""Pods that do not run in time, on the full control plane (docs/concepts/recovery.md)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from tests.support.cluster import wait_for
+from tests.support.jobs import group, manifest
+
+pytestmark = pytest.mark.manager(featureGates={"JobSetStartTimeout": True})
+SECONDS = 3
+NOWHERE = {"nodeSelector": {"pool": "nowhere"}}
+
+
+def test_a_pod_without_a_node_fails_its_attempt_in_the_words_of_the_scheduler(sets):
+    policy = {"maxRestarts": 1, "startTimeoutSeconds": SECONDS}
+    sets.apply(manifest(group("good"), group("bad", pod=NOWHERE), failurePolicy=policy))
+    sets.wait_state("Failed")
+    status, failed = sets.status(), sets.condition("Failed")
+    assert (status["restarts"], failed["reason"]) == (1, "ReachedMaxRestarts")
+    assert f"was not running {SECONDS} s after its creation: Unschedulable: 0/" in failed["message"]
+    first, second = status["attemptHistory"]
+    assert first["failedJob"] == second["failedJob"] == "js-bad-0"
+    assert first["pod"].startswith("js-bad-0-0-")
+    took = datetime.fromisoformat(second["time"]) - datetime.fromisoformat(first["time"])
+    assert SECONDS - 1 <= took.total_seconds() <= SECONDS + 5
+    wait_for(lambda: sets.pods() == [], what="no pods")
+    wait_for(lambda: "RestartJobSetFailurePolicyAction" in {reason for _, reason, _ in sets.events()}, what="the event")
+
+
+def test_the_time_does_not_run_while_the_set_is_suspended(sets):
+    policy = {"maxRestarts": 0, "startTimeoutSeconds": SECONDS}
+    sets.apply(manifest(group("bad", pod=NOWHERE), failurePolicy=policy, suspend=True))
+    wait_for(lambda: sets.counts()["suspended"] == 1, what="the suspended Job")
+    sets.patch({"suspend": False})
+    [pod] = wait_for(sets.pods, what="the pod")
+    sets.wait_state("Failed")
+    created = datetime.fromisoformat(sets.condition("Failed")["lastTransitionTime"])
+    assert pod["metadata"]["name"] in sets.condition("Failed")["message"]
+    assert (created - datetime.fromisoformat(pod["metadata"]["creationTimestamp"])).total_seconds() >= SECONDS

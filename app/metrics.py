@@ -22,6 +22,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from app.outcome_metrics import OutcomeHooks
 from kube.workqueue import LOW_PRIORITY
 
 # Each counter and histogram would get a second series with the time of its birth: the Go program has none.
@@ -262,33 +263,6 @@ class WebhookHooks:
         self._counting(path).dec()
         self._coded(path, code).inc()
         self._timing(path).observe(seconds)
-
-
-class OutcomeHooks:
-    """`controllers.jobset.endings.Outcomes`: how JobSets ended, by name."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, text: str) -> Counter:
-            return Counter(name, f"The total number of {text}", ("jobset_name", "namespace"), registry=registry)
-
-        self._by_state = {
-            "Failed": counter("jobset_failed_total", "failed JobSets"),
-            "Completed": counter("jobset_completed_total", "completed JobSets"),
-        }
-        self._too_long = counter("jobset_active_deadline_exceeded_total", "JobSets that failed by their deadline")
-
-    def finished(self, namespace: str, name: str, state: str) -> None:
-        """`state` is the terminal state: Completed or Failed."""
-        self._by_state[state].labels(name, namespace).inc()
-
-    def deadline_exceeded(self, namespace: str, name: str) -> None:
-        """One that failed, and counts as such, failed by its deadline."""
-        self._too_long.labels(name, namespace).inc()
-
-    def forget(self, namespace: str, name: str) -> None:
-        """Drop the series of a deleted JobSet, or memory would grow with every JobSet that ever was."""
-        for counter in (*self._by_state.values(), self._too_long):
-            counter.remove(name, namespace)
 
 
 class MilestoneHooks:

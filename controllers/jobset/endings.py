@@ -1,4 +1,7 @@
-"""Counts JobSets that end (metrics jobset_completed_total, jobset_failed_total and that of exceeded deadlines)."""
+"""Counts JobSets that end (metrics jobset_completed_total, jobset_failed_total and that of exceeded deadlines).
+
+Attempts that end because pods do not run in time are counted, too.
+"""
 
 from typing import Protocol
 
@@ -7,6 +10,7 @@ from api.jobset import JobSet
 from api.meta import find
 from controllers.jobset.memory import Memories
 from controllers.planning.deadline import EXCEEDED
+from controllers.planning.start_timeout import REASON as START_TIMEOUT
 from kube.controller import Request
 
 
@@ -15,6 +19,7 @@ class Outcomes(Protocol):
 
     def finished(self, namespace: str, name: str, state: str) -> None: ...
     def deadline_exceeded(self, namespace: str, name: str) -> None: ...
+    def start_timed_out(self, namespace: str, name: str) -> None: ...
     def forget(self, namespace: str, name: str) -> None: ...
 
 
@@ -37,6 +42,8 @@ class Endings:
         """A `kube.informer.Handler`. Register it when the lease is won and before the first reconcile."""
         if new is not None:
             self._saw(new)
+            if old is not None and old.status.attempt_history != new.status.attempt_history:
+                self._attempts_ended(old, new)
         elif old is not None:
             meta = old.metadata
             self._memories.forget(Request(meta.namespace, meta.name), meta.uid)
@@ -53,3 +60,11 @@ class Endings:
             if failed is not None and failed.reason == EXCEEDED:
                 self._outcomes.deadline_exceeded(meta.namespace, meta.name)
         memory.unfinished = not state
+
+    def _attempts_ended(self, old: JobSet, new: JobSet) -> None:
+        """Both states come from the watch, so an attempt is new in one of them only."""
+        if old.metadata.uid != new.metadata.uid or not new.is_ours:
+            return
+        for attempt in new.status.attempt_history:
+            if attempt not in old.status.attempt_history and attempt.message.startswith(f"{START_TIMEOUT}: "):
+                self._outcomes.start_timed_out(new.metadata.namespace, new.metadata.name)

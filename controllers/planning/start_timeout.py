@@ -45,7 +45,7 @@ def next_look(pods: Iterable[PendingPod], seconds: int, now: str) -> str:
     A pod that is created after `now` cannot be late sooner than `seconds` after that.
     """
     left = min((seconds - _age(pod.created, now) for pod in pods), default=float(seconds))
-    wait = 1.0 if left <= 0 else max(left, seconds / LOOKS, 1.0)
+    wait = max(left, seconds / LOOKS, 1.0)
     return (datetime.fromisoformat(now) + timedelta(seconds=wait)).isoformat()
 
 

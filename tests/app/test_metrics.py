@@ -18,7 +18,12 @@ from kube.workqueue import LOW_PRIORITY, QueueMetrics, WorkQueue
 from webhooks.router import WebhookMetrics
 
 KEY = Request("team-a", "train")
-OUTCOMES = ("jobset_failed_total", "jobset_completed_total", "jobset_active_deadline_exceeded_total")
+OUTCOMES = (
+    "jobset_failed_total",
+    "jobset_completed_total",
+    "jobset_active_deadline_exceeded_total",
+    "jobset_start_timeouts_total",
+)
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
 
@@ -86,12 +91,14 @@ def test_outcomes_count_once_and_are_dropped_with_the_jobset() -> None:
     for name, state in (("x", "Failed"), ("x", "Completed"), ("y", "Completed"), ("y", "Completed")):
         metrics.outcomes.finished("a", name, state)
     metrics.outcomes.deadline_exceeded("a", "x")
+    metrics.outcomes.start_timed_out("a", "x")
     found = {series: value for series, value in scrape(metrics).items() if series.startswith(OUTCOMES)}
     assert found == {
         'jobset_failed_total{jobset_name="x",namespace="a"}': 1,
         'jobset_completed_total{jobset_name="x",namespace="a"}': 1,
         'jobset_completed_total{jobset_name="y",namespace="a"}': 2,
         'jobset_active_deadline_exceeded_total{jobset_name="x",namespace="a"}': 1,
+        'jobset_start_timeouts_total{jobset_name="x",namespace="a"}': 1,
     }
     metrics.outcomes.forget("a", "x")
     metrics.outcomes.forget("a", "never-finished")
@@ -297,6 +304,7 @@ async def test_the_page_describes_every_metric_with_its_type_and_labels_and_no_o
     for state in ("Completed", "Failed"):
         metrics.outcomes.finished("a", "x", state)
     metrics.outcomes.deadline_exceeded("a", "x")
+    metrics.outcomes.start_timed_out("a", "x")
     exposed: dict[str, tuple[str, set[str]]] = {}
     for family in text_string_to_metric_families(metrics.render()[0].decode()):
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}

@@ -92,6 +92,18 @@ class TestEndings:
             await process.caught_up()
         assert (process.tally.finished_, process.tally.too_long) == (ONE_FAILED, counted)
 
+    async def test_attempts_that_end_because_a_pod_is_late_are_counted_once_each(self):
+        api = MemoryApi()
+        late, other = ({"message": f"{reason}: x", "attempt": 0} for reason in ("StartTimeout", "BackoffLimitExceeded"))
+        async with leader(api) as process:
+            process.lead()
+            for history in ([], [late], [late], [late, other], [late, other, {**late, "attempt": 2}]):
+                api.put("jobsets", "a", status={"restarts": len(history), "attemptHistory": history})
+                await process.caught_up()
+            api.put("jobsets", "b", status={"restarts": 1, "attemptHistory": [late]})
+            await process.caught_up()
+        assert process.tally.too_late == [("ns", "a")] * 2, "what an earlier process has counted does not count again"
+
     async def test_defect_10_a_lost_answer_loses_no_count_and_the_retry_adds_none(self):
         api = MemoryApi()
         async with leader(api) as process:

@@ -61,6 +61,9 @@ class Recorded:
     def deadline_exceeded(self, _namespace: str, _name: str) -> None:
         self._outcomes["DeadlineExceeded"] += 1
 
+    def start_timed_out(self, _namespace: str, _name: str) -> None:
+        self._outcomes["StartTimeout"] += 1
+
     def record(self, *_: Any, **__: Any) -> None: ...
     def forget(self, *_: Any) -> None: ...
 

@@ -7,13 +7,16 @@ class Tally:
     """Both protocols of milestones, as lists; what takes seconds is noted in `times` by its name."""
 
     def __init__(self):
-        self.finished_, self.too_long, self.forgotten, self.times = [], [], [], []
+        self.finished_, self.too_long, self.too_late, self.forgotten, self.times = [], [], [], [], []
 
     def finished(self, namespace, name, state):
         self.finished_.append((namespace, name, state))
 
     def deadline_exceeded(self, namespace, name):
         self.too_long.append((namespace, name))
+
+    def start_timed_out(self, namespace, name):
+        self.too_late.append((namespace, name))
 
     def forget(self, namespace, name):
         self.forgotten.append((namespace, name))

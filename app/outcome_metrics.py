@@ -1,0 +1,35 @@
+"""Metrics of how JobSets end, under the names that dashboards of the Go JobSet use (docs/reference/metrics.md)."""
+
+from prometheus_client import CollectorRegistry, Counter
+
+
+class OutcomeHooks:
+    """`controllers.jobset.endings.Outcomes`: how JobSets ended, by name."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, text: str) -> Counter:
+            return Counter(name, f"The total number of {text}", ("jobset_name", "namespace"), registry=registry)
+
+        self._by_state = {
+            "Failed": counter("jobset_failed_total", "failed JobSets"),
+            "Completed": counter("jobset_completed_total", "completed JobSets"),
+        }
+        self._too_long = counter("jobset_active_deadline_exceeded_total", "JobSets that failed by their deadline")
+        self._too_late = counter("jobset_start_timeouts_total", "attempts that ended because a pod did not run in time")
+
+    def finished(self, namespace: str, name: str, state: str) -> None:
+        """`state` is the terminal state: Completed or Failed."""
+        self._by_state[state].labels(name, namespace).inc()
+
+    def deadline_exceeded(self, namespace: str, name: str) -> None:
+        """One that failed, and counts as such, failed by its deadline."""
+        self._too_long.labels(name, namespace).inc()
+
+    def start_timed_out(self, namespace: str, name: str) -> None:
+        """An attempt of the set ended because a pod did not run in time."""
+        self._too_late.labels(name, namespace).inc()
+
+    def forget(self, namespace: str, name: str) -> None:
+        """Drop the series of a deleted JobSet, or memory would grow with every JobSet that ever was."""
+        for counter in (*self._by_state.values(), self._too_long, self._too_late):
+            counter.remove(name, namespace)

@@ -8,6 +8,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+_NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+PATTERN = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
+"""The form of a quantity, for the schemas of CRDs."""
+
 _FORM = re.compile(
     r"([+-]?)(\d{1,64}(?:\.\d{0,64})?|\.\d{1,64})(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?", re.ASCII
 )
@@ -44,6 +48,11 @@ def canonical(value: Any) -> str:
         return _with_suffix(amount, _BINARY_UNITS)
     exponent = _EXPONENT.search(text) is not None
     return _with_suffix(amount, _EXPONENTS if exponent else _DECIMAL_UNITS)
+
+
+def with_unit(amount: Fraction | int, like: str) -> str:
+    """The amount as the API server writes it, with the binary units where `like` has one."""
+    return _with_suffix(Fraction(amount), _BINARY_UNITS if like.endswith("i") else _DECIMAL_UNITS)
 
 
 def _with_suffix(amount: Fraction, units: Mapping[str, Fraction]) -> str:

@@ -1,4 +1,4 @@
-"""The command line: `jobset manager`, `validate`, `render`, `explain`, `webhooks`, `rollback-check`, `cluster`, ...
+"""The command line: `jobset manager`, `validate`, `render`, `policy`, `explain`, `webhooks`, `cluster` and others.
 
 Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage; for `validate` and `render` see
 app/check/cli.py. The manager takes the Go manager's flags, in both of Go's spellings (`-flag` and `--flag`), so
@@ -19,6 +19,7 @@ from app.flags import add_flags, choose
 from app.logs import LogSettingsError
 from app.logs import configure as configure_logs
 from app.logs import parse as parse_log_flags
+from app.policy.cli import add_policy
 from app.rollback.cli import add_rollback_check
 from app.settings import SettingsError
 
@@ -69,6 +70,7 @@ def _parser(*, local: bool) -> argparse.ArgumentParser:
         add_manager,
         add_validate,
         add_render,
+        add_policy,
         add_explain,
         add_rollback_check,
         add_webhooks,

@@ -4,7 +4,7 @@ from functools import cache
 
 from api.features import FeatureGates
 from api.meta import JSON
-from manifests.definition import crd
+from manifests.definition import crd, policy_crd
 from webhooks.jobset.engine import Engine
 from webhooks.jobset.schema import Schema
 from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits
@@ -20,6 +20,12 @@ def crd_schema() -> JSON:
     """The `openAPIV3Schema` of the CRD."""
     schema: JSON = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema
+
+
+@cache
+def policy_schema() -> Schema:
+    """The schema of JobSetPolicies."""
+    return Schema(policy_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
 
 @cache

@@ -1,7 +1,7 @@
 """`python -m app.reference`: write the generated pages of docs/, or check that they are current.
 
 docs/errors.md is made from the rules themselves, so that it says what answers say, docs/reference/configuration.md from
-the settings and flags of the manager.
+the settings and flags of the manager, the pages of docs/policy from the rules of policies and their examples.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from pathlib import Path
 from api.field import MAX_SHOWN_ERRORS, Layer, Rule, with_placeholders
 from app import config_reference
 from app.catalogue import rules
+from app.policy import reference as policy_reference
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS
 from webhooks.jobset.cluster_dry_run import OWNERLESS_SECONDS
 from webhooks.jobset.cluster_gangs import FRESH
@@ -98,7 +99,7 @@ the API server about Jobs (pod security, deprecated fields) are passed on.
 
 
 def page() -> str:
-    """The whole page as Markdown."""
+    """The page of errors as Markdown."""
     parts = [_INTRODUCTION]
     for title, group in rules().items():
         parts.append(f"\n## {title.rstrip('.')}\n")
@@ -124,19 +125,24 @@ def words(template: str) -> str:
     return with_placeholders(plain, lambda word: f"*&lt;{word.replace('_', ' ')}&gt;*")
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"errors.md": page, "reference/configuration.md": config_reference.page}
+PAGES: Mapping[str, Callable[[], str]] = {
+    "errors.md": page,
+    "reference/configuration.md": config_reference.page,
+    **policy_reference.pages(),
+}
 """Path below docs/ and what makes the page."""
 
 
 def main(argv: list[str] | None = None, docs: Path = DOCS) -> int:
     """Entry point; 1 when `--check` finds a page out of date. `docs` is the folder that they stand in."""
-    parser = argparse.ArgumentParser(prog="python -m app.reference", description=f"Generate {', '.join(PAGES)}.")
+    parser = argparse.ArgumentParser(prog="python -m app.reference", description="Generate pages of docs/.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is not current")
     options = parser.parse_args(argv)
     outdated = False
     for name, make in PAGES.items():
         file = docs / name
         if not options.check:
+            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(make(), encoding="utf-8")
         elif not file.exists() or file.read_text(encoding="utf-8") != make():
             sys.stdout.write(f"docs/{name} is out of date; run `make docs` and commit the result.\n")

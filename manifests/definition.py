@@ -1,6 +1,6 @@
-"""The CustomResourceDefinition, derived from the records in api/jobset.py.
+"""The CustomResourceDefinitions, derived from the records in api/jobset.py and api/jobset_policy.
 
-See docs/reference/api.md.
+See docs/reference/api.md and docs/policy/README.md.
 
 A field's type, requiredness, description and keywords come from its record; nothing about a field is said twice. Two
 keywords are ours and never emitted: `x-required` (the schema demands what the decoder would default) and `x-openapi` /
@@ -8,13 +8,14 @@ keywords are ours and never emitted: `x-required` (the schema demands what the d
 """
 
 import inspect
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import inspect as mi
 
 from api.jobset import JobSet
-from api.keys import GROUP, KIND, PLURAL, VERSION
+from api.jobset_policy import types as policy
+from api.keys import API_VERSION, GROUP, KIND, PLURAL, VERSION
 from api.meta import Condition, ObjectMeta
 from manifests.embedded import Schema, embedded
 from manifests.naming import Object, obj
@@ -28,13 +29,10 @@ _COLUMNS = [
     # The last one, so that the columns of the Go JobSet keep their places.
     ("Stage", "string", ".status.currentStage"),
 ]
-_HEAD = {
-    "apiVersion": {
-        "type": "string",
-        "description": f"Group and version of the object: {GROUP}/{VERSION}.",
-    },
-    "kind": {"type": "string", "description": f"Kind of the object: {KIND}."},
-}
+_POLICY_COLUMNS = [
+    ("Actions", "string", ".spec.validationActions"),
+    ("Age", "date", ".metadata.creationTimestamp"),
+]
 # Other controllers (spec.managedBy) may write it; ours does not, so the record has no such field.
 _OBSERVED_GENERATION: Schema = {
     "type": "integer",
@@ -94,25 +92,64 @@ def _struct(node: mi.StructType) -> Schema:
     return schema
 
 
+def _root(record: type[msgspec.Struct], api_version: str, kind: str) -> Schema:
+    """The schema of a whole object."""
+    root = schema_of(mi.type_info(record))
+    head = {
+        "apiVersion": {"type": "string", "description": f"Group and version of the object: {api_version}."},
+        "kind": {"type": "string", "description": f"Kind of the object: {kind}."},
+    }
+    root["properties"] = head | root["properties"]
+    return cast("Schema", msgspec.json.decode(msgspec.json.encode(root)))
+
+
+def _columns(columns: list[tuple[str, str, str]]) -> list[Object]:
+    return [{"name": name, "type": kind, "jsonPath": path} for name, kind, path in columns]
+
+
 def crd() -> Object:
     """CustomResourceDefinition `jobsets.jobset.x-k8s.io`, one version, no conversion webhook."""
-    root = schema_of(mi.type_info(JobSet))
-    root["properties"] = _HEAD | root["properties"]
+    root = _root(JobSet, API_VERSION, KIND)
     root.pop("required", None)
     version = {
         "name": VERSION,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": msgspec.json.decode(msgspec.json.encode(root))},
+        "schema": {"openAPIV3Schema": root},
         "subresources": {"status": {}},
-        "additionalPrinterColumns": [{"name": n, "type": t, "jsonPath": p} for n, t, p in _COLUMNS],
+        "additionalPrinterColumns": _columns(_COLUMNS),
     }
     names = {"kind": KIND, "listKind": f"{KIND}List", "plural": PLURAL, "singular": "jobset"}
+    return _definition(GROUP, names, "Namespaced", version)
+
+
+def policy_crd() -> Object:
+    """CustomResourceDefinition `jobsetpolicies.policy.jobset.x-k8s.io`, which a cluster may do without."""
+    root = _root(policy.JobSetPolicy, policy.API_VERSION, policy.KIND)
+    root["required"] = ["spec"]
+    version = {
+        "name": policy.VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": root},
+        "additionalPrinterColumns": _columns(_POLICY_COLUMNS),
+    }
+    names = {
+        "kind": policy.KIND,
+        "listKind": f"{policy.KIND}List",
+        "plural": policy.PLURAL,
+        "singular": "jobsetpolicy",
+    }
+    return _definition(policy.GROUP, names, "Cluster", version)
+
+
+def _definition(group: str, names: dict[str, str], scope: str, version: Object) -> Object:
     spec = {
-        "group": GROUP,
+        "group": group,
         "names": names,
-        "scope": "Namespaced",
+        "scope": scope,
         "conversion": {"strategy": "None"},
         "versions": [version],
     }
-    return obj("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"{PLURAL}.{GROUP}", namespace=None, spec=spec)
+    name = f"{names['plural']}.{group}"
+    return obj("apiextensions.k8s.io/v1", "CustomResourceDefinition", name, namespace=None, spec=spec)

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+from api.quantity import PATTERN
+
 Schema = dict[str, Any]
 
 DATA = Path(__file__).parent / "openapi" / "kubernetes.json"
@@ -20,12 +22,10 @@ ROOTS = {
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _INT_OR_STRING: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
-_NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
-_QUANTITY = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
 _STRINGS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 _FIXED: dict[str, Schema] = {
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _INT_OR_STRING,
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": {**_INT_OR_STRING, "pattern": _QUANTITY},
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": {**_INT_OR_STRING, "pattern": PATTERN},
     # A template's metadata that can mean anything (docs/reference/api.md#templates); the rest is the server's.
     _META: {
         "type": "object",

@@ -9,11 +9,12 @@ from typing import Any
 
 import yaml
 
+from api.jobset_policy import types as policy
 from api.keys import GROUP, PLURAL
 from manifests.access import rbac_objects
 from manifests.admission import webhook_configurations
 from manifests.chart.files import generated as chart
-from manifests.definition import crd
+from manifests.definition import crd, policy_crd
 from manifests.naming import IMAGE_NAME, IMAGE_TAG, Object
 from manifests.policies import pod_policies
 from manifests.workload import install_objects, manager_objects, namespace, webhook_service
@@ -92,7 +93,9 @@ def generated() -> dict[str, str]:
     files = {path: text for group, parts in groups.items() for path, text in _folder(group, parts).items()}
     files["kustomization.yaml"] = _kustomization(list(groups), images=_IMAGES)
     files["install.yaml"] = _render(install_objects())
-    return dict(sorted((files | _in_api_server()).items()))
+    # Not among the groups: a cluster without policies does without their CRD.
+    policies = _folder("policy", {f"{policy.PLURAL}.{policy.GROUP}": [policy_crd()]})
+    return dict(sorted((files | policies | _in_api_server()).items()))
 
 
 @dataclass(frozen=True, slots=True)

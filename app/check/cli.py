@@ -61,6 +61,8 @@ def add_validate(commands: Commands) -> None:
         action="store_true",
         help="check at an API server that is started here for this run; needs no cluster and no rights",
     )
+    add("--policies", action="append", default=[], metavar="FILE|DIR", help="hold them to JobSetPolicies; repeatable")
+    add_namespace_flags(parser)
     add("--kubeconfig", default="", metavar="FILE", help="for --server; default: $KUBECONFIG, ~/.kube/config")
     add("--context", default="", metavar="NAME", help="for --server; default: the current one")
     parser.set_defaults(handler=as_command(_validate))
@@ -101,7 +103,28 @@ def _gates(parsed: argparse.Namespace) -> FeatureGates:
     return FeatureGates(parse_feature_gates(parsed.feature_gates))
 
 
-def _colorful(stream: TextIO) -> bool:
+def add_namespace_flags(parser: argparse.ArgumentParser) -> None:
+    """Register what policies read of the namespace."""
+    for what in ("label", "annotation"):
+        parser.add_argument(
+            f"--namespace-{what}",
+            action="append",
+            default=[],
+            type=_pair,
+            metavar="KEY=VALUE",
+            help=f"{what} of the namespace, for policies; repeatable",
+        )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r}: write KEY=VALUE")
+    return key, value
+
+
+def colorful(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that shows colours, and the user wants them."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -119,8 +142,11 @@ def _validate(parsed: argparse.Namespace) -> int:
         local_server=parsed.local_server,
         kubeconfig=parsed.kubeconfig,
         context=parsed.context,
+        policies=parsed.policies,
+        namespace_labels=dict(parsed.namespace_label),
+        namespace_annotations=dict(parsed.namespace_annotation),
     )
-    return validate.run(options, sys.stdout, sys.stderr, color=_colorful(sys.stdout))
+    return validate.run(options, sys.stdout, sys.stderr, color=colorful(sys.stdout))
 
 
 def _render(parsed: argparse.Namespace) -> int:
@@ -133,4 +159,4 @@ def _render(parsed: argparse.Namespace) -> int:
         namespace=parsed.namespace,
         output=parsed.output,
     )
-    return render.run(options, sys.stdout, sys.stderr, color=_colorful(sys.stderr))
+    return render.run(options, sys.stdout, sys.stderr, color=colorful(sys.stderr))

@@ -124,7 +124,7 @@ def _scalar(value: Any) -> Any:
 class Report:
     """All that was found, and how much was looked at. `problems`: why a check could not be made.
 
-    At most `most_findings` are kept.
+    At most `most_findings` are kept. `explanations`: what each policy decides, if that is asked for.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -135,6 +135,7 @@ class Report:
     files: int = 0
     others: int = 0
     problems: list[str] = field(default_factory=list)
+    explanations: list[dict[str, Any]] = field(default_factory=list)
     most_findings: int = MAX_FINDINGS
 
     def add(self, found: Sequence[Finding]) -> None:
@@ -160,22 +161,25 @@ class Report:
     @property
     def seen(self) -> str:
         """`3 files, 5 JobSets`."""
-        passed = f" ({_count(self.others, 'object')} of other kinds passed over)" if self.others else ""
-        return f"{_count(self.files, 'file')}, {_count(self.jobsets, 'JobSet')}{passed}"
+        passed = f" ({counted(self.others, 'object')} of other kinds passed over)" if self.others else ""
+        return f"{counted(self.files, 'file')}, {counted(self.jobsets, 'JobSet')}{passed}"
 
     @property
     def summary(self) -> str:
         """`3 files, 5 JobSets, 4 errors, 1 warning`: without a colon, which would make it look like `file: message`."""
-        notes = f", {_count(self.notes, 'note')}" if self.notes else ""
-        return f"{self.seen}, {_count(self.errors, 'error')}, {_count(self.warnings, 'warning')}{notes}"
+        notes = f", {counted(self.notes, 'note')}" if self.notes else ""
+        return f"{self.seen}, {counted(self.errors, 'error')}, {counted(self.warnings, 'warning')}{notes}"
 
     def json(self) -> dict[str, Any]:
         """For programs; members may be added."""
         counts = {name: getattr(self, name) for name in ("files", "jobsets", "others", "errors", "warnings", "notes")}
-        return {**counts, "problems": self.problems, "findings": [finding.json() for finding in self.findings]}
+        explained = {"policies": self.explanations} if self.explanations else {}
+        findings = [finding.json() for finding in self.findings]
+        return {**counts, "problems": self.problems, **explained, "findings": findings}
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 

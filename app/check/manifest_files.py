@@ -1,4 +1,4 @@
-"""Finds and reads the files that -f names, and picks the JobSets out of them.
+"""Finds and reads the files that -f names, and picks the JobSets, or another kind, out of them.
 
 Files are read one at a time, and only up to a limit. A file that cannot be read is a problem, not a fault of a JobSet:
 problems and faults have different exit codes.
@@ -7,13 +7,14 @@ problems and faults have different exit codes.
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from api.field import ErrorType, Rule
 from api.field import Path as FieldPath
+from api.meta import JSON
 from app.check.documents import Document, documents
 from app.check.object_checks import is_jobset
 from app.check.places import Source
@@ -39,16 +40,17 @@ class FileError(Exception):
 
 @dataclass(slots=True)
 class Inputs:
-    """The files to read, and what was seen while reading them."""
+    """The files to read, what to pick out of them, and what was seen while reading them."""
 
     names: Sequence[str]
     recursive: bool = False
+    wanted: Callable[[JSON], bool] = is_jobset
     files: int = 0
     others: int = 0
     problems: list[str] = field(default_factory=list)
 
-    def jobsets(self) -> Iterator[Document]:
-        """Every JobSet, and every document that cannot be read or may have been meant for one."""
+    def documents(self) -> Iterator[Document]:
+        """Every object that is wanted, and every document that cannot be read or is no object."""
         for name in self.names:
             try:
                 paths = list(_expand(name, recursive=self.recursive))
@@ -67,7 +69,7 @@ class Inputs:
         self.files += 1
         for document in documents(source):
             for item in _items(document):
-                if _is_reported(item):
+                if _is_reported(item, self.wanted):
                     yield item
                 else:
                     self.others += 1
@@ -146,15 +148,15 @@ def _items(document: Document) -> Iterator[Document]:
         yield replace(document, value=item, place=place.members[index], faults=[], item=index)
 
 
-def _is_reported(document: Document) -> bool:
-    """Whether the document is reported: it is a JobSet, was meant to be one, cannot be read, or is no object."""
+def _is_reported(document: Document, wanted: Callable[[JSON], bool]) -> bool:
+    """Whether the document is reported: it is wanted, cannot be read, or is no object."""
     value = document.value
     if document.broken or not isinstance(value, dict):
         if not document.broken:
             error = NOT_AN_OBJECT.at(FieldPath(), what=_type_name(value))
             document.faults.append(Fault(document.place.span, replace(error, verbatim=error.detail)))
         return True
-    return is_jobset(value)
+    return wanted(value)
 
 
 def _type_name(value: Any) -> str:

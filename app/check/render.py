@@ -81,7 +81,7 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
 
 
 def _jobsets(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSet]:
-    for document in inputs.jobsets():
+    for document in inputs.documents():
         if document.broken or not isinstance(document.value, dict):
             report.add(placed(document))
             continue

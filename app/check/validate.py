@@ -6,15 +6,16 @@ Exit codes: 0 good (warnings are allowed), 1 faults, 2 the check could not be ma
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from api.features import FeatureGates
 from app.check.checks import CheckError, Checks, placed
 from app.check.documents import Document
-from app.check.findings import MAX_FINDINGS, Report, printable, write_json, write_text
+from app.check.findings import MAX_FINDINGS, Report, name_of, printable, write_json, write_text
 from app.check.manifest_files import Inputs
+from app.check.policies import Policies, explained, explanation, judged_of, load
 from app.check.sarif import sarif
 from app.check.shared_services import Services
 from webhooks.jobset.engine import Findings
@@ -29,6 +30,9 @@ class Options:
 
     `server`: check at the cluster of `kubeconfig` and `context` as well; `local_server`: at an API server that is
     started on this machine for the run. At most `most_findings` are shown; the rest is counted.
+
+    `policies`: files and directories with JobSetPolicies, for a namespace of these labels and annotations; `explain`
+    shows what each of their rules decides. `command`: what the user called.
     """
 
     names: Sequence[str]
@@ -42,6 +46,11 @@ class Options:
     kubeconfig: str = ""
     context: str = ""
     most_findings: int = MAX_FINDINGS
+    policies: Sequence[str] = ()
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+    namespace_annotations: Mapping[str, str] = field(default_factory=dict)
+    explain: bool = False
+    command: str = "validate"
 
 
 def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> int:
@@ -56,8 +65,9 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
         write_text(report.findings, out, color=color)
         if report.hidden:
             out.write(f"and {report.hidden} more\n")
+        out.writelines(f"{printable(line)}\n" for line in explained(report.explanations))
         out.write(f"{report.summary}\n")
-    err.writelines(f"jobset validate: {printable(problem)}\n" for problem in report.problems)
+    err.writelines(f"jobset {options.command}: {printable(problem)}\n" for problem in report.problems)
     if report.problems:
         return 2
     return 1 if report.errors or (options.strict and report.warnings) else 0
@@ -68,18 +78,32 @@ async def checked(options: Options) -> Report:
     report = Report(most_findings=options.most_findings)
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
     checks, services = Checks(options.gates, options.namespace), Services()
+    policies = load(options.policies, report) if options.policies else []
+    held_to = Policies(policies, options.namespace_labels, options.namespace_annotations)
     try:
         async with _server(options) as server:
-            for document in inputs.jobsets():
+            for document in inputs.documents():
                 findings = await _findings(document, checks, server)
                 if findings is not None:
                     report.jobsets += 1
                     findings = findings.and_also(services.shared(findings.object))
+                    findings = _with_policies(findings, held_to, options, report)
                 report.add(placed(document, findings))
     except CheckError as error:
         report.problems.append(str(error))
     report.finish(inputs.files, inputs.others)
     return report
+
+
+def _with_policies(findings: Findings, policies: Policies, options: Options, report: Report) -> Findings:
+    """The findings, and what the JobSet breaks of the policies; places that are wrong anyway are left out."""
+    judged = judged_of(findings.object, options.gates) if policies.policies else None
+    if judged is None:
+        return findings
+    if options.explain:
+        report.explanations += explanation(policies, judged, name_of(findings.object))
+    wrong = {error.path for error in findings.errors}
+    return findings.and_also(error for error in policies.findings(judged) if error.path not in wrong)
 
 
 @contextlib.asynccontextmanager

@@ -11,7 +11,7 @@ import pytest
 from app import cli
 from tests.support.pages import ROOT, yaml_blocks
 
-EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.yaml") if "kind: JobSet" in path.read_text())
+EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.yaml") if "kind: JobSet\n" in path.read_text())
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), ROOT / "README.md"])
 WHOLE = {"stages", "exit-codes", "success", "queueing", "gangs", "recovery"}
 """Pages of which every piece of YAML is a whole manifest."""
@@ -22,7 +22,7 @@ SNIPPETS = [
     pytest.param(text, id=f"{page.relative_to(ROOT)}-{number}")
     for page in PAGES
     for number, text in enumerate(yaml_blocks(page), 1)
-    if "kind: JobSet" in text
+    if "kind: JobSet\n" in text
 ]
 
 

@@ -13,7 +13,7 @@ from app.check.manifest_files import Inputs
 
 
 def names_of(inputs: Inputs) -> list[str]:
-    return [document.value["metadata"]["name"] for document in inputs.jobsets()]
+    return [document.value["metadata"]["name"] for document in inputs.documents()]
 
 
 def jobset_text(name: str) -> str:
@@ -43,7 +43,7 @@ def test_lists_are_taken_apart_and_places_kept(tmp_path: Path, kind: str):
     items = "".join(f"- kind: JobSet\n  metadata: {{name: {name}}}\n" for name in "ab")
     file.write_text(f"apiVersion: v1\nkind: {kind}\nitems:\n{items}- kind: Pod\n")
     inputs = Inputs([str(file)])
-    first, second = inputs.jobsets()
+    first, second = inputs.documents()
     assert (first.item, second.item, second.value["metadata"]["name"], inputs.others) == (0, 1, "b", 1)
     found = located(second, FieldError(FieldPath(("metadata", "name")), ErrorType.INVALID))
     assert (found.line, found.column) == (7, 20)
@@ -64,7 +64,7 @@ def test_what_may_have_been_meant_for_a_jobset_is_not_passed_over(tmp_path: Path
     file = tmp_path / "a.yaml"
     file.write_text(text)
     inputs = Inputs([str(file)])
-    assert len(list(inputs.jobsets())) == 1
+    assert len(list(inputs.documents())) == 1
     assert inputs.others == 0
 
 

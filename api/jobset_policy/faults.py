@@ -1,0 +1,166 @@
+"""What is wrong with a policy itself, beyond what the schema of its CRD says. Pure."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from api.field import SPEC, ErrorType, FieldError, Path, Rule, by_path, render_value
+from api.jobset_policy.requests import amount_of
+from api.jobset_policy.rule_types import (
+    BackoffLimit,
+    ImageRegistries,
+    Limit,
+    MaxRestarts,
+    MaxSeconds,
+    MaxTotals,
+    RequiredPair,
+)
+from api.jobset_policy.rules.words import source
+from api.jobset_policy.types import DENY, WARN, JobSetPolicy, Requirement, Selector
+from api.patterns import compiled
+from api.validation import qualified_name
+
+MOST_MATCH_LABELS = 64
+_SOURCE = source("README")
+
+
+def _rule(name: str, kind: ErrorType, message: str, fix: str) -> Rule:
+    return Rule(f"policy-invalid-{name}", kind, message, fix, _SOURCE)
+
+
+NO_RULES = _rule("rules", ErrorType.REQUIRED, "", "add a rule: without one the policy demands nothing")
+NO_ACTIONS = _rule("actions", ErrorType.REQUIRED, "", "write [Deny], [Warn] or [Audit], or leave it out for [Warn]")
+DENY_AND_WARN = _rule(
+    "deny-and-warn",
+    ErrorType.INVALID,
+    "Deny and Warn exclude each other: a refusal says it already",
+    "keep one of them",
+)
+EMPTY = _rule("empty", ErrorType.REQUIRED, "an empty list", "name what is meant, or remove the rule")
+NO_LIMIT = _rule("no-limit", ErrorType.REQUIRED, "", "write max, fromNamespaceLabel or fromNamespaceAnnotation")
+NO_TOTAL = _rule("no-total", ErrorType.REQUIRED, "", "write pods or resources")
+AMOUNT = _rule("amount", ErrorType.INVALID, "{what}", 'write an amount such as 8, "500m" or "1Ti"')
+PATTERN = _rule("pattern", ErrorType.INVALID, "not an RE2 pattern: {why}", "correct it")
+KEY = _rule("key", ErrorType.INVALID, "{complaint}", "a key is NAME or PREFIX/NAME, such as example.com/team")
+VALUES = _rule("values", ErrorType.REQUIRED, "{operator} compares with values", "name at least one")
+NO_VALUES = _rule("no-values", ErrorType.FORBIDDEN, "{operator} compares with no value", "remove the values")
+REGISTRY = _rule(
+    "registry",
+    ErrorType.INVALID,
+    "a registry, or a path in one, has no {what}",
+    'write it like "registry.example.com/a"',
+)
+TOO_MANY = _rule("too-many", ErrorType.TOO_MANY, f"must have at most {MOST_MATCH_LABELS} labels", "remove some of them")
+
+
+def faults(policy: JobSetPolicy) -> list[FieldError]:
+    """All of them, by path, for a policy that the schema has accepted."""
+    return by_path([*_actions(policy), *_rules(policy), *_walk(policy.spec, SPEC)])
+
+
+def _actions(policy: JobSetPolicy) -> Iterator[FieldError]:
+    actions, path = policy.spec.validation_actions, SPEC.at("validationActions")
+    if not actions:
+        yield NO_ACTIONS.at(path)
+    if DENY in actions and WARN in actions:
+        yield DENY_AND_WARN.at(path, list(actions))
+
+
+def _rules(policy: JobSetPolicy) -> Iterator[FieldError]:
+    rules = policy.spec.rules
+    if all(getattr(rules, field.name) == field.default for field in msgspec.structs.fields(rules)):
+        yield NO_RULES.at(SPEC.at("rules"))
+
+
+def _walk(value: object, path: Path) -> Iterator[FieldError]:
+    """Faults of a record and of all records in it."""
+    if isinstance(value, tuple):
+        for i, item in enumerate(value):
+            yield from _walk(item, path.at(i))
+    if not isinstance(value, msgspec.Struct):
+        return
+    for kind, check in _CHECKS.items():
+        if isinstance(value, kind):
+            yield from check(value, path)
+    for field in msgspec.structs.fields(value):
+        member, place = getattr(value, field.name), path.at(field.encode_name)
+        if member == () and field.default != () and field.name != "validation_actions":
+            yield EMPTY.at(place)
+        if field.name in _KEYS:
+            yield from _keys(member, place)
+        yield from _walk(member, place)
+
+
+_KEYS = {"key", "labels", "resources", "from_namespace_label", "from_namespace_annotation", "match_labels"}
+"""Fields that hold keys of labels, annotations, taints or resources."""
+
+
+def _keys(value: object, path: Path) -> Iterator[FieldError]:
+    if isinstance(value, str):
+        for complaint in qualified_name(value) if value or path.parts[-1] == "key" else ():
+            yield KEY.at(path, value, complaint=complaint)
+    elif isinstance(value, tuple):
+        for i, item in enumerate(value):
+            if isinstance(item, str):
+                yield from (KEY.at(path.at(i), item, complaint=complaint) for complaint in qualified_name(item))
+    elif isinstance(value, dict):
+        for key in value:
+            yield from (KEY.at(path.at(key), key, complaint=complaint) for complaint in qualified_name(key))
+
+
+def _limit(limit: Limit, path: Path) -> Iterator[FieldError]:
+    if limit.max is not None:
+        amount = amount_of(limit.max)
+        if amount is None:
+            yield AMOUNT.at(path.at("max"), limit.max, what=f"{render_value(limit.max)} is no amount")
+        elif amount < 0:
+            yield AMOUNT.at(path.at("max"), limit.max, what="a limit is not negative")
+    demands_more = (
+        (isinstance(limit, MaxRestarts) and limit.forbid_unlimited_actions)
+        or (isinstance(limit, MaxSeconds) and limit.required)
+        or (isinstance(limit, BackoffLimit) and limit.zero_with_restarts)
+    )
+    if limit.max is None and not (limit.from_namespace_label or limit.from_namespace_annotation or demands_more):
+        yield NO_LIMIT.at(path)
+
+
+def _totals(totals: MaxTotals, path: Path) -> Iterator[FieldError]:
+    if totals.pods is None and not totals.resources:
+        yield NO_TOTAL.at(path)
+
+
+def _pair(pair: RequiredPair, path: Path) -> Iterator[FieldError]:
+    if pair.pattern and isinstance(why := compiled(pair.pattern), str):
+        yield PATTERN.at(path.at("pattern"), pair.pattern, why=why)
+
+
+def _registries(registries: ImageRegistries, path: Path) -> Iterator[FieldError]:
+    for i, entry in enumerate(registries.allowed):
+        what = "scheme" if "://" in entry else "digest" if "@" in entry else ""
+        if not what and ":" in entry.partition("/")[2]:
+            what = "tag"
+        if what or not entry.strip("/"):
+            yield REGISTRY.at(path.at("allowed", i), entry, what=what or "empty name")
+
+
+def _requirement(requirement: Requirement, path: Path) -> Iterator[FieldError]:
+    compares = requirement.operator in {"In", "NotIn"}
+    if compares and not requirement.values:
+        yield VALUES.at(path.at("values"), operator=requirement.operator)
+    elif requirement.values and not compares:
+        yield NO_VALUES.at(path.at("values"), operator=requirement.operator)
+
+
+def _selector(selector: Selector, path: Path) -> Iterator[FieldError]:
+    if len(selector.match_labels) > MOST_MATCH_LABELS:
+        yield TOO_MANY.at(path.at("matchLabels"), len(selector.match_labels))
+
+
+_CHECKS: Mapping[type, Callable[..., Iterator[FieldError]]] = {
+    ImageRegistries: _registries,
+    Limit: _limit,
+    MaxTotals: _totals,
+    RequiredPair: _pair,
+    Requirement: _requirement,
+    Selector: _selector,
+}

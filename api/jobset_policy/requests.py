@@ -1,0 +1,116 @@
+"""What one pod requests of its node, counted as kube-scheduler counts it. Pure but for a cache of amounts.
+
+Sources: KEP-753 (sidecars), KEP-688 (overhead), KEP-2837 (resources of the pod), and the API server's defaults, which
+take a limit for the request where there is none.
+"""
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from api.meta import JSON
+from api.quantity import parse_quantity
+
+Amount = int | Fraction
+Amounts = dict[str, Amount]
+"""Amounts by the name of the resource."""
+
+_LONGEST = 64
+_OF_PODS = {"cpu", "memory"}
+"""Resources that a pod may request as a whole, beside huge pages."""
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Amount | None:
+    amount = parse_quantity(text)
+    return None if amount is None else plain(amount)
+
+
+def plain(amount: Fraction) -> Amount:
+    """A whole number as such: it is added and compared much faster."""
+    return amount.numerator if amount.denominator == 1 else amount
+
+
+def amount_of(value: Any) -> Amount | None:
+    """The amount that a quantity stands for; None when it is no quantity."""
+    if isinstance(value, str) and len(value) <= _LONGEST:
+        return _parsed(value)
+    parsed = parse_quantity(value)
+    return None if parsed is None else plain(parsed)
+
+
+def amounts(quantities: Any) -> Amounts:
+    """Each quantity of a list of resources; what is no quantity is left out."""
+    pairs = quantities.items() if isinstance(quantities, Mapping) else ()
+    return {name: amount for name, value in pairs if (amount := amount_of(value)) is not None}
+
+
+def is_of_pods(resource: str) -> bool:
+    """Whether a pod may request that resource as a whole."""
+    return resource in _OF_PODS or resource.startswith("hugepages-")
+
+
+def is_sidecar(container: JSON) -> bool:
+    """Whether an init container runs on beside the containers."""
+    return container.get("restartPolicy") == "Always"
+
+
+def own_requests(holder: JSON) -> Amounts:
+    """What a container, or a pod as a whole, requests: its limits, where it states no request."""
+    resources: JSON = holder.get("resources") or {}
+    return {**amounts(resources.get("limits")), **amounts(resources.get("requests"))}
+
+
+def pod_requests(spec: JSON) -> Amounts:
+    """What a pod of this spec requests."""
+    total = _of_containers(spec)
+    if spec.get("resources"):
+        total |= _of_pod(spec, total)
+    return _added(total, amounts(spec.get("overhead"))) if spec.get("overhead") else total
+
+
+def _of_containers(spec: JSON) -> Amounts:
+    """What containers and sidecars request together, or an init container beside earlier sidecars if more."""
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        own = own_requests(container)
+        if is_sidecar(container):
+            sidecars = own = _added(sidecars, own)
+        else:
+            own = _added(own, sidecars)
+        peak = _larger(peak, own)
+    total = sidecars
+    for container in spec.get("containers") or ():
+        total = _added(total, own_requests(container))
+    return _larger(total, peak)
+
+
+def _of_pod(spec: JSON, of_containers: Amounts) -> Amounts:
+    """What takes the place of the containers' requests, for the resources that a pod may request as a whole."""
+    resources: JSON = spec["resources"]
+    stated, limits = amounts(resources.get("requests")), amounts(resources.get("limits"))
+    unstated = {name: amount for name, amount in limits.items() if not (name in _OF_PODS and name in of_containers)}
+    return {name: amount for name, amount in {**unstated, **stated}.items() if is_of_pods(name)}
+
+
+def _added(one: Amounts, other: Amounts) -> Amounts:
+    if not one or not other:
+        return one or other
+    return one | {name: amount + one.get(name, 0) for name, amount in other.items()}
+
+
+def _larger(one: Amounts, other: Amounts) -> Amounts:
+    if not one or not other:
+        return one or other
+    return one | {name: max(amount, one.get(name, 0)) for name, amount in other.items()}
+
+
+def holders(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], JSON]]:
+    """What states resources, with its place below the spec: containers, init containers, the pod as a whole."""
+    for field in ("containers", "initContainers"):
+        for i, container in enumerate(spec.get(field) or ()):
+            yield (field, i), container
+    if spec.get("resources"):
+        yield (), spec

@@ -1,0 +1,124 @@
+"""The JobSetPolicy API, `policy.jobset.x-k8s.io/v1alpha1`: cluster-scoped, in a CRD of its own.
+
+As in api/jobset.py the records are the one source of the fields: the decoder reads policies into them, and
+`make manifests` turns their descriptions and keywords into the CRD. What a schema cannot say stands in faults.py.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from api.jobset_policy.rule_types import Rules
+from api.keys import GROUP as JOBSET_GROUP
+from api.meta import Base, ObjectMeta, doc
+from api.policies import ATOMIC, SET
+
+GROUP: Final = f"policy.{JOBSET_GROUP}"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+KIND: Final = "JobSetPolicy"
+PLURAL: Final = "jobsetpolicies"
+
+DENY: Final = "Deny"
+WARN: Final = "Warn"
+AUDIT: Final = "Audit"
+
+
+class Requirement(Base, frozen=True, kw_only=True):
+    """One requirement of a label selector."""
+
+    key: Annotated[str, doc("Key of the label.", maxLength=317)]
+    operator: Annotated[
+        str, doc("How the label is compared with the values.", enum=["In", "NotIn", "Exists", "DoesNotExist"])
+    ]
+    values: Annotated[
+        tuple[Annotated[str, doc("A value.", maxLength=63)], ...],
+        doc("Values for In and NotIn; none for Exists and DoesNotExist.", maxItems=64, **ATOMIC),
+    ] = ()
+
+    def matches(self, labels: dict[str, str]) -> bool:
+        """Whether these labels meet the requirement, as the API server decides it."""
+        if self.operator == "Exists":
+            return self.key in labels
+        if self.operator == "DoesNotExist":
+            return self.key not in labels
+        return (labels.get(self.key) in self.values) == (self.operator == "In")
+
+
+class Selector(Base, frozen=True, kw_only=True):
+    """A label selector (metav1.LabelSelector). Empty: everything matches."""
+
+    match_labels: Annotated[
+        dict[str, str],
+        doc(
+            "Labels that must be there with these values.",
+            additionalProperties={"type": "string", "maxLength": 63},
+            **{"x-kubernetes-map-type": "atomic"},
+        ),
+    ] = {}
+    match_expressions: Annotated[
+        tuple[Requirement, ...], doc("Requirements that must all be met.", maxItems=16, **ATOMIC)
+    ] = ()
+
+    def matches(self, labels: dict[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        same = all(labels.get(key) == value for key, value in self.match_labels.items())
+        return same and all(requirement.matches(labels) for requirement in self.match_expressions)
+
+
+class Match(Base, frozen=True, kw_only=True):
+    """The JobSets that a policy is about: those for which both selectors match."""
+
+    namespace_selector: Annotated[Selector, doc("By the labels of the namespace. Absent: every namespace.")] = (
+        Selector()
+    )
+    object_selector: Annotated[
+        Selector,
+        doc("By the labels of the JobSet, which its author chooses: no means of exempting sets. Absent: every JobSet."),
+    ] = Selector()
+
+
+class JobSetPolicySpec(Base, frozen=True, kw_only=True):
+    """What is demanded, of which JobSets, and what happens to one that does not meet it."""
+
+    match: Annotated[Match, doc("The JobSets that the policy is about. Absent: all.")] = Match()
+    validation_actions: Annotated[
+        tuple[Annotated[str, doc("An action.", enum=[DENY, WARN, AUDIT])], ...],
+        doc(
+            "What a violation leads to, as in ValidatingAdmissionPolicy. Deny: the JobSet is refused. Warn: its author"
+            " gets a warning. Audit: it is recorded. Deny and Warn exclude each other. Default [Warn] (CRD).",
+            default=[WARN],
+            maxItems=2,
+            **SET,
+        ),
+    ] = (WARN,)
+    rules: Annotated[Rules, doc("What is demanded. At least one rule.", **{"x-required": True})] = Rules()
+
+    @property
+    def denies(self) -> bool:
+        """Whether a JobSet that breaks a rule is refused."""
+        return DENY in self.validation_actions
+
+    @property
+    def warns(self) -> bool:
+        """Whether the author of a JobSet that breaks a rule gets a warning."""
+        return WARN in self.validation_actions
+
+
+class JobSetPolicy(Base, frozen=True, kw_only=True):
+    """What a platform team demands of JobSets. Several policies add up: a JobSet has to meet all that match it."""
+
+    metadata: ObjectMeta
+    spec: Annotated[JobSetPolicySpec, doc("What is demanded.")]
+
+
+class PolicyError(ValueError):
+    """An object that has not the shape of a JobSetPolicy."""
+
+
+def read_policy(obj: object) -> JobSetPolicy:
+    """The policy in a JSON object that the schema has accepted; raises `PolicyError`."""
+    try:
+        return msgspec.convert(obj, JobSetPolicy, strict=False)
+    except msgspec.ValidationError as error:
+        raise PolicyError(str(error)) from None

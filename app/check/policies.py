@@ -1,0 +1,188 @@
+"""JobSetPolicies from files: reads them, finds what is wrong with them, and holds JobSets to them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from api.features import FeatureGates
+from api.field import ErrorType, FieldError, Path, Rule
+from api.jobset_policy.evaluate import Violation, in_force, matches, numbers, violations
+from api.jobset_policy.faults import faults
+from api.jobset_policy.judged import Judged, Namespace, Number
+from api.jobset_policy.rules.words import source
+from api.jobset_policy.types import API_VERSION, GROUP, KIND, JobSetPolicy, PolicyError, read_policy
+from api.jsontree import dig, without_nulls
+from api.meta import JSON
+from api.validation import dns1123_subdomain
+from app.check.documents import Document
+from app.check.findings import Report, located
+from app.check.manifest_files import Inputs
+from app.engine import policy_schema
+from webhooks.jobset.subject import Unreadable, subject
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+"""The label that every namespace has, with its name."""
+_SOURCE = source("README")
+
+POLICY_API_VERSION = Rule(
+    "policy-api-version",
+    ErrorType.NOT_SUPPORTED,
+    f'policies are served as "{API_VERSION}"',
+    f"write `apiVersion: {API_VERSION}`",
+    _SOURCE,
+)
+POLICY_NAME = Rule("policy-name", ErrorType.INVALID, "{complaint}", "use lower case letters, digits and '-'", _SOURCE)
+POLICY_TWICE = Rule("policy-twice", ErrorType.DUPLICATE, "another file has it, too", "give it another name", _SOURCE)
+
+
+def namespace_of(name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Namespace:
+    """A namespace with the label of its name that the API server sets."""
+    return Namespace(name, {**({NAME_LABEL: name} if name else {}), **labels}, dict(annotations))
+
+
+def is_policy(obj: JSON) -> bool:
+    """Whether an object is a JobSetPolicy, or was meant to be one."""
+    return obj.get("kind") == KIND
+
+
+def policy_faults(obj: JSON) -> tuple[list[FieldError], JobSetPolicy | None]:
+    """What is wrong with a policy, and the policy if that is nothing."""
+    obj = without_nulls(obj)
+    schema = policy_schema()
+    refused = schema.faults(obj)
+    found = [*_head_faults(obj), *refused, *schema.unknown(obj)]
+    try:
+        policy = read_policy(schema.repaired(obj, refused))
+    except PolicyError:
+        if not found:
+            raise
+        return found, None
+    wrong = {error.path.parts for error in found}
+    found += [error for error in faults(policy) if not any(_consequence(error.path.parts, parts) for parts in wrong)]
+    return found, None if found else policy
+
+
+def _consequence(found: Sequence[str | int], wrong: Sequence[str | int]) -> bool:
+    """Whether one place is part of the other: what is wrong there has been said."""
+    shorter = min(len(found), len(wrong))
+    return found[:shorter] == wrong[:shorter]
+
+
+def _head_faults(obj: JSON) -> Iterator[FieldError]:
+    if obj.get("apiVersion") != API_VERSION:
+        yield POLICY_API_VERSION.at(Path(("apiVersion",)), obj.get("apiVersion"))
+    name = dig(obj, "metadata", "name")
+    for complaint in dns1123_subdomain(name) if isinstance(name, str) else ("must be a text",):
+        yield POLICY_NAME.at(Path(("metadata", "name")), name, complaint=complaint)
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """Policies, and the namespace whose JobSets are held to them."""
+
+    policies: Sequence[JobSetPolicy] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    def namespace(self, judged: Judged) -> Namespace:
+        """The namespace of a JobSet, with the labels and annotations that are taken for its own."""
+        return namespace_of(judged.js.metadata.namespace, self.labels, self.annotations)
+
+    def broken(self, judged: Judged, old: Judged | None = None) -> list[Violation]:
+        """What a JobSet breaks."""
+        return violations(self.policies, judged, self.namespace(judged), old)
+
+    def findings(self, judged: Judged) -> list[FieldError]:
+        """What its author is told: refusals and warnings, and not what is only recorded."""
+        return [
+            violation.error
+            for violation in self.broken(judged)
+            if violation.policy.spec.denies or violation.policy.spec.warns
+        ]
+
+
+def judged_of(obj: JSON, gates: FeatureGates) -> Judged | None:
+    """A JobSet for rules to look at; None where it cannot be read, about which the findings say why."""
+    try:
+        return Judged(subject(obj, gates).js)
+    except Unreadable:
+        return None
+
+
+def load(names: Sequence[str], report: Report) -> list[JobSetPolicy]:
+    """The policies in files and directories; what is wrong with them goes into the report."""
+    inputs = Inputs(names, recursive=True, wanted=is_policy, problems=report.problems)
+    found = policies_in(inputs.documents(), report)
+    if not found and not (report.problems or report.errors):
+        report.problems.append(f"no {KIND} ({GROUP}) found in {', '.join(names)}")
+    return found
+
+
+def policies_in(documents: Iterator[Document], report: Report) -> list[JobSetPolicy]:
+    """The good policies among documents, in order; the report gets the findings about the others."""
+    good: dict[str, JobSetPolicy] = {}
+    for document in documents:
+        report.add([located(document, fault.error, fault.span) for fault in document.faults])
+        if document.broken or not isinstance(document.value, dict):
+            continue
+        found, policy = policy_faults(document.value)
+        if policy is not None and policy.metadata.name in good:
+            found = [POLICY_TWICE.at(Path(("metadata", "name")), policy.metadata.name)]
+        elif policy is not None:
+            good[policy.metadata.name] = policy
+        report.add([located(document, error) for error in found])
+    return list(good.values())
+
+
+def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[str, Any]]:
+    """What each rule of each policy decides, with the numbers that it compares; members may be added."""
+    namespace = policies.namespace(judged)
+    broken: dict[tuple[str, str], list[str]] = {}
+    for violation in policies.broken(judged):
+        texts = broken.setdefault((violation.policy.metadata.name, violation.rule), [])
+        texts.append(str(violation.error.path))
+    found: list[dict[str, Any]] = []
+    for policy in policies.policies:
+        name, actions = policy.metadata.name, list(policy.spec.validation_actions)
+        head = {"jobset": jobset, "policy": name, "actions": actions}
+        if not matches(policy, judged, namespace):
+            found.append({**head, "matches": False, "rules": []})
+            continue
+        compared = numbers(policy, judged, namespace)
+        rules = [
+            {
+                "rule": rule.name,
+                "violatedAt": broken.get((name, rule.name), []),
+                "numbers": [_number(number) for number in compared.get(rule.name, ())],
+            }
+            for rule, _ in in_force(policy)
+        ]
+        found.append({**head, "matches": True, "rules": rules})
+    return found
+
+
+def _number(number: Number) -> dict[str, Any]:
+    limit = number.limit
+    return {
+        "what": number.what,
+        "amount": number.shown,
+        "limit": limit.text if limit.amount is not None or limit.unreadable else None,
+        "source": limit.source or "the policy",
+        "path": str(number.where()),
+        "parts": number.parts(),
+    }
+
+
+def explained(decided: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """An explanation as lines for people."""
+    for policy in decided:
+        yield f"{policy['jobset']}: policy {policy['policy']} ({', '.join(policy['actions'])})"
+        if not policy["matches"]:
+            yield "  is not about this JobSet: its selectors do not match"
+        for rule in policy["rules"]:
+            places = rule["violatedAt"]
+            yield f"  {rule['rule']}: " + (f"violated at {', '.join(places)}" if places else "met")
+            for number in rule["numbers"]:
+                limit = "no limit" if number["limit"] is None else f"limit {number['limit']} by {number['source']}"
+                yield f"    {number['amount']} {number['what']}, {limit}"
+                yield from (f"      {part}" for part in number["parts"])

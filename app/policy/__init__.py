@@ -1,0 +1,1 @@
+"""Commands about JobSetPolicies: they need no cluster."""

@@ -1,0 +1,138 @@
+"""Suites of tests of policies: a file says which JobSets, in which namespace, break which rule. Records and reading.
+
+A suite is a file for `jobset policy test`, and no object of a cluster. Its schema comes from these records, so that a
+mistake in a suite is explained like one in a manifest.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path as FilePath
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import inspect as mi
+
+from api.field import ErrorType, FieldError, Path, Rule
+from api.jobset_policy.rules.words import source
+from api.jobset_policy.types import API_VERSION, JobSetPolicy
+from api.jsontree import without_nulls
+from api.meta import JSON, Base, doc
+from app.check.documents import Document
+from app.check.findings import Report, located
+from app.check.manifest_files import Inputs
+from app.check.object_checks import is_jobset
+from app.check.policies import is_policy, policies_in
+from manifests.definition import schema_of
+from webhooks.jobset.schema import Schema
+
+SUITE_KIND: Final = "JobSetPolicySuite"
+MOST_TESTS: Final = 1000
+_TEXTS = {"type": "string"}
+
+NO_JOBSET = Rule(
+    "policy-suite-jobset",
+    ErrorType.NOT_FOUND,
+    "no JobSet of this name is in the suite or in its manifests",
+    "add one: the names there are {names}",
+    source("suites"),
+)
+
+
+class SuiteNamespace(Base, frozen=True, kw_only=True):
+    """The namespace that a JobSet of a test is in."""
+
+    name: Annotated[str, doc("Its name.")] = "default"
+    labels: Annotated[dict[str, str], doc("Its labels.", additionalProperties=_TEXTS)] = {}
+    annotations: Annotated[dict[str, str], doc("Its annotations.", additionalProperties=_TEXTS)] = {}
+
+
+class Expectation(Base, frozen=True, kw_only=True):
+    """What a rule is expected to decide."""
+
+    rule: Annotated[str, doc("Name of the rule, such as maxTotals.")]
+    action: Annotated[
+        str, doc("Deny, Warn, Audit, or Pass for a rule that is met.", enum=["Deny", "Warn", "Audit", "Pass"])
+    ]
+    policy: Annotated[str, doc("Name of the policy. Absent: any.")] = ""
+    path: Annotated[str, doc("Place that the finding is about. Absent: any.")] = ""
+    message: Annotated[str, doc("Text that the finding contains. Absent: any.")] = ""
+
+
+class SuiteTest(Base, frozen=True, kw_only=True):
+    """One JobSet, and what its author is told."""
+
+    name: Annotated[str, doc("What the test shows.", minLength=1)]
+    jobset: Annotated[str, doc("Name of the JobSet, in the suite's file or in its manifests.")]
+    old_jobset: Annotated[str, doc("Name of the JobSet before an update. Absent: it is created.")] = ""
+    namespace: Annotated[SuiteNamespace, doc("Its namespace. Absent: default, without labels.")] = SuiteNamespace()
+    expect: Annotated[
+        tuple[Expectation, ...], doc("All that is found. Empty: nothing is found.", maxItems=MOST_TESTS)
+    ] = ()
+
+
+class Suite(Base, frozen=True, kw_only=True):
+    """Tests of policies. Policies and JobSets stand in the same file, or in those that it names."""
+
+    policies: Annotated[tuple[str, ...], doc("Files or directories, relative to this file.")] = ()
+    manifests: Annotated[tuple[str, ...], doc("Files or directories with JobSets, relative to this file.")] = ()
+    tests: Annotated[tuple[SuiteTest, ...], doc("The tests.", maxItems=MOST_TESTS)]
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A suite with what it names: the document that it stands in, the policies, and JobSets by name."""
+
+    document: Document
+    suite: Suite
+    policies: list[JobSetPolicy] = field(default_factory=list)
+    jobsets: dict[str, JSON] = field(default_factory=dict)
+
+
+@cache
+def suite_schema() -> Schema:
+    """The schema of a suite's document."""
+    root = schema_of(mi.type_info(Suite))
+    head = {"apiVersion": {"type": "string", "enum": [API_VERSION]}, "kind": {"type": "string"}}
+    return Schema({**root, "properties": {**head, **root["properties"]}})
+
+
+def is_suite(obj: JSON) -> bool:
+    """Whether a document is a suite."""
+    return obj.get("kind") == SUITE_KIND
+
+
+def suites(names: Sequence[str], report: Report) -> Iterator[Loaded]:
+    """Every suite below these files and directories that can be read; the report gets what is wrong with the others."""
+    inputs = Inputs(names, recursive=True, wanted=is_suite, problems=report.problems)
+    for document in inputs.documents():
+        report.add([located(document, fault.error, fault.span) for fault in document.faults])
+        if document.broken or not isinstance(document.value, dict):
+            continue
+        value = without_nulls(document.value)
+        found = [*suite_schema().faults(value), *suite_schema().unknown(value)]
+        report.add([located(document, error) for error in found])
+        if not found:
+            yield _with_files(document, msgspec.convert(value, Suite, strict=False), report)
+    report.files = inputs.files
+
+
+def _with_files(document: Document, suite: Suite, report: Report) -> Loaded:
+    own, folder = document.source.name, FilePath(document.source.name).parent
+    loaded = Loaded(document, suite)
+    policies = _documents([own, *(str(folder / name) for name in suite.policies)], is_policy, report)
+    loaded.policies = policies_in(policies, report)
+    for found in _documents([own, *(str(folder / name) for name in suite.manifests)], is_jobset, report):
+        metadata = found.value.get("metadata") if isinstance(found.value, dict) else None
+        if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):
+            loaded.jobsets[metadata["name"]] = found.value
+    return loaded
+
+
+def _documents(names: Sequence[str], wanted: Callable[[JSON], bool], report: Report) -> Iterator[Document]:
+    return Inputs(names, recursive=True, wanted=wanted, problems=report.problems).documents()
+
+
+def missing(path: Path, name: str, jobsets: dict[str, JSON]) -> FieldError:
+    """The finding that a test names a JobSet that is not there."""
+    return NO_JOBSET.at(path, name, names=", ".join(sorted(jobsets)) or "none")

@@ -144,10 +144,9 @@ def _registries(registries: ImageRegistries, path: Path) -> Iterator[FieldError]
 
 
 def _requirement(requirement: Requirement, path: Path) -> Iterator[FieldError]:
-    compares = requirement.operator in {"In", "NotIn"}
-    if compares and not requirement.values:
+    if requirement.operator in {"In", "NotIn"} and not requirement.values:
         yield VALUES.at(path.at("values"), operator=requirement.operator)
-    elif requirement.values and not compares:
+    elif requirement.operator in {"Exists", "DoesNotExist"} and requirement.values:
         yield NO_VALUES.at(path.at("values"), operator=requirement.operator)
 
 

@@ -174,7 +174,10 @@ class Number(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The amount as a person writes it: a plain number beside a plain limit, else with a unit of the same kind."""
-        if self.limit.text.isdecimal() and isinstance(self.amount, int):
-            return str(self.amount)
-        return with_unit(self.amount, self.limit.text)
+        """The amount beside its limit."""
+        return as_text(self.amount, self.limit.text)
+
+
+def as_text(amount: Amount, limit: str) -> str:
+    """An amount as a person writes it: a plain number beside a plain limit, else with a unit of the same kind."""
+    return str(amount) if limit.isdecimal() and isinstance(amount, int) else with_unit(amount, limit)

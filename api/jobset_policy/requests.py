@@ -34,6 +34,8 @@ def plain(amount: Fraction) -> Amount:
 
 def amount_of(value: Any) -> Amount | None:
     """The amount that a quantity stands for; None when it is no quantity."""
+    if type(value) is int:
+        return value
     if isinstance(value, str) and len(value) <= _LONGEST:
         return _parsed(value)
     parsed = parse_quantity(value)

@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from api.field import SPEC, Path
-from api.jobset_policy.judged import Judged, Namespace, Number, Template, bound
+from api.jobset_policy.judged import Judged, Namespace, Number, Template, as_text, bound
 from api.jobset_policy.rule_types import Limit, MaxTotals
 from api.jobset_policy.rules.words import PolicyRule, by_numbers, limited
-from api.quantity import with_unit
 
 TOTALS = limited("maxTotals", "reduce replicas, parallelism or requests: {parts}")
 REPLICATED_JOBS = limited("maxReplicatedJobs", "merge some of them, or split the set")
@@ -28,8 +27,9 @@ def max_totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterato
     for limit in rule.resources:
         amount = judged.requests.get(limit.name, 0)
         where = partial(_request, judged, limit.name)
-        parts = partial(_resource_parts, judged, limit)
-        yield Number(limit.name, amount, bound(limit, namespace), where, parts)
+        most = bound(limit, namespace)
+        parts = partial(_resource_parts, judged, limit.name, most.text)
+        yield Number(limit.name, amount, most, where, parts)
 
 
 def max_replicated_jobs(rule: Limit, judged: Judged, namespace: Namespace) -> Iterator[Number]:
@@ -85,12 +85,10 @@ def _pod_parts(judged: Judged) -> list[str]:
     )
 
 
-def _resource_parts(judged: Judged, limit: Limit) -> list[str]:
-    name = getattr(limit, "name", "")
-    like = str(limit.max or "")
+def _resource_parts(judged: Judged, name: str, limit: str) -> list[str]:
     return _listed(
-        f"{template.rjob.name} has {template.pods} pods x {with_unit(template.requests[name], like)}"
-        f" = {with_unit(template.pods * template.requests[name], like)}"
+        f"{template.rjob.name} has {template.pods} x {as_text(template.requests[name], limit)}"
+        f" = {as_text(template.pods * template.requests[name], limit)}"
         for template in judged.templates
         if name in template.requests
     )

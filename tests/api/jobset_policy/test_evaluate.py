@@ -1,0 +1,157 @@
+"""Which policies are about a JobSet, what becomes of violations, in which order, and how much work that is."""
+
+from typing import Any
+
+import pytest
+
+from api.jobset_policy import judged as judged_module
+from api.jobset_policy.evaluate import MOST_OF_A_RULE, numbers, violations
+from api.jobset_policy.judged import Namespace
+from api.jobset_policy.registry import RULES
+from tests.support.jobsets import rjob
+from tests.support.policies import judged, policy, texts
+
+LARGE = judged(rjob(replicas=9))
+
+
+@pytest.mark.parametrize(
+    ("selector", "selected"),
+    [
+        ({}, True),
+        ({"matchLabels": {"team": "a"}}, True),
+        ({"matchLabels": {"team": "b"}}, False),
+        ({"matchLabels": {"team": "a", "tier": "x"}}, False),
+        ({"matchExpressions": [{"key": "team", "operator": "In", "values": ["b", "a"]}]}, True),
+        ({"matchExpressions": [{"key": "team", "operator": "In", "values": ["b"]}]}, False),
+        ({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]}, False),
+        ({"matchExpressions": [{"key": "other", "operator": "NotIn", "values": ["a"]}]}, True),
+        ({"matchExpressions": [{"key": "team", "operator": "Exists"}]}, True),
+        ({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}, False),
+        ({"matchExpressions": [{"key": "other", "operator": "DoesNotExist"}]}, True),
+        ({"matchLabels": {"team": "a"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]}, False),
+    ],
+)
+@pytest.mark.parametrize("kind", ["namespaceSelector", "objectSelector"])
+def test_selectors_mean_what_the_api_server_means(selector: Any, selected: bool, kind: str):
+    js = judged(rjob(replicas=9), metadata={"labels": {"team": "a"}} if kind == "objectSelector" else {})
+    namespace = Namespace("n", {"team": "a"} if kind == "namespaceSelector" else {})
+    limits = policy(match={kind: selector}, maxJobs={"max": 1})
+    assert bool(violations([limits], js, namespace)) is selected
+
+
+@pytest.mark.parametrize(("actions", "warning"), [(("Deny",), False), (("Warn",), True), (("Audit",), True)])
+def test_only_a_policy_that_denies_makes_errors(actions: tuple[str, ...], warning: bool):
+    (found,) = violations([policy(actions=actions, maxJobs={"max": 1})], LARGE, Namespace())
+    assert found.error.is_warning is warning
+    assert str(found.error).endswith(
+        "Forbidden: policy limits: 9 Jobs, and at most 1 allowed; reduce replicas: workers has 9"
+    )
+
+
+def test_every_violated_policy_is_named_and_places_are_in_order():
+    found = texts(
+        judged(rjob(replicas=9), managedBy="example.com/x"),
+        policy("a", maxJobs={"max": 5}, managedBy={"allowed": ["example.com/y"]}),
+        policy("b", maxJobs={"max": 9}),
+        policy("c", maxJobs={"max": 3}),
+    )
+    assert [text.split(": ")[0] for text in found] == ["spec.managedBy", *["spec.replicatedJobs[0].replicas"] * 2]
+    assert ["policy a" in found[1], "policy c" in found[2]] == [True, True]
+
+
+class TestLimitsOfTheNamespace:
+    """A limit is read from the namespace's label, else its annotation, else the policy."""
+
+    limits = policy(maxJobs={"max": 4, "fromNamespaceLabel": "x/jobs", "fromNamespaceAnnotation": "x/more"})
+
+    @pytest.mark.parametrize(
+        ("labels", "annotations", "limit"),
+        [
+            ({}, {}, "at most 4 allowed;"),
+            ({"x/jobs": "5"}, {}, "at most 5 allowed by label x/jobs of the namespace;"),
+            ({}, {"x/more": "6"}, "at most 6 allowed by annotation x/more of the namespace;"),
+            ({"x/jobs": "2"}, {"x/more": "6"}, "at most 2 allowed by label x/jobs of the namespace;"),
+        ],
+    )
+    def test_which_one_counts(self, labels: dict[str, str], annotations: dict[str, str], limit: str):
+        (text,) = texts(LARGE, self.limits, namespace=Namespace("n", labels, annotations))
+        assert limit in text
+
+    def test_a_larger_one_of_the_namespace_counts_too(self):
+        assert texts(LARGE, self.limits, namespace=Namespace("n", {"x/jobs": "9"})) == []
+
+    @pytest.mark.parametrize("text", ["many", "", "-1"])
+    def test_one_that_is_no_amount_is_a_violation_that_says_where_it_is(self, text: str):
+        (found,) = texts(judged(), self.limits, namespace=Namespace("n", {"x/jobs": text}))
+        assert f'the limit of Jobs is "{text}" by label x/jobs of the namespace, which is no amount' in found
+
+    def test_without_any_there_is_no_limit(self):
+        assert texts(LARGE, policy(maxJobs={"fromNamespaceLabel": "x/jobs"})) == []
+
+
+class TestUpdates:
+    """A violation that is there already does not stand against a change of something else."""
+
+    limits = policy(maxJobs={"max": 4}, ttl={"required": True})
+
+    def test_what_was_stored_may_stay(self):
+        old, new = judged(rjob(replicas=9), suspend=True), judged(rjob(replicas=9), suspend=False)
+        assert texts(new, self.limits, old=old) == []
+
+    def test_what_gets_worse_may_not(self):
+        (found,) = texts(judged(rjob(replicas=10)), self.limits, old=LARGE)
+        assert "10 Jobs" in found
+
+    def test_what_was_good_must_stay_so(self):
+        old = judged(ttlSecondsAfterFinished=3)
+        assert len(texts(judged(rjob(replicas=9)), self.limits, old=old)) == 2
+
+
+def test_numbers_of_an_explanation_are_those_that_are_compared():
+    found = numbers(
+        policy(maxJobs={"max": 4}, maxTotals={"resources": [{"name": "cpu", "max": "2"}]}), LARGE, Namespace()
+    )
+    assert [(name, number.shown, number.limit.text) for name, each in found.items() for number in each] == [
+        ("maxTotals", "0", "2"),
+        ("maxJobs", "9", "4"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("amount", "limit", "shown"),
+    [
+        ("3", "2", "3"),
+        ("1500m", "1", "1500m"),
+        ("3000", "1k", "3k"),
+        ("2Gi", "1Gi", "2Gi"),
+        ("2000M", "1Gi", "1953125Ki"),
+    ],
+)
+def test_amounts_are_shown_in_the_unit_of_the_limit(amount: str, limit: str, shown: str):
+    js = judged(rjob(pod={"containers": [{"resources": {"requests": {"x/y": amount}}}]}))
+    (found,) = texts(js, policy(maxTotals={"resources": [{"name": "x/y", "max": limit}]}))
+    assert f"policy limits: {shown} x/y, and at most {limit} allowed" in found
+
+
+def test_findings_of_one_rule_are_limited_and_do_not_hide_another_rule():
+    pod = {"containers": [{"name": f"c{i}", "image": "nginx"} for i in range(200)]}
+    found = violations([policy(imagesByDigest=True, maxJobs={"max": 0})], judged(rjob(pod=pod)), Namespace())
+    assert [sum(one.rule == rule for one in found) for rule in ("imagesByDigest", "maxJobs")] == [MOST_OF_A_RULE, 1]
+
+
+def test_requests_of_a_template_are_counted_once_for_all_policies(monkeypatch: pytest.MonkeyPatch):
+    counted = []
+    real = judged_module.pod_requests
+    monkeypatch.setattr(judged_module, "pod_requests", lambda spec: counted.append(1) or real(spec))
+    js = judged(rjob("a", replicas=100_000), rjob("b"))
+    policies = [
+        policy(f"p{i}", maxTotals={"resources": [{"name": "cpu", "max": 1}, {"name": "x/y", "max": 1}]})
+        for i in range(20)
+    ]
+    assert texts(js, *policies) == []
+    assert len(counted) == 2
+
+
+def test_each_rule_of_the_api_has_its_function():
+    assert len(RULES) == 22
+    assert all(rule.find.__doc__ for rule in RULES.values())

@@ -1,0 +1,128 @@
+"""A policy that is wrong is explained, all faults at once, with the likely intended word."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.check.policies import policy_faults
+from app.engine import policy_schema
+from tests.support.policies import manifest
+
+
+def said(obj: dict[str, Any]) -> list[str]:
+    return [str(error) for error in policy_faults(obj)[0]]
+
+
+@pytest.mark.parametrize(
+    ("rules", "found"),
+    [
+        ({}, "spec.rules: Required value: add a rule"),
+        ({"maxTotal": {}}, 'spec.rules.maxTotal: unknown field "maxTotal"; did you mean "maxTotals"?'),
+        ({"maxTotals": {}}, "spec.rules.maxTotals: Required value: write pods or resources"),
+        (
+            {"maxJobs": {}},
+            "spec.rules.maxJobs: Required value: write max, fromNamespaceLabel or fromNamespaceAnnotation",
+        ),
+        ({"ttl": {}}, "spec.rules.ttl: Required value: write max"),
+        ({"maxJobs": {"max": "8 Jobs"}}, 'spec.rules.maxJobs.max: Invalid value: "8 Jobs": is not a quantity'),
+        ({"maxJobs": {"max": -1}}, "spec.rules.maxJobs.max: Invalid value: -1: a limit is not negative"),
+        ({"maxJobs": {"max": "1e1.5"}}, 'spec.rules.maxJobs.max: Invalid value: "1e1.5": "1e1.5" is no amount'),
+        ({"maxJobs": {"fromNamespaceLabel": "a b"}}, 'spec.rules.maxJobs.fromNamespaceLabel: Invalid value: "a b"'),
+        ({"imageRegistries": {"allowed": []}}, "spec.rules.imageRegistries.allowed: Required value: an empty list"),
+        ({"imageRegistries": {}}, "spec.rules.imageRegistries.allowed: Required value"),
+        ({"imageRegistries": {"allowed": ["https://a.b"]}}, "has no scheme"),
+        ({"imageRegistries": {"allowed": ["a.b/c:1"]}}, "has no tag"),
+        ({"imageRegistries": {"allowed": ["a.b/c@sha256:1"]}}, "has no digest"),
+        ({"imageRegistries": {"allowed": ["/"]}}, "has no empty name"),
+        ({"forbid": []}, "spec.rules.forbid: Required value: an empty list"),
+        ({"forbid": ["hostpath"]}, 'did you mean "hostPath"?'),
+        ({"requiredLabels": [{"key": "a", "pattern": "a("}]}, "not an RE2 pattern: missing ): a("),
+        ({"requiredLabels": [{"key": "", "pattern": "a"}]}, "spec.rules.requiredLabels[0].key: Invalid value"),
+        ({"requiredLabels": [{"key": "a"}, {"key": "a"}]}, "spec.rules.requiredLabels[1].key: Duplicate value"),
+        ({"requiredQueue": {"labels": []}}, "spec.rules.requiredQueue.labels: Required value: an empty list"),
+        ({"requiredQueue": {"labels": ["a b"]}}, 'spec.rules.requiredQueue.labels[0]: Invalid value: "a b"'),
+        ({"requiredRequests": {"resources": [str(i) for i in range(65)]}}, "must have at most 64 items"),
+        ({"networkDNS": "On"}, "spec.rules.networkDNS: Unsupported value"),
+        ({"requiredAnnotations": [{"key": "a", "pattern": "a" * 513}]}, "may not be more than 512 characters"),
+    ],
+)
+def test_rules(rules: dict[str, Any], found: str):
+    (text,) = said(manifest(**rules))
+    assert found in text
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"maxJobs": {"max": 0}}, {"maxJobs": {"fromNamespaceAnnotation": "a/b"}}, {"ttl": {"required": True}},
+        {"maxRestarts": {"forbidUnlimitedActions": True}}, {"backoffLimit": {"zeroWithRestarts": True}},
+        {"imageRegistries": {"allowed": ["reg:5000", "reg:5000/team/"]}}, {"exclusiveTopologies": {"required": True}},
+        {"requiredQueue": {}}, {"imagesByDigest": True},
+    ],
+)  # fmt: skip
+def test_good_rules(rules: dict[str, Any]):
+    assert said(manifest(**rules)) == []
+
+
+@pytest.mark.parametrize(
+    ("selector", "found"),
+    [
+        (
+            {"matchExpressions": [{"key": "a", "operator": "In"}]},
+            "matchExpressions[0].values: Required value: In compares",
+        ),
+        ({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}, "Exists compares with no value"),
+        ({"matchExpressions": [{"key": "a", "operator": "in", "values": ["b"]}]}, 'did you mean "In"?'),
+        ({"matchLabels": {"a b": "c"}}, "matchLabels.a b: Invalid value"),
+        ({"matchLabels": {f"k{i}": "" for i in range(65)}}, "must have at most 64 labels"),
+    ],
+)
+def test_selectors(selector: dict[str, Any], found: str):
+    (text,) = said(manifest(match={"namespaceSelector": selector}, maxJobs={"max": 1}))
+    assert found in text
+
+
+def test_actions():
+    (text,) = said(manifest(actions=("Deny", "Warn"), maxJobs={"max": 1}))
+    assert text.startswith("spec.validationActions: Invalid value: Deny and Warn exclude each other")
+    (text,) = said(manifest(actions=(), maxJobs={"max": 1}))
+    assert text.startswith("spec.validationActions: Required value")
+    assert said(manifest(actions=("Deny", "Audit"), maxJobs={"max": 1})) == []
+
+
+def test_type_and_name():
+    obj = {**manifest(maxJobs={"max": 1}), "apiVersion": "v1", "metadata": {"name": "A B"}}
+    assert [text.split(":")[0] for text in said(obj)] == ["apiVersion", "metadata.name"]
+    assert len(said({"kind": "JobSetPolicy"})) > 2
+
+
+def test_all_faults_stand_in_one_answer_and_consequences_are_left_out():
+    rules = {"maxTotal": {}, "maxTotals": {"pods": {"max": "x y"}}, "imageRegistries": {"allowed": []}, "ttl": 3}
+    places = {text.split(": ")[0].removeprefix("spec.") for text in said(manifest(actions=("Deny", "Warn"), **rules))}
+    assert places == {
+        "validationActions", "rules.maxTotal", "rules.maxTotals.pods.max", "rules.imageRegistries.allowed", "rules.ttl",
+    }  # fmt: skip
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["max", "allowed", "key", "x"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+NAMES = sorted(policy_schema()._schema["properties"]["spec"]["properties"]["rules"]["properties"])
+
+
+@settings(max_examples=200)
+@given(
+    rules=st.dictionaries(st.sampled_from([*NAMES, "other"]), JSON_VALUES, max_size=4) | JSON_VALUES, match=JSON_VALUES
+)
+def test_any_policy_is_good_or_explained(rules: Any, match: Any):
+    obj = manifest()
+    obj["spec"] |= {"rules": rules, "match": match}
+    found, policy = policy_faults(obj)
+    assert (policy is None) is bool(found)

@@ -69,11 +69,11 @@ def _of_rule(
     namespace: Namespace,
     old: Judged | None,
 ) -> Iterator[Violation]:
-    found = list(islice(rule.find(demanded, judged, namespace), MOST_OF_A_RULE))
-    if found and old is not None:
-        same = {_what(error) for error in rule.find(demanded, old, namespace)}
-        found = [error for error in found if _what(error) not in same]
-    for error in found:
+    found = rule.find(demanded, judged, namespace)
+    if old is not None:
+        before = {_what(error) for error in rule.find(demanded, old, namespace)}
+        found = (error for error in found if _what(error) not in before)
+    for error in islice(found, MOST_OF_A_RULE):
         yield Violation(policy, rule.name, _said_by(policy, error))
 
 

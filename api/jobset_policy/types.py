@@ -112,13 +112,6 @@ class JobSetPolicy(Base, frozen=True, kw_only=True):
     spec: Annotated[JobSetPolicySpec, doc("What is demanded.")]
 
 
-class PolicyError(ValueError):
-    """An object that has not the shape of a JobSetPolicy."""
-
-
 def read_policy(obj: object) -> JobSetPolicy:
-    """The policy in a JSON object that the schema has accepted; raises `PolicyError`."""
-    try:
-        return msgspec.convert(obj, JobSetPolicy, strict=False)
-    except msgspec.ValidationError as error:
-        raise PolicyError(str(error)) from None
+    """The policy in a JSON object; raises msgspec.ValidationError for one that the schema refuses."""
+    return msgspec.convert(obj, JobSetPolicy, strict=False)

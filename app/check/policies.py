@@ -10,7 +10,7 @@ from api.jobset_policy.evaluate import Violation, in_force, matches, numbers, vi
 from api.jobset_policy.faults import faults
 from api.jobset_policy.judged import Judged, Namespace, Number
 from api.jobset_policy.rules.words import source
-from api.jobset_policy.types import API_VERSION, GROUP, KIND, JobSetPolicy, PolicyError, read_policy
+from api.jobset_policy.types import API_VERSION, GROUP, KIND, JobSetPolicy, read_policy
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
 from api.validation import dns1123_subdomain
@@ -51,12 +51,8 @@ def policy_faults(obj: JSON) -> tuple[list[FieldError], JobSetPolicy | None]:
     schema = policy_schema()
     refused = schema.faults(obj)
     found = [*_head_faults(obj), *refused, *schema.unknown(obj)]
-    try:
-        policy = read_policy(schema.repaired(obj, refused))
-    except PolicyError:
-        if not found:
-            raise
-        return found, None
+    name = dig(obj, "metadata", "name")
+    policy = read_policy({**schema.repaired(obj, refused), "metadata": {"name": name if isinstance(name, str) else ""}})
     wrong = {error.path.parts for error in found}
     found += [error for error in faults(policy) if not any(_consequence(error.path.parts, parts) for parts in wrong)]
     return found, None if found else policy

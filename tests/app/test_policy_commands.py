@@ -7,9 +7,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from api.features import FeatureGates
 from api.jobset_policy.registry import RULES
 from api.jobset_policy.rules.words import kebab
 from app import cli
+from app.check.policies import judged_of
 from app.policy.reference import pages
 from tests.support.jobsets import jobset, rjob
 from tests.support.pages import ROOT
@@ -125,6 +127,12 @@ class TestEval:
         code, out, _ = run(capsys, "policy", "eval", "-f", files[0], "-p", files[1])
         assert (code, 'did you mean "maxJobs"?' in out, "Duplicate value" in out) == (1, True, True)
 
+    def test_a_file_that_is_no_yaml_is_a_fault(self, tmp_path: Path, capsys: Any):
+        (tmp_path / "p.yaml").write_text("kind: [")
+        sets = write(tmp_path / "set.yaml", SMALL)
+        code, out, _ = run(capsys, "policy", "eval", "-f", sets, "-p", str(tmp_path / "p.yaml"))
+        assert (code, "p.yaml:1:" in out) == (1, True)
+
     def test_without_policies_nothing_was_checked(self, tmp_path: Path, capsys: Any):
         files = write(tmp_path / "set.yaml", SMALL), write(tmp_path / "p.yaml", SMALL)
         code, _, err = run(capsys, "policy", "eval", "-f", files[0], "-p", files[1])
@@ -154,13 +162,8 @@ def test_validate_reports_violations_among_the_other_faults(tmp_path: Path, caps
     assert "spec.coordinator.replicatedJob" in found
 
 
-def test_what_cannot_be_read_is_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    broken = {
-        **SMALL,
-        "spec": {"replicatedJobs": [{"name": "a", "template": {"spec": {"parallelism": 10**30, "template": {}}}}]},
-    }
-    files = write(tmp_path / "set.yaml", broken), write(tmp_path / "p.yaml", manifest(maxTotals={"pods": {"max": 1}}))
-    assert run(capsys, "validate", "-f", files[0], "--policies", files[1])[0] == 1
+def test_what_cannot_be_read_is_not_judged():
+    assert judged_of({"spec": {"replicatedJobs": 3}}, FeatureGates()) is None
 
 
 class TestSuites:
@@ -231,7 +234,7 @@ class TestSuites:
         assert [result["ruleId"] for result in json.loads(out)["runs"][0]["results"]] == ["policy-test-missing"]
 
     def test_a_jobset_that_is_missing_or_wrong_fails_the_test(self, tmp_path: Path, capsys: Any):
-        code, out, _ = self.result(tmp_path, capsys, {"name": "a", "jobset": "larg"})
+        code, out, _ = self.result(tmp_path, capsys, {"name": "a", "jobset": "huge"})
         assert (code, "the names there are large, small" in out) == (1, True)
         wrong = {**SMALL, "spec": {**SMALL["spec"], "coordinator": {"replicatedJob": "x"}}}
         file = write(

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from api import keys
-from api.children import placement_annotations
 from api.field import ErrorType, FieldError, Path
-from api.jobset_policy.judged import METADATA, Judged, Namespace
+from api.jobset_policy.judged import METADATA, Judged, Namespace, Template
 from api.jobset_policy.rule_types import (
     AllowedToleration,
     ExclusiveTopologies,
@@ -51,14 +50,12 @@ def exclusive_topologies(rule: ExclusiveTopologies, judged: Judged, _: Namespace
     """Exclusive placement may use only certain topologies, or has to be used.
 
     The topology is that of the annotation `alpha.jobset.sigs.k8s.io/exclusive-topology` of the Job template, else of
-    the JobSet. With `required` every ReplicatedJob needs one.
+    the JobSet, else of the pod template. With `required` every ReplicatedJob needs one.
     """
     seen: set[Path] = set()
     for template in judged.templates:
-        topology = placement_annotations(judged.js, template.rjob).get(keys.EXCLUSIVE_TOPOLOGY)
-        own = keys.EXCLUSIVE_TOPOLOGY in template.rjob.annotations
-        whole = METADATA if topology and not own else template.path.at("template", "metadata")
-        path = whole.at("annotations", keys.EXCLUSIVE_TOPOLOGY)
+        topology, place = _topology(judged, template)
+        path = place.at("annotations", keys.EXCLUSIVE_TOPOLOGY)
         if path in seen:
             continue
         seen.add(path)
@@ -66,6 +63,21 @@ def exclusive_topologies(rule: ExclusiveTopologies, judged: Judged, _: Namespace
             yield from one_of(TOPOLOGY, path, topology, rule.allowed)
         elif rule.required:
             yield NO_TOPOLOGY.at(path, allowed=lambda: ", ".join(rule.allowed or ()) or "any")
+
+
+def _topology(judged: Judged, template: Template) -> tuple[str, Path]:
+    """The topology that is in force for the pods of a template, and the metadata that has it, or could."""
+    of_job, of_pod = template.path.at("template", "metadata"), template.job_path.at("template", "metadata")
+    whole, key = judged.js.metadata.annotations, keys.EXCLUSIVE_TOPOLOGY
+    pod: JSON = (template.rjob.job_spec.get("template") or {}).get("metadata") or {}
+    for annotations, place in (
+        (template.rjob.annotations, of_job),
+        (whole, METADATA),
+        (pod.get("annotations") or {}, of_pod),
+    ):
+        if key in annotations:
+            return annotations[key], place
+    return "", of_job
 
 
 def node_selectors(rule: NodeSelectors, judged: Judged, _: Namespace) -> Iterator[FieldError]:

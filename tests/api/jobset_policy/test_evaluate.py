@@ -9,7 +9,7 @@ from api.jobset_policy.evaluate import MOST_OF_A_RULE, numbers, violations
 from api.jobset_policy.judged import Namespace
 from api.jobset_policy.registry import RULES
 from tests.support.jobsets import rjob
-from tests.support.policies import judged, policy, texts
+from tests.support.policies import judged, of_pod, policy, texts
 
 LARGE = judged(rjob(replicas=9))
 
@@ -101,6 +101,11 @@ class TestUpdates:
     def test_what_gets_worse_may_not(self):
         (found,) = texts(judged(rjob(replicas=10)), self.limits, old=LARGE)
         assert "10 Jobs" in found
+
+    def test_many_old_violations_do_not_hide_a_new_one(self):
+        old, new = ([{"name": f"c{i}", "image": f"a{i}"} for i in range(n)] for n in (60, 61))
+        found = texts(of_pod(containers=new), policy(imagesByDigest=True), old=of_pod(containers=old))
+        assert [text.split(": ")[0].split(".")[-2] for text in found] == ["containers[60]"]
 
     def test_what_was_good_must_stay_so(self):
         old = judged(ttlSecondsAfterFinished=3)

@@ -119,10 +119,13 @@ NAMES = sorted(policy_schema()._schema["properties"]["spec"]["properties"]["rule
 
 @settings(max_examples=200)
 @given(
-    rules=st.dictionaries(st.sampled_from([*NAMES, "other"]), JSON_VALUES, max_size=4) | JSON_VALUES, match=JSON_VALUES
+    rules=st.dictionaries(st.sampled_from([*NAMES, "other"]), JSON_VALUES, max_size=4) | JSON_VALUES,
+    match=JSON_VALUES,
+    labels=JSON_VALUES,
 )
-def test_any_policy_is_good_or_explained(rules: Any, match: Any):
+def test_any_policy_is_good_or_explained(rules: Any, match: Any, labels: Any):
     obj = manifest()
     obj["spec"] |= {"rules": rules, "match": match}
+    obj["metadata"] |= {"labels": labels}
     found, policy = policy_faults(obj)
     assert (policy is None) is bool(found)

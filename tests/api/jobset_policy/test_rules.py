@@ -4,7 +4,11 @@ from typing import Any
 
 import pytest
 
+from api.jobset import JobSet
+from api.jobset_policy.evaluate import numbers
+from api.jobset_policy.judged import Judged, Namespace
 from api.jobset_policy.rules.images import full_name
+from api.meta import ObjectMeta
 from tests.support.jobsets import rjob
 from tests.support.policies import judged, of_pod, places, policy, texts
 
@@ -65,12 +69,17 @@ def test_the_largest_template_is_pointed_at_for_a_total():
     assert places(js, **rules) == ["spec.replicatedJobs[0].replicas", f"{pod}.containers[1].resources.requests[x/gpu]"]
 
 
+def test_the_request_of_a_pod_as_a_whole_is_pointed_at():
+    js = of_pod(containers=[{}], resources={"limits": {"cpu": 3}})
+    assert places(js, maxTotals={"resources": [{"name": "cpu", "max": 1}]}) == ["resources.limits.cpu"]
+
+
 def test_a_set_without_replicated_jobs_has_totals_of_0():
-    js = judged()
-    js = type(js)(type(js.js)(metadata=js.js.metadata))
-    assert (
-        places(js, maxTotals={"pods": {"max": 0}, "resources": [{"name": "cpu", "max": 0}]}, maxJobs={"max": 0}) == []
-    )
+    js = Judged(JobSet(metadata=ObjectMeta()))
+    rules = {"maxTotals": {"pods": {"max": 0}, "resources": [{"name": "cpu", "max": 0}]}, "maxJobs": {"max": 0}}
+    assert places(js, **rules) == []
+    compared = numbers(policy(**rules), js, Namespace())
+    assert {str(number.where()) for each in compared.values() for number in each} == {"spec.replicatedJobs"}
 
 
 def test_many_templates_are_not_all_listed():
@@ -318,6 +327,14 @@ def test_forbidden_uses_of_a_node():
 def test_network_dns(wanted: str, enabled: bool, good: bool):
     js = judged(network={"enableDNSHostnames": enabled})
     assert places(js, networkDNS=wanted) == ([] if good else ["spec.network.enableDNSHostnames"])
+
+
+def test_a_topology_of_the_pod_template_counts_too():
+    template = rjob()
+    template["template"]["spec"]["template"]["metadata"] = {"annotations": {TOPOLOGY: "zone"}}
+    place = f"{JOB}spec.template.metadata.annotations[{TOPOLOGY}]"
+    assert places(judged(template), exclusiveTopologies={"allowed": ["rack"]}) == [place]
+    assert places(judged(template), exclusiveTopologies={"required": True}) == []
 
 
 def test_a_set_without_managed_by_is_this_controllers():

@@ -49,6 +49,9 @@ JobSet. An answer has at most {MAX_WARNINGS} warnings of at most {MAX_WARNING} c
 "cluster" below it checks only those about Job templates, by its own tables of the API server's rules. With
 `--local-server` or `--server` an API server checks all of them.
 
+Rules whose id begins with `policy-` are those of [policies](policy/README.md). Commands apply them, and admission does
+not yet. A rule of a policy that only warns is a warning, whatever its type below.
+
 ## Who answers, and in which order
 
 1. **The API server's strict decoding** (`kubectl apply` asks for it) names all unknown fields and no other faults,

@@ -205,7 +205,7 @@ def test_full_names_of_images(image: str, name: str):
 )
 def test_an_entry_allows_what_is_below_it(image: str, good: bool):
     js = of_pod(containers=[{"image": image}])
-    assert (places(js, imageRegistries={"allowed": ["reg.example.com/team/", "reg:5000"]}) == []) is good
+    assert (places(js, imageRegistries={"allowed": ["reg.example.com/team", "reg:5000/"]}) == []) is good
 
 
 def test_all_images_of_a_pod_are_looked_at():
@@ -289,6 +289,10 @@ def test_node_selectors(pod: dict[str, Any], found: list[str]):
         ({"key": "gpu", "value": "a", "effect": "NoSchedule"}, ""),
         ({"key": "gpu", "value": "b", "effect": "NoSchedule"}, "this value of the taint gpu"),
         ({"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}, "every value of the taint gpu"),
+        (
+            {"key": "gpu", "operator": "Exists", "value": "a", "effect": "NoSchedule"},
+            "every value of the taint gpu",
+        ),
         ({"key": "gpu", "value": "a"}, "every effect of the taint gpu"),
         ({"key": "gpu", "value": "a", "effect": "NoExecute"}, "NoExecute of the taint gpu"),
     ],

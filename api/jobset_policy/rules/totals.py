@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 
 from api.field import SPEC, Path
 from api.jobset_policy.judged import Judged, Namespace, Number, Template, as_text, bound
@@ -69,9 +70,8 @@ MOST_PARTS = 8
 
 
 def _listed(parts: Iterator[str]) -> list[str]:
-    texts = list(parts)
-    rest = len(texts) - MOST_PARTS
-    return [*texts[:MOST_PARTS], f"and {rest} more"] if rest > 0 else texts
+    texts = list(islice(parts, MOST_PARTS + 1))
+    return [*texts[:MOST_PARTS], "and others"] if len(texts) > MOST_PARTS else texts
 
 
 def _job_parts(judged: Judged) -> list[str]:

@@ -85,7 +85,7 @@ def test_a_set_without_replicated_jobs_has_totals_of_0():
 def test_many_templates_are_not_all_listed():
     js = judged(*(rjob(f"r{i}") for i in range(12)))
     (text,) = texts(js, policy(maxJobs={"max": 3}))
-    assert text.endswith("r7 has 1; and 4 more")
+    assert text.endswith("r7 has 1; and others")
 
 
 RULES = [

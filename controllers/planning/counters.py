@@ -17,6 +17,8 @@ from controllers.planning.child_jobs import ChildJobs
 _JOBS_PER_SECOND_OF_DELAY = 40
 _SHORTEST_DELAY = 0.1
 _LONGEST_DELAY = 3.0
+_NEGLIGIBLE_DELAY = 0.001
+"""Seconds. Timers are a little early, and times are floats: what is left then is not worth another plan."""
 
 
 def job_ready(job: Job) -> bool:
@@ -71,7 +73,8 @@ def write_delay(old: JobSetStatus, new: JobSetStatus, jobs: int, since_last_writ
     if since_last_write is None or _milestones(new, jobs) - _milestones(old, jobs):
         return 0
     interval = min(max(jobs / _JOBS_PER_SECOND_OF_DELAY, _SHORTEST_DELAY), _LONGEST_DELAY)
-    return max(interval - since_last_write, 0)
+    left = interval - since_last_write
+    return left if left > _NEGLIGIBLE_DELAY else 0
 
 
 def _milestones(status: JobSetStatus, jobs: int) -> set[str]:

@@ -115,6 +115,13 @@ class TestCounters:
         assert plan.status is None
         assert 2.5 < plan.requeue_after <= 2.6
 
+    def test_less_than_a_millisecond_is_not_waited_for(self):
+        world = World(jobset(rjob("workers", 40)))
+        world.settle()
+        world.run("js-workers-7")
+        world.since_status_write = 0.9999
+        assert world.step().status is not None
+
     def test_readiness_of_the_last_job_is_written_at_once(self):
         world = World(jobset(rjob("workers", 300)))
         world.settle()

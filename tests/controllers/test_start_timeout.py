@@ -167,6 +167,12 @@ class TestLooks:
         later(world, 1).settle()
         assert world.status.restarts == 1
 
+    def test_none_once_the_set_is_to_be_suspended_and_its_pods_still_end(self):
+        world = later(starting(), 60)
+        world.edit(suspend=True)
+        world.plan()
+        assert world.looks == 0
+
     def test_a_failure_of_another_kind_is_judged_as_ever(self):
         world = starting()
         restart(world, "js-workers-0")

@@ -34,6 +34,9 @@ class Life:
     created: float
     statuses: list[tuple[int, float, JSON]] = field(default_factory=list)
     """Version, time and status of each status write."""
+    unanswered: JSON = field(default_factory=dict)
+    """The status of the last write that was refused with 5xx: a connection that breaks is logged as 504, and what it
+    carried may have been stored."""
 
     @property
     def status(self) -> JSON:
@@ -45,6 +48,10 @@ def lives(events: Iterable[Event]) -> dict[str, Life]:
     """All JobSets that say what is expected of them, by UID."""
     found: dict[str, Life] = {}
     for event in events:
+        if event.resource == "jobsets/status" and event.code >= 500:
+            life = found.get((event.asked.get("metadata") or {}).get("uid", ""))
+            if life is not None:
+                life.unanswered = {**life.status, **event.asked["status"]}
         if event.resource not in {"jobsets", "jobsets/status"} or not event.stored or not event.answer:
             continue
         metadata = event.answer.get("metadata") or {}
@@ -62,7 +69,8 @@ def lives(events: Iterable[Event]) -> dict[str, Life]:
 def check(events: Sequence[Event], left: Collection[str]) -> list[Violation]:
     """Judge every set. `left` has the UIDs of the JobSets that exist at the end.
 
-    A set that went before it ended is not judged if its namespace went, too.
+    A set that went before it ended is not judged if its namespace went, too. Of one that went after a write without an
+    answer, that write counts as stored: the load deletes only what it has seen ended.
     """
     known = lives(events)
     dropped = _dropped(events)
@@ -70,12 +78,15 @@ def check(events: Sequence[Event], left: Collection[str]) -> list[Violation]:
     for uid, life in known.items():
         where = f"{life.namespace}/{life.name}"
         violations += _restarts_twice(life, where)
-        if not life.status.get("terminalState"):
+        status = life.status
+        if not status.get("terminalState") and uid not in left:
+            status = life.unanswered or status
+        if not status.get("terminalState"):
             gone_with_namespace = uid not in left and any(at > life.created for at in dropped[life.namespace])
             if not gone_with_namespace:
-                text = f"expected {life.expected}, its status is {_shown(life.status, life.expected)}"
+                text = f"expected {life.expected}, its status is {_shown(status, life.expected)}"
                 violations.append(Violation(NO_END, where, text))
-        elif (end := _shown(life.status, life.expected)) != life.expected:
+        elif (end := _shown(status, life.expected)) != life.expected:
             violations.append(Violation(OTHER_END, where, f"expected {life.expected}, it ended with {end}"))
     return violations
 

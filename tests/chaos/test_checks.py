@@ -152,6 +152,17 @@ def test_a_set_that_does_not_end_is_found_unless_its_namespace_went_with_it():
     assert rules(created(), dropped, left=frozenset({"u"})) == [outcomes.NO_END], "it is still there"
 
 
+def test_a_write_without_an_answer_counts_for_a_set_that_is_gone():
+    asked = {"metadata": {"uid": "u"}, "status": {"terminalState": "Completed"}}
+    broken = replace(status(3), code=504, asked=asked, answer={})
+    log = [created(), status(2, restarts=1), broken]
+    assert rules(*log) == []
+    assert rules(*log, left=frozenset({"u"})) == [outcomes.NO_END], "it is there, and its status has no end"
+    assert rules(created(), broken) == [outcomes.OTHER_END], "it was never restarted"
+    assert rules(*log, status(4, restarts=1, terminalState="Failed")) == [outcomes.OTHER_END], "what is stored counts"
+    assert rules(broken) == []
+
+
 def test_a_job_that_is_created_twice_in_one_attempt_is_found():
     first = write("create", "jobs", 2, "A", **{ATTEMPT: "0", UID: "u"})
     again = write("create", "jobs", 3, "B", **{ATTEMPT: "0", UID: "u"})

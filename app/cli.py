@@ -65,6 +65,7 @@ def _parser(*, local: bool) -> argparse.ArgumentParser:
         description="JobSet for Kubernetes: run sets of Jobs as one.",
         epilog="`jobset COMMAND --help` says more.",
     )
+    parser.add_argument("--version", action="version", version=version.current(), help="print the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add in (
         add_manager,

@@ -3,19 +3,21 @@
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from typing import TextIO
 
 from api.features import FeatureGates, parse_feature_gates
 from app.commands import Commands, as_command
 
 VALIDATE_EXAMPLES = """examples:
-  %(prog)s -f jobset.yaml                       one file, all its documents
-  %(prog)s -f jobset.yaml -f jobsets/           several; a directory stands for its *.yaml, *.yml and *.json
+  %(prog)s jobset.yaml                          one file, all its documents; the same as -f jobset.yaml
+  %(prog)s a.yaml b.yaml jobsets/               several; a directory stands for its *.yaml, *.yml and *.json
   helm template chart | %(prog)s -f -           standard input; objects of other kinds are passed over
   %(prog)s -R -f deploy/ --strict               subdirectories too; warnings count as faults
   %(prog)s -f jobset.yaml --server              check at the cluster too: updates, namespace, Jobs; changes nothing
   %(prog)s -R -f deploy/ --local-server         check at an API server too, which is started for this run (4 s)
   %(prog)s -f jobset.yaml -o sarif > out.sarif  for code hosts; -o json for everything else
+  git diff --name-only -z | xargs -0 -r %(prog)s --allow-none    files that need not hold a JobSet
 
 Each finding has the form FILE:LINE:COLUMN: error: PATH: what is wrong; how to fix it. The line follows, with a mark
 under the place. These are the checks of the admission webhook, the checks of the API server before it, and the rules of
@@ -26,7 +28,8 @@ For what only a certain cluster knows (policies, quotas, stored objects) use --s
 exit codes:
   0  good; there may be warnings
   1  faults
-  2  not checked, or not all of it: no such file, no JobSet in it, a wrong flag, a cluster that does not answer"""
+  2  not checked, or not all of it: no such file, no JobSet in it (0 with --allow-none), a wrong flag,
+     a cluster that does not answer"""
 
 RENDER_EXAMPLES = """examples:
   %(prog)s -f jobset.yaml                          Service, claims and Jobs as YAML
@@ -52,6 +55,7 @@ def add_validate(commands: Commands) -> None:
     add = parser.add_argument
     add("-o", "--output", choices=("text", "json", "sarif"), default="text", help="default: text")
     add("--strict", action="store_true", help="warnings count as faults: exit code 1")
+    add("--allow-none", action="store_true", help="files without any JobSet are good: exit code 0")
     server = parser.add_mutually_exclusive_group()
     server.add_argument(
         "--server", action="store_true", help="check at the cluster too, with your rights; changes nothing there"
@@ -85,18 +89,24 @@ def _command(commands: Commands, name: str, text: str, examples: str) -> argpars
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add(
-        "-f",
-        "--filename",
-        action="append",
-        required=True,
-        metavar="FILE|DIR|-",
-        help="a file, a directory, or - for standard input; repeatable",
-    )
+    add("files", nargs="*", metavar="FILE|DIR|-", help="a file, a directory, or - for standard input")
+    add("-f", "--filename", action="append", default=[], metavar="FILE|DIR|-", help="the same; repeatable")
     add("-R", "--recursive", action="store_true", help="look into subdirectories too")
     add("-n", "--namespace", default="", metavar="NAME", help="namespace of manifests that name none")
     add("--feature-gates", default="", metavar="A=true,B=false", help="as the manager in the cluster has them")
     return parser
+
+
+def _names(parsed: argparse.Namespace) -> Sequence[str]:
+    """What is to be read, first what has no flag. Ends the program where nothing is named."""
+    names = [*parsed.files, *parsed.filename]
+    if not names:
+        sys.stderr.write(
+            f"jobset {parsed.command}: no file is named: give files or directories,"
+            f" such as `jobset {parsed.command} jobset.yaml`, or - for standard input\n"
+        )
+        raise SystemExit(2)
+    return names
 
 
 def _gates(parsed: argparse.Namespace) -> FeatureGates:
@@ -132,12 +142,13 @@ def _validate(parsed: argparse.Namespace) -> int:
     from app.check import validate  # noqa: PLC0415 (imports that other commands need not pay)
 
     options = validate.Options(
-        names=parsed.filename,
+        names=_names(parsed),
         gates=_gates(parsed),
         recursive=parsed.recursive,
         namespace=parsed.namespace,
         output=parsed.output,
         strict=parsed.strict,
+        allow_none=parsed.allow_none,
         server=parsed.server,
         local_server=parsed.local_server,
         kubeconfig=parsed.kubeconfig,
@@ -153,7 +164,7 @@ def _render(parsed: argparse.Namespace) -> int:
     from app.check import render  # noqa: PLC0415 (imports that other commands need not pay)
 
     options = render.Options(
-        names=parsed.filename,
+        names=_names(parsed),
         gates=_gates(parsed),
         recursive=parsed.recursive,
         namespace=parsed.namespace,

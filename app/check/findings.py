@@ -147,11 +147,11 @@ class Report:
         ordered = sorted(found, key=lambda finding: (finding.line, finding.column))
         self.findings += ordered[: self.most_findings - len(self.findings)]
 
-    def finish(self, files: int, others: int) -> None:
-        """Take the numbers of files and of objects of other kinds; if nothing was found in them, that is a problem."""
+    def finish(self, files: int, others: int, *, allow_none: bool = False) -> None:
+        """Take the numbers of files and of objects of other kinds. No JobSet at all is a problem, unless allowed."""
         self.files, self.others = files, others
-        if not (self.jobsets or self.errors or self.problems):
-            self.problems.append(f"no JobSet found in what -f names ({self.seen})")
+        if not (self.jobsets or self.errors or self.problems or allow_none):
+            self.problems.append(f"no JobSet found in these files ({self.seen})")
 
     @property
     def hidden(self) -> int:

@@ -1,4 +1,4 @@
-"""Finds and reads the files that -f names, and picks the JobSets, or another kind, out of them.
+"""Finds and reads the files that the user names, and picks the JobSets, or another kind, out of them.
 
 Files are read one at a time, and only up to a limit. A file that cannot be read is a problem, not a fault of a JobSet:
 problems and faults have different exit codes.
@@ -35,7 +35,7 @@ NOT_AN_OBJECT = Rule(
 
 
 class FileError(Exception):
-    """A file that -f names cannot be read; the text is one line for the user."""
+    """A file that the user names cannot be read; the text is one line for the user."""
 
 
 @dataclass(slots=True)

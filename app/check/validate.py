@@ -29,7 +29,8 @@ class Options:
     """What to check, and the form of the report.
 
     `server`: check at the cluster of `kubeconfig` and `context` as well; `local_server`: at an API server that is
-    started on this machine for the run. At most `most_findings` are shown; the rest is counted.
+    started on this machine for the run. `allow_none`: files without any JobSet are no problem. At most `most_findings`
+    are shown; the rest is counted.
 
     `policies`: files and directories with JobSetPolicies, for a namespace of these labels and annotations; `explain`
     shows what each of their rules decides. `command`: what the user called.
@@ -41,6 +42,7 @@ class Options:
     namespace: str = ""
     output: str = "text"
     strict: bool = False
+    allow_none: bool = False
     server: bool = False
     local_server: bool = False
     kubeconfig: str = ""
@@ -91,7 +93,7 @@ async def checked(options: Options) -> Report:
                 report.add(placed(document, findings))
     except CheckError as error:
         report.problems.append(str(error))
-    report.finish(inputs.files, inputs.others)
+    report.finish(inputs.files, inputs.others, allow_none=options.allow_none)
     return report
 
 

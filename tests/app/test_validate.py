@@ -189,9 +189,10 @@ def test_a_text_that_cannot_be_read_is_a_fault_and_what_stands_before_is_checked
     [
         (["-f", "none.yaml"], "none.yaml: no such file or directory"),
         (["-f", "none.yaml", "-f", "good.yaml"], "none.yaml: no such file or directory"),
-        (["-f", "other.yaml"], "no JobSet found in what -f names (1 file, 0 JobSets (1 object of other kinds passed over))"),
+        (["-f", "other.yaml"], "no JobSet found in these files (1 file, 0 JobSets (1 object of other kinds passed over))"),
         (["-f", "empty.yaml"], "no JobSet found"),
-        ([], "the following arguments are required: -f/--filename"),
+        ([], "no file is named: give files or directories"),
+        (["none.yaml", "--allow-none"], "none.yaml: no such file or directory"),
         (["-f", "good.yaml", "-o", "xml"], "invalid choice"),
         (["-f", "good.yaml", "--feature-gates", "NoSuch=true"], "NoSuch"),
         (["-f", "good.yaml", "--server", "--kubeconfig", "none"], "kubeconfig none: no such file"),
@@ -205,6 +206,22 @@ def test_what_cannot_be_checked_ends_with_2_and_one_clear_line(validate, write, 
     assert words in err
     assert "jobset validate: " in err
     assert "Traceback" not in err
+
+
+def test_files_are_named_with_and_without_the_flag(validate, write):
+    first, second, third = (write(GOOD, name) for name in ("a.yaml", "b.yaml", "c.yaml"))
+    code, out, _ = validate(first, second, "-f", third)
+    assert (code, out.splitlines()[-1]) == (0, "3 files, 3 JobSets, 0 errors, 0 warnings")
+    assert validate("--strict", first)[0] == 0
+    assert validate(".", "-o", "json")[1].startswith('{\n  "files": 3')
+
+
+def test_changed_files_need_not_hold_a_jobset_if_that_is_allowed(validate, write):
+    other = write("kind: Pod\n")
+    code, out, err = validate("--allow-none", other)
+    assert (code, err) == (0, "")
+    assert out == "1 file, 0 JobSets (1 object of other kinds passed over), 0 errors, 0 warnings\n"
+    assert validate("--allow-none", other, write(TYPO, "typo.yaml"))[0] == 1
 
 
 def test_a_cluster_that_is_not_there_ends_with_2(validate, write):

@@ -1,7 +1,7 @@
-"""`jobset explain`: why a JobSet waits, or how it ended. Reads a cluster as who runs it; changes nothing.
+"""`jobset explain`: why JobSets wait, or how they ended. Reads a cluster as who runs it; changes nothing.
 
-Exit codes: 0 explained, 1 there is no such JobSet, 2 wrong usage, or the cluster does not answer or lets nothing be
-read.
+Exit codes: 0 explained (without a name: also if there are none), 1 there is no such JobSet, 2 wrong usage, or the
+cluster does not answer or lets nothing be read.
 """
 
 import argparse
@@ -11,7 +11,8 @@ from app.commands import Commands, add_cluster_flags, as_command
 
 EXAMPLES = """examples:
   %(prog)s train                          in the namespace of the context
-  %(prog)s train -n team-a
+  %(prog)s jobset/train -n team-a
+  %(prog)s                                all JobSets of the namespace, one line each; -A: of all namespaces
   %(prog)s train -o json | jq -r '.. | .wayOut? // empty'
   watch %(prog)s train                    until it runs
 
@@ -21,7 +22,7 @@ groups of a set with spec.scheduling, and, where a leader pod waits for a domain
 of other JobSets. It leaves out what you may not read, and names it at the end.
 
 exit codes:
-  0  explained
+  0  explained; without a name also if there are none
   1  there is no JobSet of that name
   2  not explained: wrong usage, a cluster that does not answer, no right to read the JobSet"""
 
@@ -37,8 +38,10 @@ def add_explain(commands: Commands) -> None:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("name", metavar="NAME", help="name of the JobSet")
-    add("-n", "--namespace", default="", metavar="NAME", help="default: that of the context, else default")
+    add("name", nargs="?", metavar="NAME", help="name of the JobSet, or jobset/NAME; default: all")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
+    where.add_argument("-A", "--all-namespaces", action="store_true", help="all JobSets of all namespaces")
     add("-o", "--output", choices=("text", "json", "yaml"), default="text", help="default: text")
     add_cluster_flags(parser)
     parser.set_defaults(handler=as_command(_explain))
@@ -50,6 +53,7 @@ def _explain(parsed: argparse.Namespace) -> int:
     options = run.Options(
         name=parsed.name,
         namespace=parsed.namespace,
+        everywhere=parsed.all_namespaces,
         output=parsed.output,
         kubeconfig=parsed.kubeconfig,
         context=parsed.context,

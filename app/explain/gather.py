@@ -44,6 +44,11 @@ FEW_PAGES = 4
 async def gather(client: Client, namespace: str, name: str, now: datetime) -> Facts:
     """What there is to know. Raises what reading the JobSet itself raises, and whatever is not a lack of rights."""
     js = await client.get(JOBSETS, name, namespace=namespace, type=JobSet, timeout=TIMEOUT)
+    return await gather_about(client, js, now)
+
+
+async def gather_about(client: Client, js: JobSet, now: datetime) -> Facts:
+    """What there is to know about a JobSet that has just been read. Raises whatever is not a lack of rights."""
     if js.status.terminal_state or not js.is_ours:
         return Facts(now=now, jobset=js)
     return await _Gatherer(client, js).facts(now)

@@ -36,6 +36,12 @@ def _one_line(words: str) -> str:
     return " ".join(words.split())
 
 
+def age_of(moment: str, now: datetime) -> str:
+    """`12 min`; empty for no moment."""
+    seconds = seconds_since(moment, now)
+    return "" if seconds is None else age(seconds)
+
+
 def _since(moment: str, now: datetime) -> str:
     """` (since 14:05:03Z, 12 min)`, with the date where it was another day."""
     seconds = seconds_since(moment, now)

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 
-from app import cli
+from app import cli, session
+from tests.support.fake_cluster import Cluster
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -44,3 +47,20 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]
 def validate(command: Command) -> Command:
     """Runs `jobset validate` with the arguments."""
     return partial(command, "validate")
+
+
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Cluster]:
+    """Commands reach a cluster that answers from these objects; the namespace of the context is team-a."""
+
+    def connect(*objects: dict[str, Any]) -> Cluster:
+        cluster = Cluster(*objects)
+
+        async def load(*_: object) -> SimpleNamespace:
+            return SimpleNamespace(namespace="team-a")
+
+        monkeypatch.setattr(session, "load", load)
+        monkeypatch.setattr(session, "HttpTransport", lambda *_, **__: cluster)
+        return cluster
+
+    return connect

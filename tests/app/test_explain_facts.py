@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from api import keys
@@ -28,62 +27,11 @@ from tests.support.explained import (
     owner,
     pod_of,
 )
+from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.looptime
-
-
-class Cluster:
-    """Answers by path and query, in pages; `endless` names collections of which there is always another page."""
-
-    def __init__(self, *objects: JSON, endless: tuple[str, ...] = ()) -> None:
-        self._objects = objects
-        self._endless = endless
-        self.asked: list[Request] = []
-
-    async def send(self, request: Request) -> Response:
-        self.asked.append(request)
-        query = dict(request.query)
-        plural = request.path.rpartition("/")[2]
-        if request.verb == "get":
-            found = [body for body in self._objects if body["metadata"]["name"] == plural]
-            return _answer(found[0]) if found else Response(404, {}, b'{"kind":"Status","details":{"kind":"x"}}')
-        items = [body for body in self._objects if f"{body['kind'].lower()}s" == plural and _chosen(body, query)]
-        first = int(query.get("continue") or 0)
-        endless = plural in self._endless and ("namespaces" not in request.path or plural != "pods")
-        more = endless or len(items) > first + PAGE
-        page = items[:1] * PAGE if endless else items[first : first + PAGE]
-        return _answer({"metadata": {"continue": str(first + PAGE) if more else ""}, "items": page})
-
-    async def close(self) -> None:
-        """Nothing."""
-
-
-def _answer(body: JSON) -> Response:
-    return Response(200, {}, msgspec.json.encode(body))
-
-
-def _chosen(body: JSON, query: dict[str, str]) -> bool:
-    """Whether the selectors that matter here choose it."""
-    labels, phase = body["metadata"].get("labels", {}), body.get("status", {}).get("phase", "")
-    fields = query.get("fieldSelector", "")
-    if "status.phase=" in fields.split(",")[0] and phase != fields.partition("=")[2]:
-        return False
-    return all(_matches(labels, term) for term in query.get("labelSelector", "").split(",") if term)
-
-
-def _matches(labels: JSON, term: str) -> bool:
-    if term.startswith("!"):
-        return term[1:] not in labels
-    key, among, value = term.partition(" in ")
-    if among:
-        return labels.get(key) == value.strip("()")
-    key, unequal, value = term.partition("!=")
-    if unequal:
-        return labels.get(key) != value
-    key, equal, value = term.partition("=")
-    return labels.get(key) == value if equal else key in labels
 
 
 async def read(cluster: Cluster) -> Facts:

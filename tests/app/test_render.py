@@ -168,7 +168,7 @@ def test_warnings_are_for_validate(render, write):
     [
         (["-f", "none.yaml"], "none.yaml: no such file"),
         (["-f", "other.yaml"], "no JobSet found"),
-        ([], "-f/--filename"),
+        ([], "no file is named"),
         (["-f", "other.yaml", "--feature-gates", "No=1"], "No"),
     ],
 )

@@ -1,0 +1,96 @@
+"""`jobset explain` without a name: every JobSet in one line, with what holds it up."""
+
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from api.jobset import JobSet
+from app.check.findings import printable
+from app.explain.finding import Finding, Level
+from app.explain.gather import TIMEOUT, gather_about
+from app.explain.reasons import Explanation, explain
+from app.explain.show import age_of, json_form
+from controllers.resources import JOBSETS
+from kube.client import Client
+from kube.clock import now as wall_clock
+from kube.errors import KubeError
+from kube.parallel import each
+
+MOST = 1000
+"""JobSets of one list. Each that has not ended costs three to twelve calls."""
+_TOGETHER = 8
+"""JobSets that are kept in memory while they are explained."""
+
+
+class Listing:
+    """The lines of a list, in the order of namespace and name. `left_out`: whether there are more than `MOST`."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.left_out = False
+        self._rows: list[tuple[str, ...]] = []
+
+    def add(self, explanation: Explanation) -> None:
+        now = wall_clock()
+        of = explanation.root
+        since = age_of(of.since, now)
+        cause = _cause(of)
+        self._rows.append((
+            explanation.namespace,
+            explanation.name,
+            explanation.state,
+            since or "-",
+            " ".join(cause.what.split()) if cause else "-",
+        ))  # fmt: skip
+        self.bodies.append(json_form(explanation, now))
+
+    def write(self, out: TextIO, *, namespaces: bool) -> None:
+        """A table; the last column is never cut."""
+        rows = [("NAMESPACE", "NAME", "STATE", "SINCE", "CAUSE"), *self._rows]
+        rows = [tuple(map(printable, row if namespaces else row[1:])) for row in rows]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+        out.writelines(
+            "".join(f"{cell:{width}}   " for cell, width in zip(cells, widths, strict=True)) + last + "\n"
+            for *cells, last in rows
+        )
+
+
+def _cause(root: Finding) -> Finding | None:
+    """The first of what is worst; a note only where there is nothing else."""
+    worst = [Level.FAULT, Level.WAITS, Level.FINE, Level.NOTE]
+    return min(root.because, key=lambda below: worst.index(_level(below)), default=None)
+
+
+def _level(finding: Finding) -> Level:
+    levels = [finding.level, *map(_level, finding.because)]
+    return max(levels, key=list(Level).index)
+
+
+async def listing(client: Client, namespace: str | None) -> Listing:
+    """Explain every JobSet of a namespace, or of all (None). Raises what listing JobSets raises."""
+    made, group = Listing(), list[JobSet]()
+    seen = 0
+    async for js in client.pages(JOBSETS, type=JobSet, namespace=namespace, limit=_TOGETHER, timeout=TIMEOUT):
+        if seen == MOST:
+            made.left_out = True
+            break
+        seen += 1
+        group.append(js)
+        if len(group) == _TOGETHER:
+            await _explain(client, group, made)
+            group.clear()
+    await _explain(client, group, made)
+    return made
+
+
+async def _explain(client: Client, group: Sequence[JobSet], made: Listing) -> None:
+    found: dict[str, Explanation] = {}
+
+    async def one(js: JobSet) -> None:
+        found[js.metadata.uid] = explain(await gather_about(client, js, wall_clock()))
+
+    failures = await each(group, one, lambda js: f"{js.metadata.namespace}/{js.metadata.name}: ")
+    for js in group:
+        if js.metadata.uid in found:
+            made.add(found[js.metadata.uid])
+    if failures:
+        raise KubeError(str(failures[0]))

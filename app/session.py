@@ -1,0 +1,128 @@
+"""What commands that talk to a cluster share: names from the command line, the connection, and what went wrong."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from api.batch import Owned
+from api.suggest import MAX_CANDIDATES, did_you_mean
+from api.validation import dns1123_subdomain
+from app.check.findings import printable
+from app.version import user_agent
+from controllers.resources import JOBSETS
+from kube.client import Client
+from kube.config import load
+from kube.errors import ApiError, KubeError, NotFound
+from kube.options import METADATA_LIST
+from kube.transport import HttpTransport
+
+TIMEOUT = 15.0
+"""Seconds for one request."""
+DONE, FAILED, NOT_DONE = 0, 1, 2
+"""Exit codes of all commands: done; no, and the message says why; wrong usage, or the cluster lets nobody know."""
+_KINDS = ("jobset", "jobsets", "js", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io")
+
+
+class UsageError(Exception):
+    """What the user wrote cannot be meant; the text says why."""
+
+
+class NoJobSetError(Exception):
+    """There is no JobSet of that name; the text says which there are."""
+
+
+class RefusedError(Exception):
+    """What was asked for cannot be; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A connection to a cluster, and the namespace that the user means."""
+
+    client: Client
+    namespace: str
+
+
+def named(text: str) -> str:
+    """The name in `NAME` or `jobset/NAME`. Raises `UsageError`."""
+    kind, slash, name = text.rpartition("/")
+    if slash and kind not in _KINDS:
+        raise UsageError(f"{text!r} is no name: write NAME or jobset/NAME")
+    return checked(name)
+
+
+def checked(name: str) -> str:
+    """A name that may stand in a path. Raises `UsageError`."""
+    if not name or dns1123_subdomain(name):
+        raise UsageError(f"{name!r} is no name: lower case letters, digits, - and . only")
+    return name
+
+
+@contextlib.asynccontextmanager
+async def connected(*, kubeconfig: str = "", context: str = "", namespace: str = "") -> AsyncIterator[Session]:
+    """Connect as who runs it. Empty: the usual kubeconfig, its current context, the context's namespace."""
+    if namespace:
+        checked(namespace)
+    credentials = await load(kubeconfig or None, context or None)
+    transport = HttpTransport(credentials, user_agent=user_agent())
+    try:
+        yield Session(Client(transport), namespace or credentials.namespace or "default")
+    finally:
+        await transport.close()
+
+
+@contextlib.asynccontextmanager
+async def naming(session: Session, name: str) -> AsyncIterator[None]:
+    """Turns the API server's 404 about the JobSet into a `NoJobSetError`, or says that there are no JobSets at all."""
+    try:
+        yield
+    except NotFound as error:
+        if not error.details.kind:
+            raise KubeError("the cluster does not serve JobSets: apply manifests/install.yaml first") from error
+        raise NoJobSetError(await _not_found(session.client, session.namespace, name)) from error
+
+
+def run(command: str, work: Callable[[], Coroutine[Any, Any, int]], err: TextIO, *, right: str = "get") -> int:
+    """Run it, write what went wrong to `err` in one line, give the exit code.
+
+    `right`: the verb on JobSets that the command cannot do without.
+    """
+    try:
+        return asyncio.run(work())
+    except (NoJobSetError, RefusedError) as error:
+        code, text = FAILED, str(error)
+    except (UsageError, KubeError, TimeoutError) as error:
+        code, text = NOT_DONE, _reason(error, right)
+    err.write(f"jobset {command}: {printable(text)}\n")
+    return code
+
+
+async def _not_found(client: Client, namespace: str, name: str) -> str:
+    """That there is none, and which may have been meant."""
+    text = f"there is no JobSet {name} in namespace {namespace}"
+    try:
+        here = await _names(client, namespace=namespace)
+        elsewhere = await _names(client, field_selector=f"metadata.name={name}")
+    except (KubeError, TimeoutError):
+        return text
+    if elsewhere:
+        return f"{text}, but in {elsewhere[0].metadata.namespace}: use -n {elsewhere[0].metadata.namespace}"
+    suggestion = did_you_mean(name, [found.metadata.name for found in here])
+    return f"{text}; {suggestion}" if suggestion else f"{text}: there is none at all"
+
+
+async def _names(client: Client, **options: str) -> Sequence[Owned]:
+    page = await client.list(
+        JOBSETS, type=Owned, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=TIMEOUT, **options
+    )
+    return page.items or ()
+
+
+def _reason(error: Exception, right: str) -> str:
+    if isinstance(error, TimeoutError):
+        return f"the API server did not answer within {TIMEOUT:g} s"
+    if isinstance(error, ApiError) and error.code == 403:
+        return f"{error}; ask for the right to {right} jobsets.jobset.x-k8s.io"
+    return str(error)

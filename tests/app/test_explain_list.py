@@ -1,0 +1,85 @@
+"""`jobset explain` without a name: all JobSets, one line each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from app.explain import listing
+from tests.support.explained import MOMENT, at, made
+from tests.support.jobsets import jobset, rjob, stored
+
+JSON = dict[str, Any]
+
+
+def a_set(name: str, *, namespace: str = "team-a", status: JSON | None = None, **spec: Any) -> JSON:
+    return made(stored(jobset(rjob(), name=name, namespace=namespace, **spec)), name, **(status or {}))
+
+
+def ended(kind: str) -> JSON:
+    condition = {"type": kind, "status": "True", "reason": "R", "message": "its end", "lastTransitionTime": at(MOMENT)}
+    return {"terminalState": kind, "conditions": [condition]}
+
+
+def test_each_set_has_one_line_with_its_state_and_the_cause(command, connected):
+    connected(
+        a_set("done", status=ended("Completed")), a_set("held", suspend=True), a_set("over", status=ended("Failed"))
+    )
+    code, out, err = command("explain")
+    assert (code, err) == (0, "")
+    head, *lines = out.splitlines()
+    assert head.split() == ["NAME", "STATE", "SINCE", "CAUSE"]
+    assert [line.split()[:2] for line in lines] == [["done", "completed"], ["held", "is"], ["over", "failed"]]
+    assert "spec.suspend is true" in lines[1]
+    assert "its end" in lines[2]
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_programs_get_the_whole_explanations(command, connected, output: str):
+    connected(a_set("done", status=ended("Completed")), a_set("held", suspend=True))
+    _, out, _ = command("explain", "-o", output)
+    body = json.loads(out) if output == "json" else yaml.safe_load(out)
+    assert [(one["name"], one["level"]) for one in body["items"]] == [("done", "fine"), ("held", "waits")]
+
+
+def test_all_namespaces(command, connected):
+    cluster = connected(a_set("a"), a_set("b", namespace="team-b"))
+    code, out, _ = command("explain", "-A")
+    assert code == 0
+    assert out.splitlines()[0].split()[0] == "NAMESPACE"
+    assert [line.split()[:2] for line in out.splitlines()[1:]] == [["team-a", "a"], ["team-b", "b"]]
+    assert cluster.asked[0].path == "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
+
+
+def test_no_jobset_at_all_is_no_fault(command, connected):
+    connected()
+    assert command("explain") == (0, "", "there are no JobSets in namespace team-a: -A looks in all\n")
+    assert command("explain", "-A") == (0, "", "there are no JobSets in any namespace\n")
+    assert command("explain", "-o", "json")[1] == '{\n  "items": []\n}\n'
+
+
+def test_a_list_has_an_end_and_says_so(command, connected, monkeypatch):
+    monkeypatch.setattr(listing, "MOST", 2)
+    connected(*(a_set(name, suspend=True) for name in ("a", "b", "c")))
+    _, out, err = command("explain")
+    assert len(out.splitlines()) == 3
+    assert err.startswith("there are more: ")
+
+
+@pytest.mark.parametrize("name", ["train", "jobset/train", "jobsets.jobset.x-k8s.io/train", "js/train"])
+def test_a_name_is_written_as_kubectl_takes_it(command, connected, name: str):
+    connected(a_set("train", suspend=True))
+    code, out, _ = command("explain", name)
+    assert code == 0
+    assert out.startswith("JobSet team-a/train: is suspended")
+
+
+@pytest.mark.parametrize("words", [["job/train"], ["a/b/c"], [""], ["jobset/"], ["train", "-A"], ["-n", "Team"]])
+def test_a_name_that_is_none_is_refused(command, connected, words: list[str]):
+    cluster = connected(a_set("train"))
+    code, out, err = command("explain", *words)
+    assert (code, out, cluster.asked) == (2, "", [])
+    assert err.startswith("jobset explain: ")

@@ -1,0 +1,83 @@
+"""A cluster that answers from a few objects, without a server: what commands read, and how much."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from app.explain.gather import PAGE
+from kube.transport import Request, Response
+
+JSON = dict[str, Any]
+
+
+class Cluster:
+    """Answers by path and query, in pages; `endless` names collections of which there is always another page.
+
+    `changes` are the events of a watch, as (type, object); when they are over, the watch stays open.
+    """
+
+    def __init__(self, *objects: JSON, endless: tuple[str, ...] = ()) -> None:
+        self._objects = objects
+        self._endless = endless
+        self.asked: list[Request] = []
+        self.changes: list[tuple[str, JSON]] = []
+
+    async def send(self, request: Request) -> Response:
+        self.asked.append(request)
+        query = dict(request.query)
+        plural = request.path.rpartition("/")[2]
+        if request.verb in {"get", "patch"}:
+            found = [body for body in self._objects if body["metadata"]["name"] == plural]
+            return _answer(found[0]) if found else Response(404, {}, b'{"kind":"Status","details":{"kind":"x"}}')
+        items = [body for body in self._objects if f"{body['kind'].lower()}s" == plural and _chosen(body, query)]
+        first = int(query.get("continue") or 0)
+        endless = plural in self._endless and ("namespaces" not in request.path or plural != "pods")
+        more = endless or len(items) > first + PAGE
+        page = items[:1] * PAGE if endless else items[first : first + PAGE]
+        return _answer(
+            {"metadata": {"resourceVersion": "1", "continue": str(first + PAGE) if more else ""}, "items": page}
+        )
+
+    @contextlib.asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        self.asked.append(request)
+        yield self._lines()
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        for kind, body in self.changes:
+            yield msgspec.json.encode({"type": kind, "object": body})
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """Nothing."""
+
+
+def _answer(body: JSON) -> Response:
+    return Response(200, {}, msgspec.json.encode(body))
+
+
+def _chosen(body: JSON, query: dict[str, str]) -> bool:
+    """Whether the selectors that matter here choose it."""
+    labels, phase = body["metadata"].get("labels", {}), body.get("status", {}).get("phase", "")
+    fields = query.get("fieldSelector", "")
+    if "status.phase=" in fields.split(",")[0] and phase != fields.partition("=")[2]:
+        return False
+    return all(_matches(labels, term) for term in query.get("labelSelector", "").split(",") if term)
+
+
+def _matches(labels: JSON, term: str) -> bool:
+    if term.startswith("!"):
+        return term[1:] not in labels
+    key, among, value = term.partition(" in ")
+    if among:
+        return labels.get(key) == value.strip("()")
+    key, unequal, value = term.partition("!=")
+    if unequal:
+        return labels.get(key) != value
+    key, equal, value = term.partition("=")
+    return labels.get(key) == value if equal else key in labels

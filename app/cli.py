@@ -1,8 +1,8 @@
-"""The command line: `jobset manager`, `validate`, `render`, `policy`, `explain`, `webhooks`, `cluster` and others.
+"""The command line: one program, `jobset`, with a command for each task. docs/cli.md lists them.
 
 Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage; for `validate` and `render` see
-app/check/cli.py. The manager takes the Go manager's flags, in both of Go's spellings (`-flag` and `--flag`), so
-that deployments can be switched over unchanged.
+app/check/cli.py, for `wait` app/operate/cli.py. The manager takes the Go manager's flags, in both of Go's spellings
+(`-flag` and `--flag`), so that deployments can be switched over unchanged.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from app.flags import add_flags, choose
 from app.logs import LogSettingsError
 from app.logs import configure as configure_logs
 from app.logs import parse as parse_log_flags
+from app.operate.cli import add_resume, add_suspend, add_wait
 from app.policy.cli import add_policy
 from app.rollback.cli import add_rollback_check
 from app.settings import SettingsError
@@ -73,6 +74,9 @@ def _parser(*, local: bool) -> argparse.ArgumentParser:
         add_render,
         add_policy,
         add_explain,
+        add_wait,
+        add_suspend,
+        add_resume,
         add_rollback_check,
         add_webhooks,
         *(_local() if local else ()),

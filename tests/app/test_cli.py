@@ -1,10 +1,26 @@
 """What all commands of `jobset` have in common."""
 
+import tomllib
+
 import pytest
 
 from app import version
+from tests.support.pages import ROOT
 
 
 @pytest.mark.parametrize("words", [["--version"], ["version"]])
 def test_the_version_is_printed_alone(command, words: list[str]):
     assert command(*words) == (0, f"{version.current()}\n", "")
+
+
+def test_kubectl_finds_the_program_as_a_plugin():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    assert scripts["kubectl-jobset"] == scripts["jobset"] == "app.cli:main"
+
+
+def test_the_page_of_the_command_line_names_every_command(command):
+    page = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    _, out, _ = command("--help")
+    commands = [line.split()[0] for line in out.splitlines() if line.startswith("    ") and line[4] != " "]
+    assert len(commands) > 8
+    assert [name for name in commands if f"`{name}`" not in page] == []

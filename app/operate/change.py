@@ -1,0 +1,65 @@
+"""One run of `jobset suspend` or `jobset resume`: writes `spec.suspend`, if that means anything."""
+
+from dataclasses import dataclass
+from typing import TextIO
+
+from api.jobset import JobSet
+from app import session
+from app.check.findings import printable
+from app.explain.jobset_causes import QUEUE_NAME
+from app.operate.states import ended
+from controllers.resources import JOBSETS
+
+FIELD_MANAGER = "jobset-cli"
+"""Whose field `spec.suspend` is, in metadata.managedFields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Which JobSet, and whether its pods shall run. Empty: as for `session.connected`."""
+
+    name: str
+    suspend: bool
+    namespace: str = ""
+    kubeconfig: str = ""
+    context: str = ""
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write the field; say to `out` what is so now, or to `err` why not; gives the exit code."""
+    command = "suspend" if options.suspend else "resume"
+
+    async def work() -> int:
+        name = session.named(options.name)
+        place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
+        async with session.connected(**place) as to:
+            title = f"JobSet {to.namespace}/{name}"
+            address = {"namespace": to.namespace, "timeout": session.TIMEOUT}
+            async with session.naming(to, name):
+                js = await to.client.get(JOBSETS, name, type=JobSet, **address)
+                if js.suspended == options.suspend:
+                    out.write(f"{title}: {'is suspended' if options.suspend else 'is not suspended'} already\n")
+                    return session.DONE
+                _refuse(js, title, suspend=options.suspend)
+                warnings: list[str] = []
+                body = {"metadata": {"uid": js.metadata.uid}, "spec": {"suspend": options.suspend}}
+                await to.client.patch(
+                    JOBSETS, name, body, field_manager=FIELD_MANAGER, warnings=warnings, **address
+                )  # fmt: skip
+        err.writelines(f"jobset {command}: warning: {printable(text)}\n" for text in warnings)
+        out.write(f"{title}: {'suspended' if options.suspend else 'resumed'}\n")
+        return session.DONE
+
+    return session.run(command, work, err, right="get and patch")
+
+
+def _refuse(js: JobSet, title: str, *, suspend: bool) -> None:
+    """Raise `RefusedError` where the field would change nothing, or be changed back."""
+    if how := ended(js):
+        raise session.RefusedError(f"{title} {how}; a JobSet that has ended does not change any more")
+    queue = js.metadata.labels.get(QUEUE_NAME)
+    if queue and not suspend:
+        raise session.RefusedError(
+            f"{title} is in the Kueue queue {queue}, which resumes it when it admits it:"
+            f" kubectl get workloads -n {js.metadata.namespace} says when"
+        )

@@ -1,0 +1,114 @@
+"""The commands `jobset wait`, `suspend` and `resume`. Parses and calls; it decides nothing."""
+
+import argparse
+import sys
+
+from app.commands import Commands, add_cluster_flags, as_command
+from app.operate.states import STATES
+
+WAIT_EXAMPLES = """examples:
+  %(prog)s train --for=completed                    without end
+  %(prog)s train --for=ready --timeout=10m          all Jobs are ready or have succeeded
+  jobset suspend train && %(prog)s train --for=suspended --timeout=1m
+
+It reads the JobSet and then watches it. `suspended`: every Job is suspended; the last pods may still be ending. Where a
+JobSet waits too long, `jobset explain` says why.
+
+exit codes:
+  0    the JobSet is in that state
+  1    it never will be: it has ended otherwise or was deleted, or there is no JobSet of that name
+  2    not known: wrong usage, a cluster that does not answer, no right to get, list and watch JobSets
+  124  not in that state before the timeout"""
+
+CHANGE_EXAMPLES = """examples:
+  %(prog)s train
+  %(prog)s jobset/train -n team-a
+
+{what}
+To end all pods and start them again, suspend the set, wait, and resume it:
+  jobset suspend train && jobset wait train --for=suspended && jobset resume train
+That is a new attempt (status.executionAttempts). It is no restart in the sense of the failure policy: status.restarts
+and maxRestarts do not count it, and Jobs that have succeeded do not run again.
+
+exit codes:
+  0  done, or it was so already
+  1  not possible: no JobSet of that name, one that has ended{more}
+  2  not done: wrong usage, a cluster that does not answer or refuses, no right to get and patch JobSets"""
+
+SUSPENDED = "Sets spec.suspend: the Jobs stay and their pods are deleted."
+RESUMED = "Clears spec.suspend: Jobs that have not succeeded get pods again, in the order of start."
+
+
+def add_wait(commands: Commands) -> None:
+    """Register `wait`."""
+    parser = _command(commands, "wait", "wait until a JobSet is in a state", WAIT_EXAMPLES)
+    parser.add_argument("--for", dest="state", required=True, choices=STATES, help="the state")
+    parser.add_argument(
+        "--timeout", type=_seconds, default=0.0, metavar="DURATION", help="such as 90s, 1h30m; default: without end"
+    )
+    parser.set_defaults(handler=as_command(_wait))
+
+
+def add_suspend(commands: Commands) -> None:
+    """Register `suspend`."""
+    examples = CHANGE_EXAMPLES.format(what=SUSPENDED, more="")
+    parser = _command(commands, "suspend", "end the pods of a JobSet and keep its Jobs", examples)
+    parser.set_defaults(handler=as_command(_change), suspend=True)
+
+
+def add_resume(commands: Commands) -> None:
+    """Register `resume`."""
+    examples = CHANGE_EXAMPLES.format(what=RESUMED, more=", or one that a queue resumes")
+    parser = _command(commands, "resume", "let the pods of a suspended JobSet run", examples)
+    parser.set_defaults(handler=as_command(_change), suspend=False)
+
+
+def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("name", metavar="NAME", help="name of the JobSet, or jobset/NAME")
+    parser.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
+    add_cluster_flags(parser)
+    return parser
+
+
+def _seconds(text: str) -> float:
+    from app.durations import parse_duration  # noqa: PLC0415 (imports that other commands need not pay)
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _wait(parsed: argparse.Namespace) -> int:
+    from app.operate import wait  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = wait.Options(
+        name=parsed.name,
+        state=parsed.state,
+        timeout=parsed.timeout,
+        namespace=parsed.namespace,
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+    )
+    return wait.run(options, sys.stdout, sys.stderr)
+
+
+def _change(parsed: argparse.Namespace) -> int:
+    from app.operate import change  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = change.Options(
+        name=parsed.name,
+        suspend=parsed.suspend,
+        namespace=parsed.namespace,
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+    )
+    return change.run(options, sys.stdout, sys.stderr)

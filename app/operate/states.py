@@ -1,0 +1,39 @@
+"""Which state a JobSet has reached, and which it will never reach. Pure."""
+
+from api import keys
+from api.jobset import JobSet
+from api.meta import find, is_true
+
+STATES = ("completed", "failed", "ready", "suspended")
+
+
+def reached(js: JobSet, state: str) -> bool:
+    """Whether it is in this state now; the state is one of `STATES`."""
+    match state:
+        case "completed":
+            return js.status.terminal_state == keys.COMPLETED
+        case "failed":
+            return js.status.terminal_state == keys.FAILED
+        case "suspended":
+            return js.suspended and not ended(js) and is_true(js.status.conditions, keys.SUSPENDED)
+        case _:
+            return _ready(js)
+
+
+def _ready(js: JobSet) -> bool:
+    """Whether every Job of the set is ready or has succeeded, as its status says."""
+    conditions = js.status.conditions
+    if ended(js) or js.suspended or is_true(conditions, keys.SUSPENDED) or is_true(conditions, keys.RESTARTING):
+        return False
+    counts = {counted.name: counted.ready + counted.succeeded for counted in js.status.replicated_jobs_status}
+    return all(counts.get(rjob.name, 0) >= rjob.replicas for rjob in js.spec.replicated_jobs)
+
+
+def ended(js: JobSet) -> str:
+    """`has completed` or `has failed: why`; empty for a set that has not ended."""
+    state = js.status.terminal_state
+    if not state:
+        return ""
+    condition = find(js.status.conditions, state)
+    why = f": {condition.message}" if state == keys.FAILED and condition and condition.message else ""
+    return f"has {state.lower()}{why}"

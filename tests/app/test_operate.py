@@ -1,0 +1,147 @@
+"""`jobset wait`, `suspend` and `resume` with a cluster that answers from a few objects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from api.jobset import JobSet
+from app.operate.states import STATES, reached
+from tests.support.explained import MOMENT, at, made
+from tests.support.jobsets import jobset, rjob, stored
+
+JSON = dict[str, Any]
+
+
+def a_set(*conditions: str, counts: JSON | None = None, ended: str = "", version: int = 1, **spec: Any) -> JSON:
+    """`counts`: of its one ReplicatedJob, which has two Jobs."""
+    zero = dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
+    body = made(
+        stored(jobset(rjob(replicas=2), namespace="team-a", **spec)),
+        conditions=[
+            {"type": kind, "status": "True", "reason": "R", "message": "its end", "lastTransitionTime": at(MOMENT)}
+            for kind in (*conditions, *([ended] if ended else []))
+        ],
+        replicatedJobsStatus=[{"name": "workers", **zero, **(counts or {})}],
+        **({"terminalState": ended} if ended else {}),
+    )
+    body["metadata"]["resourceVersion"] = str(version)
+    return body
+
+
+READY = {"ready": 1, "succeeded": 1}
+
+
+@pytest.mark.parametrize(
+    ("body", "states"),
+    [
+        (a_set(), []),
+        (a_set(counts={"ready": 1}), []),
+        (a_set(counts=READY), ["ready"]),
+        (a_set("RestartingJobSet", counts=READY), []),
+        (a_set(counts=READY, suspend=True), []),
+        (a_set("Suspended", counts=READY), []),
+        (a_set("Suspended", suspend=True), ["suspended"]),
+        (a_set("Suspended", suspend=True, ended="Failed"), ["failed"]),
+        (a_set(counts={"succeeded": 2}, ended="Completed"), ["completed"]),
+        (a_set(counts=READY, ended="Failed"), ["failed"]),
+    ],
+)
+def test_the_state_of_a_set(body: JSON, states: list[str]):
+    js = msgspec.convert(body, JobSet)
+    assert [state for state in STATES if reached(js, state)] == states
+
+
+def test_wait_ends_at_once_in_the_state(command, connected):
+    cluster = connected(a_set(counts=READY))
+    assert command("wait", "train", "--for=ready") == (0, "JobSet team-a/train: ready\n", "")
+    assert len(cluster.asked) == 1
+
+
+def test_wait_watches_until_the_state_comes(command, connected):
+    cluster = connected(a_set())
+    cluster.changes = [
+        ("MODIFIED", a_set(counts={"ready": 1}, version=2)),
+        ("MODIFIED", a_set(counts=READY, version=3)),
+    ]
+    assert command("wait", "jobset/train", "--for=ready")[:2] == (0, "JobSet team-a/train: ready\n")
+    assert [request.verb for request in cluster.asked] == ["get", "list", "watch"]
+    assert ("fieldSelector", "metadata.name=train") in cluster.asked[-1].query
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("MODIFIED", a_set(ended="Failed", version=2)), "has failed: its end; it will never be completed"),
+        (("DELETED", a_set(version=2)), "was deleted; it will never be completed"),
+    ],
+)
+def test_wait_ends_when_the_state_will_never_come(command, connected, change: tuple[str, JSON], words: str):
+    connected(a_set()).changes = [change]
+    code, out, err = command("wait", "train", "--for=completed")
+    assert (code, out) == (1, "")
+    assert err == f"jobset wait: JobSet team-a/train {words}\n"
+
+
+def test_a_set_that_was_created_again_is_another_one(command, connected):
+    other = a_set(ended="Completed", version=3)
+    other["metadata"]["uid"] = "another"
+    connected(a_set()).changes = [("DELETED", a_set(version=2)), ("ADDED", other)]
+    assert command("wait", "train", "--for=completed")[0] == 1
+
+
+def test_wait_has_a_timeout(command, connected):
+    connected(a_set())
+    code, out, err = command("wait", "train", "--for=ready", "--timeout=50ms")
+    assert (code, out) == (124, "")
+    assert err == "jobset wait: JobSet team-a/train: not ready after 0.05 s; jobset explain train -n team-a says why\n"
+
+
+@pytest.mark.parametrize("words", [["--for=gone"], [], ["--for=ready", "--timeout=3"]])
+def test_wrong_flags_of_wait(command, connected, words: list[str]):
+    connected(a_set())
+    assert command("wait", "train", *words)[0] == 2
+
+
+@pytest.mark.parametrize(("name", "suspend"), [("suspend", True), ("resume", False)])
+def test_suspend_and_resume_write_one_field(command, connected, name: str, suspend: bool):
+    cluster = connected(a_set(suspend=not suspend))
+    assert command(name, "train") == (0, f"JobSet team-a/train: {name.removesuffix('e')}ed\n", "")
+    patch = cluster.asked[-1]
+    assert (patch.verb, patch.query) == ("patch", (("fieldManager", "jobset-cli"),))
+    body = json.loads(patch.body or b"")
+    assert body["spec"] == {"suspend": suspend}
+    assert body["metadata"] == {"uid": a_set()["metadata"]["uid"]}
+
+
+@pytest.mark.parametrize(("name", "suspend"), [("suspend", True), ("resume", False)])
+def test_what_is_so_already_is_not_written(command, connected, name: str, suspend: bool):
+    cluster = connected(a_set(suspend=suspend))
+    code, out, _ = command(name, "train")
+    assert (code, out.endswith(" already\n"), len(cluster.asked)) == (0, True, 1)
+
+
+def test_a_set_that_has_ended_is_not_suspended(command, connected):
+    connected(a_set(ended="Completed"))
+    code, _, err = command("suspend", "train")
+    assert code == 1
+    assert err.startswith("jobset suspend: JobSet team-a/train has completed; a JobSet that has ended")
+
+
+def test_a_set_of_a_queue_is_resumed_by_the_queue(command, connected):
+    queued = a_set(suspend=True)
+    queued["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpus"}
+    cluster = connected(queued)
+    code, _, err = command("resume", "train")
+    assert (code, "Kueue queue gpus" in err, len(cluster.asked)) == (1, True, 1)
+
+
+@pytest.mark.parametrize("words", [["suspend"], ["resume"], ["wait", "--for=ready"]])
+def test_a_name_that_nobody_has(command, connected, words: list[str]):
+    connected()
+    code, _, err = command(*words, "train")
+    assert code == 1
+    assert f"jobset {words[0]}: there is no JobSet train in namespace team-a: there is none at all" in err

@@ -1,0 +1,36 @@
+"""`jobset wait`, `suspend` and `resume` on a real control plane."""
+
+from __future__ import annotations
+
+import io
+
+from app.operate import change, wait
+from tests.support.jobs import Sets, group, manifest
+
+
+def waited(sets: Sets, state: str) -> tuple[int, str]:
+    out, err = io.StringIO(), io.StringIO()
+    to = {"namespace": sets.namespace, "kubeconfig": str(sets.cluster.kubeconfig)}
+    code = wait.run(wait.Options("js", state, timeout=60, **to), out, err)
+    return code, out.getvalue() + err.getvalue()
+
+
+def changed(sets: Sets, *, suspend: bool) -> int:
+    to = {"namespace": sets.namespace, "kubeconfig": str(sets.cluster.kubeconfig)}
+    return change.run(change.Options("js", suspend, **to), io.StringIO(), io.StringIO())
+
+
+def test_a_set_is_suspended_resumed_and_waited_for(sets: Sets):
+    sets.apply(manifest(group(replicas=2)))
+    assert waited(sets, "ready") == (0, f"JobSet {sets.namespace}/js: ready\n")
+    assert changed(sets, suspend=True) == 0
+    assert waited(sets, "suspended")[0] == 0
+    assert sets.condition("Suspended")["status"] == "True"
+    assert changed(sets, suspend=False) == 0
+    assert waited(sets, "ready")[0] == 0
+    assert sets.status()["executionAttempts"] == 1
+    for pod in sets.pods():
+        sets.end(pod)
+    assert waited(sets, "completed")[0] == 0
+    code, text = waited(sets, "failed")
+    assert (code, "has completed; it will never be failed" in text) == (1, True)

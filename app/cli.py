@@ -19,7 +19,7 @@ from app.flags import add_flags, choose
 from app.logs import LogSettingsError
 from app.logs import configure as configure_logs
 from app.logs import parse as parse_log_flags
-from app.operate.cli import add_resume, add_suspend, add_wait
+from app.operate.cli import add_logs, add_resume, add_suspend, add_wait
 from app.policy.cli import add_policy
 from app.rollback.cli import add_rollback_check
 from app.settings import SettingsError
@@ -74,6 +74,7 @@ def _parser(*, local: bool) -> argparse.ArgumentParser:
         add_render,
         add_policy,
         add_explain,
+        add_logs,
         add_wait,
         add_suspend,
         add_resume,

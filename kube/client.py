@@ -257,9 +257,9 @@ class Client:
         request = Request(method="GET", path=path, verb="watch", query=query, timeout=idle, accept=accept)
         return self.transport.stream(request)
 
-    async def raw(self, path: str) -> bytes:
-        """GET of any other path: /version, /readyz, /openapi/v3."""
-        return (await self._call(Request(method="GET", path=path, verb="get", timeout=TIMEOUT))).body
+    async def raw(self, path: str, query: tuple[tuple[str, str], ...] = ()) -> bytes:
+        """GET of any other path: /version, /readyz, /openapi/v3, the log of a pod."""
+        return (await self._call(Request(method="GET", path=path, verb="get", query=query, timeout=TIMEOUT))).body
 
     async def served(self, group_version: str) -> frozenset[str]:
         """Plural names of the resources of a `group/version`; none if the API server does not serve it."""

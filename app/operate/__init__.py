@@ -1,1 +1,1 @@
-"""`jobset wait`, `suspend` and `resume`: what an owner of a JobSet does with it, as themselves."""
+"""`jobset logs`, `wait`, `suspend` and `resume`: what an owner of a JobSet does with it, as themselves."""

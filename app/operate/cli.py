@@ -1,4 +1,4 @@
-"""The commands `jobset wait`, `suspend` and `resume`. Parses and calls; it decides nothing."""
+"""The commands `jobset logs`, `wait`, `suspend` and `resume`. Parses and calls; it decides nothing."""
 
 import argparse
 import sys
@@ -20,6 +20,21 @@ exit codes:
   2    not known: wrong usage, a cluster that does not answer, no right to get, list and watch JobSets
   124  not in that state before the timeout"""
 
+LOGS_EXAMPLES = """examples:
+  %(prog)s train                          the last 100 lines of each container; who failed first comes first
+  %(prog)s train --tail=-1 > train.log    all lines
+  %(prog)s train --job train-workers-3 -c main
+  %(prog)s train --attempt=1              of one attempt; its pods are there only until they have been deleted
+
+Each line begins with [JOB/INDEX CONTAINER]. Containers that have failed come first, in the order of their failures, the
+others by Job and index. Of init containers those are shown that have not succeeded. One run shows at most 100 logs of
+at most 4 MiB each, one after the other, and says what it leaves out.
+
+exit codes:
+  0  at least one log is shown; standard error names those that are not there
+  1  none: no JobSet or container of that name, pods that have not started, pods that are gone
+  2  not known: wrong usage, a cluster that does not answer, no right to get JobSets, list pods and get pods/log"""
+
 CHANGE_EXAMPLES = """examples:
   %(prog)s train
   %(prog)s jobset/train -n team-a
@@ -37,6 +52,17 @@ exit codes:
 
 SUSPENDED = "Sets spec.suspend: the Jobs stay and their pods are deleted."
 RESUMED = "Clears spec.suspend: Jobs that have not succeeded get pods again, in the order of start."
+
+
+def add_logs(commands: Commands) -> None:
+    """Register `logs`."""
+    parser = _command(commands, "logs", "print what the pods of a JobSet have written", LOGS_EXAMPLES)
+    add = parser.add_argument
+    add("--job", default="", metavar="JOB", help="only pods of this Job, such as train-workers-0")
+    add("-c", "--container", default="", metavar="NAME", help="only containers of this name")
+    add("--attempt", type=_attempt, metavar="N", help="restarts before this attempt; default: the latest with pods")
+    add("--tail", type=int, default=100, metavar="N", help="last lines of each container; -1 for all (default 100)")
+    parser.set_defaults(handler=as_command(_logs))
 
 
 def add_wait(commands: Commands) -> None:
@@ -85,6 +111,28 @@ def _seconds(text: str) -> float:
         return parse_duration(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _attempt(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of restarts: 0 or more")
+    return int(text)
+
+
+def _logs(parsed: argparse.Namespace) -> int:
+    from app.operate import logs  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = logs.Options(
+        name=parsed.name,
+        job=parsed.job,
+        container=parsed.container,
+        attempt=parsed.attempt,
+        tail=parsed.tail,
+        namespace=parsed.namespace,
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+    )
+    return logs.run(options, sys.stdout, sys.stderr)
 
 
 def _wait(parsed: argparse.Namespace) -> int:

@@ -18,19 +18,22 @@ JSON = dict[str, Any]
 class Cluster:
     """Answers by path and query, in pages; `endless` names collections of which there is always another page.
 
-    `changes` are the events of a watch, as (type, object); when they are over, the watch stays open.
+    `logs` are texts by pod and container. `changes` are the events of a watch, as (type, object); when they are over, the watch stays open.
     """
 
     def __init__(self, *objects: JSON, endless: tuple[str, ...] = ()) -> None:
         self._objects = objects
         self._endless = endless
         self.asked: list[Request] = []
+        self.logs: dict[tuple[str, str], str] = {}
         self.changes: list[tuple[str, JSON]] = []
 
     async def send(self, request: Request) -> Response:
         self.asked.append(request)
         query = dict(request.query)
         plural = request.path.rpartition("/")[2]
+        if plural == "log":
+            return self._log(request.path.split("/")[-2], query)
         if request.verb in {"get", "patch"}:
             found = [body for body in self._objects if body["metadata"]["name"] == plural]
             return _answer(found[0]) if found else Response(404, {}, b'{"kind":"Status","details":{"kind":"x"}}')
@@ -42,6 +45,13 @@ class Cluster:
         return _answer(
             {"metadata": {"resourceVersion": "1", "continue": str(first + PAGE) if more else ""}, "items": page}
         )
+
+    def _log(self, pod: str, query: dict[str, str]) -> Response:
+        text = self.logs.get((pod, query["container"]))
+        if text is None:
+            return Response(404, {}, b'{"kind":"Status","message":"no such pod","details":{"kind":"pods"}}')
+        lines = text.splitlines(keepends=True)[-int(query.get("tailLines") or 0) :]
+        return Response(200, {}, "".join(lines).encode()[: int(query["limitBytes"])])
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:

@@ -1,0 +1,135 @@
+"""One run of `jobset logs`: the logs of a JobSet's pods, one after the other, so that memory is bounded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+from api import keys
+from api.jobset import JobSet
+from app import session
+from app.check.findings import printable
+from app.explain.finding import counted
+from app.operate.log_order import JOB_NAME, Log, LogPod, logs, newest
+from controllers.resources import JOBSETS
+from kube.client import PAGE
+from kube.errors import ApiError, Forbidden, KubeError
+from kube.resources import PODS
+
+MOST_PODS = 20 * PAGE
+"""Pods that are looked at, to find those that failed first."""
+MOST_LOGS = 100
+"""Logs that one run shows."""
+MOST_BYTES = 4 << 20
+"""Bytes of one log; the API server cuts the rest."""
+_RIGHT = "ask for the right to list pods and to get pods/log"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Whose logs to show. Empty: all Jobs, all containers; the rest as for `session.connected`.
+
+    `attempt` None: the latest that has pods. `tail`: last lines of each log; negative for all.
+    """
+
+    name: str
+    job: str = ""
+    container: str = ""
+    attempt: int | None = None
+    tail: int = 100
+    namespace: str = ""
+    kubeconfig: str = ""
+    context: str = ""
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write the logs to `out`, and to `err` which of them there are not; gives the exit code."""
+
+    async def work() -> int:
+        name = session.named(options.name)
+        if options.job:
+            session.checked(options.job)
+        place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
+        async with session.connected(**place) as to:
+            async with session.naming(to, name):
+                js = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=session.TIMEOUT)
+            try:
+                pods = await _pods(to, js, options, err)
+                chosen = logs(_of_attempt(pods, js, options), options.container)
+                if not chosen:
+                    raise session.RefusedError(_no_container(js, options))
+                return await _write(to, chosen, options.tail, out, err)
+            except Forbidden as error:
+                raise KubeError(f"{error}; {_RIGHT} in namespace {to.namespace}") from error
+
+    return session.run("logs", work, err)
+
+
+async def _pods(to: session.Session, js: JobSet, options: Options, err: TextIO) -> Sequence[LogPod]:
+    """The pods of the set, or of one Job of it."""
+    labels = f"{keys.JOBSET_UID}={js.metadata.uid}" + (f",{JOB_NAME}={options.job}" if options.job else "")
+    found: list[LogPod] = []
+    async for pod in to.client.pages(
+        PODS, type=LogPod, namespace=to.namespace, label_selector=labels, timeout=session.TIMEOUT
+    ):
+        if len(found) == MOST_PODS:
+            err.write(f"jobset logs: only {MOST_PODS} pods were looked at: --job JOB looks at those of one Job\n")
+            break
+        found.append(pod)
+    return found
+
+
+def _of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options) -> Sequence[LogPod]:
+    """The pods of the attempt that is asked for. Raises `RefusedError` if there are none."""
+    attempt = newest(pods) if options.attempt is None else options.attempt
+    chosen = [pod for pod in pods if pod.attempt == attempt]
+    if chosen:
+        return chosen
+    title = f"JobSet {js.metadata.namespace}/{js.metadata.name}"
+    of = f"Job {options.job} of {title}" if options.job else title
+    what = f"there are no pods of {of}" + ("" if options.attempt is None else f" of attempt {attempt}")
+    why = "logs go with their pods, and pods of earlier attempts are deleted"
+    last = js.status.attempt_history[-1:]
+    known = "".join(
+        f"; attempt {one.attempt} failed in pod {one.pod} on node {one.node or 'unknown'}, exit code {one.exit_code}"
+        for one in last
+        if one.pod
+    )
+    raise session.RefusedError(
+        f"{what}: {why}{known}; jobset explain {js.metadata.name} -n {js.metadata.namespace} says more"
+    )
+
+
+def _no_container(js: JobSet, options: Options) -> str:
+    what = f"no container {options.container}" if options.container else "no container that has been created yet"
+    return f"{what} in these pods; jobset explain {js.metadata.name} -n {js.metadata.namespace} says what they wait for"
+
+
+async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: TextIO, err: TextIO) -> int:
+    """Read and write one log after the other."""
+    shown = False
+    for log in chosen[:MOST_LOGS]:
+        if not log.started:
+            err.write(f"{log.prefix} has not started\n")
+            continue
+        try:
+            text = await _read(to, log, tail)
+        except Forbidden:
+            raise
+        except ApiError as error:
+            err.write(printable(f"{log.prefix} has no log: {error.message or error.reason}") + "\n")
+            continue
+        shown = True
+        lines = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
+        out.writelines(f"{log.prefix} {line}\n" for line in lines)
+        if len(text) >= MOST_BYTES:
+            whole = f"kubectl logs {log.pod} -c {log.container} -n {to.namespace}"
+            err.write(f"{log.prefix} is cut after {MOST_BYTES >> 20} MiB: {whole} shows all\n")
+    if len(chosen) > MOST_LOGS:
+        err.write(f"jobset logs: {counted(len(chosen) - MOST_LOGS, 'more log')}: --job JOB shows those of one Job\n")
+    return session.DONE if shown else session.FAILED
+
+
+async def _read(to: session.Session, log: Log, tail: int) -> bytes:
+    query = [("container", log.container), ("limitBytes", str(MOST_BYTES))]
+    query += [("tailLines", str(tail))] if tail >= 0 else []
+    return await to.client.raw(PODS.path(to.namespace, log.pod, "log"), tuple(query))

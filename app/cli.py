@@ -14,6 +14,7 @@ from app import version
 from app.break_glass.cli import add_webhooks
 from app.check.cli import add_render, add_validate
 from app.commands import Commands
+from app.editor_schema import add_schema
 from app.explain.cli import add_explain
 from app.flags import add_flags, choose
 from app.logs import LogSettingsError
@@ -72,6 +73,7 @@ def _parser(*, local: bool) -> argparse.ArgumentParser:
         add_manager,
         add_validate,
         add_render,
+        add_schema,
         add_policy,
         add_explain,
         add_logs,

@@ -34,9 +34,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
         async with session.connected(**place) as to:
             title = f"JobSet {to.namespace}/{name}"
-            address = {"namespace": to.namespace, "timeout": session.TIMEOUT}
             async with session.naming(to, name):
-                js = await to.client.get(JOBSETS, name, type=JobSet, **address)
+                js = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=session.TIMEOUT)
                 if js.suspended == options.suspend:
                     out.write(f"{title}: {'is suspended' if options.suspend else 'is not suspended'} already\n")
                     return session.DONE
@@ -44,8 +43,14 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                 warnings: list[str] = []
                 body = {"metadata": {"uid": js.metadata.uid}, "spec": {"suspend": options.suspend}}
                 await to.client.patch(
-                    JOBSETS, name, body, field_manager=FIELD_MANAGER, warnings=warnings, **address
-                )  # fmt: skip
+                    JOBSETS,
+                    name,
+                    body,
+                    namespace=to.namespace,
+                    field_manager=FIELD_MANAGER,
+                    warnings=warnings,
+                    timeout=session.TIMEOUT,
+                )
         err.writelines(f"jobset {command}: warning: {printable(text)}\n" for text in warnings)
         out.write(f"{title}: {'suspended' if options.suspend else 'resumed'}\n")
         return session.DONE

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from api import keys
 from api.meta import Base
 
@@ -25,7 +23,6 @@ class _Waits(Base, frozen=True, kw_only=True):
 
 class _State(Base, frozen=True, kw_only=True):
     waiting: _Waits | None = None
-    running: msgspec.Raw | None = None
     terminated: _Ended | None = None
 
 
@@ -43,9 +40,11 @@ class Container(Base, frozen=True, kw_only=True):
         return next((end.finished_at or _NEVER for end in ends if end is not None and end.exit_code), "")
 
     @property
-    def started(self) -> bool:
-        """Whether it has written, or may have."""
-        return self.state.waiting is None or self.last_state.terminated is not None
+    def waits(self) -> str:
+        """Why it has not started, such as ImagePullBackOff; empty if it has, or had before it waited."""
+        if self.state.waiting is None or self.last_state.terminated is not None:
+            return ""
+        return self.state.waiting.reason or "Waiting"
 
 
 class _Containers(Base, frozen=True, kw_only=True):
@@ -78,12 +77,12 @@ class LogPod(Base, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One log: whose it is, and how its lines begin."""
+    """One log: whose it is, how its lines begin, and why there is none yet (else empty)."""
 
     pod: str
     container: str
     prefix: str
-    started: bool
+    waits: str
 
 
 def newest(pods: Iterable[LogPod]) -> int:
@@ -97,7 +96,7 @@ def logs(pods: Iterable[LogPod], container: str = "") -> list[Log]:
     `container`: only that one. Of init containers only those that have not succeeded.
     """
     return [
-        Log(pod.metadata.name, one.name, f"[{pod.title} {one.name}]", one.started)
+        Log(pod.metadata.name, one.name, f"[{pod.title} {one.name}]", one.waits)
         for pod in sorted(pods, key=_place)
         for one in sorted(_shown(pod, container), key=lambda one: one.failed_at or _NEVER)
     ]

@@ -108,8 +108,8 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
     """Read and write one log after the other."""
     shown = False
     for log in chosen[:MOST_LOGS]:
-        if not log.started:
-            err.write(f"{log.prefix} has not started\n")
+        if log.waits:
+            err.write(printable(f"{log.prefix} has not started: {log.waits}") + "\n")
             continue
         try:
             text = await _read(to, log, tail)

@@ -24,13 +24,13 @@ def a_set(**status: Any) -> JSON:
 
 def pod(js: JSON, job: int, index: int, *containers: JSON, attempt: int = 0) -> JSON:
     """Its containers by their status; the first is called main. Its name is JOB-INDEX."""
-    of = job_of(js, job, attempt=attempt)
+    of = made(job_of(js, job, attempt=attempt))
     statuses = [{"name": "main", **one} for one in containers]
     body = pod_of(of, index, containers=statuses or [{"name": "main", "state": RUNNING}])
     body["metadata"]["labels"] |= {
         "batch.kubernetes.io/job-name": of["metadata"]["name"],
         "jobset.sigs.k8s.io/jobset-uid": js["metadata"]["uid"],
-        "jobset.sigs.k8s.io/restart-attempt": str(attempt),
+        "jobset.sigs.k8s.io/job-global-index": str(job),
     }
     return body
 
@@ -90,7 +90,7 @@ def test_init_containers_are_shown_until_they_have_succeeded(command, connected)
     connected(js, one).logs = {("train-workers-0-0", name): "x\n" for name in ("ok", "bad")}
     code, out, err = command("logs", "train")
     assert (code, prefixes(out)) == (0, ["0/0 bad"])
-    assert err == "[train-workers-0/0 main] has not started\n"
+    assert err == "[train-workers-0/0 main] has not started: PodInitializing\n"
 
 
 def test_the_latest_attempt_unless_another_one_is_asked_for(command, connected):

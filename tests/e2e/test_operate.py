@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from app.operate import change, wait
+from app.operate import change, logs, wait
 from tests.support.jobs import Sets, group, manifest
 
 
@@ -20,9 +20,18 @@ def changed(sets: Sets, *, suspend: bool) -> int:
     return change.run(change.Options("js", suspend, **to), io.StringIO(), io.StringIO())
 
 
+def logged(sets: Sets) -> tuple[int, str]:
+    """The nodes are fake: the API server is asked for the log of each pod, and has none."""
+    out, err = io.StringIO(), io.StringIO()
+    to = {"namespace": sets.namespace, "kubeconfig": str(sets.cluster.kubeconfig)}
+    return logs.run(logs.Options("js", **to), out, err), out.getvalue() + err.getvalue()
+
+
 def test_a_set_is_suspended_resumed_and_waited_for(sets: Sets):
     sets.apply(manifest(group(replicas=2)))
     assert waited(sets, "ready") == (0, f"JobSet {sets.namespace}/js: ready\n")
+    code, text = logged(sets)
+    assert (code, [f"[js-workers-{job}/0 main] has no log" in text for job in (0, 1)]) == (1, [True, True]), text
     assert changed(sets, suspend=True) == 0
     assert waited(sets, "suspended")[0] == 0
     assert sets.condition("Suspended")["status"] == "True"

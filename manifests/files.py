@@ -13,6 +13,7 @@ from api.jobset_policy import types as policy
 from api.keys import GROUP, PLURAL
 from manifests.access import rbac_objects
 from manifests.admission import webhook_configurations
+from manifests.alerts import prometheus_rule
 from manifests.chart.files import generated as chart
 from manifests.definition import crd, policy_crd
 from manifests.naming import IMAGE_NAME, IMAGE_TAG, Object
@@ -95,7 +96,9 @@ def generated() -> dict[str, str]:
     files["install.yaml"] = _render(install_objects())
     # Not among the groups: a cluster without policies does without their CRD.
     policies = _folder("policy", {f"{policy.PLURAL}.{policy.GROUP}": [policy_crd()]})
-    return dict(sorted((files | policies | _in_api_server()).items()))
+    # Nor this: a cluster without the Prometheus Operator has no such kind.
+    alerts = _folder("prometheus", {"alerts": [prometheus_rule()]})
+    return dict(sorted((files | policies | alerts | _in_api_server()).items()))
 
 
 @dataclass(frozen=True, slots=True)

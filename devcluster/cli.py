@@ -1,4 +1,4 @@
-"""The `cluster` command: up, fetch, down, status, kubeconfig, logs. Parses, calls, prints; it decides nothing.
+"""The `cluster` command: up, fetch, down, status, kubeconfig, logs, node. Parses, calls, prints; it decides nothing.
 
 Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from devcluster import cluster
+from devcluster import cluster, node_faults
 from devcluster.assets import Sources, locate
 from devcluster.errors import DevclusterError, UsageError
 from devcluster.spec import DEFAULT_CAPACITY, ClusterSpec, FakeNodes, Layout
@@ -34,6 +34,12 @@ Pods run on the fake nodes until annotations tell them how to end (on the pod or
 
 binaries: --assets, else the cache in $XDG_CACHE_HOME/jobset-devcluster, else the official releases (checked against
 their published SHA-256), else a build from pinned Go modules (about 12 minutes on 2 cores, once)."""
+NODE_EXAMPLES = """examples:
+  %(prog)s node-0003 --silent      its pods neither start nor end, deleted ones stay Terminating; the node gets
+                                   the taint node.kubernetes.io/unreachable at once, without the time of detection
+  %(prog)s node-0003 --back
+  %(prog)s node-0003 --taint node.kubernetes.io/out-of-service=nodeshutdown:NoExecute
+  %(prog)s node-0003 --untaint node.kubernetes.io/out-of-service"""
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (it has no public name)
 COLUMNS = ("name", "phase", "profile", "nodes", "server", "kubeconfig")
 
@@ -46,7 +52,7 @@ def add_cluster(commands: Commands) -> None:
         description="Run a local Kubernetes control plane (etcd, API server, controllers, scheduler) with fake nodes.",
     )
     verbs = parser.add_subparsers(dest="cluster_command", required=True, metavar="COMMAND")
-    for add in (_add_up, _add_fetch, _add_down, _add_status, _add_kubeconfig, _add_logs):
+    for add in (_add_up, _add_fetch, _add_down, _add_status, _add_kubeconfig, _add_logs, _add_node):
         add(verbs)
 
 
@@ -130,6 +136,19 @@ def _add_logs(verbs: Commands) -> None:
     parser.add_argument("component", nargs="?", help="such as kube-apiserver, supervisor; default: all of them")
     parser.add_argument("--lines", type=_positive, default=20, metavar="N", help="lines of each (default: 20)")
     parser.set_defaults(handler=_reporting(_logs))
+
+
+def _add_node(verbs: Commands) -> None:
+    parser = _verb(verbs, "node", "make a fake node fall silent, come back, or carry a taint", epilog=NODE_EXAMPLES)
+    _add_name(parser)
+    _add_state_dir(parser)
+    parser.add_argument("node", help="name of the node, such as node-0003")
+    faults = parser.add_mutually_exclusive_group(required=True)
+    faults.add_argument("--silent", action="store_true", help="the kubelet does and says nothing any more")
+    faults.add_argument("--back", action="store_true", help="the kubelet works again")
+    faults.add_argument("--taint", metavar="KEY[=VALUE]:EFFECT", help="add a taint")
+    faults.add_argument("--untaint", metavar="KEY", help="remove the taints of that key")
+    parser.set_defaults(handler=_reporting(_node))
 
 
 def _verb(verbs: Commands, name: str, text: str, *, epilog: str | None = None) -> argparse.ArgumentParser:
@@ -253,6 +272,25 @@ def _logs(arguments: argparse.Namespace) -> int:
         if len(paths) > 1:
             print(f"==> {path} <==")
         print("\n".join(tail(path, arguments.lines)))
+    return 0
+
+
+def _node(arguments: argparse.Namespace) -> int:
+    taint = node_faults.Taint.parse(arguments.taint) if arguments.taint else None
+    with cluster.get(arguments.name, state_root=arguments.state_dir).connect() as connection:
+        if arguments.silent:
+            node_faults.fall_silent(connection, arguments.node)
+            done = f"is silent and has the taint {node_faults.UNREACHABLE}"
+        elif arguments.back:
+            node_faults.come_back(connection, arguments.node)
+            done = "is back"
+        elif taint:
+            node_faults.add_taint(connection, arguments.node, taint)
+            done = f"has the taint {arguments.taint}"
+        else:
+            node_faults.remove_taint(connection, arguments.node, arguments.untaint)
+            done = f"has no taint {arguments.untaint}"
+    print(f"Node {arguments.node} {done}.")
     return 0
 
 

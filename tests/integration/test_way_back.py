@@ -41,7 +41,7 @@ OURS = {
     "deadline": {"activeDeadlineSeconds": 60},
     "share": {"successPolicy": {"operator": "All", "minSucceeded": "80%", "unit": "Pod"}},
     "unit": {"successPolicy": {"operator": "All", "unit": "Job"}},
-    "early": {"failurePolicy": {"failOn": "FailureTarget"}},
+    "early": {"failurePolicy": {"failOn": "FailureTarget", "startTimeoutSeconds": 60}},
     "late": {"failurePolicy": {"failOn": "JobFailed"}},
     "rules": {"failurePolicy": {"rules": [RULE, {**RULE, "name": "s", "onExitCodes": CODES, "maxRestarts": 0}]}},
     "action": {"failurePolicy": {"rules": [{**RULE, "action": "RestartReplicatedJob"}]}},

@@ -67,7 +67,7 @@ def stores(crowd: Crowd) -> list[Store]:
 
 
 def test_nothing_of_a_set_is_left_in_the_manager():
-    live(500)
+    live(200)
 
 
 @pytest.mark.slow

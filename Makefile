@@ -145,17 +145,15 @@ run: $(READY) ## Run the manager on this machine against the cluster of KUBECONF
 
 .PHONY: image
 image: ## Build the container image (IMAGE=name:tag)
-	@docker/pin-base.sh
 	docker build -f docker/Dockerfile -t $(or $(IMAGE),jobset:$(VERSION)) .
 
 .PHONY: image-agent
 image-agent: ## Build the image of the in-place restart agent (IMAGE=name:tag)
-	@docker/pin-base.sh
 	docker build -f docker/Dockerfile --target agent -t $(or $(IMAGE),jobset-in-place-restart-agent:$(VERSION)) .
 
 .PHONY: base-image
 base-image: ## Start the images from the newest image of their base's tag (a digest in docker/Dockerfile)
-	@docker/pin-base.sh --again
+	@docker/pin-base.sh
 
 .PHONY: lock
 lock: $(READY) ## Resolve the dependencies again into requirements.lock

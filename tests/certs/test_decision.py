@@ -62,6 +62,7 @@ def damaged(part: str) -> st.SearchStrategy[bytes]:
     return st.one_of(st.just(getattr(GOOD, part)), st.binary(max_size=200), st.builds(change, text, places), below)
 
 
+@pytest.mark.no_cover
 @given(st.builds(Material, **{part: damaged(part) for part in PARTS}))
 def test_no_content_of_the_secret_is_beyond_healing(content: Material):
     _, healed = heal(content, HOSTS, fresh())

@@ -6,6 +6,7 @@ and at rest there are exactly the groups that should be there.
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
@@ -107,6 +108,7 @@ class GangHistories(Histories):
                 assert leaf.name in groups or (odd and stored.obj.spec.suspend)
 
 
+@pytest.mark.no_cover
 class TestGangHistories(GangHistories.TestCase):
     """A few hundred schedules, always."""
 

@@ -24,12 +24,14 @@ def _figure(request):
         print(f"\nstale-cache schedules run: {schedules['run']}")  # noqa: T201 -- the figure that was asked for
 
 
+@pytest.mark.no_cover
 class TestHistories(Histories.TestCase):
     """A few hundred schedules, always."""
 
     settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
 
 
+@pytest.mark.no_cover
 class TestRuledHistories(RuledHistories.TestCase):
     """A few of those, always."""
 

@@ -181,6 +181,7 @@ def places(answer: JSON) -> set[str]:
     return {cause["field"] for cause in answer["details"]["causes"]}
 
 
+@pytest.mark.no_cover
 @settings(max_examples=200, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mutated(good=before_training))
 def test_random_changes_of_a_jobset_without_the_new_fields(world, obj):

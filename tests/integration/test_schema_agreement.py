@@ -192,6 +192,7 @@ def test_the_good_one(api):
     assert refusals(api, training()) == JUDGE.faults(training()) == []
 
 
+@pytest.mark.no_cover
 @settings(max_examples=400, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mutated())
 def test_random_changes(api, obj):

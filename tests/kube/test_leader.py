@@ -302,6 +302,7 @@ def network(rng: random.Random, rate: float):
     return choose
 
 
+@pytest.mark.no_cover
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**32), candidates=st.integers(2, 3), rate=st.sampled_from([0.1, 0.4, 0.8]))
 def test_two_never_lead_at_once_and_a_quiet_network_has_a_leader(seed, candidates, rate):

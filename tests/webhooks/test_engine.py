@@ -70,6 +70,7 @@ def test_mistakes_are_named_in_any_company(names: set[str]):
     assert places(js) == alone
 
 
+@pytest.mark.no_cover
 @given(mutated(changes=4))
 def test_no_object_makes_it_raise(obj: JSON):
     judge = engine(FeatureGates({"AllAlpha": True}))

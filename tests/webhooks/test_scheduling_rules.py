@@ -349,6 +349,7 @@ def most_of_it() -> JSON:
     return copy.deepcopy(gangs(rjob("a"), rjob("b", replicas=3), after("c", "a"), scheduling=scheduling))
 
 
+@pytest.mark.no_cover
 @settings(max_examples=400, deadline=None)
 @given(new=mutated(changes=4, good=most_of_it), old=mutated(changes=2, good=most_of_it))
 def test_whatever_is_written_gets_an_answer_and_nothing_is_hidden(new: JSON, old: JSON):

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,7 +31,6 @@ from devcluster.cluster import Cluster
 from manifests import NAMESPACE
 from webhooks.jobset.handlers import VALIDATE_PATH
 
-LEASE_TIMES = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"}
 GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}")
 PROBE_EVERY = 0.2
 PROBE_TIMEOUT = 1.0
@@ -57,6 +57,9 @@ class Replica:
     relay: Relay
     failover: Failover
     loop: Loop
+    lease: Mapping[str, str]
+    """Times of the lease that are not the usual ones."""
+
     shift: float = 0.0
     port: int = field(default_factory=local.free_port)
     health_port: int = field(default_factory=local.free_port)
@@ -177,7 +180,7 @@ class Replica:
 
     def _write_config(self) -> None:
         metrics = {"bindAddress": f"127.0.0.1:{self.metrics_port}"}
-        config = local.configuration(self.port, self.health_port, leaderElection=LEASE_TIMES, metrics=metrics)
+        config = local.configuration(self.port, self.health_port, leaderElection=dict(self.lease), metrics=metrics)
         (self.folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
 
     def _probe(self) -> None:

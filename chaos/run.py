@@ -17,7 +17,7 @@ from chaos.checks.placement import look
 from chaos.client import JOBSETS, Admin
 from chaos.driver import Driver
 from chaos.events import events
-from chaos.faults import Fault, Kind, schedule
+from chaos.faults import GENTLE, Fault, Kind, schedule
 from chaos.inject import inject
 from chaos.judge import Record, judge
 from chaos.stage import DROPPED, KEPT, STUCK, Stage, not_ready, stage
@@ -36,6 +36,9 @@ SHOWN = 20
 """Violations in the report for people."""
 
 RESULTS = "results.json"
+
+SHORT_LEASE = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"}
+"""So that many leaders follow each other. Where no process is to end, the lease is the usual one."""
 
 QUIET_SECONDS = 120.0
 """Seconds after the last fault in which all sets have to end."""
@@ -161,7 +164,8 @@ class Run:
 
 def run(options: Options) -> JSON:
     """Set the stage, play, and give the results. Raises `LocalError` or `DevclusterError` if there can be no run."""
-    with stage(options.folder, options.seed) as on:
+    lease = {} if set(options.kinds) <= set(GENTLE) else SHORT_LEASE
+    with stage(options.folder, options.seed, lease) as on:
         say(f"the stage is ready: 3 replicas, seed {options.seed}, {options.seconds:g} s, state in {options.folder}")
         results = Run(on, options).play()
         if results["violations"]:

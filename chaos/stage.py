@@ -10,7 +10,7 @@ import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,9 @@ from devcluster.spec import ClusterSpec, FakeNodes
 REPLICAS = 3
 SHIFT = 300.0
 """Seconds by which the clock of the last replica is wrong."""
+
+AUDIT_MIB = 64 * 1024
+"""The judge needs the audit log from its first line on; that of twenty minutes has about 2 GiB."""
 
 NODES = FakeNodes(count=16, label_every={TOPOLOGY: 2, POOL: 8})
 KEPT, DROPPED, STUCK = "chaos-kept", "chaos-dropped", "chaos-stuck"
@@ -91,11 +94,14 @@ class Stage:
 
 
 @contextlib.contextmanager
-def stage(folder: Path, seed: int) -> Iterator[Stage]:
-    """Everything up and ready, for the length of the block. State and logs go to `folder`."""
+def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
+    """Everything up and ready, for the length of the block. State and logs go to `folder`.
+
+    `lease` has the times of the lease where they are not the usual ones.
+    """
     os.environ.setdefault("GOGC", "400")
     bodies = tuple(f"{name}.{_GROUPS.get(name, '')}" for name in sorted({*CONTROLLED, "leases"}))
-    spec = ClusterSpec(name=f"chaos-{os.getpid()}", nodes=NODES, audit_bodies=bodies, keep=True)
+    spec = ClusterSpec(name=f"chaos-{os.getpid()}", nodes=NODES, audit_bodies=bodies, audit_mib=AUDIT_MIB, keep=True)
     with running(spec, state_root=folder / "cluster") as cluster, running_loop() as loop:
         failover = Failover(local.free_port())
         local.install(cluster, webhook_port=failover.port)
@@ -105,7 +111,7 @@ def stage(folder: Path, seed: int) -> Iterator[Stage]:
         for relay in relays:
             loop.run(relay.start(serving))
         replicas = [
-            Replica(number, folder / f"replica-{number}", cluster, relay, failover, loop)
+            Replica(number, folder / f"replica-{number}", cluster, relay, failover, loop, lease)
             for number, relay in enumerate(relays)
         ]
         replicas[-1].shift = SHIFT

@@ -188,7 +188,7 @@ def _api_server(plan: Plan) -> tuple[str, ...]:
         flags |= {
             "audit-policy-file": plan.layout.config / "audit-policy.json",
             "audit-log-path": plan.layout.audit_log,
-            "audit-log-maxsize": 1024,
+            "audit-log-maxsize": spec.audit_mib,
             "audit-log-maxbackup": 1,
         }
     return _flags(plan.binaries / "kube-apiserver", flags)

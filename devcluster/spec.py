@@ -42,8 +42,8 @@ class ClusterSpec:
     `GANG_GATES` and `GANG_RUNTIME_CONFIG`. `qps` limits each client of the controller manager and the scheduler
     (requests per second, burst is twice that). `audit` writes every request at Metadata level to `audit.log`, and
     writes of the resources `audit_bodies` ("jobs.batch", "leases.coordination.k8s.io", "pods.") with what was asked and
-    answered. `admission_config` is a file for kube-apiserver's flag `--admission-control-config-file`. With `keep` a
-    component that ends is started again, as the kubelet of a control plane's node does.
+    answered; the file is moved aside at `audit_mib`, and the one before it deleted. `admission_config` is a file for
+    kube-apiserver's flag `--admission-control-config-file`. With `keep` a component that ends is started again, as the kubelet of a control plane's node does.
     """
 
     name: str = "default"
@@ -55,6 +55,7 @@ class ClusterSpec:
     qps: int = 1000
     audit: bool = True
     audit_bodies: tuple[str, ...] = ()
+    audit_mib: int = 1024
     admission_config: str = ""
     keep: bool = False
 

@@ -43,7 +43,8 @@ class ClusterSpec:
     (requests per second, burst is twice that). `audit` writes every request at Metadata level to `audit.log`, and
     writes of the resources `audit_bodies` ("jobs.batch", "leases.coordination.k8s.io", "pods.") with what was asked and
     answered; the file is moved aside at `audit_mib`, and the one before it deleted. `admission_config` is a file for
-    kube-apiserver's flag `--admission-control-config-file`. With `keep` a component that ends is started again, as the kubelet of a control plane's node does.
+    kube-apiserver's flag `--admission-control-config-file`. With `keep` a component that ends is started again, as the
+    kubelet of a control plane's node does.
     """
 
     name: str = "default"

@@ -98,7 +98,8 @@ Objects = list[T]
 class _Pin(Generic[T]):
     """A key whose visible value is ours until the watch reaches `version`.
 
-    `written` None means deleted by us: nothing with that uid is shown until the watch reports its deletion.
+    `written` None means deleted by us: nothing with that uid, and nothing older than `version`, the last one of it that
+    was known here, is shown until the watch reports its deletion.
     """
 
     version: int
@@ -217,7 +218,8 @@ class Store(Generic[T]):
         if current is not None and current.metadata.uid != uid:
             return
         pin = self._pins.get(key)
-        self._pin(key, _Pin(0, uid, None, pin.watched if pin else current, 0.0))
+        known = max(pin.version if pin else 0, version_of(current) if current else 0)
+        self._pin(key, _Pin(known, uid, None, pin.watched if pin else current, 0.0))
         self._set(key, None)
 
     def _pin(self, key: Key, pin: _Pin[T]) -> None:
@@ -271,10 +273,7 @@ class Store(Generic[T]):
         if pin is None:
             return self._show(key, self._objects.get(key), watched)
         same = event.metadata.uid == pin.uid
-        if pin.written is None and watched is not None and same:
-            pin.watched = watched
-            return []
-        if pin.written is not None and version_of(event) < pin.version:
+        if version_of(event) < pin.version or (pin.written is None and watched is not None and same):
             pin.watched = watched
             return []
         del self._pins[key]
@@ -324,7 +323,7 @@ class Store(Generic[T]):
             _restore(before, key, pin.watched)
             watched = fresh.objects.get(key)
             # A list that does not show what we deleted may be older than its creation.
-            deleted = watched is None or watched.metadata.uid == pin.uid
+            deleted = watched is None or watched.metadata.uid == pin.uid or version_of(watched) < pin.version
             newer = pin.version > version if pin.written is not None else deleted
             if newer and pin.expires > self._clock():
                 pin.watched = watched

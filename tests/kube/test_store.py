@@ -286,6 +286,9 @@ class World:
 
 
 @example([("foreign_put", 0), ("delete", 0), ("answer", 0), ("relist", 2), ("deliver", 0)])
+@example(
+    [("foreign_put", 0), *[(verb, 0) for verb in ("delete", "put", "delete")], *[("answer", 0)] * 3, ("deliver", 0)]
+)
 @settings(max_examples=500, deadline=None)
 @given(OPS)
 def test_own_writes_are_never_unseen_and_in_the_end_the_cache_is_the_server(ops: Any) -> None:

@@ -7,9 +7,10 @@ goes through these records (they are patched field by field).
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from api.keys import JOB_COMPLETE, JOB_CONTROLLER, JOB_FAILED, JOB_FAILURE_TARGET, JOB_SUSPENDED
-from api.meta import JSON, Base, Condition, Identity, ObjectMeta, find, is_true
+from api.meta import JSON, Base, Condition, Identity, ObjectMeta, find, is_true, shared
 
 
 class TemplateMeta(Base, frozen=True, kw_only=True):
@@ -17,6 +18,10 @@ class TemplateMeta(Base, frozen=True, kw_only=True):
 
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "labels", shared(self.labels))
+        force_setattr(self, "annotations", shared(self.annotations))
 
 
 class SchedulingGroup(Base, frozen=True, kw_only=True):
@@ -89,6 +94,11 @@ class Job(Base, frozen=True, kw_only=True):
     metadata: ObjectMeta
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
+
+    def __post_init__(self) -> None:
+        template = self.spec.template.metadata
+        if template.annotations == self.metadata.annotations:
+            force_setattr(template, "annotations", self.metadata.annotations)
 
     @property
     def finished(self) -> str | None:

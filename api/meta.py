@@ -4,10 +4,12 @@ Only what the control plane reads is typed; fields that are not named here are d
 because nothing in this project writes a typed object back: writes are patches or JSON built by hand.
 """
 
+import sys
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
+from msgspec.structs import force_setattr
 
 JSON = dict[str, Any]
 """A JSON object passed through as it came (a pod template, a patch)."""
@@ -31,6 +33,15 @@ class Base(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     """Immutable record with the wire's camelCase names; absent fields take their defaults."""
 
 
+def shared(texts: dict[str, str]) -> dict[str, str]:
+    """The same map of texts that equal ones of other objects share: Jobs of a JobSet differ in few labels.
+
+    A text is kept as long as an object has it.
+    """
+    intern = sys.intern
+    return {intern(key): intern(value) for key, value in texts.items()}
+
+
 class OwnerReference(Base, frozen=True, kw_only=True):
     """metav1.OwnerReference."""
 
@@ -39,6 +50,10 @@ class OwnerReference(Base, frozen=True, kw_only=True):
     name: str
     uid: str
     controller: bool = False
+
+    def __post_init__(self) -> None:
+        for field in ("api_version", "kind", "name", "uid"):
+            force_setattr(self, field, sys.intern(getattr(self, field)))
 
 
 class Owner(NamedTuple):
@@ -95,6 +110,11 @@ class ObjectMeta(Identity, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     finalizers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        labels, annotations = shared(self.labels), shared(self.annotations)
+        force_setattr(self, "labels", labels)
+        force_setattr(self, "annotations", labels if annotations == labels else annotations)
 
 
 _REQUIRED = {"x-required": True}

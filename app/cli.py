@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from api.features import FeatureGateError
 from app import version
 from app.break_glass.cli import add_webhooks
+from app.certificates.cli import add_certs
 from app.check.cli import add_render, add_validate
 from app.commands import Commands
 from app.editor_schema import add_schema
@@ -82,6 +83,7 @@ def _parser(*, local: bool) -> argparse.ArgumentParser:
         add_resume,
         add_rollback_check,
         add_webhooks,
+        add_certs,
         *(_local() if local else ()),
         add_version,
     ):

@@ -296,6 +296,7 @@ class CertificateHooks:
     """The certificate of one server."""
 
     def __init__(self, name: str, families: "_CertificateFamilies") -> None:
+        self._name = name
         self._expiry = families.expiry.labels(name)
         self._families = families
 
@@ -308,6 +309,10 @@ class CertificateHooks:
         """A certificate could not be read; the one in use stays."""
         self._families.reads.inc()
         self._families.errors.inc()
+
+    def authority(self, not_after: float) -> None:
+        """The CA that the manager signs with is good until then, Unix time in seconds."""
+        self._families.expiry.labels(f"{self._name}-ca").set(not_after)
 
 
 class _CertificateFamilies:

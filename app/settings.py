@@ -161,6 +161,9 @@ class CertificateSettings(_Section):
     webhook_secret_name: str = Field("jobset-webhook-server-cert", examples=["jobset-webhook-server-cert"])
     """Secret that keeps the certificate, a DNS-1123 subdomain. The manager's Role names it, too
     (docs/security.md#rights-of-the-manager)."""
+    key_algorithm: Literal["ECDSA", "RSA", ""] = Field("ECDSA", examples=["RSA"])
+    """Kind of new keys: `ECDSA` (P-256) or `RSA` (3,072 bits). Keys in the Secret stay until they are renewed
+    (docs/certificates.md#kind-of-keys). An extension: the Go manager's file has no such field."""
 
     @model_validator(mode="after")
     def _names(self) -> Self:

@@ -55,6 +55,9 @@ def heal(material: Material, hosts: Sequence[str], fresh: Fresh, served: bytes =
     ValueError if even a new CA cannot make what is needed, such as for a host that is no name.
     """
     decision = decide(material, hosts, fresh.now)
+    trusted = renew(material, Renewal.BUNDLE, hosts, fresh, served)
+    if decision.renewal is Renewal.NOTHING and trusted != material:
+        return Decision(Renewal.BUNDLE, "the CA of the certificate that is served is missing"), trusted
     while decision.renewal is not Renewal.NOTHING:
         renewed = renew(material, decision.renewal, hosts, fresh, served)
         left = decide(renewed, hosts, fresh.now)

@@ -66,8 +66,9 @@ class FileCertificates:
             problem = f"cannot read {error.filename}: {error.strerror}"
         except CertificateError as error:
             problem = f"tls.crt and tls.key in {self._folder}: {error}"
-        if problem and problem != self.problem:
+        if problem:
             self._live.observer.failed()
+        if problem and problem != self.problem:
             log.warning("%s", problem)
         self.problem = problem
         return self.ready.is_set()

@@ -11,18 +11,21 @@ in between is noticed, and the rights that the Go JobSet is installed with (upda
 import asyncio
 import base64
 import binascii
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from api.meta import Base, ObjectMeta
+from certs.bundles import injector, trusts
 from certs.decision import heal
-from certs.pki import Fresh, Material, Renewal, certificates
+from certs.pki import Fresh, Material, PrivateKey, Renewal, certificates
 from certs.source import Live
 from kube.client import Client
 from kube.clock import now
@@ -41,6 +44,22 @@ class MissingSecretError(KubeError):
     """The Secret for the certificates was not installed."""
 
 
+class NotTrustedError(KubeError):
+    """A webhook configuration lacks the CA: what it signed cannot be served yet."""
+
+
+KeyAlgorithm = Literal["ECDSA", "RSA"]
+RSA_BITS = 3072
+"""As strong as P-256. The CA lives for ten years."""
+
+
+def new_key(algorithm: KeyAlgorithm) -> PrivateKey:
+    """A private key. One on P-256 takes a tenth of the time of one for RSA in a handshake."""
+    if algorithm == "RSA":
+        return rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
+    return ec.generate_private_key(ec.SECP256R1())
+
+
 class _Watched(Base, frozen=True, kw_only=True):
     metadata: ObjectMeta
 
@@ -50,7 +69,8 @@ class CertOptions:
     """Where certificates live and whom they are for. Times in seconds.
 
     `hosts` are the names and addresses under which the API server calls us. `mutating` and `validating` name the
-    webhook configurations that get the CA. `settle` is how long a new CA may take to be in force in every API server.
+    webhook configurations that get the CA. `key_algorithm` is for new keys: those that are there stay. `settle` is how
+    long a new CA may take to be in force in every API server.
     """
 
     namespace: str
@@ -58,6 +78,7 @@ class CertOptions:
     hosts: tuple[str, ...]
     mutating: str = "jobset-mutating-webhook-configuration"
     validating: str = "jobset-validating-webhook-configuration"
+    key_algorithm: KeyAlgorithm = "ECDSA"
     check_every: float = 12 * 3600
     retry_after: float = 3
     settle: float = 10
@@ -110,6 +131,7 @@ class CertManager:
         try:
             await self.check()
         except (KubeError, ValueError) as error:
+            self._live.observer.failed()
             self._complain(f"webhook certificates: {error}")
         else:
             self.problem = ""
@@ -125,23 +147,27 @@ class CertManager:
     async def check(self) -> None:
         """Renew what is due, store the CA where it belongs, serve the pair. Safe to repeat; raises on API errors."""
         material = await self._current()
+        authority = certificates(material.authorities)[0]
         bundle = base64.b64encode(material.authorities).decode()
         for resource, name in self._options.configurations:
-            await self._inject(resource, name, bundle)
+            await self._inject(resource, name, bundle, authority)
         if not self._live.serves(material.certificate, material.key):
             if self._live.certificate and _signer(self._live.certificate) != _signer(material.certificate):
                 await asyncio.sleep(self._options.settle)
+                await self._check_trusted(authority)
             self._live.install(material.certificate, material.key)
             log.info("serving a certificate valid until %s", certificates(material.certificate)[0].not_valid_after_utc)
         self._served_authorities = material.authorities
+        self._live.observer.authority(authority.not_valid_after_utc.timestamp())
 
     async def _current(self) -> Material:
         """What the Secret holds once it is good; renewed and stored if it was not."""
         while True:
             secret = await self._secret()
-            material = _material(secret)
-            fresh = Fresh(self._clock(), lambda: ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number)
-            # In a thread: the checks of a large RSA key take long.
+            material = material_of(secret)
+            new = partial(new_key, self._options.key_algorithm)
+            fresh = Fresh(self._clock(), new, x509.random_serial_number)
+            # In a thread: to make an RSA key, or to check a large one, takes long.
             decision, renewed = await asyncio.to_thread(
                 heal, material, self._options.hosts, fresh, self._served_authorities
             )
@@ -165,7 +191,8 @@ class CertManager:
                 " manifests/install.yaml, or set internalCertManagement.enable to false and give webhook.certDir"
             ) from error
 
-    async def _inject(self, resource: Resource, name: str, bundle: str) -> None:
+    async def _inject(self, resource: Resource, name: str, bundle: str, authority: x509.Certificate) -> None:
+        """Store the bundle in one configuration, unless that has somebody else write it."""
         while True:
             try:
                 config = await self._client.get(resource, name)
@@ -173,6 +200,9 @@ class CertManager:
                 log.warning("%s %s does not exist: nothing will call this webhook", resource.kind, name)
                 return
             webhooks = config.get("webhooks") or []
+            if injector(config):
+                self._demand_trust(resource, config, authority)
+                return
             if all(hook["clientConfig"].get("caBundle") == bundle for hook in webhooks):
                 return
             changed = [{**hook, "clientConfig": {**hook["clientConfig"], "caBundle": bundle}} for hook in webhooks]
@@ -183,6 +213,20 @@ class CertManager:
             log.info("stored the CA in %s", name)
             return
 
+    async def _check_trusted(self, authority: x509.Certificate) -> None:
+        """Raises `NotTrustedError` if a configuration has lost the CA since it was stored there."""
+        for resource, name in self._options.configurations:
+            with contextlib.suppress(NotFound):
+                self._demand_trust(resource, await self._client.get(resource, name), authority)
+
+    def _demand_trust(self, resource: Resource, config: JSON, authority: x509.Certificate) -> None:
+        if not trusts(config, authority):
+            writer = injector(config) or "the manager"
+            raise NotTrustedError(
+                f"{resource.kind} {config['metadata']['name']}: caBundle, written by {writer}, lacks the CA in Secret"
+                f" {self._options.namespace}/{self._options.secret}: its certificate is not served yet"
+            )
+
     def _informers(self) -> list[Informer[_Watched]]:
         options = self._options
         secret = f"metadata.name={options.secret}"
@@ -192,7 +236,7 @@ class CertManager:
         return informers
 
 
-def _material(secret: JSON) -> Material:
+def material_of(secret: JSON) -> Material:
     """Contents of the Secret; what is no base64 counts as absent."""
     data = secret.get("data") or {}
     fields = {}

@@ -2,8 +2,8 @@
 
 `certs.decision` says when. See docs/reference/manager.md#certificates.
 
-Pure: times, serial numbers and private keys come in from outside. EC P-256, where the Go JobSet makes RSA: handshakes
-cost a tenth. Certificates made by the Go JobSet are read and kept for as long as they are good.
+Pure: times, serial numbers and private keys come in from outside. Certificates made by the Go JobSet are read and kept
+for as long as they are good.
 """
 
 import ipaddress
@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import partial
@@ -35,11 +35,15 @@ CURVES = ("secp256r1", "secp384r1", "secp521r1")
 RSA_BITS = range(2048, 8192 + 1)
 """Keys that both ends take: Go, in the API server, takes no other curves and no larger keys, OpenSSL no smaller."""
 
+MOST_AUTHORITIES = 8
+"""CAs in a bundle, the newest. Replicas that are behind may still serve what an older one has signed."""
+
 MOST_KEPT_HOSTS = 32
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _DNS_NAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*", re.IGNORECASE)
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 T = TypeVar("T")
 
 
@@ -48,7 +52,7 @@ class Fresh:
     """What a new certificate is made of that is not decided here."""
 
     now: datetime
-    new_key: Callable[[], ec.EllipticCurvePrivateKey]
+    new_key: Callable[[], PrivateKey]
     new_serial: Callable[[], int]
 
 
@@ -66,32 +70,47 @@ class Renewal(Enum):
     """What has to be renewed."""
 
     NOTHING = "nothing"
+    BUNDLE = "CA bundle"
     SERVING = "serving certificate"
     ALL = "CA and serving certificate"
 
 
 def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: Fresh, served: bytes = b"") -> Material:
-    """New material; names and CA of the old one are kept beside the new where they are fit for it.
+    """New material; names and CAs of the old one are kept beside the new where they are fit for it.
 
     The names, so that two programs that share the Secret and want different hosts do not undo each other's work; the
-    CA, so that what it signed stays trusted. `served` is the bundle with the CA of what is served at the moment: it is
-    kept, too, since the Secret may have lost it.
+    CAs, so that what they signed stays trusted. `served` is the bundle with the CA of what is served at the moment: it
+    is kept, too, since the Secret may have lost it.
     """
     if renewal is Renewal.NOTHING:
         return material
+    if renewal is Renewal.BUNDLE:
+        return replace(material, authorities=_trusting(material.authorities, served, fresh.now))
     wanted = list(dict.fromkeys([*hosts, *_kept_hosts(material.certificate)]))
     if renewal is Renewal.ALL:
         key = fresh.new_key()
         authority = _authority(key, fresh)
-        kept = [old for bundle in (served, material.authorities) for old in _kept_authority(bundle, fresh.now)]
-        authorities = _pem(list(dict.fromkeys([authority, *kept])))
+        kept = _kept_authorities([*certificates(served), *certificates(material.authorities)], fresh.now)
+        kept.sort(key=lambda old: old.not_valid_before_utc, reverse=True)
+        authorities = _pem(list(dict.fromkeys([authority, *kept]))[:MOST_AUTHORITIES])
         authority_key = _key_pem(key)
     else:
         authority = certificates(material.authorities)[0]
-        authorities, authority_key = material.authorities, material.authority_key
+        authorities = _trusting(material.authorities, served, fresh.now)
+        authority_key = material.authority_key
     key = fresh.new_key()
     leaf = _leaf(key, wanted, (authority, read_key(authority_key)), fresh)
     return Material(authorities, authority_key, _pem([leaf]), _key_pem(key))
+
+
+def _trusting(authorities: bytes, served: bytes, now: datetime) -> bytes:
+    """The bundle; if it lacks the first CA of the bundle `served`, and that is still fit, then with it.
+
+    Whoever replaces the CA in the Secret by one of their own does not know what replicas serve at that moment.
+    """
+    bundle = certificates(authorities)
+    missing = [old for old in _kept_authorities(certificates(served)[:1], now) if old not in bundle]
+    return _pem([*bundle[:1], *missing, *bundle[1:]][:MOST_AUTHORITIES]) if missing else authorities
 
 
 def certificates(pem: bytes) -> list[x509.Certificate]:
@@ -163,16 +182,16 @@ def _kept_hosts(pem: bytes) -> list[str]:
     return [name for name in names if _DNS_NAME.fullmatch(name) or _address(name)][:MOST_KEPT_HOSTS]
 
 
-def _kept_authority(pem: bytes, now: datetime) -> list[x509.Certificate]:
-    """The old CA for as long as what it signed may be trusted."""
+def _kept_authorities(candidates: list[x509.Certificate], now: datetime) -> list[x509.Certificate]:
+    """The old CAs, each for as long as what it signed may be trusted."""
 
     def trusted(old: x509.Certificate) -> bool:
         return used(old.public_key()) and signs(old) and old.not_valid_after_utc > now
 
-    return [old for old in certificates(pem)[:1] if readable(partial(trusted, old), otherwise=False)]
+    return [old for old in candidates if readable(partial(trusted, old), otherwise=False)]
 
 
-def _authority(key: ec.EllipticCurvePrivateKey, fresh: Fresh) -> x509.Certificate:
+def _authority(key: PrivateKey, fresh: Fresh) -> x509.Certificate:
     subject = x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANIZATION),
@@ -191,7 +210,7 @@ def _authority(key: ec.EllipticCurvePrivateKey, fresh: Fresh) -> x509.Certificat
 
 
 def _leaf(
-    key: ec.EllipticCurvePrivateKey,
+    key: PrivateKey,
     hosts: Sequence[str],
     issuer: tuple[x509.Certificate, PrivateKey],
     fresh: Fresh,
@@ -212,7 +231,7 @@ def _leaf(
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey, lifetime: timedelta, fresh: Fresh
+    subject: x509.Name, issuer: x509.Name, public: PublicKey, lifetime: timedelta, fresh: Fresh
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -254,7 +273,7 @@ def _pem(chain: Sequence[x509.Certificate]) -> bytes:
     return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in chain)
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _key_pem(key: PrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

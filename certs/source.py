@@ -20,11 +20,13 @@ class CertificateSource(Protocol):
 
 
 class Observer(Protocol):
-    """Hears what becomes of certificates. `not_after` is Unix time in seconds."""
+    """Hears what becomes of certificates and of a CA of our own. `not_after` is Unix time in seconds."""
 
     def loaded(self, not_after: float) -> None: ...
 
     def failed(self) -> None: ...
+
+    def authority(self, not_after: float) -> None: ...
 
 
 class Unobserved:
@@ -33,6 +35,8 @@ class Unobserved:
     def loaded(self, not_after: float) -> None: ...
 
     def failed(self) -> None: ...
+
+    def authority(self, not_after: float) -> None: ...
 
 
 @dataclass(slots=True)

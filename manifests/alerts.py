@@ -70,6 +70,21 @@ ALERTS = (
         "critical",
         "The certificate {{ $labels.name }} of the JobSet manager expires in less than 14 days.",
     ),
+    Alert(
+        "JobSetCertificateNotRenewed",
+        f'min by (name) (jobset_certificate_expiry_seconds{{{_OURS}, name=~"webhook|webhook-ca"}}) - time() '
+        f'< 75 * 86400 and on () count(jobset_certificate_expiry_seconds{{{_OURS}, name="webhook-ca"}}) > 0',
+        "1h",
+        "warning",
+        "The JobSet manager should have renewed its own certificate {{ $labels.name }} 15 days ago.",
+    ),
+    Alert(
+        "JobSetCertificateErrors",
+        f"sum(rate(certwatcher_read_certificate_errors_total{{{_OURS}}}[10m])) > 0",
+        "15m",
+        "warning",
+        "The JobSet manager cannot read, renew or publish a certificate. The log has the reason.",
+    ),
 )
 
 

@@ -44,4 +44,6 @@ def _source(deps: Deps, live: Live) -> CertificateSource:
 
     extra = [settings.webhook.host] if settings.webhook.host else []
     hosts = service_hosts(internal.webhook_service_name, own_namespace(), *extra)
-    return CertManager(deps.client, live, CertOptions(own_namespace(), internal.webhook_secret_name, hosts))
+    namespace, secret = own_namespace(), internal.webhook_secret_name
+    options = CertOptions(namespace, secret, hosts, key_algorithm=internal.key_algorithm or "ECDSA")
+    return CertManager(deps.client, live, options)

@@ -275,6 +275,7 @@ def test_webhooks_requests_leadership_and_certificates() -> None:
     metrics.leader("lease", True)
     metrics.certificate("webhook").loaded(1_900_000_000.0)
     metrics.certificate("webhook").failed()
+    metrics.certificate("webhook").authority(2_000_000_000.0)
     found = scrape(metrics)
     assert found['controller_runtime_webhook_requests_in_flight{webhook="/mutate"}'] == 0
     assert found['controller_runtime_webhook_requests_total{code="200",webhook="/mutate"}'] == 1
@@ -287,6 +288,7 @@ def test_webhooks_requests_leadership_and_certificates() -> None:
     metrics.leader("lease", False)
     assert scrape(metrics)['leader_election_master_status{name="lease"}'] == 0
     assert found['jobset_certificate_expiry_seconds{name="webhook"}'] == 1_900_000_000
+    assert found['jobset_certificate_expiry_seconds{name="webhook-ca"}'] == 2_000_000_000
     assert found["certwatcher_read_certificate_total"] == 2
     assert found["certwatcher_read_certificate_errors_total"] == 1
 

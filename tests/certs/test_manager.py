@@ -5,17 +5,20 @@ import base64
 import contextlib
 import ssl
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from certs.decision import decide
-from certs.manager import CertManager, CertOptions, _data, _material, service_hosts
-from certs.pki import Material, Renewal, certificates
+from certs.manager import CertManager, CertOptions, KeyAlgorithm, NotTrustedError, _data, material_of, service_hosts
+from certs.pki import Material, Renewal, certificates, read_key
 from certs.source import Live
 from certs.tls import server_context
 from kube.client import Client
+from tests.certs.test_files import Notices
 from tests.certs.test_tls import app
 from tests.support.bad_certificates import BAD
 from tests.support.memory_api import MemoryApi
@@ -160,8 +163,102 @@ async def test_whatever_somebody_puts_into_the_secret_is_healed(caplog: pytest.L
             )
             (line,) = [line for line in caplog.messages if "renewed the" in line]
             assert line.startswith(f"renewed the {bad.renewal.value}: {bad.reason}"), name
-            assert decide(_material(api.objects("secrets")["ns", SECRET]), HOSTS, NOW).renewal is Renewal.NOTHING
+            assert decide(material_of(api.objects("secrets")["ns", SECRET]), HOSTS, NOW).renewal is Renewal.NOTHING
         assert certs.problem == ""
+
+
+ANNOTATION = "cert-manager.io/inject-ca-from-secret"
+
+
+def inject(api: Api, bundle: bytes, **annotations: str) -> None:
+    """Somebody else writes the CA bundles, and says so in the annotation."""
+    hook = {"name": "a", "clientConfig": {"url": "https://x", "caBundle": base64.b64encode(bundle).decode()}}
+    for plural, name in CONFIGURATIONS.items():
+        body = {"metadata": {"annotations": annotations}} if annotations else {}
+        api.put(plural, name, "", webhooks=[hook], **body)
+
+
+async def test_a_bundle_that_somebody_else_injects_is_only_read(caplog: pytest.LogCaptureFixture):
+    api, context, injected = Api(), server_context(), {ANNOTATION: f"ns/{SECRET}"}
+    inject(api, b"", **injected)
+    certs = manager(api, context)
+    async with serving(app, context) as server, running(certs):
+        await until(lambda: "caBundle, written by cert-manager.io/inject-ca-from-secret, lacks the CA" in certs.problem)
+        assert not certs.ready.is_set()
+        inject(api, material().authorities, **injected)
+        inject(api, api.secret["ca.crt"], **injected)
+        await asyncio.wait_for(certs.ready.wait(), 10)
+        assert await served_serial(server.port, api.secret["ca.crt"]) == serial(api.secret["tls.crt"])
+        assert api.writes("webhookconfigurations") == 0
+        served = certs._live.certificate
+        store(api, material())
+        await until(lambda: "is not served yet" in certs.problem)
+        assert certs._live.certificate == served, "what the API server does not trust is not served"
+        inject(api, api.secret["ca.crt"], **injected)
+        await until(lambda: certs._live.certificate == api.secret["tls.crt"] != served)
+        assert api.writes("webhookconfigurations") == 0
+
+
+async def test_a_new_certificate_waits_if_its_ca_goes_from_the_bundles_meanwhile():
+    api, clock = Api(), Clock()
+    certs = manager(api, server_context(), clock, settle=0)
+    await certs.check()
+    before, stored = certs._live.certificate, api.secret["ca.crt"]
+    clock.now = NOW + 3600 * DAY
+    certs._options = replace(certs._options, settle=0.2)
+    checking = asyncio.create_task(certs.check())
+    await until(lambda: api.bundles() == {api.secret["ca.crt"]} != {stored})
+    inject(api, stored)
+    with pytest.raises(NotTrustedError, match="caBundle, written by the manager, lacks the CA in Secret ns/"):
+        await checking
+    assert certs._live.certificate == before
+    await certs.check()
+    assert certs._live.certificate == api.secret["tls.crt"] != before
+
+
+async def test_a_configuration_that_goes_while_a_new_ca_settles_is_no_problem():
+    api, clock = Api(), Clock()
+    certs = manager(api, server_context(), clock, settle=0)
+    await certs.check()
+    clock.now = NOW + 3600 * DAY
+    certs._options = replace(certs._options, settle=0.2)
+    checking = asyncio.create_task(certs.check())
+    stored = api.secret["ca.crt"]
+    await until(lambda: api.bundles() == {api.secret["ca.crt"]} != {stored})
+    api.drop("mutatingwebhookconfigurations", MUTATING, "")
+    await checking
+    assert certs._live.certificate == api.secret["tls.crt"]
+
+
+@pytest.mark.parametrize("algorithm", ["ECDSA", "RSA"])
+async def test_keys_are_of_the_kind_that_was_asked_for(algorithm: KeyAlgorithm):
+    api = Api()
+    await manager(api, server_context(), key_algorithm=algorithm).check()
+    kind = {"ECDSA": ec.EllipticCurvePrivateKey, "RSA": rsa.RSAPrivateKey}[algorithm]
+    assert [isinstance(read_key(api.secret[name]), kind) for name in ("ca.key", "tls.key")] == [True, True]
+    assert decide(material_of(api.objects("secrets")["ns", SECRET]), HOSTS, NOW).renewal is Renewal.NOTHING
+
+
+async def test_replicas_that_want_other_kinds_of_keys_do_not_undo_each_others_work():
+    api = Api()
+    one, two = manager(api, server_context()), manager(api, server_context(), key_algorithm="RSA")
+    for certs in (one, two, one, two):
+        await certs.check()
+    assert api.writes("secrets") == 1
+
+
+async def test_failures_are_counted_and_expiry_is_reported():
+    api, heard = Api(), Notices()
+    api.drop("secrets", SECRET, "ns")
+    certs = manager(api, server_context())
+    certs._live.observer = heard
+    async with running(certs):
+        await until(lambda: heard.events[:2] == ["failed", "failed"])
+        api.put("secrets", SECRET, "ns")
+        await asyncio.wait_for(certs.ready.wait(), 10)
+    expiry, authority = [event for event in heard.events if event != "failed"]
+    assert expiry == (NOW + 365 * DAY).timestamp()
+    assert authority == f"CA until {(NOW + 3650 * DAY).timestamp():.0f}"
 
 
 async def rotated(api: Api, managers: list[CertManager]) -> None:
@@ -231,6 +328,21 @@ async def test_no_handshake_fails_while_somebody_overwrites_the_secret(name: str
             await until(lambda: certs._live.certificate == api.secret["tls.crt"] != before)
             await load.more(2)
     assert len(set(load.serials)) == 2
+
+
+async def test_no_handshake_fails_while_somebody_puts_in_a_ca_of_their_own():
+    api, context, theirs = Api(), server_context(), material()
+    certs = manager(api, context, settle=0.2)
+    async with serving(app, context) as server, running(certs):
+        await certs.ready.wait()
+        ours = api.secret["ca.crt"]
+        async with under_load(api, server.port) as load:
+            await load.more(2)
+            store(api, theirs)
+            await until(lambda: certs._live.certificate == theirs.certificate)
+            await load.more(2)
+        assert api.secret["ca.crt"] == theirs.authorities + ours, "ours is trusted while it is served"
+    assert load.serials[-1] == serial(theirs.certificate)
 
 
 async def test_a_missing_secret_is_reported_and_waited_for():

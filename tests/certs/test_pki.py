@@ -2,12 +2,13 @@
 
 import ssl
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 from cryptography import x509
 
 from certs.decision import decide
-from certs.pki import Material, Renewal, certificates, renew
+from certs.pki import MOST_AUTHORITIES, Material, Renewal, certificates, renew
 from certs.source import Live
 from tests.support.tls import DAY, HOSTS, NOW, fresh, material
 
@@ -59,6 +60,31 @@ def test_renewing_the_ca_keeps_the_old_one_in_the_bundle_while_it_is_valid():
     assert len(certificates(newer.authorities)) == 2
     late = renew(GOOD, Renewal.ALL, HOSTS, fresh(NOW + 4000 * DAY))
     assert len(certificates(late.authorities)) == 1
+
+
+def test_cas_that_follow_each_other_fast_stay_in_the_bundle_up_to_a_limit():
+    now, made = NOW, [GOOD]
+    for hours in range(1, 11):
+        now = NOW + DAY / 24 * hours
+        made.append(renew(made[-1], Renewal.ALL, HOSTS, fresh(now)))
+    numbers = [certificates(one.authorities)[0].serial_number for one in made]
+    kept = [cert.serial_number for cert in certificates(made[-1].authorities)]
+    assert kept == numbers[::-1][:MOST_AUTHORITIES]
+    emptied = renew(Material(), Renewal.ALL, HOSTS, fresh(now), served=made[-2].authorities)
+    assert [cert.serial_number for cert in certificates(emptied.authorities)][1:] == numbers[-2::-1][
+        : MOST_AUTHORITIES - 1
+    ]
+
+
+def test_a_bundle_that_lost_the_ca_of_what_is_served_gets_it_back():
+    other = material()
+    new = renew(other, Renewal.BUNDLE, HOSTS, fresh(), served=GOOD.authorities)
+    assert new == replace(other, authorities=other.authorities + GOOD.authorities)
+    assert renew(new, Renewal.BUNDLE, HOSTS, fresh(), served=GOOD.authorities) == new
+    late = fresh(NOW + 4000 * DAY)
+    assert renew(other, Renewal.BUNDLE, HOSTS, late, served=GOOD.authorities) == other, "it has expired"
+    serving = renew(other, Renewal.SERVING, HOSTS, fresh(), served=GOOD.authorities)
+    assert serving.authorities == new.authorities
 
 
 def test_two_programs_with_different_hosts_come_to_agree():

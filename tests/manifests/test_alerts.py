@@ -18,7 +18,7 @@ SERIES = {name: set(re.findall(r"`(\w+)`", labels)) for name, kind, labels in RO
     if kind == "histogram"
     for suffix in ("_count", "_sum")
 }
-OF_PROMQL = {"absent", "and", "by", "increase", "job", "min", "rate", "sum", "time", "m"}
+OF_PROMQL = {"absent", "and", "by", "count", "increase", "job", "min", "on", "rate", "sum", "time", "m"}
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)

@@ -1,8 +1,13 @@
-"""A Secret that holds a chain which the API server refuses: admission comes back by itself."""
+"""Our own certificates with a real API server: whatever the Secret holds, and while the CA is replaced."""
 
 from __future__ import annotations
 
 import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from cryptography import x509
@@ -12,18 +17,14 @@ from certs.manager import _data, service_hosts
 from certs.pki import Material
 from devcluster.cluster import Cluster
 from manifests import NAMESPACE
-from tests.support.admission import SECRET
 from tests.support.admission_calls import manifest, path
 from tests.support.bad_certificates import chain, curve, on_unknown_curve
 from tests.support.cluster import MERGE, request, wait_for
 from tests.support.jobsets import JSON, rjob
+from tests.support.rotation import CONFIGURATIONS, SECRET_PATH, authorities, bundles, drop_authority_key, under_load
 
 HOSTS = service_hosts("jobset-webhook-service", NAMESPACE, "127.0.0.1")
-SECRET_PATH = f"/api/v1/namespaces/{NAMESPACE}/secrets/{SECRET}"
-CONFIGURATIONS = [
-    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/jobset-{kind}-webhook-configuration"
-    for kind in ("mutating", "validating")
-]
+ROOT = Path(__file__).parents[3]
 WORST = {
     "CA is none": chain(hosts=HOSTS, authority=[x509.BasicConstraints(ca=False, path_length=None)]),
     "CA on a curve that Go does not know": chain(hosts=HOSTS, authority_key=curve(ec.SECP256K1)),
@@ -34,12 +35,6 @@ WORST = {
 def secret(server: Cluster) -> JSON:
     data: JSON = request(server, "GET", SECRET_PATH)[1]["data"]
     return data
-
-
-def bundles(server: Cluster) -> set[str]:
-    """The CA bundles by which the API server judges the webhooks."""
-    found = [request(server, "GET", configuration)[1]["webhooks"] for configuration in CONFIGURATIONS]
-    return {webhook["clientConfig"]["caBundle"] for webhooks in found for webhook in webhooks}
 
 
 @pytest.mark.parametrize("bad", WORST.values(), ids=WORST.keys())
@@ -54,3 +49,43 @@ def test_admission_survives_the_worst_certificates(server: Cluster, ns: str, bad
     for _ in range(20):
         status, answer = request(server, "POST", path(ns) + "?dryRun=All", manifest(ns, rjob("a")))
         assert status == 201, answer
+
+
+def port_of(server: Cluster) -> int:
+    """Where the webhooks serve."""
+    hook = request(server, "GET", CONFIGURATIONS[0])[1]["webhooks"][0]
+    return urlsplit(hook["clientConfig"]["url"]).port or 0
+
+
+def test_no_admission_fails_while_the_ca_is_replaced(server: Cluster, ns: str):
+    """tests/e2e/test_certificate_rotation.py does the same for longer, with two replicas."""
+    with under_load(server, ns, [port_of(server)], rate=50) as load:
+        wait_for(lambda: load.served, what="the first handshake")
+        for _ in range(3):
+            before, seen = authorities(server), len(load.served)
+            drop_authority_key(server)
+            wait_for(lambda: authorities(server) != before, what="the CA to be replaced")  # noqa: B023 (called at once)
+            wait_for(lambda: len(load.served) > seen, what="a certificate of the new CA")  # noqa: B023 (called at once)
+    assert load.failures == []
+    assert len(load.served) >= 4
+    assert load.admitted > 20, "hardly any load"
+
+
+def status(server: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "app", "certs", "status", *arguments, "--kubeconfig", str(server.kubeconfig)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=60)  # noqa: S603
+
+
+def test_the_status_of_an_installation_says_that_all_is_well(server: Cluster):
+    wait_for(lambda: bundles(server) == {authorities(server)}, what="the CA in the configurations")
+    shown = status(server, "-o", "json")
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    body = json.loads(shown.stdout)
+    assert (body["renewedBy"], body["conversion"], body["problems"]) == ("the manager", "None", [])
+    assert {caller["host"] for caller in body["callers"]} == {"127.0.0.1"}
+
+
+def test_the_status_names_what_is_missing(server: Cluster):
+    shown = status(server, "--secret", "other")
+    assert shown.returncode == 1
+    assert f"problem: Secret {NAMESPACE}/other does not exist" in shown.stdout

@@ -77,7 +77,16 @@ def test_every_setting_has_its_row_on_the_page_of_the_configuration():
 
 def test_what_the_go_manager_lacks_is_marked():
     marked = re.findall(r"`([\w-]+)` \*\*\+\*\*", page("configuration"))
-    extensions = {"workers", "clientCAFile", "childDryRun", "limits", "suspend", "exclusivePlacement", "scheduling"}
+    extensions = {
+        "workers",
+        "clientCAFile",
+        "keyAlgorithm",
+        "childDryRun",
+        "limits",
+        "suspend",
+        "exclusivePlacement",
+        "scheduling",
+    }
     assert {name for name in marked if not name.startswith("-")} == extensions
     assert "An extension" not in page("configuration")
 

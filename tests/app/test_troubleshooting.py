@@ -1,4 +1,7 @@
-"""The messages on docs/troubleshooting.md are those of the program; what `...` stands for is left out."""
+"""The messages on docs/troubleshooting.md and docs/certificates.md are those of the program.
+
+What `...` stands for is left out.
+"""
 
 import re
 from pathlib import Path
@@ -7,13 +10,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+CERTIFICATES = (ROOT / "docs" / "certificates.md").read_text(encoding="utf-8")
 OURS = ("## The manager", "## A set that does not run")
 OUR_CODE = ("api", "app", "certs", "controllers", "kube", "webhooks")
 
 
-def quoted(heading: str) -> list[str]:
+def quoted(page: str, heading: str) -> list[str]:
     """What stands in backticks in the first column of the section's table."""
-    section = PAGE.split(f"{heading}\n")[1].split("\n## ")[0]
+    section = page.split(f"{heading}\n")[1].split("\n## ", maxsplit=1)[0]
     rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
     return [text for row in rows for text in re.findall("`([^`]+)`", row.split(" | ")[0])]
 
@@ -26,7 +30,7 @@ def source() -> str:
 
 
 SOURCE = source()
-MESSAGES = [text for heading in OURS for text in quoted(heading)]
+MESSAGES = [text for heading in OURS for text in quoted(PAGE, heading)] + quoted(CERTIFICATES, "## Troubleshooting")
 NOT_OURS = {"spec.managedBy", "SchedulingGated"}
 
 

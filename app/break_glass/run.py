@@ -27,6 +27,11 @@ CONFIGURATIONS = (
 TRIES = 5
 """Writes of one configuration while somebody else writes it, too: the manager renews its CA bundle."""
 
+NOT_ENFORCED = (
+    "while they are off, JobSets get no defaults and no checks but the CRD's schema, and pods of exclusive Jobs no"
+    " affinity; `jobset webhooks on` puts them back"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -49,6 +54,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     missing = [each.name for each in found if each.state is State.MISSING]
     if missing:
         err.write(f"jobset webhooks: {' and '.join(missing)}: no webhooks are there: apply manifests/install.yaml\n")
+    if any(each.state is State.OFF for each in found):
+        err.write(f"jobset webhooks: {NOT_ENFORCED}\n")
     if options.wanted == "off":
         return 0
     return 0 if all(each.state is State.ON for each in found) else 1

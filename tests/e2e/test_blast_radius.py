@@ -1,6 +1,6 @@
 """What works while a part of the installation is broken, and how long it takes until it heals (docs/break-glass.md).
 
-All replicas down: `test_economy_and_crashes.py`, `placement/test_without_manager.py`. Webhooks that nobody answers:
+Exclusive pods while all replicas are down: `placement/test_without_manager.py`. Webhooks switched off:
 `tests/integration/admission/test_break_glass.py`.
 """
 
@@ -19,11 +19,11 @@ from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec, FakeNodes
 from manifests import crd
-from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 from tests.support.cluster import new_namespace, request, wait_for
 from tests.support.jobs import JOBSETS, Sets, group, manifest
 from tests.support.jobsets import jobset
 from tests.support.manager import ManagerProcess
+from tests.support.rotation import CONFIGURATIONS
 from tests.support.tls import material
 
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
@@ -46,12 +46,28 @@ def place(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[
 
 @pytest.fixture
 def sets(place: tuple[Cluster, ManagerProcess]) -> Sets:
+    place[1].start()
     return Sets(place[0], new_namespace(place[0]))
 
 
 def is_refused(cluster: Cluster) -> bool:
     """Whether the webhook answers: only it refuses this."""
     return request(cluster, "POST", JOBSETS.format("default") + "?dryRun=All", jobset(managedBy=""))[0] == 422
+
+
+def refused_for(cluster: Cluster, namespace: str) -> str:
+    """Why a good set cannot be created."""
+    status, answer = request(cluster, "POST", JOBSETS.format(namespace) + "?dryRun=All", manifest(group(), name="x"))
+    assert status == 500, answer
+    message: str = answer["message"]
+    return message
+
+
+def drop(sets: Sets, name: str) -> None:
+    """A JobSet can be deleted, and its Jobs end: in a new cluster once the garbage collector knows of JobSets."""
+    assert request(sets.cluster, "DELETE", f"{JOBSETS.format(sets.namespace)}/{name}")[0] == 200
+    assert sets.get(name) is None
+    wait_for(lambda: sets.jobs(name) == [], timeout=90, what="the end of its Jobs")
 
 
 def heals(record: Record, what: str, healed: Callable[[], object]) -> None:
@@ -64,12 +80,55 @@ def heals(record: Record, what: str, healed: Callable[[], object]) -> None:
 @pytest.mark.slow
 @pytest.mark.e2e
 class TestBlastRadius:
+    def test_without_any_replica_sets_run_on_and_can_be_deleted(self, place, sets, record_property):
+        cluster, manager = place
+        for name in ("stays", "goes"):
+            sets.apply(manifest(group(), name=name))
+            sets.wait_ready(1, name)
+        manager.kill()
+        assert "failed calling webhook" in refused_for(cluster, sets.namespace)
+        drop(sets, "goes")
+        [pod] = sets.pods(name="stays")
+        assert pod["status"]["phase"] == "Running"
+        sets.end(pod)
+        began = time.monotonic()
+        manager.start()
+        wait_for(lambda: is_refused(cluster), what="the webhooks")
+        record_property("seconds until healed: webhooks of a replica that starts", round(time.monotonic() - began, 1))
+        sets.wait_state("Completed", "stays")
+        record_property("seconds until healed: a set whose pod ended meanwhile", round(time.monotonic() - began, 1))
+
+    def test_webhooks_that_cannot_be_reached_do_not_hold_up_the_reconcile_loop(self, place, sets, record_property):
+        cluster, _ = place
+        sets.apply(manifest(group(), name="before", failurePolicy={"maxRestarts": 1}))
+        sets.wait_ready(1, "before")
+        found = [request(cluster, "GET", where)[1] for where in CONFIGURATIONS]
+        ours = {hook["name"]: hook["clientConfig"]["url"] for body in found for hook in body["webhooks"]}
+        self.call(cluster, dict.fromkeys(ours, "https://127.0.0.1:1/nobody"))
+        wait_for(lambda: not is_refused(cluster), what="no webhook")
+        assert "connection refused" in refused_for(cluster, sets.namespace)
+        [pod] = sets.pods(name="before")
+        sets.end(pod, 1)
+        wait_for(lambda: sets.status("before").get("restarts") == 1, what="the restart")
+        sets.wait_ready(1, "before")
+        drop(sets, "before")
+        self.call(cluster, ours)
+        heals(record_property, "webhooks that can be reached again", lambda: is_refused(cluster))
+
+    @staticmethod
+    def call(cluster: Cluster, urls: dict[str, str]) -> None:
+        """Have the API server call the webhooks there."""
+        for where in CONFIGURATIONS:
+            found = request(cluster, "GET", where)[1]
+            for hook in found["webhooks"]:
+                hook["clientConfig"]["url"] = urls[hook["name"]]
+            status, answer = request(cluster, "PUT", where, found)
+            assert status == 200, answer
+
     def test_a_wrong_authority_of_the_webhooks_is_put_right(self, place, record_property):
         cluster, _ = place
         other = base64.b64encode(material(datetime.now(UTC)).authorities).decode()
-        names = {"mutating": MUTATING_CONFIGURATION, "validating": VALIDATING_CONFIGURATION}
-        places = [f"{REGISTRATIONS}/{kind}webhookconfigurations/{name}" for kind, name in names.items()]
-        for where in places:
+        for where in CONFIGURATIONS:
             found = request(cluster, "GET", where)[1]
             for hook in found["webhooks"]:
                 hook["clientConfig"]["caBundle"] = other
@@ -77,7 +136,7 @@ class TestBlastRadius:
             assert status == 200, answer
 
         def ours_again() -> bool:
-            hooks = [hook for where in places for hook in request(cluster, "GET", where)[1]["webhooks"]]
+            hooks = [hook for where in CONFIGURATIONS for hook in request(cluster, "GET", where)[1]["webhooks"]]
             return all(hook["clientConfig"]["caBundle"] != other for hook in hooks)
 
         heals(record_property, "caBundle", ours_again)

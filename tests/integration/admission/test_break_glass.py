@@ -70,6 +70,7 @@ def test_they_are_off_and_on_again(server, ns, as_before):
 
     off = webhooks(server, "off")
     assert off.returncode == 0, off.stderr
+    assert "while they are off, JobSets get no defaults" in off.stderr
     wait_for(lambda: code_of_a_faulty_set(server, ns) == 201, what="no webhooks")
     assert webhooks(server, "off").stdout == off.stdout, "it has been off since then"
     status = webhooks(server, "status", "-o", "json")
@@ -77,7 +78,7 @@ def test_they_are_off_and_on_again(server, ns, as_before):
     assert [found["state"] for found in json.loads(status.stdout)["configurations"]] == ["off", "off"]
 
     on = webhooks(server, "on")
-    assert on.returncode == 0, on.stderr
+    assert (on.returncode, on.stderr) == (0, "")
     assert [line.split()[0] for line in on.stdout.splitlines()] == ["on", "on"]
     wait_for(lambda: code_of_a_faulty_set(server, ns) == 500, what="the webhooks as they were")
     names = [[hook["name"] for hook in found["webhooks"]] for found in configurations(server)]

@@ -75,6 +75,10 @@ bench-admission: $(READY) ## Measure admission: latency at 500 reviews a second,
 bench-plan: $(READY) ## Time one plan of the reconcile loop for up to 20,000 Jobs (ARGS="-o json")
 	@$(BIN)/python -m bench.plan $(ARGS)
 
+.PHONY: bench-many
+bench-many: $(READY) ## Measure what one more JobSet costs, for up to 20,000 of them (ARGS="--sets 0,2000")
+	@$(BIN)/python -m bench.simulated.many $(ARGS)
+
 .PHONY: bench-placement
 bench-placement: binaries ## Place and restart 40 Jobs on 60 racks, beside plain pods (ARGS="-o json")
 	@$(BIN)/python -m bench.placement $(ARGS)

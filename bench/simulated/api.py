@@ -3,12 +3,14 @@
 import time
 from collections import Counter
 
+from controllers.resources import JOBSETS
 from simcluster.api_server import ApiServer, RefusedError
 from simcluster.discovery import discovery
 from simcluster.resources import ALL, GROUPS
 from simcluster.rest import PATH, Answer, Request, Rest, Stream, encode, refused
 
 SERVED = {place: kind for place, kind in ALL.items() if kind not in GROUPS}
+STATUS = f"{JOBSETS.plural}/status"
 HEALTH = frozenset({"/readyz", "/healthz", "/livez"})
 
 
@@ -20,6 +22,10 @@ class Api(Rest):
         self.calls: Counter[tuple[str, str, int]] = Counter()
         self.first_write: float | None = None
         """When the manager first wrote an object, in seconds of the machine's monotonic clock."""
+        self.failures: dict[str, float] = {}
+        """When a Job of a JobSet failed at will, by the JobSet's name, until the manager writes its status."""
+        self.delays: list[float] = []
+        """Seconds from such a failure to that write."""
 
     def handle(self, request: Request) -> Answer | Stream:
         """Answer one request, and count it."""
@@ -28,6 +34,8 @@ class Api(Rest):
             self.calls[verb, what, answer.status if isinstance(answer, Answer) else 200] += 1
             if request.method != "GET" and self.first_write is None:
                 self.first_write = time.monotonic()
+            if what == STATUS and (failed := self.failures.pop(request.path.split("/")[-2], None)) is not None:
+                self.delays.append(time.monotonic() - failed)
         return answer
 
 

@@ -25,16 +25,18 @@ NODE_LABELS = 20
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """How much there is: domains of so many nodes, and JobSets of so many exclusive Jobs of so many pods."""
+    """How much there is: domains of so many nodes, and JobSets of so many Jobs of so many pods."""
 
     domains: int = 3750
     nodes: int = 4
     jobsets: int = 15
     jobs: int = 250
     pods: int = 16
+    exclusive: bool = True
+    """Whether each Job has a domain alone."""
 
     def __post_init__(self) -> None:
-        if self.jobsets * self.jobs > self.domains:
+        if self.exclusive and self.jobsets * self.jobs > self.domains:
             wanted = self.jobsets * self.jobs
             raise ValueError(f"{wanted} exclusive Jobs cannot run in {self.domains} domains: each has one alone")
 
@@ -73,7 +75,7 @@ def fill(cluster: Cluster, fleet: Fleet) -> None:
         cluster.create(PRIORITY_CLASSES.plural, "", {"metadata": {"name": name}, "value": value})
     _add_nodes(cluster, Topology(fleet.domains, fleet.nodes))
     for number in range(fleet.jobsets):
-        _add_running(cluster, jobset(f"train-{number:02}", fleet.jobs, fleet.pods, exclusive=True))
+        _add_running(cluster, jobset(f"train-{number:02}", fleet.jobs, fleet.pods, exclusive=fleet.exclusive))
     cluster.storage.compact()
 
 

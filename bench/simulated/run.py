@@ -67,10 +67,22 @@ class Bench:
         state: JSON = self.request("GET", "/simulated/state")
         return state
 
+    def counts(self) -> JSON:
+        """The state without the JobSets."""
+        counts: JSON = self.request("GET", "/simulated/counts")
+        return counts
+
     def wait(self, reached: Callable[[JSON], bool], what: str) -> JSON:
         """Poll until the state is as wanted; raises when nothing has moved for long."""
+        return self._wait(self.state, reached, what)
+
+    def wait_for_counts(self, reached: Callable[[JSON], bool], what: str) -> JSON:
+        """The same for the state without the JobSets."""
+        return self._wait(self.counts, reached, what)
+
+    def _wait(self, look: Callable[[], JSON], reached: Callable[[JSON], bool], what: str) -> JSON:
         moved, last = time.monotonic(), None
-        while not reached(state := self.state()):
+        while not reached(state := look()):
             if self.manager.poll() is not None:
                 raise SimulationError(f"the manager ended with exit code {self.manager.returncode}:\n{self.tail()}")
             if state != last:
@@ -84,7 +96,7 @@ class Bench:
         """Until the manager has asked for nothing for a while."""
         calls, since = None, time.monotonic()
         while time.monotonic() < since + QUIET_SECONDS:
-            state = self.state()
+            state = self.counts()
             if state["calls"] != calls:
                 calls, since = state["calls"], time.monotonic()
             time.sleep(0.1)
@@ -107,11 +119,11 @@ def measure(command: list[str], fleet: Fleet | None = None, single: int = 5000) 
     `single` is the number of those Jobs. Sizes are in MiB, times in seconds.
     """
     fleet = fleet or Fleet()
-    with tempfile.TemporaryDirectory() as name, _server(Path(name), fleet) as connection:
+    with tempfile.TemporaryDirectory() as name, simulated_server(Path(name), fleet) as connection:
         collection = JOBSETS.path(NAMESPACE)
         connection.request("POST", collection, jobset(PROBE, 1, 1, exclusive=False))
         started = time.monotonic()
-        with _manager(command, Path(name)) as (process, log):
+        with running_manager(command, Path(name)) as (process, log):
             bench = Bench(connection, process, log)
             first = bench.wait(lambda state: state["first_write"] is not None, "the first reconcile")
             settled = bench.settle()
@@ -192,12 +204,12 @@ def _all_ready(state: JSON, name: str, attempt: int, jobs: int) -> bool:
 
 
 @contextlib.contextmanager
-def _server(folder: Path, fleet: Fleet) -> Iterator[rest.Connection]:
+def simulated_server(folder: Path, fleet: Fleet) -> Iterator[rest.Connection]:
     """The simulated API server, in a process of its own."""
     authority = pki.new_authority("simulated")
     authority.write(folder, "ca")
     pki.issue_serving(authority, "simulated").write(folder, "serving")
-    sizes = [f"--{name}={value}" for name, value in asdict(fleet).items()]
+    sizes = [f"--{name}={value:d}" for name, value in asdict(fleet).items()]
     command = [sys.executable, "-m", "bench.simulated.server", f"--folder={folder}", *sizes]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603 (ourselves)
     try:
@@ -216,7 +228,7 @@ def _server(folder: Path, fleet: Fleet) -> Iterator[rest.Connection]:
 
 
 @contextlib.contextmanager
-def _manager(command: list[str], folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+def running_manager(command: list[str], folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """A manager with the configuration that any JobSet manager reads."""
     for name in ("crt", "key"):
         (folder / f"tls.{name}").write_bytes((folder / f"serving.{name}").read_bytes())

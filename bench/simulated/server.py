@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import signal
 import ssl
+import time
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -47,23 +48,37 @@ class Server:
         """Answer a request of a manager, or of the benchmark."""
         if request.path == "/simulated/state":
             return Answer(200, encode(self.state()))
+        if request.path == "/simulated/counts":
+            return Answer(200, encode(self.counts()))
         if request.path == "/simulated/running":
             return Answer(200, encode(self.running()))
         if request.path == "/simulated/fail":
-            self.cluster.fail((request.query["namespace"], request.query["name"]))
+            self.fail(request.query["namespace"], request.query["name"])
             return Answer(200, b"{}")
         return self.api.handle(request)
 
     def state(self) -> JSON:
-        """What has happened so far, and each JobSet as its status says. Cheap: it is asked many times a second."""
+        """What has happened so far, and each JobSet as its status says. Cheap for few JobSets: it is asked often."""
+        jobsets = {item.key[1]: _reported(item.body()) for item in self.storage[JOBSETS.plural].objects.values()}
+        return {**self.counts(), "jobsets": jobsets}
+
+    def counts(self) -> JSON:
+        """What has happened so far."""
         return {
             "calls": [[*what, count] for what, count in sorted(self.api.calls.items())],
             "first_write": self.api.first_write,
             "pods": len(self.storage["pods"].objects),
             "pods_started": self.cluster.pods_started,
             "nodes": len(self.storage["nodes"].objects),
-            "jobsets": {item.key[1]: _reported(item.body()) for item in self.storage[JOBSETS.plural].objects.values()},
+            "delays": self.api.delays,
         }
+
+    def fail(self, namespace: str, name: str) -> None:
+        """Let a Job fail, and take the time until its JobSet's status is written."""
+        job = self.storage.get("jobs", (namespace, name))
+        if job is not None:
+            self.api.failures[job.body()["metadata"]["labels"][keys.JOBSET_NAME]] = time.monotonic()
+        self.cluster.fail((namespace, name))
 
     def running(self) -> JSON:
         """Jobs of the current attempt whose pods all run, by JobSet: what is true, whatever the status says."""

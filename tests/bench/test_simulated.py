@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from api import keys
+from bench.simulated import many
 from bench.simulated.fleet import NAMESPACE, Fleet, fill, jobset
 from bench.simulated.run import measure, rows
 from bench.simulated.server import Server
@@ -289,3 +290,18 @@ def test_the_manager_restarts_a_fleet_under_it():
         "one pod a Job, create",
         "one pod a Job, restart",
     ]
+
+
+def test_jobsets_at_rest_fail_one_after_the_other():
+    """The real manager as a process: each failure is counted, and the figures are there."""
+    result = many.measure([sys.executable, "-m", "app", "manager"], 3, rest_seconds=0.1, failures=2)
+    assert (result["sets"], result["failures"]) == (3, 2)
+    assert 0 < result["delay_p50_ms"] <= result["delay_p99_ms"]
+    assert result["calls_per_restart"] >= 5, "five Jobs are created again"
+    assert result["rss_mib"] > 10
+
+
+def test_what_one_more_jobset_costs_is_fitted_through_all_sizes():
+    lines = [{"sets": sets, "rss_mib": 50 + sets / 4} for sets in (0, 100, 400)]
+    assert many.slope(lines, "rss_mib") == pytest.approx(0.25)
+    assert many.slope(lines[:1], "rss_mib") == 0

@@ -18,11 +18,11 @@ TIMEOUT_SECONDS = 10
 class Connection:
     """One keep-alive connection to 127.0.0.1:`port`; not safe to share between threads."""
 
-    def __init__(self, port: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, port: int, tls: ssl.SSLContext | None, timeout: float = TIMEOUT_SECONDS) -> None:
         if tls is None:
-            self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
+            self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
         else:
-            self._http = http.client.HTTPSConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS, context=tls)
+            self._http = http.client.HTTPSConnection("127.0.0.1", port, timeout=timeout, context=tls)
 
     def __enter__(self) -> Self:
         return self

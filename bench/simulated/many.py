@@ -112,20 +112,22 @@ def main() -> int:
         numbers = [int(number) for number in args.sets.split(",")]
     except ValueError:
         parser.error(f"--sets: {args.sets} are not numbers separated by commas")
-    results = []
+    results: list[JSON] = []
+    failed = False
     for number in numbers:
         print(f"measuring {number:,} JobSets", file=sys.stderr)
         try:
             line = measure(shlex.split(args.manager), number, rest_seconds=args.rest, failures=args.failures)
         except SimulationError as error:
             print(f"error: {error}", file=sys.stderr)
-            return 1
+            failed = True
+            break
         results.append(line)
     if args.output == "json":
         print(json.dumps(results, indent=2))
     else:
         show(results)
-    return 0
+    return 1 if failed else 0
 
 
 COLUMNS = {

@@ -28,6 +28,9 @@ JSON = dict[str, Any]
 
 SETTINGS_VERSION, SETTINGS_KIND = "config.jobset.x-k8s.io/v1alpha1", "Configuration"
 PROBE, SINGLE = "probe", "single"
+ANSWER_SECONDS = 60
+"""So long the server may take to answer: a list of 100,000 Jobs holds up everything else."""
+
 STALL_SECONDS = 120
 """So long nothing moved: the measurement has failed."""
 
@@ -57,7 +60,7 @@ class Bench:
         try:
             status, answer = self.connection.request(method, path, body)
         except TimeoutError:
-            text = f"the simulated API server has not answered {method} {path} in {rest.TIMEOUT_SECONDS:g} s"
+            text = f"the simulated API server has not answered {method} {path} in {ANSWER_SECONDS:g} s"
             raise SimulationError(f"{text}: the machine is too busy to measure\n{self.tail()}") from None
         if status >= 400:
             raise SimulationError(f"{method} {path} was answered with {status}: {answer}")
@@ -220,7 +223,7 @@ def simulated_server(folder: Path, fleet: Fleet) -> Iterator[rest.Connection]:
         client = pki.issue_client(authority, "manager")
         kubeconfig = pki.kubeconfig("simulated", f"https://127.0.0.1:{port}", authority.certificate, client)
         (folder / "kubeconfig").write_text(kubeconfig, encoding="utf-8")
-        with rest.Connection(port, ssl.create_default_context(cafile=folder / "ca.crt")) as connection:
+        with rest.Connection(port, ssl.create_default_context(cafile=folder / "ca.crt"), ANSWER_SECONDS) as connection:
             yield connection
     finally:
         process.terminate()

@@ -47,7 +47,8 @@ key, its line and what to write instead; 2 a wrong flag.
 
 **A change needs a restart**, of the file as of the flags: `kubectl rollout restart deployment -n jobset-system
 jobset-controller-manager`. Without one only the contents of certificates are read again: the files in
-`webhook.certDir`, the file of `tls.clientCAFile`, and the Secret of `internalCertManagement`.
+`webhook.certDir`, the file of `tls.clientCAFile`, and the Secret of `internalCertManagement`. The log level can
+be changed for a time: [debug pages](../debugging.md#change-the-level-without-a-restart).
 
 **Reading is strict.** The process ends if there is an unknown field, a duplicate key, another apiVersion or
 kind, or a value of a wrong type, and it names every fault: `webhook.prot: unknown field; did you mean "port"? ... (line

@@ -72,7 +72,7 @@ def parse(
     """
     return LogSettings(
         encoder=_one_of("--zap-encoder", encoder or ("console" if devel else "json"), ENCODERS),
-        level=_level(level or ("debug" if devel else "info")),
+        level=parse_level(level or ("debug" if devel else "info"), "--zap-log-level="),
         stacktrace_level=STACKTRACE_LEVELS[
             _one_of("--zap-stacktrace-level", (stacktrace_level or "error").lower(), STACKTRACE_LEVELS)
         ],
@@ -86,15 +86,19 @@ def _one_of(flag: str, value: str, known: Any) -> str:
     return value
 
 
-def _level(text: str) -> int:
+def parse_level(text: str, what: str = "level ") -> int:
+    """The level of `logging` for a name or number as `parse` takes it. Raises `LogSettingsError`; `what` begins it."""
     if text.isascii() and text.isdigit() and int(text) > 0:
         return logging.INFO if int(text) <= 2 else logging.DEBUG
     try:
         return LEVELS[text.lower()]
     except KeyError:
-        raise LogSettingsError(
-            f"--zap-log-level={text}: must be one of {', '.join(LEVELS)} or a number above 0"
-        ) from None
+        raise LogSettingsError(f"{what}{text}: must be one of {', '.join(LEVELS)} or a number above 0") from None
+
+
+def level_name(level: int) -> str:
+    """The name that `parse_level` takes for a level; that of `logging` for one that it does not know."""
+    return next((name for name, known in LEVELS.items() if known == level), logging.getLevelName(level).lower())
 
 
 def configure(settings: LogSettings, stream: TextIO | None = None) -> None:
@@ -106,9 +110,14 @@ def configure(settings: LogSettings, stream: TextIO | None = None) -> None:
     for old in list(root.handlers):
         root.removeHandler(old)
     root.addHandler(handler)
-    root.setLevel(settings.level)
+    set_level(settings.level)
+
+
+def set_level(level: int) -> None:
+    """Write records of this level of `logging` and above from now on."""
+    logging.getLogger().setLevel(level)
     for name in QUIET:
-        logging.getLogger(name).setLevel(max(settings.level, logging.WARNING))
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
 
 
 def formatter(settings: LogSettings, *, colors: bool = False) -> logging.Formatter:

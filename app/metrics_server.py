@@ -1,4 +1,6 @@
-"""The metrics endpoint: HTTPS, for users who have the right to read it (docs/reference/manager.md#servers).
+"""The endpoint of metrics and debug pages: HTTPS, for users who have the right to a path.
+
+See docs/reference/manager.md#servers.
 
 Tokens are checked by TokenReview and rights by SubjectAccessReview, so that a scraper needs a ClusterRole and nothing
 else. Must not keep or log a token: caches hold its digest.
@@ -16,6 +18,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from api.expiring import Expiring
+from app.debug.pages import Debug
 from app.metrics import Metrics
 from app.settings import TLSSettings
 from certs.files import POLL, FileCertificates
@@ -199,28 +202,34 @@ class Guard:
 
 
 class MetricsApp:
-    """An ASGI application with one page, /metrics."""
+    """An ASGI application with the page /metrics and those of `debug`. Each path is a right of its own."""
 
-    def __init__(self, metrics: Metrics, guard: Guard) -> None:
-        self._metrics = metrics
+    def __init__(self, metrics: Metrics, guard: Guard, debug: Debug | None = None) -> None:
+        self.metrics = metrics
         self._guard = guard
+        self._debug = debug
 
-    async def __call__(self, scope: Message, _receive: Receive, send: Send) -> None:
-        if scope["path"] != PATH:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        debug = self._debug if self._debug is not None and path in self._debug.paths else None
+        if path != PATH and debug is None:
             await respond(send, 404, f"metrics are at {PATH}\n")
             return
         headers: dict[bytes, bytes] = dict(scope["headers"])
         try:
-            await self._guard.admit(headers.get(b"authorization", b"").decode("latin-1"), scope["method"], PATH)
+            await self._guard.admit(headers.get(b"authorization", b"").decode("latin-1"), scope["method"], path)
         except RefusedError as refused:
             await respond(send, refused.status, refused.text + "\n")
             return
-        body, content_type = self._metrics.render()
+        if debug is not None:
+            await debug(scope, receive, send)
+            return
+        body, content_type = self.metrics.render()
         await respond(send, 200, body, content_type)
 
 
 class MetricsServer:
-    """Serves /metrics, and follows the certificate's files. Ends and is stopped like a `Server`."""
+    """Serves metrics and debug pages, and follows the certificate's files. Ends and is stopped like a `Server`."""
 
     def __init__(self, server: Server, certificates: FileCertificates | None) -> None:
         self._server = server
@@ -250,7 +259,7 @@ class MetricsServer:
 
 
 def metrics_server(
-    metrics: Metrics, client: Client, address: Address, *, cert_dir: str, tls: TLSSettings, poll: float = POLL
+    app: MetricsApp, address: Address, *, cert_dir: str, tls: TLSSettings, poll: float = POLL
 ) -> MetricsServer:
     """Bind now (raises `BindError`); its `run` serves. `poll` is seconds between two looks at `cert_dir`.
 
@@ -261,10 +270,9 @@ def metrics_server(
 
     context = server_context(tls.min_version, tls.cipher_suites)
     install(context, *self_signed())
-    app = MetricsApp(metrics, Guard(ApiReviewer(client)))
     listener = bind(address, "metrics")
     server = Server(app, listener, context, limits=ENDPOINT_LIMITS)
     if not Path(cert_dir).is_dir():
         return MetricsServer(server, None)
-    live = Live(context, metrics.certificate("metrics"))
+    live = Live(context, app.metrics.certificate("metrics"))
     return MetricsServer(server, FileCertificates(Path(cert_dir), live, poll=poll, first_pair_timeout=None))

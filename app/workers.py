@@ -2,7 +2,8 @@
 
 They are forked before the manager has an event loop or a thread, so that they share with it the memory of the program.
 A worker is a manager with webhooks only: it has its own client, caches and certificates. A socket pair joins each to
-the manager: the worker reports over it what it has answered, and each side sees by its end that the other is gone.
+the manager: the worker reports over it what it has answered, the manager sends commands, and each side sees by its end
+that the other is gone.
 """
 
 import asyncio
@@ -32,7 +33,10 @@ REPORT_TIMEOUT = 60.0
 """Seconds without a report after which a worker hangs."""
 
 STOP = b"s"
-"""What the manager sends to have a worker finish its requests. Without it the end of the channel ends it at once."""
+"""What the manager sends to have a worker finish its requests. Without it the end of the channel ends it at once.
+
+The other commands are a level of `logging`, as the byte of that number, and the letters of `app.debug.pages.COMMANDS`.
+"""
 
 EXIT_TIMEOUT = DEFAULT.shutdown_delay + DEFAULT.drain + DEFAULT.flush
 """Seconds that workers have once the manager has ended: to finish their requests, or to say why they cannot start."""
@@ -55,7 +59,14 @@ class _Path(msgspec.Struct, array_like=True):
     finished: list[tuple[int, float]] = []
 
 
-_decoder = msgspec.json.Decoder(dict[str, _Path])
+class _Report(msgspec.Struct, array_like=True):
+    """What happened at each path, and the page that was asked for."""
+
+    paths: dict[str, _Path]
+    page: str = ""
+
+
+_decoder = msgspec.json.Decoder(_Report)
 
 
 class Records:
@@ -64,6 +75,8 @@ class Records:
     def __init__(self) -> None:
         self._paths: dict[str, _Path] = defaultdict(_Path)
         self._answers = 0
+        self._page = ""
+        self._page_ready = asyncio.Event()
 
     def started(self, path: str) -> None:
         self._paths[path].started += 1
@@ -73,10 +86,17 @@ class Records:
             self._answers += 1
             self._paths[path].finished.append((code, seconds))
 
+    def answer(self, page: str) -> None:
+        """Send a page that the manager has asked for with the next report, which comes at once."""
+        self._page = page
+        self._page_ready.set()
+
     def report(self) -> bytes:
         """One line with what happened since the last one."""
-        paths, self._paths, self._answers = self._paths, defaultdict(_Path), 0
-        return msgspec.json.encode(paths) + b"\n"
+        report = _Report(self._paths, self._page)
+        self._paths, self._answers, self._page = defaultdict(_Path), 0, ""
+        self._page_ready.clear()
+        return msgspec.json.encode(report) + b"\n"
 
     async def send(self, writer: asyncio.StreamWriter, *, every: float = REPORT_EVERY) -> None:
         """Report every so many seconds for as long as the manager listens."""
@@ -84,7 +104,8 @@ class Records:
             while not writer.is_closing():
                 writer.write(self.report())
                 await writer.drain()
-                await asyncio.sleep(every)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._page_ready.wait(), every)
 
 
 @dataclass(slots=True)
@@ -95,6 +116,7 @@ class Worker:
     channel: socket.socket
     _writer: asyncio.StreamWriter | None = field(default=None, init=False)
     _stopped: bool = field(default=False, init=False)
+    _page: asyncio.Future[str] | None = field(default=None, init=False)
 
     async def watch(self, metrics: WebhookMetrics, *, timeout: float = REPORT_TIMEOUT) -> None:
         """Count what it answers until it has stopped.
@@ -106,11 +128,7 @@ class Worker:
             if self._stopped:
                 self._writer.write(STOP)
             while line := await asyncio.wait_for(reader.readline(), timeout):
-                for path, seen in _decoder.decode(line).items():
-                    for _ in range(seen.started):
-                        metrics.started(path)
-                    for code, seconds in seen.finished:
-                        metrics.finished(path, code, seconds)
+                self._take(_decoder.decode(line), metrics)
         except TimeoutError:
             raise WorkerError(f"admission worker {self.pid} hangs: no report from it for {timeout:g} s") from None
         except ConnectionError:
@@ -122,6 +140,15 @@ class Worker:
         if not self._stopped:
             raise WorkerError(f"admission worker {self.pid} ended: its last log lines are above")
 
+    def _take(self, report: _Report, metrics: WebhookMetrics) -> None:
+        if report.page and self._page is not None and not self._page.done():
+            self._page.set_result(report.page)
+        for path, seen in report.paths.items():
+            for _ in range(seen.started):
+                metrics.started(path)
+            for code, seconds in seen.finished:
+                metrics.finished(path, code, seconds)
+
     def release(self) -> None:
         """The same where no event loop runs (any more)."""
         with contextlib.suppress(OSError):
@@ -132,8 +159,22 @@ class Worker:
     def stop(self) -> None:
         """Have it finish its requests and end."""
         self._stopped = True
+        self._send(STOP)
+
+    def set_level(self, level: int) -> None:
+        """Have it log from this level of `logging` on."""
+        self._send(bytes([level]))
+
+    async def page(self, command: bytes) -> str:
+        """What it answers to one of `app.debug.pages.COMMANDS`, with its next report. Ask for one page at a time."""
+        self._page = asyncio.get_running_loop().create_future()
+        self._send(command)
+        return await self._page
+
+    def _send(self, command: bytes) -> None:
+        """Nothing is sent before `watch` and after the end."""
         if self._writer is not None and not self._writer.is_closing():
-            self._writer.write(STOP)
+            self._writer.write(command)
 
 
 @contextlib.contextmanager

@@ -73,8 +73,8 @@ def _grant(kind: str, name: str, rules: list[Object]) -> list[Object]:
 def rbac_objects() -> list[Object]:
     """The service account `jobset-system/jobset-controller-manager` and exactly the rights it has.
 
-    The namespace is not among them; apply it first. ClusterRole `jobset-metrics-reader` is for scrapers and has no
-    binding here.
+    The namespace is not among them; apply it first. The ClusterRoles `jobset-metrics-reader`, for scrapers, and
+    `jobset-debugger`, for people who look for a fault, have no binding here.
     """
     reviews = [
         _rule("authentication.k8s.io", "tokenreviews", ["create"]),
@@ -83,6 +83,11 @@ def rbac_objects() -> list[Object]:
     leases = [_rule("coordination.k8s.io", "leases", ["create", "get", "patch"])]
     secrets = [_rule("", "secrets", _OWN, [WEBHOOK_SECRET])]
     scrape: list[Object] = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    look = ["/debug/loglevel", "/debug/objects", "/debug/stacks"]
+    debug: list[Object] = [
+        {"nonResourceURLs": look, "verbs": ["get"]},
+        {"nonResourceURLs": ["/debug/loglevel"], "verbs": ["put"]},
+    ]
     return [
         obj("v1", "ServiceAccount", SERVICE_ACCOUNT),
         *_grant("ClusterRole", "manager", _manager_rules()),
@@ -90,4 +95,5 @@ def rbac_objects() -> list[Object]:
         *_grant("Role", "leader-election", leases),
         *_grant("Role", "manager-secrets", secrets),
         obj(_API, "ClusterRole", "jobset-metrics-reader", namespace=None, rules=scrape),
+        obj(_API, "ClusterRole", "jobset-debugger", namespace=None, rules=debug),
     ]

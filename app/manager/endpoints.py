@@ -1,15 +1,22 @@
 """The first stage: probes and metrics answer before anything else is there."""
 
+from collections.abc import Sequence
+
+from app.debug.pages import Debug
 from app.health import CERTIFICATES_NOT_READY, CRD_NOT_FOUND, WEBHOOK_NOT_STARTED, Health, fails, passes
 from app.manager.options import Deps
-from app.metrics_server import metrics_server
+from app.metrics_server import ApiReviewer, Guard, MetricsApp, metrics_server
+from app.workers import Worker
 from httpserver.address import parse_bind_address
 
 STOPPING = "the manager is stopping"
 
 
-def start_endpoints(deps: Deps) -> Health:
-    """Serve both as far as the settings ask for them. Later stages say in `Health` what is ready."""
+def start_endpoints(deps: Deps, workers: Sequence[Worker] = ()) -> Health:
+    """Serve both as far as the settings ask for them. Later stages say in `Health` what is ready.
+
+    The debug pages beside the metrics are about this process and the `workers`.
+    """
     settings, supervisor = deps.options.settings, deps.supervisor
     health = Health(
         liveness_path=settings.health.liveness_endpoint_name,
@@ -26,8 +33,7 @@ def start_endpoints(deps: Deps) -> Health:
         supervisor.start(health.server(address).run(), "health")
     address = parse_bind_address(settings.metrics.bind_address)
     if address is not None:
-        server = metrics_server(
-            deps.metrics, deps.client, address, cert_dir=settings.metrics.cert_dir, tls=settings.tls
-        )
+        app = MetricsApp(deps.metrics, Guard(ApiReviewer(deps.client)), Debug(workers))
+        server = metrics_server(app, address, cert_dir=settings.metrics.cert_dir, tls=settings.tls)
         supervisor.start(server.run(), "metrics")
     return health

@@ -12,7 +12,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+from app.debug.pages import COMMANDS, page
 from app.heap import keep_large_blocks_apart
+from app.logs import set_level
 from app.manager.admission import bind_webhooks
 from app.manager.options import Options, Shared, StartError
 from app.manager.run import run
@@ -73,6 +75,19 @@ async def _run_until_signal(options: Options, shared: Shared | None = None) -> N
     await run(options, stop, shared)
 
 
+async def obey(reader: asyncio.StreamReader, records: Records, stop: asyncio.Event) -> None:
+    """Do what the manager asks for, one byte at a time, until that is to stop or the manager is gone."""
+    paths = {letter: path for path, letter in COMMANDS.items()}
+    while command := await reader.read(1):
+        if command == STOP:
+            stop.set()
+            return
+        if command in paths:
+            records.answer(await page(paths[command]))
+        else:
+            set_level(command[0])
+
+
 async def _work(options: Options, listener: socket.socket, channel: socket.socket) -> None:
     """Raises `StartError`, after a last report."""
     settings = options.settings.override("metrics", bind_address="0").override("health", health_probe_bind_address="0")
@@ -82,10 +97,9 @@ async def _work(options: Options, listener: socket.socket, channel: socket.socke
 
     async def hear() -> None:
         with contextlib.suppress(ConnectionError):
-            if await reader.read(1) == STOP:
-                stop.set()
-                return
-        os._exit(1)  # the manager was killed: in a container its workers would be gone as well
+            await obey(reader, records, stop)
+        if not stop.is_set():
+            os._exit(1)  # the manager was killed: in a container its workers would be gone as well
 
     async with asyncio.TaskGroup() as group:
         beside = [group.create_task(hear()), group.create_task(records.send(writer))]

@@ -49,7 +49,7 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
 
     `shared` None: this process binds the port of the webhooks and serves them itself.
     """
-    health = start_endpoints(deps)
+    health = start_endpoints(deps, shared.workers if shared else ())
     await await_jobsets(deps.client)
     health.set_readiness("crd", passes)
     placement = start_placement_watches(deps)

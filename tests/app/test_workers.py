@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 import time
@@ -10,8 +11,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from api.features import FeatureGates
+from app.debug.pages import COMMANDS
 from app.manager.options import Options
-from app.manager.process import serve_as_worker
+from app.manager.process import obey, serve_as_worker
 from app.metrics import Metrics
 from app.settings import Settings
 from app.workers import MAX_ANSWERS, MAX_REPORT, STOP, Records, Worker, WorkerError, forked
@@ -118,6 +120,32 @@ def test_workers_finish_their_requests_after_the_manager_has_failed():
     os.close(reading)
 
 
+async def test_a_worker_writes_the_page_and_takes_the_level_that_the_manager_asks_for():
+    records, heard, stop, root = Records(), RecordedMetrics(), asyncio.Event(), logging.getLogger()
+    records.started("/a")
+    before = root.level
+    async with pair() as (worker, reader, writer):
+        beside = [
+            asyncio.create_task(worker.watch(heard)),
+            asyncio.create_task(records.send(writer, every=60)),
+        ]
+        obeying = asyncio.create_task(obey(reader, records, stop))
+        try:
+            async with asyncio.timeout(10):
+                await until(lambda: heard.calls == ["/a"])
+                assert "thread MainThread" in await worker.page(COMMANDS["/debug/stacks"]), "it does not take a minute"
+                assert "blocks of Python" in await worker.page(COMMANDS["/debug/objects"])
+                worker.set_level(logging.ERROR)
+                await until(lambda: root.level == logging.ERROR)
+                worker.stop()
+                await obeying
+        finally:
+            root.setLevel(before)
+            for task in beside:
+                task.cancel()
+    assert stop.is_set()
+
+
 async def test_a_worker_that_does_not_report_is_an_error():
     async with pair() as (worker, _, writer):
         writer.write(Records().report())
@@ -130,7 +158,7 @@ async def test_a_worker_that_cannot_report_keeps_a_bounded_number():
     for _ in range(MAX_ANSWERS + 10):
         records.finished("/a", 200, 0.001)
     assert records.report().count(b"200") == MAX_ANSWERS
-    assert records.report() == b"{}\n"
+    assert records.report() == b'[{},""]\n'
 
 
 async def test_a_report_fits_into_the_readers_limit():

@@ -9,8 +9,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from app.debug.pages import Debug
 from app.metrics import Metrics
-from app.metrics_server import metrics_server
+from app.metrics_server import ApiReviewer, Guard, MetricsApp, metrics_server
 from app.settings import TLSSettings
 from devcluster.cluster import Cluster
 from kube.client import Client
@@ -23,6 +24,7 @@ from tests.support.manager import USER
 from tests.support.serving import LOCAL, fetch, serving
 
 READER = "jobset-metrics-reader"
+DEBUGGER = "jobset-debugger"
 
 
 @pytest.fixture
@@ -59,16 +61,29 @@ def account(cluster: Cluster, namespace: str, name: str) -> str:
     return token
 
 
+@contextlib.contextmanager
+def bound(cluster: Cluster, namespace: str, name: str, role: str, path: str) -> Iterator[str]:
+    """A token of a new account that has the role, with which it may get the path."""
+    token = account(cluster, namespace, name)
+    binding, who = f"{name}-{namespace}", f"system:serviceaccount:{namespace}:{name}"
+    kubectl(cluster, "create", "clusterrolebinding", binding, f"--clusterrole={role}", f"--user={who}")
+    wait_for(lambda: allowed(cluster, who, "get", path), what="the account's right")
+    yield token
+    kubectl(cluster, "delete", "clusterrolebinding", binding)
+
+
 @pytest.fixture
 def scraper(api_server: Cluster, namespace: str, _rbac: None) -> Iterator[str]:
     """A token of an account that may read metrics."""
-    token = account(api_server, namespace, "scraper")
-    binding = f"scraper-{namespace}"
-    who = f"system:serviceaccount:{namespace}:scraper"
-    kubectl(api_server, "create", "clusterrolebinding", binding, f"--clusterrole={READER}", f"--user={who}")
-    wait_for(lambda: allowed(api_server, who, "get", "/metrics"), what="the scraper's right")
-    yield token
-    kubectl(api_server, "delete", "clusterrolebinding", binding)
+    with bound(api_server, namespace, "scraper", READER, "/metrics") as token:
+        yield token
+
+
+@pytest.fixture
+def debugger(api_server: Cluster, namespace: str, _rbac: None) -> Iterator[str]:
+    """A token of an account that may read debug pages."""
+    with bound(api_server, namespace, "debugger", DEBUGGER, "/debug/stacks") as token:
+        yield token
 
 
 @contextlib.asynccontextmanager
@@ -77,7 +92,8 @@ async def endpoint(cluster: Cluster, user: str, cert_dir: Path) -> AsyncIterator
     metrics = Metrics()
     kubeconfig = await asyncio.to_thread(cluster.kubeconfig_for, user)
     transport = HttpTransport(await load(str(kubeconfig)), user_agent="test-metrics", metrics=metrics.requests)
-    server = metrics_server(metrics, Client(transport), LOCAL, cert_dir=str(cert_dir), tls=TLSSettings())
+    app = MetricsApp(metrics, Guard(ApiReviewer(Client(transport))), Debug())
+    server = metrics_server(app, LOCAL, cert_dir=str(cert_dir), tls=TLSSettings())
     try:
         async with serving(server) as port:
             yield f"https://127.0.0.1:{port}/metrics"
@@ -99,6 +115,23 @@ async def test_real_tokens_and_rights(api_server: Cluster, namespace: str, scrap
         assert await fetch(url, bearer(stranger)) == (403, denied)
         denied = f"Authorization denied for user system:serviceaccount:{namespace}:scraper\n"
         assert await fetch(url, bearer(scraper), "POST") == (403, denied), "the role allows get only"
+
+
+async def test_debug_pages_are_rights_of_their_own(
+    api_server: Cluster, scraper: str, debugger: str, tmp_path: Path
+) -> None:
+    async with endpoint(api_server, USER, tmp_path) as metrics:
+        url = metrics.removesuffix("/metrics")
+        for path in Debug.paths:
+            assert (await fetch(url + path, bearer(scraper)))[0] == 403
+        assert await fetch(f"{url}/debug/loglevel", bearer(debugger)) == (200, '{"level":"warning"}\n')
+        status, text = await fetch(f"{url}/debug/loglevel", bearer(debugger), "PUT")
+        assert (status, text[:20]) == (400, "cannot read the body"), "it may change the level"
+        assert (await fetch(f"{url}/debug/stacks", bearer(debugger), "PUT"))[0] == 403
+        status, text = await fetch(f"{url}/debug/stacks", bearer(debugger))
+        assert status == 200
+        assert "thread MainThread" in text
+        assert (await fetch(metrics, bearer(debugger)))[0] == 403
 
 
 async def test_real_bad_tokens(api_server: Cluster, namespace: str, scraper: str, tmp_path: Path) -> None:

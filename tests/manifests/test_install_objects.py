@@ -26,6 +26,7 @@ NAMES = {
     ("ClusterRole", "jobset-proxy-role"),
     ("ClusterRoleBinding", "jobset-proxy-rolebinding"),
     ("ClusterRole", "jobset-metrics-reader"),
+    ("ClusterRole", "jobset-debugger"),
     ("Role", "jobset-leader-election-role"),
     ("RoleBinding", "jobset-leader-election-rolebinding"),
     ("Role", "jobset-manager-secrets-role"),

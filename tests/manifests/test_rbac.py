@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app.debug.pages import LEVEL_PATH, Debug
 from manifests import rbac_objects
 
 OBJECTS = rbac_objects()
@@ -82,8 +83,19 @@ def test_bound_to_the_service_account_alone(kind, name):
     assert BY_NAME["ServiceAccount", "jobset-controller-manager"]["metadata"]["namespace"] == "jobset-system"
 
 
-def test_scrapers_role_opens_metrics_and_is_bound_to_nobody():
+def test_scrapers_role_opens_metrics_and_nothing_else():
     assert BY_NAME["ClusterRole", "jobset-metrics-reader"]["rules"] == [
         {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
     ]
-    assert "jobset-metrics-reader" not in [o.get("roleRef", {}).get("name") for o in OBJECTS]
+
+
+def test_the_role_of_the_debug_pages_opens_each_of_them_and_changes_the_log_level():
+    look, change = BY_NAME["ClusterRole", "jobset-debugger"]["rules"]
+    assert look == {"nonResourceURLs": sorted(Debug.paths), "verbs": ["get"]}
+    assert change == {"nonResourceURLs": [LEVEL_PATH], "verbs": ["put"]}
+
+
+def test_the_roles_of_people_are_bound_to_nobody():
+    bound = [o.get("roleRef", {}).get("name") for o in OBJECTS]
+    assert "jobset-metrics-reader" not in bound
+    assert "jobset-debugger" not in bound

@@ -1,0 +1,84 @@
+"""The log level in force. It may be changed for a time; then it is again the one that the flags gave."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from api.meta import JSON
+from app.durations import duration_text, parse_duration
+from app.logs import LogSettingsError, level_name, parse_level, set_level
+from kube.clock import now, rfc3339
+
+log = logging.getLogger(__name__)
+
+DEFAULT_TIME: Final = 15 * 60.0
+"""Seconds that a changed level holds."""
+
+MAX_TIME: Final = 24 * 3600.0
+"""Most seconds that a changed level can hold."""
+
+
+class LevelError(ValueError):
+    """A request for another level cannot be understood; one line says why."""
+
+
+class _Asked(msgspec.Struct, forbid_unknown_fields=True, rename={"duration": "for"}):
+    """The body of a change, with the key `level` of zap's handler."""
+
+    level: str
+    duration: str = ""
+
+
+class LogLevel:
+    """Of this process and, by `tell`, of others. Made in a running event loop, after `app.logs.configure`."""
+
+    def __init__(self, tell: Callable[[int], None]) -> None:
+        self._tell = tell
+        self._configured = self._level = logging.getLogger().level
+        self._until = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def shown(self) -> JSON:
+        """The level, and until when it holds if it was changed."""
+        shown: JSON = {"level": level_name(self._level)}
+        return {**shown, "until": self._until, "then": level_name(self._configured)} if self._until else shown
+
+    def change(self, body: bytes) -> None:
+        """Take `{"level": "debug", "for": "15m"}`. Raises `LevelError`. The configured level ends a change at once."""
+        level, seconds = _read(body)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if level == self._configured:
+            self._set(level, "")
+            return
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._set, self._configured, "")
+        self._set(level, rfc3339(now() + timedelta(seconds=seconds)))
+
+    def _set(self, level: int, until: str) -> None:
+        self._level, self._until = level, until
+        set_level(min(level, logging.INFO))  # so that the next line is written in any case
+        log.info("log level: %s%s", level_name(level), f" until {until}" if until else ", as configured")
+        set_level(level)
+        self._tell(level)
+
+
+def _read(body: bytes) -> tuple[int, float]:
+    """Level and seconds."""
+    try:
+        asked = msgspec.json.decode(body, type=_Asked)
+        seconds = parse_duration(asked.duration) if asked.duration else DEFAULT_TIME
+        level = parse_level(asked.level)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise LevelError(f'cannot read the body, write {{"level": "debug", "for": "15m"}}: {error}') from None
+    except LogSettingsError as error:
+        raise LevelError(str(error)) from None
+    except ValueError as error:
+        raise LevelError(f"for: {error}") from None
+    if not 0 < seconds <= MAX_TIME:
+        raise LevelError(f"for: must be more than 0 and at most {duration_text(MAX_TIME)}")
+    return level, seconds

@@ -1,0 +1,128 @@
+"""Serves the pages below /debug, one at a time. Must be called for users who may: it asks for no right itself."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from app.debug.level import LevelError, LogLevel
+from app.debug.objects import objects
+from app.debug.stacks import stacks
+from httpserver.asgi import Message, Receive, Send, respond
+
+Page = Callable[[], Awaitable[str]]
+
+LEVEL_PATH: Final = "/debug/loglevel"
+
+PAGES: Final[dict[str, Page]] = {"/debug/stacks": stacks, "/debug/objects": objects}
+"""What every process can show about itself."""
+
+COMMANDS: Final = {"/debug/stacks": b"t", "/debug/objects": b"o"}
+"""The byte that asks another process for a page."""
+
+MAX_PAGE: Final = 1 << 20
+"""Characters of the page of one process."""
+
+MAX_BODY: Final = 1024
+"""Bytes of a change of the level."""
+
+PAGE_TIMEOUT: Final = 5.0
+"""Seconds for another process to answer."""
+
+REST: Final = 4.0
+"""The pause before the next page, as a multiple of the time that the last one took."""
+
+
+class OtherProcess(Protocol):
+    """A process of this manager."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def set_level(self, level: int) -> None: ...
+
+    async def page(self, command: bytes) -> str:
+        """Its page; may never come."""
+
+
+class Debug:
+    """An ASGI application. Made in a running event loop."""
+
+    paths: Final = frozenset({LEVEL_PATH, *PAGES})
+
+    def __init__(self, others: Sequence[OtherProcess] = (), *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._others = others
+        self._level = LogLevel(self._tell)
+        self._clock = clock
+        self._busy = False
+        self._rest_until = 0.0
+
+    def _tell(self, level: int) -> None:
+        for other in self._others:
+            other.set_level(level)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        path, method = scope["path"], scope["method"]
+        if path == LEVEL_PATH and method == "PUT":
+            await self._change(receive, send)
+        elif method != "GET":
+            await respond(send, 405, f"{method} is not possible here\n")
+        elif path == LEVEL_PATH:
+            await self._show(send)
+        else:
+            await self._page(path, send)
+
+    async def _show(self, send: Send) -> None:
+        await respond(send, 200, msgspec.json.encode(self._level.shown()) + b"\n", "application/json")
+
+    async def _change(self, receive: Receive, send: Send) -> None:
+        body, more = b"", True
+        while more and len(body) <= MAX_BODY:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        if len(body) > MAX_BODY:
+            await respond(send, 413, f"the body has more than {MAX_BODY} bytes\n")
+            return
+        try:
+            self._level.change(body)
+        except LevelError as error:
+            await respond(send, 400, f"{error}\n")
+            return
+        await self._show(send)
+
+    async def _page(self, path: str, send: Send) -> None:
+        wait = self._rest_until - self._clock()
+        if self._busy or wait > 0:
+            await respond(send, 429, f"one page at a time: try again in {max(wait, 1):.0f} s\n")
+            return
+        self._busy, began = True, self._clock()
+        try:
+            text = await self._text(path)
+        finally:
+            self._busy = False
+            self._rest_until = self._clock() + REST * (self._clock() - began)
+        await respond(send, 200, text)
+
+    async def _text(self, path: str) -> str:
+        """The page of this process, then those of the others."""
+        own, *texts = await asyncio.gather(page(path), *(_of(other, COMMANDS[path]) for other in self._others))
+        parts = [(os.getpid(), "manager", own)]
+        parts += [(other.pid, "admission", text) for other, text in zip(self._others, texts, strict=True)]
+        return "\n".join(f"== process {pid}: {what}\n\n{text}" for pid, what, text in parts)
+
+
+async def page(path: str) -> str:
+    """A page of this process; what is too long is cut."""
+    text = await PAGES[path]()
+    return text if len(text) <= MAX_PAGE else f"{text[:MAX_PAGE]}\nthe rest is not shown\n"
+
+
+async def _of(other: OtherProcess, command: bytes) -> str:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(PAGE_TIMEOUT):
+            return await other.page(command)
+    return f"no answer in {PAGE_TIMEOUT:g} s\n"

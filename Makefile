@@ -140,8 +140,8 @@ install: $(READY) ## Install into the cluster of KUBECONFIG
 		crd/jobsets.jobset.x-k8s.io && exit 0; done; exit 1
 
 .PHONY: uninstall
-uninstall: $(READY) ## Remove it from the cluster of KUBECONFIG, with every JobSet
-	$(KUBECTL) $(KUBECONFIG_FLAG) delete -f manifests/install.yaml --ignore-not-found
+uninstall: $(READY) ## Remove it from the cluster of KUBECONFIG, with every JobSet: lists them and asks (YES=1 does not ask)
+	@YES=$(YES) hack/uninstall.sh $(KUBECTL) $(KUBECONFIG_FLAG)
 
 .PHONY: run
 run: $(READY) ## Run the manager on this machine against the cluster of KUBECONFIG

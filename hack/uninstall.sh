@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# `make uninstall`: deletes what manifests/install.yaml has. The CRD takes every JobSet of the cluster along, with Jobs
+# and pods: so it lists them and asks first. YES=1 answers for you.
+#
+#   hack/uninstall.sh KUBECTL...
+set -euo pipefail
+crd=jobsets.jobset.x-k8s.io
+if [ -n "$("$@" get crd "$crd" --ignore-not-found -o name)" ]; then
+    columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,STATE:.status.terminalState
+    sets=$("$@" get "$crd" --all-namespaces --no-headers -o custom-columns="$columns")
+    if [ -n "$sets" ] && [ "${YES:-}" != 1 ]; then
+        echo "$(wc -l <<< "$sets") JobSets would be deleted, with their Jobs and pods:"
+        head -n 20 <<< "$sets"
+        if ! [ -t 0 ]; then
+            echo "nothing was deleted: delete them with \`make uninstall YES=1\`" >&2
+            exit 1
+        fi
+        read -r -p "Delete them? [y/N] " answer
+        if [ "$answer" != y ]; then
+            echo "nothing was deleted"
+            exit 1
+        fi
+    fi
+fi
+"$@" delete -f "$(dirname "$0")/../manifests/install.yaml" --ignore-not-found

@@ -230,7 +230,7 @@ class RequestHooks:
 
 
 class WebhookHooks:
-    """`webhooks.router.WebhookMetrics`. `path` must come from the routes, never from the client."""
+    """`webhooks.router.WebhookMetrics`. `path` and `rule` must come from our code, never from the client."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._in_flight = Gauge(
@@ -251,6 +251,12 @@ class WebhookHooks:
             ("webhook",),
             registry=registry,
         )
+        self._refusals = Counter(
+            "jobset_admission_refusals_total",
+            "Total number of objects that admission refused, by broken rule",
+            ("webhook", "rule"),
+            registry=registry,
+        )
         # Looking up a child by its labels costs more than counting.
         self._counting = cache(self._in_flight.labels)
         self._coded = cache(self._requests.labels)
@@ -258,6 +264,9 @@ class WebhookHooks:
 
     def started(self, path: str) -> None:
         self._counting(path).inc()
+
+    def refused(self, path: str, rule: str) -> None:
+        self._refusals.labels(path, rule).inc()
 
     def finished(self, path: str, code: int, seconds: float) -> None:
         self._counting(path).dec()

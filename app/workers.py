@@ -53,10 +53,24 @@ class WorkerError(Exception):
 
 
 class _Path(msgspec.Struct, array_like=True):
-    """What happened at one path since the last report: requests begun, and code and seconds of those answered."""
+    """What happened at one path since the last report.
+
+    Requests begun, code and seconds of those answered, and the objects refused by rule.
+    """
 
     started: int = 0
     finished: list[tuple[int, float]] = []
+    refused: dict[str, int] = {}
+
+    def count(self, path: str, metrics: WebhookMetrics) -> None:
+        """Add it to the manager's own metrics."""
+        for _ in range(self.started):
+            metrics.started(path)
+        for rule, times in self.refused.items():
+            for _ in range(times):
+                metrics.refused(path, rule)
+        for code, seconds in self.finished:
+            metrics.finished(path, code, seconds)
 
 
 class _Report(msgspec.Struct, array_like=True):
@@ -80,6 +94,10 @@ class Records:
 
     def started(self, path: str) -> None:
         self._paths[path].started += 1
+
+    def refused(self, path: str, rule: str) -> None:
+        rules = self._paths[path].refused
+        rules[rule] = rules.get(rule, 0) + 1
 
     def finished(self, path: str, code: int, seconds: float) -> None:
         if self._answers < MAX_ANSWERS:
@@ -144,10 +162,7 @@ class Worker:
         if report.page and self._page is not None and not self._page.done():
             self._page.set_result(report.page)
         for path, seen in report.paths.items():
-            for _ in range(seen.started):
-                metrics.started(path)
-            for code, seconds in seen.finished:
-                metrics.finished(path, code, seconds)
+            seen.count(path, metrics)
 
     def release(self) -> None:
         """The same where no event loop runs (any more)."""

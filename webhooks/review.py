@@ -36,12 +36,16 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What a handler decides: a refusal carries a metav1.Status, `patch` holds JSON-patch operations."""
+    """What a handler decides: a refusal carries a metav1.Status, `patch` holds JSON-patch operations.
+
+    `rules`: ids of the rules that the object breaks, which are counted and not sent.
+    """
 
     allowed: bool = True
     patch: tuple[JSON, ...] = ()
     status: JSON | None = None
     warnings: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
 
     @property
     def code(self) -> int:

@@ -35,9 +35,14 @@ _UID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 class WebhookMetrics(Protocol):
-    """Where requests are counted. `code` is that of the answer inside the review; times in seconds."""
+    """Where requests are counted. `code` is that of the answer inside the review; times in seconds.
+
+    `refused` is called once for each rule that a refused object breaks.
+    """
 
     def started(self, path: str) -> None: ...
+
+    def refused(self, path: str, rule: str) -> None: ...
 
     def finished(self, path: str, code: int, seconds: float) -> None: ...
 
@@ -96,9 +101,14 @@ class _Webhook:
     async def _answer(self, review: Review, answer: Awaitable[HandlerAnswer]) -> _Answer:
         """A handler's answer, or the one that it failed."""
         try:
-            return await compute(_encoded, await decided(await answer), review)
+            response = await decided(await answer)
+            answered = await compute(_encoded, response, review)
         except Exception as error:  # noqa: BLE001 -- the boundary: any fault of ours is an answer too
             return self._failed(review, error)
+        if self.metrics:
+            for rule in response.rules:
+                self.metrics.refused(self.path, rule)
+        return answered
 
     def _failed(self, review: Review, error: Exception) -> _Answer:
         if isinstance(error, RecursionError):

@@ -41,6 +41,9 @@ class Counts:
     def started(self, path: str) -> None:
         self._metrics.started(path)
 
+    def refused(self, path: str, rule: str) -> None:
+        self._metrics.refused(path, rule)
+
     def finished(self, path: str, code: int, seconds: float) -> None:
         self._metrics.finished(path, code, seconds)
         self.codes[code] = self.codes.get(code, 0) + 1

@@ -300,6 +300,7 @@ async def test_the_page_describes_every_metric_with_its_type_and_labels_and_no_o
     metrics.controller("jobset", 1)
     metrics.requests.requested("200", "GET", "host")
     metrics.webhooks.started("/mutate")
+    metrics.webhooks.refused("/mutate", "rule")
     metrics.webhooks.finished("/mutate", 200, 0.1)
     metrics.certificate("webhook").loaded(0)
     metrics.leader("lease", False)

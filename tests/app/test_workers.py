@@ -31,6 +31,9 @@ class RecordedMetrics:
     def started(self, path: str) -> None:
         self.calls.append(path)
 
+    def refused(self, path: str, rule: str) -> None:
+        self.calls.append((path, rule))
+
     def finished(self, path: str, code: int, seconds: float) -> None:
         self.calls.append((path, code, seconds))
 
@@ -56,9 +59,12 @@ async def test_the_manager_counts_what_a_worker_answers():
         records.started("/a")
         await until(lambda: len(heard.calls) == 3)
         assert heard.calls == ["/a", "/a", ("/a", 200, 0.25)]
+        for rule in ("one", "two", "one"):
+            records.refused("/a", rule)
         records.finished("/a", 422, 0.5)
-        await until(lambda: len(heard.calls) == 4)
-        assert heard.calls[3] == ("/a", 422, 0.5)
+        await until(lambda: len(heard.calls) == 7)
+        assert sorted(heard.calls[3:6]) == [("/a", "one"), ("/a", "one"), ("/a", "two")]
+        assert heard.calls[6] == ("/a", 422, 0.5)
         worker.stop()
         assert await asyncio.wait_for(reader.read(1), 5) == STOP
         telling.cancel()
@@ -70,6 +76,7 @@ async def test_they_are_the_managers_own_series():
     metrics = Metrics()
     records = Records()
     records.started("/a")
+    records.refused("/a", "some-rule")
     records.finished("/a", 200, 0.25)
     async with pair() as (worker, _, writer):
         worker.stop()
@@ -79,6 +86,7 @@ async def test_they_are_the_managers_own_series():
     text = metrics.render()[0].decode()
     assert 'controller_runtime_webhook_requests_total{code="200",webhook="/a"} 1.0' in text
     assert 'controller_runtime_webhook_requests_in_flight{webhook="/a"} 0.0' in text
+    assert 'jobset_admission_refusals_total{rule="some-rule",webhook="/a"} 1.0' in text
     assert 'controller_runtime_webhook_latency_seconds_sum{webhook="/a"} 0.25' in text
 
 

@@ -304,13 +304,16 @@ async def test_cancelling_a_request_is_not_swallowed():
         await task
 
 
-async def test_requests_are_counted_with_the_code_of_the_answer():
+async def test_requests_are_counted_with_the_rules_and_the_code_of_the_answer():
     class Metrics:
         def __init__(self) -> None:
             self.calls: list[tuple[Any, ...]] = []
 
         def started(self, path: str) -> None:
             self.calls.append((path,))
+
+        def refused(self, path: str, rule: str) -> None:
+            self.calls.append((path, rule))
 
         def finished(self, path: str, code: int, seconds: float) -> None:
             assert 0 <= seconds < 5
@@ -325,6 +328,7 @@ async def test_requests_are_counted_with_the_code_of_the_answer():
         (VALIDATE_PATH,),
         (VALIDATE_PATH, 200),
         (VALIDATE_PATH,),
+        (VALIDATE_PATH, "managed-by-empty"),
         (VALIDATE_PATH, 422),
         (VALIDATE_PATH,),
         (VALIDATE_PATH, 400),

@@ -22,7 +22,8 @@ def answer(findings: Findings, obj: JSON) -> AdmissionResponse:
     if not findings.errors:
         return AdmissionResponse(warnings=warnings)
     status = invalid_status(findings.errors, group=GROUP, kind=KIND, name=_name(obj))
-    return AdmissionResponse(allowed=False, status=status, warnings=warnings)
+    rules = sorted({error.rule.id if error.rule else "other" for error in findings.errors})
+    return AdmissionResponse(allowed=False, status=status, warnings=warnings, rules=tuple(rules))
 
 
 def _name(obj: JSON) -> str:

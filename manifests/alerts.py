@@ -11,6 +11,9 @@ from manifests.naming import METRICS_SERVICE, Object, obj
 _OURS = f'job="{METRICS_SERVICE}"'
 """A ServiceMonitor without `jobLabel` gives its series the Service's name as `job`."""
 
+NO_LEADER = "JobSetNoLeader"
+"""The alert that makes no sense without leader election."""
+
 _PAGE = "See docs/observability.md."
 
 
@@ -27,7 +30,7 @@ class Alert:
 
 ALERTS = (
     Alert(
-        "JobSetNoLeader",
+        NO_LEADER,
         f"absent(leader_election_master_status{{{_OURS}}} == 1)",
         "5m",
         "critical",

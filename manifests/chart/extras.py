@@ -1,8 +1,11 @@
-"""What only the chart has: certificates of cert-manager, and what Prometheus needs in order to scrape."""
+"""What only the chart has: certificates of cert-manager, and what Prometheus and Grafana need."""
 
+import json
+from pathlib import PurePosixPath
 from typing import Any
 
-from manifests.chart.objects import CERT_MANAGER, METRICS_SECRET, name, templated
+from manifests.alerts import NO_LEADER, prometheus_rule
+from manifests.chart.objects import CERT_MANAGER, METRICS_SECRET, name, templated, value
 from manifests.chart.templates import If, Insert, Raw
 from manifests.naming import METRICS_SERVICE, NAMESPACE, WEBHOOK_SECRET, WEBHOOK_SERVICE, Object, obj
 
@@ -11,6 +14,9 @@ _RBAC = "rbac.authorization.k8s.io"
 _ISSUER = "jobset-selfsigned-issuer"
 _PROMETHEUS = "jobset-prometheus"
 _ISSUER_REF = ".Values.certManager.issuerRef"
+DASHBOARD_FILE = PurePosixPath("dashboards/jobset.json")
+"""Below the chart's folder."""
+
 _READ = ["get", "list", "watch"]
 _SELECTED = {
     "app.kubernetes.io/name": Raw('{{ include "jobset.name" . }}'),
@@ -78,8 +84,37 @@ def _granted(kind: str, role: str, accounts: list[str], namespace: str | None) -
     return _object(f"{_RBAC}/v1", f"{kind}Binding", _PROMETHEUS, body, namespace=namespace)
 
 
+def _text(text: str) -> Raw:
+    """A text with the release's own Service of the metrics. Prometheus fills in `{{ }}` later, not Helm."""
+    kept = json.dumps(text).replace("{{", '{{ "{{" }}')
+    return Raw(kept.replace(METRICS_SERVICE, name(METRICS_SERVICE).text))
+
+
+def _alerts() -> Object:
+    """The PrometheusRule, with an alert about the leader only where one is elected."""
+    made = prometheus_rule()
+    (group,) = made["spec"]["groups"]
+    rules = []
+    for rule in group["rules"]:
+        texts = {"expr": _text(rule["expr"]), "annotations": {k: _text(v) for k, v in rule["annotations"].items()}}
+        only = rule["alert"] == NO_LEADER
+        rules.append(If(".Values.controller.leaderElection.enable", (rule | texts,)) if only else rule | texts)
+    spec = {"groups": [{**group, "rules": rules}]}
+    return _object(made["apiVersion"], made["kind"], made["metadata"]["name"], {"spec": spec})
+
+
+def _dashboard() -> Object:
+    """The ConfigMap in which the sidecar of Grafana's charts finds the dashboard."""
+    made = _object("v1", "ConfigMap", "jobset-dashboard", {})
+    labels = {**made["metadata"]["labels"], If(".Values.dashboard.labels"): {value("dashboard.labels"): None}}
+    annotations = {If(".Values.dashboard.annotations"): {"annotations": value("dashboard.annotations")}}
+    # A file of its own: Helm would take the names of labels in its legends for a template.
+    data = {DASHBOARD_FILE.name: Raw(f'|\n    {{{{- .Files.Get "{DASHBOARD_FILE}" | nindent 4 }}}}')}
+    return {**made, "metadata": {**made["metadata"], "labels": labels, **annotations}, "data": data}
+
+
 def monitoring() -> list[Any]:
-    """The ServiceMonitor, the right to find the pods, and the right to read their metrics."""
+    """The ServiceMonitor and the rights to find the pods and to read their metrics; the alerts; the dashboard."""
     find: Object = {"rules": [{"apiGroups": [""], "resources": ["services", "endpoints", "pods"], "verbs": _READ}]}
     made = (
         _service_monitor(),
@@ -87,4 +122,8 @@ def monitoring() -> list[Any]:
         _granted("Role", _PROMETHEUS, ["prometheus-k8s", "prometheus-operator"], NAMESPACE),
         _granted("ClusterRole", "jobset-metrics-reader", ["prometheus-k8s"], None),
     )
-    return [If("and .Values.prometheus.enable .Values.metrics.enable", made)]
+    return [
+        If("and .Values.prometheus.enable .Values.metrics.enable", made),
+        If("and .Values.prometheus.alerts.enable .Values.metrics.enable", (_alerts(),)),
+        If("and .Values.dashboard.enable .Values.metrics.enable", (_dashboard(),)),
+    ]

@@ -4,10 +4,11 @@ import json
 
 import yaml
 
-from manifests.chart.extras import certificates, monitoring
+from manifests.chart.extras import DASHBOARD_FILE, certificates, monitoring
 from manifests.chart.objects import admission, configuration, definition, manager, rbac
 from manifests.chart.templates import render
 from manifests.chart.values import defaults, schema, table
+from manifests.dashboard import dashboard
 from manifests.naming import IMAGE_TAG
 
 KUBERNETES = "1.30"
@@ -137,6 +138,7 @@ def generated() -> dict[str, str]:
         "README.md": _README.replace("{table}", table()),
         "values.yaml": _values(),
         "values.schema.json": json.dumps(schema(), indent=1) + "\n",
+        str(DASHBOARD_FILE): json.dumps(dashboard(), indent=1) + "\n",
         "templates/_helpers.tpl": notice + _helpers(),
         **{f"templates/{file}.yaml": notice + render(objects) for file, objects in templates.items()},
     }

@@ -99,6 +99,22 @@ VALUES = (
         TEXT,
         "Secret with the certificate that Prometheus shows, if certManager is on",
     ),
+    Value(
+        "prometheus.alerts.enable",
+        False,
+        FLAG,
+        "PrometheusRule with the alerts; needs the Prometheus operator",
+        ours=True,
+    ),
+    Value("dashboard.enable", False, FLAG, "ConfigMap with the dashboard for Grafana", ours=True),
+    Value(
+        "dashboard.labels",
+        {"grafana_dashboard": "1"},
+        TEXTS,
+        "labels by which Grafana's sidecar finds the ConfigMap",
+        ours=True,
+    ),
+    Value("dashboard.annotations", {}, TEXTS, "annotations of the ConfigMap: `grafana_folder`, for example", ours=True),
     Value("metrics.enable", True, FLAG, "port and Service of the metrics", ours=True),
     Value(
         "featureGates",

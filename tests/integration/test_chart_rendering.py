@@ -10,8 +10,10 @@ import pytest
 import yaml
 
 from app.settings import load
-from manifests import install_objects
+from manifests import files, install_objects
+from manifests.alerts import NO_LEADER
 from manifests.chart.values import VALUES
+from manifests.dashboard import dashboard
 from tests.support.helm import CHART
 
 pytestmark = pytest.mark.slow
@@ -167,6 +169,40 @@ def test_prometheus_finds_the_metrics_and_may_read_them(helm):
     verified = by_name(helm.objects(GO_USERS))["ServiceMonitor", "js-prometheus"]["spec"]["endpoints"][0]["tlsConfig"]
     assert verified["serverName"] == "js-controller-manager-metrics-service.jobset-system.svc"
     assert verified["cert"]["secret"]["name"] == "client"
+
+
+def test_alerts_are_those_of_kustomize_and_select_the_releases_own_series(helm):
+    on = {"prometheus": {"alerts": {"enable": True}}}
+    (installed,) = yaml.safe_load_all((files.ROOT / "prometheus/alerts.yaml").read_text())
+    rendered = by_name(helm.objects(on))["PrometheusRule", "jobset-alerts"]
+    assert comparable([rendered]) == comparable([installed])
+    service = "js-controller-manager-metrics-service"
+    objects = by_name(helm.objects(on | {"fullnameOverride": "js"}))
+    assert ("Service", service) in objects
+    (group,) = objects["PrometheusRule", "js-alerts"]["spec"]["groups"]
+    for rule in group["rules"]:
+        assert set(re.findall(r'job="([^"]*)"', rule["expr"])) == {service}
+    alone = by_name(helm.objects(on | {"controller": {"leaderElection": {"enable": False}}}))
+    (group,) = alone["PrometheusRule", "jobset-alerts"]["spec"]["groups"]
+    assert NO_LEADER not in {rule["alert"] for rule in group["rules"]}
+
+
+def test_the_dashboard_is_in_a_config_map_that_grafana_finds(helm):
+    config_map = by_name(helm.objects({"dashboard": {"enable": True}}))["ConfigMap", "jobset-dashboard"]
+    assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(config_map["data"]["jobset.json"]) == dashboard()
+    found = {"labels": {"grafana_dashboard": None, "board": "yes"}, "annotations": {"grafana_folder": "Batch"}}
+    metadata = by_name(helm.objects({"dashboard": {"enable": True} | found}))["ConfigMap", "jobset-dashboard"][
+        "metadata"
+    ]
+    assert metadata["annotations"] == {"grafana_folder": "Batch"}
+    assert metadata["labels"]["board"] == "yes"
+    assert "grafana_dashboard" not in metadata["labels"]
+
+
+def test_nothing_watches_metrics_that_are_not_served(helm):
+    on = {"prometheus": {"enable": True, "alerts": {"enable": True}}, "dashboard": {"enable": True}}
+    assert helm.objects(on | {"metrics": {"enable": False}}) == helm.objects({"metrics": {"enable": False}})
 
 
 def test_the_configuration_is_one_that_the_manager_takes(helm, tmp_path):

@@ -104,6 +104,7 @@ def _add_running(cluster: Cluster, body: JSON) -> None:
         for position in jobs.positions(js.metadata.name):
             body = build_job(js, jobs, position, global_replicas=layout.global_replicas)
             cluster.create(JOBS.plural, NAMESPACE, body)
-    counts = {"active": 0, "failed": 0, "ready": layout.global_replicas, "succeeded": 0, "suspended": 0}
-    status = {"restarts": 0, "replicatedJobsStatus": [{"name": WORKERS, **counts}]}
+    running = layout.global_replicas
+    counts = {"active": running, "failed": 0, "ready": running, "succeeded": 0, "suspended": 0}
+    status = {"restarts": 0, "executionAttempts": 0, "replicatedJobsStatus": [{"name": WORKERS, **counts}]}
     cluster.storage.put(JOBSETS.plural, Plain({**stored, "status": status}))

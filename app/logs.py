@@ -1,8 +1,8 @@
 """One way for all log lines: JSON or console on stderr, with the flags of zap that Go managers take.
 
 Every module writes with `logging`. The keys of a JSON line are those of controller-runtime (`level`, `ts`, `logger`,
-`msg`, `reconcileID`, `stacktrace`), so that existing log queries keep working. Nothing here or below may log request
-bodies.
+`msg`, `controller`, `namespace`, `name`, `reconcileID`, `stacktrace`), so that existing log queries keep working.
+docs/debugging.md has all keys. Nothing here or below may log request bodies.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
-from kube.controller import reconcile_id
+from kube import log_fields
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
 STACKTRACE_LEVELS: Final = {"info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
@@ -143,8 +143,7 @@ class _Formatter(logging.Formatter):
             "msg": record.getMessage(),
         }
         line |= {key: value for key, value in vars(record).items() if key not in _OF_EVERY_RECORD}
-        if current := reconcile_id.get():
-            line["reconcileID"] = current
+        line |= log_fields.current.get()
         error = record.exc_info and record.exc_info[1]
         if error and record.levelno >= self._stacktrace_level:
             line["stacktrace"] = "".join(traceback.format_exception(error)).rstrip()

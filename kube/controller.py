@@ -5,7 +5,6 @@ process. Must not know what is reconciled.
 """
 
 import asyncio
-import contextvars
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Hashable
@@ -14,14 +13,12 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kube.calls import counting
 from kube.errors import Conflict, Disposition, KubeError, disposition, leaves, retry_after
+from kube.log_fields import log_fields
 from kube.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
-
-reconcile_id: contextvars.ContextVar[str] = contextvars.ContextVar("reconcile_id", default="")
-"""Id of the running reconcile, for every log line of it."""
 
 RECONCILE_TIMEOUT = 300.0
 """Seconds one reconcile may take: far above what a healthy one needs, so that only a hang ends here."""
@@ -152,17 +149,14 @@ class Controller(Generic[K]):
     async def _handle(self, request: K) -> None:
         clock = asyncio.get_running_loop().time
         started = clock()
-        token = reconcile_id.set(str(uuid.uuid4()))
         outcome: Result | Exception
-        try:
-            with counting() as calls:
+        with log_fields(controller=self.name, reconcileID=str(uuid.uuid4())), counting() as calls:
+            try:
                 async with asyncio.timeout(self._timeout):
                     outcome = await self._reconcile(request) or Result()
-        except Exception as error:  # noqa: BLE001 -- the worker boundary
-            outcome = error
-            self._report(request, error)
-        finally:
-            reconcile_id.reset(token)
+            except Exception as error:  # noqa: BLE001 -- the worker boundary
+                outcome = error
+                self._report(request, error)
         self._metrics.called(calls.sent)
         self._metrics.reconciled(settle(self.queue, request, outcome), clock() - started)
 

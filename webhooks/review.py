@@ -30,7 +30,9 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     uid: str
     operation: str = ""
+    name: str = ""
     namespace: str = ""
+    dry_run: bool | None = None
     object: JSON | None = None
     old_object: JSON | None = None
 
@@ -125,14 +127,16 @@ def _version(body: bytes) -> str:
     return asked if asked in _VERSIONS else V1
 
 
-def encode_review(response: AdmissionResponse, *, uid: str, api_version: str) -> bytes:
-    """The answer as JSON bytes."""
+def encode_review(response: AdmissionResponse, *, uid: str, api_version: str, audit: bool = False) -> bytes:
+    """The answer as JSON bytes. `audit`: the API server writes the review's UID into its audit log."""
     body: JSON = {"uid": uid, "allowed": response.allowed, "status": response.status or {"metadata": {}, "code": 200}}
     if response.patch:
         body["patchType"] = "JSONPatch"
         body["patch"] = base64.b64encode(msgspec.json.encode(response.patch)).decode()
     if response.warnings:
         body["warnings"] = response.warnings
+    if audit:
+        body["auditAnnotations"] = {"request-uid": uid}
     return msgspec.json.encode({"apiVersion": api_version, "kind": KIND, "response": body})
 
 

@@ -2,20 +2,20 @@
 
 Bodies are read raw (`body.py`) and decoded by hand: a typed body parameter of FastAPI would hold whatever is sent, and
 answer what is malformed with a page of its own where the API server expects an AdmissionReview. What is refused before
-it is a review is answered by an exception handler. Nothing of a body is ever logged.
+it is a review is answered by an exception handler. Nothing of a body is ever logged but the identity of the object.
 """
 
 import logging
-import re
 import time
 import traceback
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Container, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from fastapi import FastAPI, Request, Response
 
 from kube.errors import leaves
+from kube.log_fields import log_fields
 from webhooks.body import BODY_LIMITS, Bodies, Body, BodyLimits
 from webhooks.offload import compute
 from webhooks.review import (
@@ -28,10 +28,9 @@ from webhooks.review import (
     denied,
     encode_review,
 )
+from webhooks.review_log import ReviewLog, identity, shown
 
 log = logging.getLogger(__name__)
-
-_UID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 class WebhookMetrics(Protocol):
@@ -48,14 +47,21 @@ class WebhookMetrics(Protocol):
 
 
 def create_app(
-    handlers: Mapping[str, Handler], *, metrics: WebhookMetrics | None = None, limits: BodyLimits = BODY_LIMITS
+    handlers: Mapping[str, Handler],
+    *,
+    metrics: WebhookMetrics | None = None,
+    limits: BodyLimits = BODY_LIMITS,
+    decides: Container[str] = (),
 ) -> FastAPI:
-    """Serve each handler by POST at its path. The app has no lifespan and no pages of its own."""
+    """Serve each handler by POST at its path. The app has no lifespan and no pages of its own.
+
+    `decides`: the paths whose answers are in the log at info, and their reviews in the API server's audit log.
+    """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.exception_handler(ReviewError)(_refused)
-    bodies = Bodies(limits)
+    bodies, written = Bodies(limits), ReviewLog(time.monotonic)
     for path, handler in handlers.items():
-        webhook = _Webhook(path, handler, bodies, metrics)
+        webhook = _Webhook(path, handler, bodies, metrics, written, decides=path in decides)
         # A plain route: there is nothing for FastAPI to inject, and finding that out costs 30 microseconds a request.
         app.add_route(path, webhook.serve, methods=["POST"])
     return app
@@ -83,6 +89,8 @@ class _Webhook:
     handler: Handler
     bodies: Bodies
     metrics: WebhookMetrics | None
+    reviews: ReviewLog
+    decides: bool
 
     async def serve(self, request: Request) -> Response:
         """The ASGI request, whose body may come slowly, or be large, or never end."""
@@ -90,7 +98,8 @@ class _Webhook:
         try:
             async with Body(self.bodies) as body:
                 review = await body.review(request)
-                code, data = await self._answer(review, compute(self.handler, review.request))
+                with log_fields(webhook=self.path, **identity(review.request)):
+                    code, data = await self._answer(review, compute(self.handler, review.request))
         except ReviewError as error:
             code = error.code
             raise
@@ -102,7 +111,8 @@ class _Webhook:
         """A handler's answer, or the one that it failed."""
         try:
             response = await decided(await answer)
-            answered = await compute(_encoded, response, review)
+            self.reviews.write(review.request, response, decides=self.decides)
+            answered = await compute(_encoded, response, review, audit=self.decides)
         except Exception as error:  # noqa: BLE001 -- the boundary: any fault of ours is an answer too
             return self._failed(review, error)
         if self.metrics:
@@ -113,12 +123,11 @@ class _Webhook:
     def _failed(self, review: Review, error: Exception) -> _Answer:
         if isinstance(error, RecursionError):
             return _encoded(denied(400, "BadRequest", "the object is nested too deeply"), review)
-        uid = review.request.uid
-        shown = uid if _UID.fullmatch(uid) else "?"
+        uid = shown(review.request.uid)
         for each in leaves(error):
             # The text of an exception may quote the object: its type and place are enough to find the fault.
             name, where = type(each).__name__, _place(each)
-            log.error("webhook failed path=%s uid=%s error=%s at=%s", self.path, shown, name, where)
+            log.error("webhook failed path=%s uid=%s error=%s at=%s", self.path, uid, name, where)
         message = f"internal error ({type(error).__name__}) in webhook {self.path}"
         return _encoded(denied(500, "InternalError", message), review)
 
@@ -138,6 +147,7 @@ def _place(error: BaseException) -> str:
     return f"{frames[-1].name}:{frames[-1].lineno}" if frames else "?"
 
 
-def _encoded(answer: AdmissionResponse, review: Review) -> _Answer:
+def _encoded(answer: AdmissionResponse, review: Review, *, audit: bool = False) -> _Answer:
     """In the version and with the UID of the review that it answers."""
-    return answer.code, encode_review(answer, uid=review.request.uid, api_version=review.api_version)
+    data = encode_review(answer, uid=review.request.uid, api_version=review.api_version, audit=audit)
+    return answer.code, data

@@ -23,7 +23,7 @@ from controllers.placement.watches import PlacementWatches
 from httpserver.address import bind
 from httpserver.server import Server
 from webhooks.jobset.cluster import ClusterChecks
-from webhooks.jobset.handlers import jobset_handlers
+from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
 from webhooks.jobset.subject import SetLimits
 from webhooks.pod.handlers import pod_handlers
 from webhooks.router import WebhookMetrics, create_app
@@ -86,7 +86,7 @@ async def _app(deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics)
     pods = pod_handlers(Domains(placement, FOLLOWER_WAIT), lambda: form)
     limits = SetLimits(settings.limits.jobs_per_set, settings.limits.pods_per_set)
     checks = engine(deps.options.gates, limits)
-    return create_app({**jobset_handlers(checks, cluster), **pods}, metrics=metrics)
+    return create_app({**jobset_handlers(checks, cluster), **pods}, metrics=metrics, decides={VALIDATE_PATH})
 
 
 async def term_form(asked: str, version: Callable[[], Awaitable[bytes]]) -> TermForm:

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,6 +31,7 @@ from controllers.planning.finished import finished
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
+from controllers.planning.summary import summary
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.clock import now, rfc3339
@@ -37,7 +39,10 @@ from kube.controller import Request, Result
 from kube.errors import ApiError, Conflict, NotFound
 from kube.events import Recorder
 from kube.informer import Informer
+from kube.log_fields import add_log_fields
 from kube.store import ChangeKind
+
+log = logging.getLogger(__name__)
 
 NAME = "jobset"
 """Label value of this controller in metrics."""
@@ -105,10 +110,12 @@ class JobSetReconciler:
             self.memories.departed(Request(old.metadata.namespace, owner.name), owner.uid, old)
 
     async def reconcile(self, request: Request) -> Result:
+        add_log_fields(namespace=request.namespace, name=request.name)
         js = self._caches.jobsets.get(request.namespace, request.name)
         if js is None:
             self.memories.forget(request)
             return Result()
+        add_log_fields(uid=js.metadata.uid, generation=js.metadata.generation)
         memory = self.memories.get_or_create(request, js.metadata.uid)
         clock = asyncio.get_running_loop().time
         began = clock()
@@ -124,6 +131,8 @@ class JobSetReconciler:
             observed = await self._answer(observed, decided.pod_query)
             decided = self._plan(observed)
         self._warn(js, decided, memory)
+        if said := summary(js, decided):
+            log.info("%s %s: %s", NAME, request, said)
         if decided.status is None:  # the stored conditions are those of this plan
             memory.reported_group = decided.reported_group
         try:

@@ -29,6 +29,7 @@ from kube.controller import Result
 from kube.errors import NotFound
 from kube.events import Recorder
 from kube.informer import Informer
+from kube.log_fields import add_log_fields
 from kube.options import METADATA
 from kube.parallel import Failure, each
 from kube.resources import PODS
@@ -155,6 +156,9 @@ class PlacementReconciler:
                 queue.add(request)
 
     async def reconcile(self, request: JobRequest) -> Result:
+        job = self._job(request)
+        owner = None if job is None else job.metadata.controller()
+        add_log_fields(namespace=request.namespace, job=request.job, uid="" if owner is None else owner.uid)
         leader = self._map.leader(request.namespace, request.uid)
         waiting = self._watches.followers.store.by_index(BY_JOB, request.uid)
         if leader is None and waiting:

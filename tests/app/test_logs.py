@@ -11,7 +11,7 @@ import pytest
 
 from app import logs
 from app.logs import LogSettingsError
-from kube.controller import reconcile_id
+from kube.log_fields import add_log_fields, log_fields
 
 log = logging.getLogger("kube.test_logs")
 
@@ -50,15 +50,16 @@ def test_a_json_line_has_the_keys_of_controller_runtime() -> None:
     assert abs((datetime.now(UTC) - written).total_seconds()) < 60
 
 
-def test_the_reconcile_id_is_on_every_line_of_a_reconcile_and_on_no_other() -> None:
+def test_the_fields_of_a_reconcile_are_on_every_line_of_it_and_on_no_other() -> None:
     out = configured(devel=False)
     log.info("before")
-    token = reconcile_id.set("8f14e45f")
-    log.info("one")
-    logging.getLogger("controllers.other").error("two")
-    reconcile_id.reset(token)
+    with log_fields(reconcileID="8f14e45f"):
+        log.info("one")
+        add_log_fields(uid="8f0e", generation=3)
+        logging.getLogger("controllers.other").error("two")
     log.info("after")
     assert [line.get("reconcileID") for line in lines(out)] == [None, "8f14e45f", "8f14e45f", None]
+    assert [(line.get("uid"), line.get("generation")) for line in lines(out)][1:3] == [(None, None), ("8f0e", 3)]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
+from kube import log_fields
 from kube.calls import sent
-from kube.controller import Controller, Request, Result, reconcile_id, settle
+from kube.controller import Controller, Request, Result, settle
 from kube.errors import (
     BadRequest,
     Cause,
@@ -138,15 +139,15 @@ async def test_each_reconcile_has_its_own_id_and_workers_run_side_by_side():
     ids = []
 
     async def reconcile(_):
-        ids.append(reconcile_id.get())
+        ids.append(log_fields.current.get()["reconcileID"])
         await asyncio.sleep(1)
-        assert reconcile_id.get() in ids
+        assert log_fields.current.get()["reconcileID"] in ids
 
     keys = [Request("ns", str(number)) for number in range(6)]
     metrics = await run_for(2.5, reconcile, keys=keys, workers=3)
     assert len(set(ids)) == 6
     assert metrics.peak == 3
-    assert reconcile_id.get() == ""
+    assert log_fields.current.get() == {}
 
 
 async def test_the_requests_of_each_reconcile_are_counted_whatever_its_outcome():

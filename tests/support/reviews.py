@@ -39,7 +39,7 @@ def answer(body: bytes) -> JSON:
     assert decoded["kind"] == "AdmissionReview"
     assert decoded["apiVersion"] in {V1, "admission.k8s.io/v1beta1"}
     response: JSON = decoded["response"]
-    assert set(response) <= {"uid", "allowed", "status", "patch", "patchType", "warnings"}
+    assert set(response) <= {"uid", "allowed", "status", "patch", "patchType", "warnings", "auditAnnotations"}
     assert isinstance(response["allowed"], bool)
     assert isinstance(response["status"]["code"], int)
     if "patch" in response:

@@ -1,0 +1,81 @@
+"""A plan in one line for the log: what is done to a JobSet, and why. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from api.jobset import JobSet
+from api.meta import Condition
+from controllers.planning.actions import (
+    Action,
+    CreateClaim,
+    CreateGroup,
+    CreateJob,
+    CreateService,
+    DeleteGroup,
+    DeleteJob,
+    DeleteJobs,
+    DeleteJobSet,
+    PatchGroup,
+    PatchJob,
+    Plan,
+)
+
+MAX_LINE = 1_000
+"""Characters: the words of a reason may be somebody else's."""
+
+KINDS = {
+    CreateJob: ("create", "Job"),
+    DeleteJob: ("delete", "Job"),
+    DeleteJobs: ("delete", "Job"),
+    PatchJob: ("patch", "Job"),
+    CreateService: ("create", "Service"),
+    CreateClaim: ("create", "PersistentVolumeClaim"),
+    DeleteJobSet: ("delete", "JobSet"),
+}
+
+
+def summary(js: JobSet, decided: Plan) -> str:
+    """`create 4 Jobs; Suspended=False (ResumeJobs: jobset is resumed)`; "" if nothing changes but counts."""
+    changes = [_actions(decided.actions), *_conditions(js, decided), *_restarts(js, decided)]
+    said = [change for change in changes if change]
+    shown = {condition.message for condition in _changed(js, decided)}
+    said += [f"{event.reason}: {event.note}" for event in decided.events if event.note not in shown]
+    line = "; ".join(said)
+    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}..."
+
+
+def _actions(actions: tuple[Action, ...]) -> str:
+    """How many objects of which kind are created, deleted, patched."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for action in actions:
+        counts[_kind(action)] += len(action.jobs) if isinstance(action, DeleteJobs) else 1
+    return ", ".join(f"{verb} {count} {kind}{'s' * (count > 1)}" for (verb, kind), count in counts.items())
+
+
+def _kind(action: Action) -> tuple[str, str]:
+    match action:
+        case CreateGroup(kind=kind):
+            return "create", kind
+        case PatchGroup(kind=kind):
+            return "patch", kind
+        case DeleteGroup(kind=kind):
+            return "delete", kind
+    return KINDS[type(action)]
+
+
+def _conditions(js: JobSet, decided: Plan) -> Iterator[str]:
+    for condition in _changed(js, decided):
+        yield f"{condition.type}={condition.status} ({condition.reason}: {condition.message})"
+
+
+def _changed(js: JobSet, decided: Plan) -> list[Condition]:
+    """Conditions of the new status that the stored one does not have, or has with another status or reason."""
+    if decided.status is None:
+        return []
+    before = {(each.type, each.status, each.reason) for each in js.status.conditions}
+    return [each for each in decided.status.conditions if (each.type, each.status, each.reason) not in before]
+
+
+def _restarts(js: JobSet, decided: Plan) -> Iterator[str]:
+    if decided.status is not None and decided.status.restarts != js.status.restarts:
+        yield f"restart {decided.status.restarts}"

@@ -1,0 +1,108 @@
+"""What the log says of a plan: what is done, and why, in one line that can be joined with the line of its admission."""
+
+from __future__ import annotations
+
+import logging
+from typing import get_args
+
+import pytest
+
+from controllers.planning.actions import (
+    Action,
+    CreateGroup,
+    DeleteGroup,
+    DeleteJobs,
+    DeleteJobSet,
+    Event,
+    PatchGroup,
+    Plan,
+)
+from controllers.planning.summary import KINDS, MAX_LINE, summary
+from kube.log_fields import current, log_fields
+from tests.support.blind import Blind
+from tests.support.lives import started
+from tests.support.memory_api import MemoryApi
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
+
+
+def said(world: World) -> str:
+    return summary(world.observe().jobset, world.plan())
+
+
+def test_what_is_created_is_counted():
+    assert said(World(jobset(rjob("driver", 1), rjob("workers", 3)))).startswith("create 1 Service, create 4 Jobs")
+
+
+def test_a_restart_is_said_with_its_cause():
+    world = started(rjob("workers", 2), failurePolicy={"maxRestarts": 3})
+    world.fail("js-workers-1")
+    line = said(world)
+    assert "restart 1" in line
+    assert "(first failed job: js-workers-1)" in line
+
+
+def test_a_failure_is_said_once_though_condition_and_event_say_it():
+    world = started(rjob("workers", 2))
+    world.fail("js-workers-1")
+    line = said(world)
+    assert "Failed=True (FailedJobs: jobset failed due to one or more job failures" in line
+    assert line.count("js-workers-1") == 1
+
+
+def test_a_suspension_is_said_with_its_condition():
+    world = started(rjob("workers", 2))
+    world.edit(suspend=True)
+    assert "Suspended=True (SuspendedJobs: " in said(world)
+
+
+def test_counts_alone_are_not_worth_a_line():
+    world = World(jobset(rjob("workers", 2)))
+    world.settle()
+    world.run("js-workers-0")
+    decided = world.plan()
+    assert decided.status is not None
+    assert summary(world.observe().jobset, decided) == ""
+
+
+def test_each_kind_of_write_has_words():
+    actions = (
+        CreateGroup("PodGroup", "a", dict, 1),
+        PatchGroup("PodGroup", "b", "u", {}),
+        DeleteGroup("Workload", "c", "u"),
+        DeleteGroup("Workload", "d", "u"),
+        DeleteJobs("x=y", (("a", "1"), ("b", "2"), ("c", "3"))),
+        DeleteJobSet(),
+    )
+    line = summary(World(jobset()).observe().jobset, Plan(actions))
+    assert line == "create 1 PodGroup, patch 1 PodGroup, delete 2 Workloads, delete 3 Jobs, delete 1 JobSet"
+
+
+def test_no_kind_of_action_is_forgotten():
+    assert {*get_args(Action)} == {*KINDS, CreateGroup, PatchGroup, DeleteGroup}
+
+
+def test_a_line_is_bounded():
+    line = summary(World(jobset()).observe().jobset, Plan(events=(Event("Warning", "R", "x" * 9_000),)))
+    assert line.startswith("R: xxx")
+    assert len(line) <= MAX_LINE + len("...")
+
+
+async def test_the_reconciler_says_it_with_the_uid_and_generation_of_the_set(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    blind = Blind(MemoryApi(), jobset(rjob("workers", 3)))
+    js = blind.jobsets.get("ns", "js")
+    with log_fields(reconcileID="r1"):
+        await blind.reconcile()
+        fields = current.get()
+    assert caplog.messages[0].startswith("jobset ns/js: create 1 Service, create 3 Jobs")
+    assert fields == {
+        "reconcileID": "r1",
+        "namespace": "ns",
+        "name": "js",
+        "uid": js.metadata.uid,
+        "generation": js.metadata.generation,
+    }
+    caplog.clear()
+    await blind.reconcile()
+    assert caplog.messages == [], "nothing was decided"

@@ -7,6 +7,7 @@ Reading is strict: an unknown field, a duplicate key or a wrong kind ends the st
 setting that is silently ignored is worse than a manager that does not start.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -315,7 +316,8 @@ def load(path: str) -> Settings:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"cannot read the configuration file {path}: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise SettingsError(f"cannot read the configuration file {path}: {why}") from error
     try:
         return parse(text)
     except SettingsError as error:
@@ -328,11 +330,14 @@ def parse(text: str) -> Settings:
         tree, data = _read(text)
     except yaml.YAMLError as error:
         raise SettingsError(f"not YAML: {' '.join(str(error).split())}") from error
+    except ValueError as error:
+        raise SettingsError("not YAML: a value does not fit its tag (!!)") from error
     if not isinstance(data, dict):
         raise SettingsError("must be a mapping with apiVersion, kind and settings")
     for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
         if data.get(field) != wanted:
-            raise SettingsError(f"{field}: must be {wanted}, is {data.get(field)!r}{_place(tree, (field,))}")
+            found = json.dumps(data[field], default=str) if field in data else "missing"
+            raise SettingsError(f"{field}: must be {wanted}, is {found}{_place(tree, (field,))}")
     try:
         return Settings.model_validate(_without_nulls(data))
     except ValidationError as error:
@@ -365,6 +370,8 @@ def _faults(error: ValidationError, tree: yaml.Node | None = None) -> Iterator[s
             message = f"unknown field; {did_you_mean(str(where[-1]), _names(where[:-1]), what='the fields are')}"
         elif fault["type"] == "model_type":
             message = f"must be a mapping with some of {', '.join(_names(where))}"
+        elif fault["type"] == "tuple_type":
+            message = "must be a list"
         yield f"{'.'.join(map(str, where))}: {message}{_place(tree, where)}"
 
 

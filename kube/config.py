@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import re
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -191,6 +192,11 @@ def _inspect(path: str, context: str | None) -> tuple[dict[str, Any], str, str]:
     if not any(file.exists() for file in files):
         raise KubeconfigError(f"kubeconfig {path}: no such file; give --kubeconfig, set KUBECONFIG or run in a cluster")
     try:
+        for file in filter(Path.exists, files):
+            with file.open(encoding="utf-8") as text:
+                fault = _misshapen(yaml.safe_load(text))
+            if fault:
+                raise KubeconfigError(f"kubeconfig {file}: not a kubeconfig: {fault}")
         merged = KubeConfigMerger(path).config.value
         sections = {
             name: {e.value["name"]: e.value for e in merged[name]} for name in ("contexts", "clusters", "users")
@@ -200,6 +206,8 @@ def _inspect(path: str, context: str | None) -> tuple[dict[str, Any], str, str]:
     except LOADER_ERRORS as error:
         raise KubeconfigError(f"kubeconfig {path}: not a kubeconfig: {_line(error)}") from error
     context = context or merged.get("current-context")
+    if not context:
+        raise KubeconfigError(f"kubeconfig {path}: it has no current-context, and no other was chosen")
     where = f"kubeconfig {path}, context {context!r}"
     if context not in sections["contexts"]:
         known = ", ".join(sorted(sections["contexts"])) or "none"
@@ -207,7 +215,7 @@ def _inspect(path: str, context: str | None) -> tuple[dict[str, Any], str, str]:
     chosen = sections["contexts"][context].get("context") or {}
     entries = {}
     for kind in ("cluster", "user"):
-        name = chosen.get(kind)
+        name = chosen.get(kind) or ""
         if name not in sections[f"{kind}s"]:
             raise KubeconfigError(f"{where}: its {kind} {name!r} is not in the file")
         entries[kind] = sections[f"{kind}s"][name].get(kind) or {}
@@ -215,8 +223,27 @@ def _inspect(path: str, context: str | None) -> tuple[dict[str, Any], str, str]:
     return entries["user"], where, str(chosen.get("namespace") or "")
 
 
+def _misshapen(config: Any) -> str:
+    """What of a file has not the shape of a kubeconfig; "" if all has."""
+    if not isinstance(config, dict):
+        return "it must be a mapping"
+    for name in ("contexts", "clusters", "users"):
+        entries, inner = config.get(name) or [], name.removesuffix("s")
+        if not isinstance(entries, list):
+            return f"{name} must be a list"
+        for number, entry in enumerate(entries):
+            if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+                return f"{name}[{number}] must have a name"
+            if not isinstance(entry.get(inner) or {}, dict):
+                return f"{name}[{number}].{inner} must be a mapping"
+            for key in ("cluster", "user", "server"):
+                if not isinstance((entry.get(inner) or {}).get(key), str | None):
+                    return f"{name}[{number}].{inner}.{key} must be a text"
+    return "" if isinstance(config.get("current-context"), str | None) else "current-context must be a name"
+
+
 def _check(cluster: dict[str, Any], user: dict[str, Any], where: str) -> None:
-    server = str(cluster.get("server", ""))
+    server = str(cluster.get("server") or "")
     if urlsplit(server).scheme not in {"http", "https"}:
         raise KubeconfigError(f"{where}: server {server!r} is not an http or https URL")
     proxy = str(cluster.get("proxy-url") or "http:")
@@ -255,4 +282,13 @@ def _tls(configuration: Configuration, where: str) -> ssl.SSLContext:
 
 
 def _line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    """In words: errors of Python about a value of a wrong type quote nothing that helps."""
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.replace("_", " ").lower()
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    if not isinstance(error, ConfigException | OSError | yaml.YAMLError):
+        return "a value in it has a wrong type or form"
+    if missing := re.match(r"Invalid kube-config file\. Expected key (\S+) in ", str(error)):
+        return f"the key {missing[1]} is missing or empty"
+    return " ".join(str(error).split()) or "it cannot be used"

@@ -7,7 +7,9 @@ Must not decode objects.
 
 import asyncio
 import contextlib
+import os
 import socket
+import ssl
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -188,13 +190,14 @@ class HttpTransport:
                 yield response
         except aiohttp.ClientConnectorError as error:
             untrusted = isinstance(error, aiohttp.ClientConnectorCertificateError)
-            raise TransportError(f"{request.verb} {request.path}: {error}", sent=False, untrusted=untrusted) from error
+            said = f"{request.verb} {request.path}: cannot connect to {error.host}:{error.port}: {_why(error.os_error)}"
+            raise TransportError(said, sent=False, untrusted=untrusted) from error
         except (aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
             raise TransportError(f"{request.verb} {request.path}: no connection: {error}", sent=False) from error
         except TimeoutError as error:
             raise TransportError(f"{request.verb} {request.path}: no answer in {request.timeout:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{request.verb} {request.path}: {type(error).__name__}: {error}") from error
+            raise TransportError(f"{request.verb} {request.path}: the connection broke: {_why(error)}") from error
         finally:
             if self._metrics is not None:
                 self._metrics.requested(code, request.method, self._credentials.host)
@@ -215,6 +218,19 @@ class HttpTransport:
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 while any(one.fileno() >= 0 for one in self._sockets):  # noqa: ASYNC110 - no event says when
                     await asyncio.sleep(0.005)
+
+
+def _why(error: Exception) -> str:
+    """What is wrong with a connection, in words: `connection refused`, without numbers and names of Python's types."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate cannot be verified: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return f"TLS: {error.reason.replace('_', ' ').lower()}"
+    if isinstance(error, socket.gaierror) and error.strerror:
+        return error.strerror.lower()
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()
+    return str(error) or "no reason was given"
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:

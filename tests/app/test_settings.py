@@ -83,8 +83,8 @@ def test_every_fault_is_named_in_one_answer():
     ("text", "words"),
     [
         ("- 1", "must be a mapping"),
-        ("kind: Configuration", "apiVersion: must be config.jobset.x-k8s.io/v1alpha1, is None"),
-        (HEAD.replace("Configuration", "Config"), "kind: must be Configuration, is 'Config'"),
+        ("kind: Configuration", "apiVersion: must be config.jobset.x-k8s.io/v1alpha1, is missing"),
+        (HEAD.replace("Configuration", "Config"), 'kind: must be Configuration, is "Config"'),
         (HEAD + "webhook: {port: 1}\nwebhook: {port: 2}", "line 4: key 'webhook' is given twice"),
         (HEAD + "a: [", "not YAML"),
         (HEAD + "webhook: {port: 70000}", "webhook.port: "),

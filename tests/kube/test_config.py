@@ -110,7 +110,7 @@ async def test_a_mistake_is_one_line_that_names_file_context_and_cause(tmp_path,
         ("", "not a kubeconfig"),
         ("{a: [", "not YAML"),
         ("just text", "not a kubeconfig"),
-        ("apiVersion: v1\nkind: Config\n", r"context None: no such context \(the file has: none\)"),
+        ("apiVersion: v1\nkind: Config\n", "it has no current-context, and no other was chosen"),
     ],
 )
 async def test_what_is_no_kubeconfig_is_reported(tmp_path, text, message):

@@ -32,6 +32,8 @@ UNREADABLE = Rule(
     source="CRD schema",
     layer=Layer.SCHEMA,
 )
+_JSON_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+
 T = TypeVar("T")
 
 
@@ -266,7 +268,12 @@ def _read(value: Any, kind: type[T], base: Path) -> T:
         what, _, where = str(error).partition(" - at `")
         path = base.at(*_parts(where))
         offending = dig(value, *path.parts[len(base.parts) :])
-        raise Unreadable(UNREADABLE.at(path, offending, what=what)) from None
+        raise Unreadable(UNREADABLE.at(path, offending, what=_in_words(what))) from None
+
+
+def _in_words(what: str) -> str:
+    """What msgspec says of a type, with the names that JSON has for types."""
+    return re.sub("`([a-z]+)`", lambda name: f"`{_JSON_TYPES.get(name[1], name[1])}`", what)
 
 
 def _parts(where: str) -> list[str | int]:

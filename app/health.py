@@ -27,6 +27,8 @@ DIAL_TIMEOUT = 10.0
 
 CRD_NOT_FOUND: Final = "the CRD of JobSets has not been found yet"
 CERTIFICATES_NOT_READY: Final = "certificates are not ready"
+RIGHTS_NOT_KNOWN: Final = "the manager's rights are not known yet"
+CACHES_NOT_STARTED: Final = "the caches are not filled yet"
 WEBHOOK_NOT_STARTED: Final = "webhook server has not been started yet"
 
 

@@ -55,6 +55,15 @@ class Informer(Generic[T]):
         """True once the first list is complete and its objects were given to the handlers."""
         return self._synced.is_set()
 
+    @property
+    def lack(self) -> str:
+        """What keeps it from being synced, with the last error of the watch; "" once it is."""
+        return "" if self.synced else f"{self.target.resource} not listed yet: {self._reason}"
+
+    @property
+    def _reason(self) -> str:
+        return str(self._error or "no answer yet")
+
     def on_event(self, handler: Handler[T]) -> None:
         """Call `handler` for every change from now on, and with ADDED for every object that is already here."""
         self._handlers.append(handler)
@@ -91,8 +100,8 @@ class Informer(Generic[T]):
             async with asyncio.timeout(timeout):
                 await self._synced.wait()
         except TimeoutError:
-            reason = self._error or "no answer yet"
-            raise SyncTimeoutError(f"{self.target.resource}: not listed after {timeout:g} s: {reason}") from None
+            late = f"{self.target.resource}: not listed after {timeout:g} s: {self._reason}"
+            raise SyncTimeoutError(late) from None
 
     def _remember(self, error: KubeError) -> None:
         self._error = error

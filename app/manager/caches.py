@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+from app.health import Health, passes
 from app.heap import freeze
 from app.manager.options import Deps
 from controllers.jobset.watches import Watches
@@ -21,15 +22,21 @@ def start_placement_watches(deps: Deps) -> PlacementWatches:
     return watches
 
 
-async def fill_caches(deps: Deps, placement: PlacementWatches) -> Watches:
-    """What the JobSet controller reads, once it is all there.
+async def fill_caches(deps: Deps, health: Health, placement: PlacementWatches) -> Watches:
+    """What the JobSet controller reads, once it is all there; until then readiness fails and says what is not.
 
     Raises `kube.informer.SyncTimeoutError`, which names what is not there after `SYNC_TIMEOUT`.
     """
     required = deps.options.settings.scheduling.when_unavailable == "Hold"
     watches = Watches(deps.client, deps.options.gates, groups_required=required)
+
+    async def check() -> str | None:
+        return "; ".join([*watches.lacks, *placement.lacks]) or None
+
+    health.set_readiness("caches", check)
     deps.supervisor.start(watches.run(), "watches")
     await asyncio.gather(watches.wait_synced(SYNC_TIMEOUT), placement.wait_synced(SYNC_TIMEOUT))
+    health.set_readiness("caches", passes)
     freeze()
     log.info("caches are synced: %d JobSets, %d Jobs", len(watches.jobsets.store), len(watches.jobs.store))
     return watches

@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 
 from app.debug.pages import Debug
-from app.health import CERTIFICATES_NOT_READY, CRD_NOT_FOUND, WEBHOOK_NOT_STARTED, Health, fails, passes
+from app.health import (
+    CACHES_NOT_STARTED,
+    CERTIFICATES_NOT_READY,
+    CRD_NOT_FOUND,
+    RIGHTS_NOT_KNOWN,
+    WEBHOOK_NOT_STARTED,
+    Health,
+    fails,
+    passes,
+)
 from app.manager.options import Deps
 from app.metrics_server import ApiReviewer, Guard, MetricsApp, metrics_server
 from app.workers import Worker
@@ -28,6 +37,9 @@ def start_endpoints(deps: Deps, workers: Sequence[Worker] = ()) -> Health:
     if deps.options.webhooks:
         health.set_readiness("certificates", fails(CERTIFICATES_NOT_READY))
         health.set_readiness("webhook", fails(WEBHOOK_NOT_STARTED))
+    if deps.options.controllers:
+        health.set_readiness("rights", fails(RIGHTS_NOT_KNOWN))
+        health.set_readiness("caches", fails(CACHES_NOT_STARTED))
     address = parse_bind_address(settings.health.health_probe_bind_address)
     if address is not None:
         supervisor.start(health.server(address).run(), "health")

@@ -5,6 +5,7 @@ They are apart so that neither a burst of expensive reviews nor the fault of one
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -12,19 +13,25 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+from api.features import GATES
 from app.debug.pages import COMMANDS, page
 from app.heap import keep_large_blocks_apart
 from app.logs import set_level
 from app.manager.admission import bind_webhooks
 from app.manager.options import Options, Shared, StartError
 from app.manager.run import run
+from app.version import current
 from app.workers import STOP, Records, WorkerError, forked
 from httpserver.address import BindError
+
+log = logging.getLogger(__name__)
 
 
 def main(options: Options) -> None:
     """Run until SIGTERM or SIGINT, on uvloop where it is installed. Raises `StartError`."""
     keep_large_blocks_apart()
+    gates = ", ".join(f"{name}={str(options.gates[name]).lower()}" for name in GATES)
+    log.info("jobset %s starts; feature gates: %s", current(), gates)
     workers = options.settings.webhook.workers if options.webhooks else 0
     if not workers:
         _in_loop(_run_until_signal(options))

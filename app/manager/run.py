@@ -18,6 +18,7 @@ from app.manager.controllers import run_controllers
 from app.manager.endpoints import start_endpoints
 from app.manager.leadership import lead
 from app.manager.options import Deps, Options, Shared, StartError
+from app.manager.rights import watch_rights
 from app.manager.supervisor import supervise
 from app.metrics import Metrics
 from app.version import user_agent
@@ -52,6 +53,8 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
     health = start_endpoints(deps, shared.workers if shared else ())
     await await_jobsets(deps.client)
     health.set_readiness("crd", passes)
+    if deps.options.controllers:
+        deps.supervisor.start(watch_rights(deps.client, health), "rights")
     placement = start_placement_watches(deps)
     if deps.options.webhooks:
         shared = shared or Shared(deps.supervisor.keep(bind_webhooks(deps.options.settings)))
@@ -63,7 +66,7 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
             await start_webhooks(deps, health, tls, placement, shared)
     if not deps.options.controllers:
         await asyncio.Event().wait()
-    watches = await fill_caches(deps, placement)
+    watches = await fill_caches(deps, health, placement)
     await lead(deps, lambda client: run_controllers(deps, client, watches, placement))
 
 

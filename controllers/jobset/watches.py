@@ -64,6 +64,11 @@ class Watches:
         """
         await asyncio.gather(*(informer.wait_synced(timeout) for informer in self._all))
 
+    @property
+    def lacks(self) -> list[str]:
+        """What keeps first lists from being complete, one text for each."""
+        return [informer.lack for informer in self._all if informer.lack]
+
     def feed(self, queue: WorkQueue[Request]) -> None:
         """From now on, put the JobSet of every change into the queue."""
         self.jobsets.on_event(lambda _, old, new: _forget_failures(queue, old, new))

@@ -91,6 +91,11 @@ class PlacementWatches:
         """
         await asyncio.gather(*(informer.wait_synced(timeout) for informer in self._all))
 
+    @property
+    def lacks(self) -> list[str]:
+        """What keeps first lists from being complete, one text for each."""
+        return [informer.lack for informer in self._all if informer.lack]
+
     def keep_label(self, topology: str) -> bool:
         """Keep the node label of this key, if need be in place of one by which no leader is placed any more.
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from api.features import FeatureGates
+from app.health import Health
 from app.manager.caches import SYNC_TIMEOUT, fill_caches, start_placement_watches
 from app.manager.options import Deps, Options
 from app.manager.supervisor import Supervisor, supervise
@@ -13,6 +14,7 @@ from app.settings import Settings
 from kube.client import Client
 from kube.informer import SyncTimeoutError
 from kube.transport import Request, Response
+from tests.support.asgi import post
 from tests.support.memory_api import MemoryApi
 
 
@@ -29,14 +31,23 @@ class SlowApi(MemoryApi):
 
 @pytest.mark.looptime
 async def test_all_caches_together_have_one_time_to_fill() -> None:
-    api = SlowApi(streaming=False)
+    api, health = SlowApi(streaming=False), Health()
 
     async def stage(supervisor: Supervisor) -> None:
         deps = Deps(Options(Settings(), FeatureGates()), Client(api), Metrics(), supervisor)
-        await fill_caches(deps, start_placement_watches(deps))
+        await fill_caches(deps, health, start_placement_watches(deps))
 
+    async def probe() -> str:
+        await asyncio.sleep(SYNC_TIMEOUT - 2)
+        return (await post(health, "/readyz/caches", b"", method="GET")).body.decode()
+
+    probing = asyncio.create_task(probe())
     late = pytest.RaisesExc(SyncTimeoutError, match=r"^nodes: not listed after 120 s")
     begun = asyncio.get_running_loop().time()
     with pytest.RaisesGroup(late, flatten_subgroups=True, allow_unwrapped=True):
         await supervise(stage, asyncio.Event())
     assert asyncio.get_running_loop().time() - begun < SYNC_TIMEOUT + 1
+    said = (await probing).splitlines()[0]
+    assert said.startswith("[-]caches failed: ")
+    assert "jobs.batch not listed yet: " in said
+    assert "nodes not listed yet: " in said

@@ -23,17 +23,24 @@ from app.metrics import Metrics
 from app.settings import parse
 from certs.self_signed import self_signed
 from kube.client import Client
+from kube.errors import from_response
 from kube.transport import Request, Response
 from tests.support.cluster import eventually
+from tests.support.faults import status_body
 from tests.support.jobsets import jobset, stored
 from tests.support.memory_api import MemoryApi
 from tests.support.serving import fetch, unverified
 from tests.support.tls import until
 
 NO_CRD = "[-]crd failed: the CRD of JobSets has not been found yet\n"
+NO_CACHES = "[-]caches failed: the caches are not filled yet\n"
+NO_RIGHTS = "[-]rights failed: the manager's rights are not known yet\n"
 NOT_READY = (
     "[-]certificates failed: certificates are not ready\n[-]webhook failed: webhook server has not been started yet\n"
 )
+
+
+FORBIDDEN = status_body(403, "Forbidden", "services is forbidden: nobody may list them")
 
 
 class Api(MemoryApi):
@@ -43,6 +50,8 @@ class Api(MemoryApi):
     """
 
     installed = True
+    forbidden = ""
+    """End of the paths that the manager has no right to."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,6 +67,8 @@ class Api(MemoryApi):
             await self.discovery.wait()
             names = [{"name": "jobsets"}] if self.installed else []
             return Response(200, {}, json.dumps({"resources": names}).encode())
+        if self.forbidden and request.path.endswith(self.forbidden):
+            return Response(403, {}, FORBIDDEN)
         if request.method == "POST" and request.path.endswith("/jobs"):
             self.creating.set()
             try:
@@ -66,6 +77,13 @@ class Api(MemoryApi):
                 self.cancelled.set()
                 raise
         return await super().send(request)
+
+    @contextlib.asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        if self.forbidden and request.path.endswith(self.forbidden):
+            raise from_response(403, {}, FORBIDDEN, request.call)
+        async with super().stream(request) as lines:
+            yield lines
 
 
 @pytest.fixture
@@ -137,7 +155,9 @@ async def test_from_the_first_probe_to_the_release_of_the_lease(
     chosen, port = options(certificates)
     async with living(api, chosen) as stop:
         await answer(port, 200, "healthz")
-        assert await answer(port, 500) == f"[+]shutdown ok\n[+]crd ok\n{NOT_READY}readyz check failed\n"
+        await answer(port, 200, "readyz/rights")
+        ready = "[+]shutdown ok\n[+]crd ok\n"
+        assert await answer(port, 500) == f"{ready}{NOT_READY}[+]rights ok\n{NO_CACHES}readyz check failed\n"
         assert holder(api) == "", "nobody leads who does not serve yet"
         mount(certificates)
         await answer(port, 200)
@@ -230,7 +250,26 @@ async def test_controllers_only_are_ready_without_webhooks(api: Api, certificate
     chosen, port = options(certificates, webhooks=False)
     async with living(api, chosen):
         await until(lambda: holder(api) != "")
-        assert await answer(port, 200, "readyz?verbose") == "[+]shutdown ok\n[+]crd ok\nreadyz check passed\n"
+        assert (
+            await answer(port, 200, "readyz?verbose")
+            == "[+]shutdown ok\n[+]crd ok\n[+]rights ok\n[+]caches ok\nreadyz check passed\n"
+        )
+
+
+async def test_a_missing_right_to_list_keeps_it_from_being_ready_and_is_named(api: Api, certificates: Path) -> None:
+    mount(certificates)
+    api.forbidden = "/services"
+    chosen, port = options(certificates)
+
+    async def named() -> str:
+        said = await answer(port, 500, "readyz/caches")
+        return said if "services is forbidden" in said else ""
+
+    async with living(api, chosen):
+        said = await eventually(named)
+        assert said.startswith("[-]caches failed: services not listed yet: ")
+        api.forbidden = ""
+        await answer(port, 200)
 
 
 async def test_probes_say_that_the_manager_stops() -> None:
@@ -239,7 +278,8 @@ async def test_probes_say_that_the_manager_stops() -> None:
 
     async def stage(supervisor: Supervisor) -> None:
         health = start_endpoints(Deps(chosen, Client(Api()), Metrics(), supervisor))
-        health.set_readiness("crd", passes)
+        for check in ("crd", "rights", "caches"):
+            health.set_readiness(check, passes)
         supervisor.on_stop(lambda: None, ends_stages=True)
         await stopping.wait()
 
@@ -247,9 +287,8 @@ async def test_probes_say_that_the_manager_stops() -> None:
         group.create_task(supervise(stage, stop))
         await answer(port, 200)
         stop.set()
-        assert (
-            await answer(port, 500) == "[-]shutdown failed: the manager is stopping\n[+]crd ok\nreadyz check failed\n"
-        )
+        stopping_line = "[-]shutdown failed: the manager is stopping\n"
+        assert await answer(port, 500) == f"{stopping_line}[+]crd ok\n[+]rights ok\n[+]caches ok\nreadyz check failed\n"
         stopping.set()
 
 
@@ -258,14 +297,16 @@ async def test_probes_answer_before_the_crd_is_looked_for(api: Api, certificates
     chosen, port = options(certificates)
     async with living(api, chosen):
         await answer(port, 200, "healthz")
-        assert await answer(port, 500) == f"[+]shutdown ok\n{NO_CRD}{NOT_READY}readyz check failed\n"
+        assert (
+            await answer(port, 500) == f"[+]shutdown ok\n{NO_CRD}{NOT_READY}{NO_RIGHTS}{NO_CACHES}readyz check failed\n"
+        )
 
 
 async def test_controllers_only_are_not_ready_before_the_crd_is_found(api: Api, certificates: Path) -> None:
     api.discovery.clear()
     chosen, port = options(certificates, webhooks=False)
     async with living(api, chosen):
-        assert await answer(port, 500) == f"[+]shutdown ok\n{NO_CRD}readyz check failed\n"
+        assert await answer(port, 500) == f"[+]shutdown ok\n{NO_CRD}{NO_RIGHTS}{NO_CACHES}readyz check failed\n"
         api.discovery.set()
         await answer(port, 200)
 

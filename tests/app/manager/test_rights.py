@@ -1,0 +1,75 @@
+"""Rights to write that are missing keep a manager from being ready, and are named."""
+
+import asyncio
+import logging
+
+import msgspec
+import pytest
+
+from app.health import Health
+from app.manager.rights import ASK_AGAIN, NEEDED, watch_rights
+from kube.client import Client
+from kube.errors import TransportError
+from kube.transport import Request, Response
+from manifests import rbac_objects
+from tests.support.asgi import post
+from tests.support.memory_api import MemoryApi
+
+pytestmark = pytest.mark.looptime
+
+
+class Authorizer(MemoryApi):
+    """Denies the verbs in `denied`; answers nothing while it is `silent`."""
+
+    denied: frozenset[str] = frozenset()
+    silent = False
+
+    async def send(self, request: Request) -> Response:
+        assert request.path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        if self.silent:
+            raise TransportError("no answer")
+        asked = msgspec.json.decode(request.body or b"")["spec"]["resourceAttributes"]
+        allowed = asked["verb"] not in self.denied
+        return Response(201, {}, msgspec.json.encode({"status": {"allowed": allowed}}))
+
+
+async def said(health: Health) -> str:
+    return (await post(health, "/readyz/rights", b"", method="GET")).body.decode()
+
+
+async def test_missing_rights_are_named_until_they_are_granted(caplog: pytest.LogCaptureFixture) -> None:
+    api, health = Authorizer(), Health()
+    api.denied = frozenset({"patch"})
+    watching = asyncio.create_task(watch_rights(Client(api), health))
+    await asyncio.sleep(ASK_AGAIN * 2.5)
+    fault = "the manager may not patch jobs.batch, patch jobsets/status.jobset.x-k8s.io: apply its ClusterRoles"
+    assert await said(health) == f"[-]rights failed: {fault}\nrights check failed\n"
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
+        f"not ready: {fault}"
+    ], "once, not every time"
+    api.denied = frozenset({"create"})
+    await asyncio.sleep(ASK_AGAIN)
+    assert "may not create jobs.batch, create services: apply" in await said(health)
+    api.denied = frozenset()
+    await asyncio.wait_for(watching, ASK_AGAIN * 2)
+    assert await said(health) == "ok"
+
+
+async def test_rights_that_the_api_server_does_not_tell_are_not_missing() -> None:
+    api, health = Authorizer(), Health()
+    api.silent = True
+    await asyncio.wait_for(watch_rights(Client(api), health), 120)
+    assert await said(health) == "ok"
+
+
+def test_the_rights_asked_for_are_granted_by_the_manifests() -> None:
+    granted = {
+        (group, resource, verb)
+        for role in rbac_objects()
+        for rule in role.get("rules", [])
+        for group in rule.get("apiGroups", [])
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    asked = {(group, f"{resource}/{part}" if part else resource, verb) for group, resource, part, verb in NEEDED}
+    assert asked <= granted

@@ -253,13 +253,14 @@ async def test_an_answer_that_cannot_be_written_is_500():
 
 
 def everywhere(secret: str) -> dict[str, Any]:
-    """A review with a secret in each place that a sender fills."""
+    """A review with a secret in each place that a sender fills. Names are logged: here they are none."""
     js = stored(jobset(managedBy=secret, failurePolicy={"maxRestarts": secret, "rules": [{"action": secret}]}))
-    js["metadata"] |= {"name": secret, "namespace": secret, "annotations": {secret: secret}, "labels": {secret: secret}}
+    name = f"{secret}!"
+    js["metadata"] |= {"name": name, "namespace": name, "annotations": {secret: secret}, "labels": {secret: secret}}
     pod = js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     pod["containers"][0]["env"] = [{"name": "PASSWORD", "value": secret}]
     body = review(js, uid=f"{secret}\nINFO forged line")
-    body["request"] |= {"operation": "CREATE", "name": secret, "namespace": secret, "userInfo": {"username": secret}}
+    body["request"] |= {"operation": "CREATE", "name": name, "namespace": name, "userInfo": {"username": secret}}
     return {**body, secret: secret}
 
 

@@ -74,9 +74,10 @@ class _Path(msgspec.Struct, array_like=True):
 
 
 class _Report(msgspec.Struct, array_like=True):
-    """What happened at each path, and the page that was asked for."""
+    """What happened at each path, and the page that a command has asked for."""
 
     paths: dict[str, _Path]
+    command: str = ""
     page: str = ""
 
 
@@ -89,7 +90,7 @@ class Records:
     def __init__(self) -> None:
         self._paths: dict[str, _Path] = defaultdict(_Path)
         self._answers = 0
-        self._page = ""
+        self._page = ("", "")
         self._page_ready = asyncio.Event()
 
     def started(self, path: str) -> None:
@@ -104,15 +105,15 @@ class Records:
             self._answers += 1
             self._paths[path].finished.append((code, seconds))
 
-    def answer(self, page: str) -> None:
-        """Send a page that the manager has asked for with the next report, which comes at once."""
-        self._page = page
+    def answer(self, command: bytes, page: str) -> None:
+        """Send the page that a command has asked for with the next report, which comes at once."""
+        self._page = command.decode(), page
         self._page_ready.set()
 
     def report(self) -> bytes:
         """One line with what happened since the last one."""
-        report = _Report(self._paths, self._page)
-        self._paths, self._answers, self._page = defaultdict(_Path), 0, ""
+        report = _Report(self._paths, *self._page)
+        self._paths, self._answers, self._page = defaultdict(_Path), 0, ("", "")
         self._page_ready.clear()
         return msgspec.json.encode(report) + b"\n"
 
@@ -134,7 +135,7 @@ class Worker:
     channel: socket.socket
     _writer: asyncio.StreamWriter | None = field(default=None, init=False)
     _stopped: bool = field(default=False, init=False)
-    _page: asyncio.Future[str] | None = field(default=None, init=False)
+    _pages: dict[str, asyncio.Future[str]] = field(default_factory=dict, init=False)
 
     async def watch(self, metrics: WebhookMetrics, *, timeout: float = REPORT_TIMEOUT) -> None:
         """Count what it answers until it has stopped.
@@ -159,8 +160,9 @@ class Worker:
             raise WorkerError(f"admission worker {self.pid} ended: its last log lines are above")
 
     def _take(self, report: _Report, metrics: WebhookMetrics) -> None:
-        if report.page and self._page is not None and not self._page.done():
-            self._page.set_result(report.page)
+        asked = self._pages.pop(report.command, None)
+        if asked is not None and not asked.done():
+            asked.set_result(report.page)
         for path, seen in report.paths.items():
             seen.count(path, metrics)
 
@@ -181,10 +183,10 @@ class Worker:
         self._send(bytes([level]))
 
     async def page(self, command: bytes) -> str:
-        """What it answers to one of `app.debug.pages.COMMANDS`, with its next report. Ask for one page at a time."""
-        self._page = asyncio.get_running_loop().create_future()
+        """What it answers to one of `app.debug.pages.COMMANDS`. Ask for one page at a time."""
+        page = self._pages[command.decode()] = asyncio.get_running_loop().create_future()
         self._send(command)
-        return await self._page
+        return await page
 
     def _send(self, command: bytes) -> None:
         """Nothing is sent before `watch` and after the end."""

@@ -90,7 +90,7 @@ async def obey(reader: asyncio.StreamReader, records: Records, stop: asyncio.Eve
             stop.set()
             return
         if command in paths:
-            records.answer(await page(paths[command]))
+            records.answer(command, await page(paths[command]))
         else:
             set_level(command[0])
 

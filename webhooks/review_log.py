@@ -17,6 +17,9 @@ log = logging.getLogger(__name__)
 LINES_PER_SECOND: Final = 100
 """Lines that are written; whoever reaches the port could fill the log."""
 
+MAX_RULES: Final = 10
+"""Ids of broken rules in one line."""
+
 _NAME: Final = re.compile(r"[0-9A-Za-z.-]{0,253}")
 _MAX_GENERATION: Final = 2**63
 
@@ -41,7 +44,9 @@ class ReviewLog:
         if answer.allowed:
             log.log(level, "admitted %s", what)
         else:
-            log.log(level, "refused %s: %d %s", what, answer.code, (answer.status or {}).get("reason", ""))
+            reason = (answer.status or {}).get("reason", "")
+            rules = f": {', '.join(answer.rules[:MAX_RULES])}" if answer.rules else ""
+            log.log(level, "refused %s: %d %s%s", what, answer.code, reason, rules)
 
     def _may(self) -> bool:
         """Whether there is room for one more line in this second."""

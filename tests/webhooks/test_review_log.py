@@ -62,9 +62,10 @@ async def test_a_dry_run_is_said_to_be_one(written: list[dict[str, Any]]):
     assert written[0]["msg"] == "admitted CREATE default/train (dry run)"
 
 
-async def test_a_refusal_is_a_line_without_its_words(written: list[dict[str, Any]]):
+async def test_a_refusal_is_a_line_with_its_rules_and_without_its_words(written: list[dict[str, Any]]):
     await ask(review(stored(jobset(managedBy=SECRET))), app=APP)
-    assert (written[0]["level"], written[0]["msg"]) == ("INFO", "refused CREATE default/train: 422 Invalid")
+    said = "refused CREATE default/train: 422 Invalid: managed-by-form"
+    assert (written[0]["level"], written[0]["msg"]) == ("INFO", said)
     assert SECRET not in str(written)
 
 
@@ -76,7 +77,8 @@ async def test_what_does_not_decide_is_logged_at_debug_and_not_audited(written: 
 
 async def test_a_refusal_that_hides_the_object_from_others_is_logged_at_info(written: list[dict[str, Any]]):
     await ask(review(jobset(managedBy="", ttlSecondsAfterFinished="soon")), MUTATE_PATH, APP)
-    assert (written[0]["level"], written[0]["msg"]) == ("INFO", "refused CREATE default/train: 422 Invalid")
+    said = "refused CREATE default/train: 422 Invalid: managed-by-empty, schema-type"
+    assert (written[0]["level"], written[0]["msg"]) == ("INFO", said)
 
 
 async def test_the_fields_end_with_the_review(written: list[dict[str, Any]]):

@@ -25,6 +25,7 @@ LATE = timedelta(days=1)
 CERT_MANAGER = "cert-manager.io/certificate-name"
 """Annotation of the Secrets that cert-manager makes: the name of the Certificate."""
 
+_MANAGER, _SOMEBODY_ELSE = "the manager", "somebody else"
 _CURVES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 
 
@@ -81,7 +82,8 @@ class Status:
 def look(found: Found, now: datetime) -> Status:
     """What is there and what is wrong with it. Raises nothing, whatever the objects hold."""
     material = material_of(found.secret or {})
-    ours = bool(material.authority_key)
+    renewed_by = _renewed_by(found.secret or {}, material)
+    ours = renewed_by == _MANAGER
     described = tuple(_described(material, now, ours=ours))
     callers = tuple(_callers(found, material, ours=ours))
     conversion = ((found.crd or {}).get("spec") or {}).get("conversion") or {}
@@ -89,7 +91,7 @@ def look(found: Found, now: datetime) -> Status:
     problems += [f"{each.kind} {each.name}, {each.webhook}: {each.problem}" for each in callers if each.problem]
     return Status(
         found.secret_name,
-        _renewed_by(found.secret or {}, ours=ours),
+        renewed_by,
         described,
         callers,
         str(conversion.get("strategy") or "None"),
@@ -97,12 +99,11 @@ def look(found: Found, now: datetime) -> Status:
     )
 
 
-def _renewed_by(secret: JSON, *, ours: bool) -> str:
-    if ours:
-        return "the manager"
+def _renewed_by(secret: JSON, material: Material) -> str:
     annotations = (secret.get("metadata") or {}).get("annotations") or {}
-    made = annotations.get(CERT_MANAGER)
-    return f"cert-manager, Certificate {made}" if made else "somebody else"
+    if made := annotations.get(CERT_MANAGER):
+        return f"cert-manager, Certificate {made}"
+    return _MANAGER if material.authority_key else _SOMEBODY_ELSE
 
 
 def _described(material: Material, now: datetime, *, ours: bool) -> Iterator[Certificate]:
@@ -137,12 +138,12 @@ def _key(of: x509.Certificate) -> str:
 
 def _callers(found: Found, material: Material, *, ours: bool) -> Iterator[Caller]:
     for (kind, name), configuration in found.configurations.items():
-        writer = injector(configuration or {}) or ("the manager" if ours else "somebody else")
+        writer = injector(configuration or {}) or (_MANAGER if ours else _SOMEBODY_ELSE)
         for hook in (configuration or {}).get("webhooks") or []:
             yield _caller(kind, name, str(hook.get("name", "")), hook, writer, material)
     conversion = ((found.crd or {}).get("spec") or {}).get("conversion") or {}
     if conversion.get("strategy") == "Webhook":
-        writer = injector(found.crd or {}) or "somebody else"
+        writer = injector(found.crd or {}) or _SOMEBODY_ELSE
         hook = conversion.get("webhook") or {}
         yield _caller("CustomResourceDefinition", found.crd_name, "conversion", hook, writer, material)
 
@@ -154,7 +155,7 @@ def _caller(kind: str, name: str, webhook: str, hook: JSON, writer: str, materia
     if not certificates(bundle):
         problem = "caBundle holds no certificate"
     elif certificates(material.certificate):
-        check = partial(refusal, material.certificate, material.key, bundle, host)
+        check = partial(refusal, material.certificate, material.key, bundle, host, strict=False)
         refused = readable(check, "this name cannot be checked")
         problem = f"the certificate is refused for {host}: {refused}" if refused else ""
     return Caller(kind, name, webhook, host, writer, problem)

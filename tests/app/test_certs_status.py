@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 
 from app.certificates.look import CERT_MANAGER, Found, Status, look
 from app.certificates.run import write
@@ -19,7 +21,7 @@ from app.cli import main
 from certs.manager import _data, new_key, service_hosts
 from certs.pki import Fresh, Material, Renewal, renew
 from manifests import crd, install_objects
-from tests.support.bad_certificates import BAD
+from tests.support.bad_certificates import BAD, curve, key_pem
 from tests.support.tls import DAY, NOW, fresh, material
 
 HOSTS = service_hosts("jobset-webhook-service", "jobset-system")
@@ -120,6 +122,23 @@ def test_a_certificate_of_cert_manager_is_renewed_by_it_and_has_no_time_of_renew
     assert {each.renewal for each in status.certificates} == {""}
     assert status.problems == ()
     assert look(found(theirs), NOW).renewed_by == "somebody else"
+
+
+def test_a_key_of_our_ca_that_is_left_in_a_secret_of_cert_manager_means_nothing():
+    status = look(found(**{CERT_MANAGER: "serving-cert"}), NOW + 300 * DAY)
+    assert status.renewed_by == "cert-manager, Certificate serving-cert"
+    assert status.problems == ()
+
+
+def test_a_certificate_that_is_its_own_ca_is_good_as_for_the_api_server():
+    """As a self-signed issuer of cert-manager makes it: no CA, no identifiers of keys."""
+    key, nobody = curve(), x509.Name([])
+    builder = x509.CertificateBuilder(nobody, nobody, key.public_key(), 1, NOW - DAY, NOW + 365 * DAY)
+    names = x509.SubjectAlternativeName([x509.DNSName(host) for host in HOSTS])
+    builder = builder.add_extension(names, critical=True)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    assert problems(found(Material(authorities=pem, certificate=pem, key=key_pem(key)))) == ()
 
 
 def test_another_bundle_is_a_problem_of_each_webhook():

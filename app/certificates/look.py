@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from api.meta import JSON
 from certs.bundles import bundle_of, injector
@@ -24,6 +25,9 @@ LATE = timedelta(days=1)
 
 CERT_MANAGER = "cert-manager.io/certificate-name"
 """Annotation of the Secrets that cert-manager makes: the name of the Certificate."""
+
+_TRIED_ALONE = 16
+"""CAs of a bundle, the first ones. A handshake takes some milliseconds."""
 
 _MANAGER, _SOMEBODY_ELSE = "the manager", "somebody else"
 _CURVES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
@@ -155,10 +159,20 @@ def _caller(kind: str, name: str, webhook: str, hook: JSON, writer: str, materia
     if not certificates(bundle):
         problem = "caBundle holds no certificate"
     elif certificates(material.certificate):
-        check = partial(refusal, material.certificate, material.key, bundle, host, strict=False)
-        refused = readable(check, "this name cannot be checked")
+        refused = readable(partial(_refusal, material, bundle, host), "this name cannot be checked")
         problem = f"the certificate is refused for {host}: {refused}" if refused else ""
     return Caller(kind, name, webhook, host, writer, problem)
+
+
+def _refusal(material: Material, bundle: bytes, host: str) -> str:
+    """Why the API server refuses the certificate; "" if it accepts it.
+
+    Of several CAs with the same name OpenSSL may try another than the one that has signed; the API server tries all.
+    """
+    alone = [each.public_bytes(Encoding.PEM) for each in certificates(bundle)[:_TRIED_ALONE]]
+    reasons = (refusal(material.certificate, material.key, each, host, strict=False) for each in (bundle, *alone))
+    first = next(reasons)
+    return first if first and all(reasons) else ""
 
 
 def _host(client: JSON) -> str:

@@ -130,15 +130,24 @@ def test_a_key_of_our_ca_that_is_left_in_a_secret_of_cert_manager_means_nothing(
     assert status.problems == ()
 
 
-def test_a_certificate_that_is_its_own_ca_is_good_as_for_the_api_server():
-    """As a self-signed issuer of cert-manager makes it: no CA, no identifiers of keys."""
+def self_signed() -> Material:
+    """As a self-signed issuer of cert-manager makes it: no CA, no name of its own, no identifiers of keys."""
     key, nobody = curve(), x509.Name([])
     builder = x509.CertificateBuilder(nobody, nobody, key.public_key(), 1, NOW - DAY, NOW + 365 * DAY)
     names = x509.SubjectAlternativeName([x509.DNSName(host) for host in HOSTS])
     builder = builder.add_extension(names, critical=True)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    assert problems(found(Material(authorities=pem, certificate=pem, key=key_pem(key)))) == ()
+    return Material(authorities=pem, certificate=pem, key=key_pem(key))
+
+
+def test_a_certificate_that_is_its_own_ca_is_good_beside_earlier_ones():
+    earlier, current = self_signed(), self_signed()
+    for bundle in (current.authorities, earlier.authorities + current.authorities):
+        assert problems(found(current, bundle)) == ()
+    said = problems(found(current, earlier.authorities))
+    assert len(said) == 5
+    assert all("the certificate is refused for" in line for line in said)
 
 
 def test_another_bundle_is_a_problem_of_each_webhook():

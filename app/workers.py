@@ -184,7 +184,8 @@ class Worker:
 
     async def page(self, command: bytes) -> str:
         """What it answers to one of `app.debug.pages.COMMANDS`. Ask for one page at a time."""
-        page = self._pages[command.decode()] = asyncio.get_running_loop().create_future()
+        page: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._pages[command.decode()] = page
         self._send(command)
         return await page
 

@@ -3,8 +3,11 @@
 import pytest
 
 from api.features import FeatureGates
+from api.field import ErrorType, FieldError, Path, Rule
 from tests.support.creates import create_errors, rules
 from tests.support.jobsets import JSON, jobset, rjob, stored
+from webhooks.jobset.answers import answer
+from webhooks.jobset.engine import Findings
 
 
 def test_all_faults_come_at_once_by_path():
@@ -71,3 +74,13 @@ def test_faults_of_the_schema_hide_nothing_and_drag_nothing_along():
 )  # fmt: skip
 def test_the_answer_says_how_to_fix_it(js: JSON, words: str):
     assert words in " ".join(error.fix for error in create_errors(stored(js), FeatureGates()))
+
+
+def test_each_broken_rule_is_named_once_for_metrics():
+    """`other` stands for all faults of rules without an id."""
+    path = Path("spec")
+    rule = Rule("some-rule", ErrorType.INVALID, "", "", "")
+    unnamed = FieldError(path, ErrorType.INVALID)
+    found = Findings((rule.at(path), rule.at(path), unnamed, unnamed), (), {})
+    assert answer(found, {}).rules == ("other", "some-rule")
+    assert answer(Findings((), (rule.at(path),), {}), {}).rules == ()

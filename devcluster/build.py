@@ -55,7 +55,7 @@ def compile_packages(
     require_space(folder, SPACE_MIB)
     go = find_go(cache_root)
     with step("fetching Go modules") as report:
-        command = ["list", "-mod=readonly", "-deps", "-f", "{{.ImportPath}}", *packages]
+        command = ["list", *flags, "-deps", "-f", "{{.ImportPath}}", *packages]
         listed = _run_go(go, module, command, _Downloads(report))
     total = len(listed.split())
     names = ", ".join(package.rpartition("/")[2] for package in packages)

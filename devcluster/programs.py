@@ -1,6 +1,6 @@
 """Go programs beside the control plane: each built once from pinned modules, and kept in the project's cache.
 
-For tests only. `helm` and `certmanager` say which there are.
+For tests only. `helm`, `certmanager` and `promtool` say which there are.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ _FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w")
 class Program:
     """`module` is the folder with go.mod and go.sum, and Go files of ours if there are any.
 
-    `data` names a module that it needs and a folder there, whose YAML files are kept beside the executable.
+    `data` names a module that it needs and a folder there, whose YAML files are kept beside the executable. `flags` are
+    more flags for Go.
     """
 
     name: str
     module: Path
     package: str
     data: tuple[str, str] | None = None
+    flags: tuple[str, ...] = ()
 
 
 def locate_program(program: Program, cache_root: Path | None = None) -> Path:
@@ -50,7 +52,7 @@ def _key(program: Program) -> str:
     for part in (
         (program.module / "go.mod").read_bytes(),
         (program.module / "go.sum").read_bytes(),
-        "\0".join((*platform_name(), *_FLAGS)).encode(),
+        "\0".join((*platform_name(), *_FLAGS, *program.flags)).encode(),
         *(source.read_bytes() for source in sorted(program.module.glob("*.go"))),
         *(part.encode() for part in program.data or ()),
     ):
@@ -65,7 +67,7 @@ def _install(program: Program, folder: Path) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
     scratch.mkdir()
     try:
-        compile_packages(program.module, [program.package], _FLAGS, scratch, folder.parent)
+        compile_packages(program.module, [program.package], (*_FLAGS, *program.flags), scratch, folder.parent)
         if program.data:
             source, data = program.data
             for file in (module_folder(program.module, source, folder.parent) / data).glob("*.yaml"):

@@ -18,6 +18,7 @@ from devcluster.download import KUBERNETES_BINARIES, Releases
 from devcluster.errors import DevclusterError
 from devcluster.helm import HELM
 from devcluster.programs import Program, locate_program
+from devcluster.promtool import PROMTOOL
 from tests.devcluster.fakes import ETCD, content, fake_binaries, fake_go, release_server
 
 DOWNLOADABLE = {"etcd", *KUBERNETES_BINARIES}
@@ -306,6 +307,17 @@ def test_a_program_is_built_again_when_our_source_of_it_changes(tmp_path, go):
     paths.append(locate_program(program, tmp_path / "cache"))
     assert paths[0] != paths[1]
     assert built(go) == ["example.com/tool"] * 2
+
+
+def test_promtool_is_built_without_the_clouds(tmp_path, go):
+    """Some of their modules are not on every proxy, so they must not be listed either."""
+    path = locate_program(PROMTOOL, tmp_path / "cache")
+    assert path.read_bytes() == BUILT
+    assert built(go) == ["github.com/prometheus/prometheus/cmd/promtool"]
+    calls = go.with_name("calls").read_text().splitlines()
+    asked = [line for line in calls if line.startswith(("list ", "build "))]
+    assert len(asked) == 2
+    assert all("-tags remove_all_sd" in line for line in asked)
 
 
 def test_a_failed_build_of_a_program_leaves_nothing(tmp_path, go):

@@ -18,6 +18,7 @@ from manifests.chart.files import generated as chart
 from manifests.definition import crd, policy_crd
 from manifests.naming import IMAGE_NAME, IMAGE_TAG, Object
 from manifests.policies import pod_policies
+from manifests.state_metrics import state_metrics
 from manifests.workload import install_objects, manager_objects, namespace, webhook_service
 
 ROOT = Path(__file__).parent
@@ -98,6 +99,7 @@ def generated() -> dict[str, str]:
     policies = _folder("policy", {f"{policy.PLURAL}.{policy.GROUP}": [policy_crd()]})
     # Nor this: a cluster without the Prometheus Operator has no such kind.
     alerts = _folder("prometheus", {"alerts": [prometheus_rule()]})
+    files["kube-state-metrics/config.yaml"] = _render([state_metrics()])
     return dict(sorted((files | policies | alerts | _in_api_server()).items()))
 
 

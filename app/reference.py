@@ -50,7 +50,7 @@ JobSet. An answer has at most {MAX_WARNINGS} warnings of at most {MAX_WARNING} c
 `--local-server` or `--server` an API server checks all of them.
 
 Rules whose id begins with `policy-` are those of [policies](policy/README.md). Commands apply them, and admission does
-not yet. A rule of a policy that only warns is a warning, whatever its type below.
+[with a feature gate](policy/admission.md). A rule of a policy that only warns is a warning, whatever its type below.
 
 ## Who answers, and in which order
 

@@ -16,6 +16,7 @@ import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -53,6 +54,7 @@ def _listens(text: str) -> str:
 
 
 BindAddress = Annotated[str, AfterValidator(_listens)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
 
 
 class _Section(BaseModel):
@@ -134,17 +136,12 @@ class TLSSettings(_Section):
 
     min_version: str = Field("", examples=["VersionTLS12"])
     """Oldest version that is offered, `VersionTLS12` or `VersionTLS13`; empty = `VersionTLS12`."""
-    cipher_suites: tuple[str, ...] = Field((), examples=[["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]])
+    cipher_suites: Texts = Field((), examples=[["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]])
     """Go's names of the suites of TLS 1.2; empty = OpenSSL's. Not together with `VersionTLS13`."""
     client_ca_file: str = Field("", alias="clientCAFile", examples=["/certs/api-server-ca.crt"])
     """PEM file with the CA of the certificate that the API server has to show to the webhooks; empty = whoever calls is
     answered (docs/security.md#only-the-api-server-may-call-the-webhooks). The file is read again whenever it changes.
     An extension: the Go manager's file has no such field."""
-
-    @field_validator("cipher_suites", mode="before")
-    @classmethod
-    def _tuple(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
     @model_validator(mode="after")
     def _known(self) -> Self:
@@ -250,6 +247,17 @@ class SchedulingSettings(_Section):
     JobSet says for what. Ignore: they run without groups, and the JobSet says so."""
 
 
+class PolicySettings(_Section):
+    """JobSetPolicies (docs/policy/admission.md). An extension: the Go manager's file has no such section."""
+
+    queue_controllers: Texts = Field(
+        ("system:serviceaccount:kueue-system:kueue-controller-manager",),
+        examples=[["system:serviceaccount:kueue-system:kueue-controller-manager"]],
+    )
+    """User names of controllers of queues. Policies do not judge what these change in a JobSet that exists: suspend,
+    node selectors and tolerations at admission."""
+
+
 class Settings(_Section):
     """The whole configuration file."""
 
@@ -269,6 +277,7 @@ class Settings(_Section):
     suspend: SuspendSettings = SuspendSettings()
     exclusive_placement: PlacementSettings = PlacementSettings()
     scheduling: SchedulingSettings = SchedulingSettings()
+    policies: PolicySettings = PolicySettings()
     feature_gates: dict[str, bool] = Field({}, examples=[{"RestartJob": True, "AllBeta": True}])
     """Name of a feature gate, AllAlpha or AllBeta, to whether it is on (docs/reference/manager.md#feature-gates)."""
 

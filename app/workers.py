@@ -15,13 +15,15 @@ import signal
 import socket
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import msgspec
 
 from app.manager.supervisor import DEFAULT
+from webhooks.jobset.policies import PolicyMetrics
 from webhooks.router import WebhookMetrics
 
 log = logging.getLogger(__name__)
@@ -44,8 +46,11 @@ EXIT_TIMEOUT = DEFAULT.shutdown_delay + DEFAULT.drain + DEFAULT.flush
 MAX_ANSWERS = 100_000
 """Answers that one report names; what is beyond is not counted."""
 
+MAX_DECISIONS = 10_000
+"""Different decisions of policies that one report names; what is beyond is not counted."""
+
 MAX_REPORT = 16 * 2**20
-"""Bytes of one report: more than so many answers take."""
+"""Bytes of one report: more than so many answers and decisions take."""
 
 
 class WorkerError(Exception):
@@ -73,21 +78,27 @@ class _Path(msgspec.Struct, array_like=True):
             metrics.finished(path, code, seconds)
 
 
+class ReportedMetrics(WebhookMetrics, PolicyMetrics, Protocol):
+    """Where the manager counts what its workers report."""
+
+
 class _Report(msgspec.Struct, array_like=True):
-    """What happened at each path, and the page that a command has asked for."""
+    """What happened at each path, the page that a command has asked for, and how often policies decided what."""
 
     paths: dict[str, _Path]
     command: str = ""
     page: str = ""
+    decisions: list[tuple[str, str, str, int]] = []
 
 
 _decoder = msgspec.json.Decoder(_Report)
 
 
 class Records:
-    """`webhooks.router.WebhookMetrics` of a worker: keeps what happened until it is reported to the manager."""
+    """`ReportedMetrics` of a worker: keeps what happened until it is reported to the manager."""
 
     def __init__(self) -> None:
+        self._decisions: Counter[tuple[str, str, str]] = Counter()
         self._paths: dict[str, _Path] = defaultdict(_Path)
         self._answers = 0
         self._page = ("", "")
@@ -105,6 +116,11 @@ class Records:
             self._answers += 1
             self._paths[path].finished.append((code, seconds))
 
+    def decided(self, policy: str, rule: str, action: str, count: int = 1) -> None:
+        decision = policy, rule, action
+        if decision in self._decisions or len(self._decisions) < MAX_DECISIONS:
+            self._decisions[decision] += count
+
     def answer(self, command: bytes, page: str) -> None:
         """Send the page that a command has asked for with the next report, which comes at once."""
         self._page = command.decode(), page
@@ -112,8 +128,9 @@ class Records:
 
     def report(self) -> bytes:
         """One line with what happened since the last one."""
-        report = _Report(self._paths, *self._page)
-        self._paths, self._answers, self._page = defaultdict(_Path), 0, ("", "")
+        decisions = [(*decision, count) for decision, count in self._decisions.items()]
+        report = _Report(self._paths, *self._page, decisions)
+        self._paths, self._answers, self._page, self._decisions = defaultdict(_Path), 0, ("", ""), Counter()
         self._page_ready.clear()
         return msgspec.json.encode(report) + b"\n"
 
@@ -137,7 +154,7 @@ class Worker:
     _stopped: bool = field(default=False, init=False)
     _pages: dict[str, asyncio.Future[str]] = field(default_factory=dict, init=False)
 
-    async def watch(self, metrics: WebhookMetrics, *, timeout: float = REPORT_TIMEOUT) -> None:
+    async def watch(self, metrics: ReportedMetrics, *, timeout: float = REPORT_TIMEOUT) -> None:
         """Count what it answers until it has stopped.
 
         Raises `WorkerError` if it ends before, or does not report for `timeout` seconds.
@@ -159,12 +176,14 @@ class Worker:
         if not self._stopped:
             raise WorkerError(f"admission worker {self.pid} ended: its last log lines are above")
 
-    def _take(self, report: _Report, metrics: WebhookMetrics) -> None:
+    def _take(self, report: _Report, metrics: ReportedMetrics) -> None:
         asked = self._pages.pop(report.command, None)
         if asked is not None and not asked.done():
             asked.set_result(report.page)
         for path, seen in report.paths.items():
             seen.count(path, metrics)
+        for policy, rule, action, count in report.decisions:
+            metrics.decided(policy, rule, action, count)
 
     def release(self) -> None:
         """The same where no event loop runs (any more)."""

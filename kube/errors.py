@@ -6,6 +6,7 @@ anything else (a proxy's page, a Secret) may hold what must not reach a log. Mus
 # ruff: noqa: N818 -- the classes carry the names of Kubernetes' own Status reasons
 
 import enum
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -244,6 +245,12 @@ def leaves(error: BaseException) -> list[BaseException]:
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     return [leaf for inner in error.exceptions for leaf in leaves(inner)]
+
+
+def raised_at(error: BaseException) -> str:
+    """Function and line that raised it; "?" of one that was put into a group without being raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].name}:{frames[-1].lineno}" if frames else "?"
 
 
 def retry_after(error: BaseException) -> float | None:

@@ -4,7 +4,7 @@ The committed YAML in this directory is generated from here (`python -m manifest
 commands take the same objects as Python values. Only the refresh of the embedded Kubernetes schema talks to a cluster.
 """
 
-from manifests.access import rbac_objects
+from manifests.access import policy_rbac_objects, rbac_objects
 from manifests.admission import webhook_configurations
 from manifests.definition import crd
 from manifests.naming import IMAGE, NAMESPACE, SERVICE_ACCOUNT
@@ -19,6 +19,7 @@ __all__ = [
     "crd",
     "install_objects",
     "pod_policies",
+    "policy_rbac_objects",
     "rbac_objects",
     "webhook_configurations",
 ]

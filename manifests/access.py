@@ -4,6 +4,7 @@ No wildcards, no creation of pods, and of Secrets and webhook configurations onl
 asks of API servers is compared with these rules: a right that nothing uses fails `make rights`.
 """
 
+from api.jobset_policy import types as policy
 from api.keys import GROUP, PLURAL
 from manifests.naming import (
     MUTATING_CONFIGURATION,
@@ -67,6 +68,19 @@ def _grant(kind: str, name: str, rules: list[Object]) -> list[Object]:
             roleRef={"apiGroup": _RBAC, "kind": kind, "name": f"jobset-{name}-role"},
             subjects=[{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NAMESPACE}],
         ),
+    ]
+
+
+def policy_rbac_objects() -> list[Object]:
+    """What the manager needs to apply JobSetPolicies, and a role to read them, which has no binding here.
+
+    Nobody but cluster administrators may write policies: there is no role for it.
+    """
+    follow = [_rule(policy.GROUP, policy.PLURAL, _FOLLOW), _rule("", "namespaces", ["get", *_FOLLOW])]
+    read = [_rule(policy.GROUP, policy.PLURAL, ["get", *_FOLLOW])]
+    return [
+        *_grant("ClusterRole", "policy", follow),
+        obj(_API, "ClusterRole", "jobset-policy-viewer-role", namespace=None, rules=read),
     ]
 
 

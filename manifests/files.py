@@ -11,7 +11,7 @@ import yaml
 
 from api.jobset_policy import types as policy
 from api.keys import GROUP, PLURAL
-from manifests.access import rbac_objects
+from manifests.access import policy_rbac_objects, rbac_objects
 from manifests.admission import webhook_configurations
 from manifests.alerts import prometheus_rule
 from manifests.chart.files import generated as chart
@@ -96,7 +96,7 @@ def generated() -> dict[str, str]:
     files["kustomization.yaml"] = _kustomization(list(groups), images=_IMAGES)
     files["install.yaml"] = _render(install_objects())
     # Not among the groups: a cluster without policies does without their CRD.
-    policies = _folder("policy", {f"{policy.PLURAL}.{policy.GROUP}": [policy_crd()]})
+    policies = _folder("policy", {f"{policy.PLURAL}.{policy.GROUP}": [policy_crd()], "rbac": policy_rbac_objects()})
     # Nor this: a cluster without the Prometheus Operator has no such kind.
     alerts = _folder("prometheus", {"alerts": [prometheus_rule()]})
     files["kube-state-metrics/config.yaml"] = _render([state_metrics()])

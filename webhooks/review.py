@@ -6,7 +6,7 @@ Every input gets a well-formed answer. Nothing of a request's content may appear
 """
 
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
 import msgspec
@@ -25,6 +25,12 @@ _MAX_REASON = 200
 """Characters: the reason may quote a key or a kind of any length."""
 
 
+class UserInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks, as the API server has authenticated it."""
+
+    username: str = ""
+
+
 class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """admission.k8s.io AdmissionRequest, the fields in use. Objects are raw JSON; null on the side that is none."""
 
@@ -35,6 +41,12 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     dry_run: bool | None = None
     object: JSON | None = None
     old_object: JSON | None = None
+    user_info: UserInfo = UserInfo()
+
+    @property
+    def stored(self) -> JSON | None:
+        """The object before an update; None for a create."""
+        return self.old_object if self.operation == "UPDATE" else None
 
 
 class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +60,8 @@ class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
     status: JSON | None = None
     warnings: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    audit_annotations: Mapping[str, str] = {}
+    """For the audit log; the API server puts the name of the webhook before the keys."""
 
     @property
     def code(self) -> int:
@@ -135,8 +149,9 @@ def encode_review(response: AdmissionResponse, *, uid: str, api_version: str, au
         body["patch"] = base64.b64encode(msgspec.json.encode(response.patch)).decode()
     if response.warnings:
         body["warnings"] = response.warnings
-    if audit:
-        body["auditAnnotations"] = {"request-uid": uid}
+    annotations = ({"request-uid": uid} if audit else {}) | dict(response.audit_annotations)
+    if annotations:
+        body["auditAnnotations"] = annotations
     return msgspec.json.encode({"apiVersion": api_version, "kind": KIND, "response": body})
 
 

@@ -7,14 +7,13 @@ it is a review is answered by an exception handler. Nothing of a body is ever lo
 
 import logging
 import time
-import traceback
 from collections.abc import Awaitable, Container, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from fastapi import FastAPI, Request, Response
 
-from kube.errors import leaves
+from kube.errors import leaves, raised_at
 from kube.log_fields import log_fields
 from webhooks.body import BODY_LIMITS, Bodies, Body, BodyLimits
 from webhooks.offload import compute
@@ -126,7 +125,7 @@ class _Webhook:
         uid = shown(review.request.uid)
         for each in leaves(error):
             # The text of an exception may quote the object: its type and place are enough to find the fault.
-            name, where = type(each).__name__, _place(each)
+            name, where = type(each).__name__, raised_at(each)
             log.error("webhook failed path=%s uid=%s error=%s at=%s", self.path, uid, name, where)
         message = f"internal error ({type(error).__name__}) in webhook {self.path}"
         return _encoded(denied(500, "InternalError", message), review)

@@ -4,7 +4,7 @@ Work is bounded by the size of the JobSet and the number of policies: a rule loo
 policies have at most 64 items, and of one rule at most `MOST_OF_A_RULE` findings are kept.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -45,19 +45,34 @@ def in_force(policy: JobSetPolicy) -> Iterator[tuple[PolicyRule, object]]:
             yield rule, demanded
 
 
+Failed = Callable[[JobSetPolicy, str, Exception], None]
+"""Hears of the policy and rule that could not be checked, and of the exception."""
+
+
 def violations(
-    policies: Sequence[JobSetPolicy], judged: Judged, namespace: Namespace, old: Judged | None = None
+    policies: Sequence[JobSetPolicy],
+    judged: Judged,
+    namespace: Namespace,
+    old: Judged | None = None,
+    *,
+    failed: Failed | None = None,
 ) -> list[Violation]:
     """What a JobSet breaks, by path, and at one path in the order of the policies.
 
     `old`: the JobSet before an update. What it breaks in the same way already is no reason to refuse the update: a
-    policy that came later stops nobody from changing something else.
+    policy that came later stops nobody from changing something else. `failed`: hears of each rule that raises an
+    exception, and the other rules are checked all the same; without it the exception is raised.
     """
     found: list[Violation] = []
     for policy in policies:
         if matches(policy, judged, namespace):
             for rule, demanded in in_force(policy):
-                found += _of_rule(policy, rule, demanded, judged, namespace, old)
+                try:
+                    found += tuple(_of_rule(policy, rule, demanded, judged, namespace, old))
+                except Exception as error:
+                    if failed is None:
+                        raise
+                    failed(policy, rule.name, error)
     return sorted(found, key=lambda violation: violation.error.path.order)
 
 

@@ -19,9 +19,14 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 KIND: Final = "JobSetPolicy"
 PLURAL: Final = "jobsetpolicies"
 
+GATE: Final = "JobSetPolicies"
+"""The feature gate with which admission applies policies."""
+
 DENY: Final = "Deny"
 WARN: Final = "Warn"
 AUDIT: Final = "Audit"
+FAIL: Final = "Fail"
+IGNORE: Final = "Ignore"
 
 
 class Requirement(Base, frozen=True, kw_only=True):
@@ -92,6 +97,16 @@ class JobSetPolicySpec(Base, frozen=True, kw_only=True):
             **SET,
         ),
     ] = (WARN,)
+    failure_policy: Annotated[
+        str,
+        doc(
+            "What becomes of a JobSet if a rule cannot be checked: because of a bug, or because the namespace cannot be"
+            " read. Fail: with Deny it is refused, with Warn its author is warned. Ignore: it is admitted with a"
+            " warning. Default Fail (CRD).",
+            default=FAIL,
+            enum=[FAIL, IGNORE],
+        ),
+    ] = FAIL
     rules: Annotated[Rules, doc("What is demanded. At least one rule.", **{"x-required": True})] = Rules()
 
     @property
@@ -103,6 +118,11 @@ class JobSetPolicySpec(Base, frozen=True, kw_only=True):
     def warns(self) -> bool:
         """Whether the author of a JobSet that breaks a rule gets a warning."""
         return WARN in self.validation_actions
+
+    @property
+    def audits(self) -> bool:
+        """Whether a violation is recorded in the audit log."""
+        return AUDIT in self.validation_actions
 
 
 class JobSetPolicy(Base, frozen=True, kw_only=True):

@@ -104,8 +104,7 @@ def _with_policies(findings: Findings, policies: Policies, options: Options, rep
         return findings
     if options.explain:
         report.explanations += explanation(policies, judged, name_of(findings.object))
-    wrong = {error.path for error in findings.errors}
-    return findings.and_also(error for error in policies.findings(judged) if error.path not in wrong)
+    return findings.and_elsewhere(policies.findings(judged))
 
 
 @contextlib.asynccontextmanager

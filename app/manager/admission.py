@@ -12,20 +12,23 @@ import msgspec
 from fastapi import FastAPI
 
 from api.exclusive import TermForm
+from api.jobset_policy.types import GATE
 from app.engine import engine
 from app.health import Check, Health, webhook_check
 from app.heap import freeze
 from app.manager.options import Deps, Shared
 from app.settings import Settings
-from app.workers import Worker
+from app.workers import ReportedMetrics, Worker
 from controllers.placement.domains import Domains
 from controllers.placement.watches import PlacementWatches
 from httpserver.address import bind
 from httpserver.server import Server
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
+from webhooks.jobset.policies import PolicyChecks
 from webhooks.jobset.subject import SetLimits
 from webhooks.pod.handlers import pod_handlers
+from webhooks.policy.watches import PolicyWatches
 from webhooks.router import WebhookMetrics, create_app
 
 log = logging.getLogger(__name__)
@@ -35,6 +38,9 @@ DIAL_EVERY = 0.05
 
 FOLLOWER_WAIT = 0.25
 """Seconds that the admission of a follower waits for its leader to be scheduled."""
+
+SYNC_TIMEOUT = 120.0
+"""Seconds until the policies have to be known."""
 
 LABEL_KEYS_SINCE = (1, 33)
 """Kubernetes version in which matchLabelKeys and mismatchLabelKeys of pod affinity are GA."""
@@ -55,7 +61,8 @@ async def start_webhooks(
     deps: Deps, health: Health, tls: ssl.SSLContext, placement: PlacementWatches, shared: Shared
 ) -> None:
     """Serve admission here; returns once it answers."""
-    app = await _app(deps, placement, shared.records or deps.metrics.webhooks)
+    metrics = shared.records or deps.metrics.webhooks
+    app = await _app(deps, placement, metrics, await _policies(deps, metrics))
     server = Server(app, shared.listener, tls)
     deps.supervisor.start(server.run(), "webhooks", stop=server.stop, delayed=True)
     deps.supervisor.on_stop(server.wind_down)
@@ -77,7 +84,24 @@ def _check(deps: Deps, shared: Shared) -> Check:
     return webhook_check((deps.options.settings.webhook.host, shared.listener.getsockname()[1]))
 
 
-async def _app(deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics) -> FastAPI:
+async def _policies(deps: Deps, metrics: ReportedMetrics) -> PolicyChecks | None:
+    """What holds JobSets to policies, once these are known; None without the feature gate.
+
+    Raises `kube.informer.SyncTimeoutError` if they are not known after `SYNC_TIMEOUT`: nothing that they deny is to be
+    let pass.
+    """
+    gates = deps.options.gates
+    if not gates[GATE]:
+        return None
+    watches = PolicyWatches(deps.client)
+    deps.supervisor.start(watches.run(), "policy-watches")
+    await watches.wait_settled(SYNC_TIMEOUT)
+    return PolicyChecks(watches, metrics, gates, deps.options.settings.policies.queue_controllers)
+
+
+async def _app(
+    deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics, policies: PolicyChecks | None
+) -> FastAPI:
     settings = deps.options.settings
     dry_run = settings.child_dry_run
     cluster = ClusterChecks(deps.client, dry_run=dry_run.enable, budget=dry_run.budget)
@@ -86,7 +110,7 @@ async def _app(deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics)
     pods = pod_handlers(Domains(placement, FOLLOWER_WAIT), lambda: form)
     limits = SetLimits(settings.limits.jobs_per_set, settings.limits.pods_per_set)
     checks = engine(deps.options.gates, limits)
-    return create_app({**jobset_handlers(checks, cluster), **pods}, metrics=metrics, decides={VALIDATE_PATH})
+    return create_app({**jobset_handlers(checks, cluster, policies), **pods}, metrics=metrics, decides={VALIDATE_PATH})
 
 
 async def term_form(asked: str, version: Callable[[], Awaitable[bytes]]) -> TermForm:

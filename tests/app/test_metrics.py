@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.metrics import CONTENT_TYPE, Metrics
+from app.metrics import CONTENT_TYPE, MOST_POLICIES, Metrics
 from controllers.jobset.endings import Outcomes
 from controllers.jobset.milestones import Milestones
 from kube.calls import sent
@@ -132,6 +132,16 @@ def bounds(found: dict[str, float], name: str) -> list[str]:
     """The upper bounds of the one histogram of that name."""
     prefix = f"{name}_bucket{{"
     return [s.split('le="')[1].split('"')[0] for s in found if s.startswith(prefix)]
+
+
+def test_decisions_of_policies_have_a_bounded_number_of_series() -> None:
+    metrics = Metrics()
+    for number in range(MOST_POLICIES + 3):
+        metrics.webhooks.decided(f"limits-{number}", "maxJobs", "Deny", 2)
+    series = {name: value for name, value in scrape(metrics).items() if name.startswith("jobset_policy_decisions")}
+    assert len(series) == MOST_POLICIES + 1
+    name = 'jobset_policy_decisions_total{{action="Deny",policy="{}",rule="maxJobs"}}'
+    assert (series[name.format("limits-0")], series[name.format("(others)")]) == (2, 6)
 
 
 def test_times_of_jobsets_have_no_labels_and_are_there_from_the_start() -> None:
@@ -302,6 +312,7 @@ async def test_the_page_describes_every_metric_with_its_type_and_labels_and_no_o
     metrics.webhooks.started("/mutate")
     metrics.webhooks.refused("/mutate", "rule")
     metrics.webhooks.finished("/mutate", 200, 0.1)
+    metrics.webhooks.decided("limits", "maxJobs", "Deny")
     metrics.certificate("webhook").loaded(0)
     metrics.leader("lease", False)
     for state in ("Completed", "Failed"):

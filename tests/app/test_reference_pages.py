@@ -86,6 +86,7 @@ def test_what_the_go_manager_lacks_is_marked():
         "suspend",
         "exclusivePlacement",
         "scheduling",
+        "policies",
     }
     assert {name for name in marked if not name.startswith("-")} == extensions
     assert "An extension" not in page("configuration")

@@ -16,7 +16,7 @@ from app.manager.options import Options
 from app.manager.process import obey, serve_as_worker
 from app.metrics import Metrics
 from app.settings import Settings
-from app.workers import MAX_ANSWERS, MAX_REPORT, STOP, Records, Worker, WorkerError, forked
+from app.workers import MAX_ANSWERS, MAX_DECISIONS, MAX_REPORT, STOP, Records, Worker, WorkerError, forked
 from httpserver.address import bind
 from tests.support.serving import LOCAL
 from tests.support.tls import until
@@ -36,6 +36,9 @@ class RecordedMetrics:
 
     def finished(self, path: str, code: int, seconds: float) -> None:
         self.calls.append((path, code, seconds))
+
+    def decided(self, policy: str, rule: str, action: str, count: int = 1) -> None:
+        self.calls.append(f"{policy} {rule} {action} {count}")
 
 
 @contextlib.asynccontextmanager
@@ -65,6 +68,10 @@ async def test_the_manager_counts_what_a_worker_answers():
         await until(lambda: len(heard.calls) == 7)
         assert sorted(heard.calls[3:6]) == [("/a", "one"), ("/a", "one"), ("/a", "two")]
         assert heard.calls[6] == ("/a", 422, 0.5)
+        records.decided("limits", "maxJobs", "Deny")
+        records.decided("limits", "maxJobs", "Deny")
+        await until(lambda: len(heard.calls) == 8)
+        assert heard.calls[7] == "limits maxJobs Deny 2"
         worker.stop()
         assert await asyncio.wait_for(reader.read(1), 5) == STOP
         telling.cancel()
@@ -166,13 +173,18 @@ async def test_a_worker_that_cannot_report_keeps_a_bounded_number():
     for _ in range(MAX_ANSWERS + 10):
         records.finished("/a", 200, 0.001)
     assert records.report().count(b"200") == MAX_ANSWERS
-    assert records.report() == b'[{},"",""]\n'
+    for number in range(MAX_DECISIONS + 10):
+        records.decided(f"limits-{number}", "maxJobs", "Deny")
+    assert records.report().count(b"limits-") == MAX_DECISIONS
+    assert records.report() == b'[{},"","",[]]\n'
 
 
 async def test_a_report_fits_into_the_readers_limit():
     records = Records()
     for i in range(MAX_ANSWERS):
         records.finished("/validate-jobset-x-k8s-io-v1alpha2-jobset", 422, 0.0012345678901234567 * i)
+    for i in range(MAX_DECISIONS):
+        records.decided(f"{i:0253}", "requiredAnnotations", "Error")
     assert len(records.report()) < MAX_REPORT
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from app.debug.pages import LEVEL_PATH, Debug
-from manifests import rbac_objects
+from manifests import policy_rbac_objects, rbac_objects
 
-OBJECTS = rbac_objects()
+OBJECTS = [*rbac_objects(), *policy_rbac_objects()]
 BY_NAME = {(o["kind"], o["metadata"]["name"]): o for o in OBJECTS}
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 ROWS = [
@@ -68,6 +68,7 @@ def test_namespaced_rights_are_only_in_the_managers_namespace():
     [
         ("ClusterRole", "jobset-manager-role"),
         ("ClusterRole", "jobset-proxy-role"),
+        ("ClusterRole", "jobset-policy-role"),
         ("Role", "jobset-leader-election-role"),
         ("Role", "jobset-manager-secrets-role"),
     ],
@@ -99,3 +100,9 @@ def test_the_roles_of_people_are_bound_to_nobody():
     bound = [o.get("roleRef", {}).get("name") for o in OBJECTS]
     assert "jobset-metrics-reader" not in bound
     assert "jobset-debugger" not in bound
+    assert "jobset-policy-viewer-role" not in bound
+
+
+def test_policies_are_written_by_administrators_alone():
+    verbs = {verb for (_, group, _, _), verbs in granted().items() if group.startswith("policy.") for verb in verbs}
+    assert verbs == {"get", "list", "watch"}

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from api.keys import GROUP, PLURAL
 from devcluster import audit
-from manifests import rbac_objects
+from manifests import policy_rbac_objects, rbac_objects
 from tests.support.manager import USER
 
 REPORT = Path(__file__).parents[2] / "build" / "rights.json"
@@ -52,7 +52,7 @@ GRANTED_TO_EVERYBODY = {Right("create", "authorization.k8s.io", "selfsubjectacce
 
 def granted() -> set[Right]:
     """What the roles bound to the manager's ServiceAccount allow."""
-    objects = rbac_objects()
+    objects = [*rbac_objects(), *policy_rbac_objects()]
     bound = {body["roleRef"]["name"] for body in objects if "roleRef" in body}
     return {
         Right(verb, group, resource, name)

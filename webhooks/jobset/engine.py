@@ -45,6 +45,11 @@ class Findings:
         """These and more, in order."""
         return _sorted([*self.errors, *self.warnings, *more], self.object)
 
+    def and_elsewhere(self, more: Iterable[FieldError]) -> "Findings":
+        """These and more, without those at places that are wrong anyway."""
+        wrong = {error.path for error in self.errors}
+        return self.and_also(error for error in more if error.path not in wrong)
+
     @property
     def hides(self) -> bool:
         """Whether the API server would refuse the object by its schema, and say nothing about the other faults."""

@@ -8,11 +8,13 @@ faults alone. All else is left to the validating webhook, which is complete by i
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from api.field import FieldError
 from api.meta import JSON
 from webhooks.jobset.answers import answer
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
+from webhooks.jobset.policies import Judgement, PolicyChecks
 from webhooks.offload import compute
 from webhooks.review import (
     AdmissionRequest,
@@ -27,9 +29,11 @@ MUTATE_PATH = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
 
 
-def jobset_handlers(engine: Engine, cluster: ClusterChecks | None = None) -> Mapping[str, Handler]:
-    """Handlers by URL path; without `cluster` they check the object alone."""
-    admission = _Admission(engine, cluster)
+def jobset_handlers(
+    engine: Engine, cluster: ClusterChecks | None = None, policies: PolicyChecks | None = None
+) -> Mapping[str, Handler]:
+    """Handlers by URL path; without `cluster` and `policies` they check the object alone."""
+    admission = _Admission(engine, cluster, policies)
     return {MUTATE_PATH: admission.mutate, VALIDATE_PATH: admission.validate}
 
 
@@ -37,12 +41,13 @@ def jobset_handlers(engine: Engine, cluster: ClusterChecks | None = None) -> Map
 class _Admission:
     engine: Engine
     cluster: ClusterChecks | None
+    policies: PolicyChecks | None
 
     def mutate(self, request: AdmissionRequest) -> HandlerAnswer:
         """Set defaults; refuse what the schema is about to refuse (docs/reference/defaulting.md)."""
         if answer_at_once := _without_check(request):
             return answer_at_once
-        old = _stored(request)
+        old = request.stored
         obj, operations = with_defaults(request.object or {}, old)
         if self.engine.may_hide(obj, old):
             findings = self._check(obj, old)
@@ -54,7 +59,7 @@ class _Admission:
         """Refuse what breaks a rule, all faults in one answer (docs/reference/validation.md)."""
         if answer_at_once := _without_check(request):
             return answer_at_once
-        old = _stored(request)
+        old = request.stored
         findings = self._check(request.object or {}, old)
         return self._answer(request, findings, findings.object)
 
@@ -63,24 +68,34 @@ class _Admission:
         return self.engine.create(obj, defaults=False) if old is None else self.engine.update(old, obj)
 
     def _answer(self, request: AdmissionRequest, findings: Findings, obj: JSON) -> HandlerAnswer:
-        if self.cluster is None or not self.cluster.has_questions(findings.object, _stored(request)):
+        cluster, policies = self.cluster, self.policies
+        if cluster is not None and not cluster.has_questions(findings.object, request.stored):
+            cluster = None
+        if policies is not None and not policies.concern(request):
+            policies = None
+        if cluster is None and policies is None:
             return answer(findings, obj)
-        return self._answer_with(self.cluster, request, findings, obj)
+        return self._answer_with(cluster, policies, request, findings, obj)
 
     async def _answer_with(
-        self, cluster: ClusterChecks, request: AdmissionRequest, findings: Findings, obj: JSON
+        self,
+        cluster: ClusterChecks | None,
+        policies: PolicyChecks | None,
+        request: AdmissionRequest,
+        findings: Findings,
+        obj: JSON,
     ) -> AdmissionResponse:
-        """What the cluster knows is said with the rest."""
-        old, new, gates = _stored(request), findings.object, self.engine.gates
+        """What policies demand, and what the cluster knows, is said with the rest."""
+        judgement = Judgement() if policies is None else await policies.judge(request, findings)
+        more = [] if cluster is None else await self._asked(cluster, request, findings)
+        told = findings.and_elsewhere(judgement.findings).and_also(more)
+        return judgement.answer(await compute(answer, told, obj))
+
+    async def _asked(self, cluster: ClusterChecks, request: AdmissionRequest, findings: Findings) -> list[FieldError]:
+        old, new, gates = request.stored, findings.object, self.engine.gates
         if old is None:
-            more = await cluster.create(new, findings.errors, gates, namespace=request.namespace)
-        else:
-            more = await cluster.update(old, new, findings.errors, gates, namespace=request.namespace)
-        return await compute(answer, findings.and_also(more), obj)
-
-
-def _stored(request: AdmissionRequest) -> JSON | None:
-    return request.old_object if request.operation == "UPDATE" else None
+            return await cluster.create(new, findings.errors, gates, namespace=request.namespace)
+        return await cluster.update(old, new, findings.errors, gates, namespace=request.namespace)
 
 
 def _without_check(request: AdmissionRequest) -> AdmissionResponse | None:

@@ -1,5 +1,6 @@
 """Which policies are about a JobSet, what becomes of violations, in which order, and how much work that is."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -37,6 +38,20 @@ def test_selectors_mean_what_the_api_server_means(selector: Any, selected: bool,
     namespace = Namespace("n", {"team": "a"} if kind == "namespaceSelector" else {})
     limits = policy(match={kind: selector}, maxJobs={"max": 1})
     assert bool(violations([limits], js, namespace)) is selected
+
+
+def test_a_rule_that_raises_keeps_no_other_from_being_checked(monkeypatch: pytest.MonkeyPatch):
+    def find(*_: object) -> Any:
+        raise KeyError
+
+    monkeypatch.setitem(RULES, "max_jobs", dataclasses.replace(RULES["max_jobs"], find=find))  # type: ignore[arg-type]
+    both, heard = policy(maxJobs={"max": 1}, ttl={"required": True}), []
+    found = violations([both], LARGE, Namespace(), failed=lambda *failure: heard.append(failure))
+    assert [violation.rule for violation in found] == ["ttl"]
+    ((failed, rule, error),) = heard
+    assert (failed, rule, type(error)) == (both, "maxJobs", KeyError)
+    with pytest.raises(KeyError):
+        violations([both], LARGE, Namespace())
 
 
 @pytest.mark.parametrize(("actions", "warning"), [(("Deny",), False), (("Warn",), True), (("Audit",), True)])

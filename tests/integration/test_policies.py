@@ -1,0 +1,157 @@
+"""JobSetPolicies on a real API server: in force within a second, and the verdict of `jobset policy eval` to the letter."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app import local
+from devcluster import audit
+from devcluster.assets import Sources
+from devcluster.cluster import Cluster, running
+from devcluster.spec import ClusterSpec
+from manifests import files
+from tests.support.cluster import request, wait_for
+from tests.support.jobs import JOBSETS
+from tests.support.jobsets import jobset, rjob
+from tests.support.manager import USER
+from tests.support.policies import manifest
+
+POLICIES = "/apis/policy.jobset.x-k8s.io/v1alpha1/jobsetpolicies"
+NAMESPACE = "team-a"
+LABELS = {"example.com/tenant": "true", "example.com/pods": "3"}
+OURS = {"namespaceSelector": {"matchLabels": {"example.com/tenant": "true"}}}
+LIMITS = manifest("limits", ("Deny", "Audit"), OURS, maxTotals={"pods": {"fromNamespaceLabel": "example.com/pods"}})
+QUEUES = manifest("queues", ("Deny",), OURS, requiredQueue={})
+TIMES = manifest("times", ("Warn",), OURS, ttl={"required": True})
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+    """With the CRD and rights of policies, and a manager that has the gate on."""
+    folder = tmp_path_factory.mktemp("policies")
+    with running(
+        ClusterSpec(name="policies", profile="api"), sources=Sources(assets=binaries), state_root=folder
+    ) as cluster:
+        port = local.free_port()
+        local.install(cluster, webhook_port=port)
+        local.kubectl(cluster, "apply", "--server-side", "-k", str(files.ROOT / "policy"))
+        local.kubectl(cluster, "wait", "--for=condition=Established", "crd/jobsetpolicies.policy.jobset.x-k8s.io")
+        body = {"metadata": {"name": NAMESPACE, "labels": LABELS}}
+        assert request(cluster, "POST", "/api/v1/namespaces", body)[0] == 201
+        manager = local.start(cluster, folder, webhook_port=port, sections={"featureGates": {"JobSetPolicies": True}})
+        try:
+            yield cluster
+        finally:
+            local.stop(manager)
+
+
+@pytest.fixture
+def stored(cluster: Cluster) -> Iterator[None]:
+    """The policies, in force."""
+    for body in (LIMITS, QUEUES, TIMES):
+        status, answer = request(cluster, "POST", POLICIES, body)
+        assert status == 201, answer
+    yield
+    for body in (LIMITS, QUEUES, TIMES):
+        request(cluster, "DELETE", f"{POLICIES}/{body['metadata']['name']}")
+
+
+def answered(cluster: Cluster, body: dict[str, Any], code: int) -> Any:
+    """The answer to a create, which has to have this code within a second."""
+
+    def tried() -> list[Any]:
+        status, answer = request(cluster, "POST", f"{JOBSETS.format(NAMESPACE)}?dryRun=All", body)
+        return [answer] if status == code else []
+
+    return wait_for(tried, timeout=1, what=f"an answer with code {code}")[0]
+
+
+def offline(folder: Path, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """What `jobset policy eval` finds."""
+    (folder / "set.yaml").write_text(yaml.safe_dump(body))
+    (folder / "policies.yaml").write_text(yaml.safe_dump_all([LIMITS, QUEUES, TIMES]))
+    labels = [part for key, value in LABELS.items() for part in ("--namespace-label", f"{key}={value}")]
+    command = [sys.executable, "-m", "app", "policy", "eval", "-f", "set.yaml", "-p", "policies.yaml", "-o", "json"]
+    done = subprocess.run(  # noqa: S603 (ourselves)
+        [*command, *labels],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(files.ROOT.parent)},
+    )
+    found: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
+    return found
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_refusal_is_to_the_letter_what_the_command_says_without_a_cluster(cluster: Cluster, tmp_path: Path):
+    large = jobset(rjob(replicas=9), namespace=NAMESPACE)
+    answer = answered(cluster, large, 422)
+    causes = [(cause["field"], cause["message"]) for cause in answer["details"]["causes"]]
+    errors = [found for found in offline(tmp_path, large) if found["severity"] == "error"]
+    assert causes == [(error["path"], f"{error['message']}; {error['fix']}") for error in errors]
+    assert [path for path, _ in causes] == [
+        "metadata.labels[kueue.x-k8s.io/queue-name]",
+        "spec.replicatedJobs[0].replicas",
+    ]
+    assert "limit" in answer["message"]
+    (recorded,) = {line for line in cluster.audit_log.read_text().splitlines() if "policy-violations" in line}
+    annotation = json.loads(recorded)["annotations"]["vjobset.kb.io/policy-violations"]
+    assert [found["rule"] for found in json.loads(annotation)["violations"]] == ["maxTotals"]
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_warning_reaches_the_author(cluster: Cluster):
+    answered(cluster, jobset(rjob(replicas=9), namespace=NAMESPACE), 422)
+    small = jobset(namespace=NAMESPACE)
+    small["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "a"}
+    done = local.kubectl(cluster, "create", "--dry-run=server", "-f", "-", stdin=json.dumps(small))
+    assert "Warning: spec.ttlSecondsAfterFinished: policy times; set after how many seconds" in done.stderr
+
+
+def test_a_policy_is_in_force_and_out_of_force_within_a_second(cluster: Cluster):
+    large = jobset(rjob(replicas=9), namespace=NAMESPACE)
+    answered(cluster, large, 201)
+    assert request(cluster, "POST", POLICIES, LIMITS)[0] == 201
+    answered(cluster, large, 422)
+    labels = {"metadata": {"labels": {"example.com/pods": "9"}}}
+    merge = "application/merge-patch+json"
+    assert request(cluster, "PATCH", f"/api/v1/namespaces/{NAMESPACE}", labels, merge)[0] == 200
+    answered(cluster, large, 201)
+    labels["metadata"]["labels"] = LABELS
+    assert request(cluster, "PATCH", f"/api/v1/namespaces/{NAMESPACE}", labels, merge)[0] == 200
+    answered(cluster, large, 422)
+    assert request(cluster, "DELETE", f"{POLICIES}/limits")[0] == 200
+    answered(cluster, large, 201)
+
+
+@pytest.mark.usefixtures("stored")
+def test_status_suspension_and_deletion_are_never_hindered(cluster: Cluster):
+    assert request(cluster, "DELETE", f"{POLICIES}/limits")[0] == 200
+    assert request(cluster, "DELETE", f"{POLICIES}/queues")[0] == 200
+    large = jobset(rjob(replicas=9), namespace=NAMESPACE)
+    answered(cluster, large, 201)
+    one = f"{JOBSETS.format(NAMESPACE)}/train"
+    assert request(cluster, "POST", JOBSETS.format(NAMESPACE), large)[0] == 201
+    assert request(cluster, "POST", POLICIES, LIMITS)[0] == 201
+    assert request(cluster, "POST", POLICIES, QUEUES)[0] == 201
+    answered(cluster, large, 422)
+    merge = "application/merge-patch+json"
+    assert request(cluster, "PATCH", one, {"spec": {"suspend": True}}, merge)[0] == 200
+    assert request(cluster, "PATCH", one, {"metadata": {"annotations": {"a": "b"}}}, merge)[0] == 200
+    assert request(cluster, "PATCH", f"{one}/status", {"status": {"restarts": 1}}, merge)[0] == 200
+    assert request(cluster, "DELETE", one)[0] == 200
+
+
+def test_the_manager_asks_for_nothing_that_its_roles_do_not_grant(cluster: Cluster):
+    asked = [call for call in audit.calls(cluster.audit_log, about=USER) if call.user == USER]
+    assert {call.resource for call in asked if not call.permitted} == set()

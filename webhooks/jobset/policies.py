@@ -1,0 +1,210 @@
+"""Holds JobSets to the JobSetPolicies of the cluster: what is said to the author, recorded and counted.
+
+The rules are those of `api.jobset_policy`, which the command line uses, too. A rule that fails by a bug does not keep
+the others from being checked, and never lets a JobSet pass in silence (`failurePolicy` in docs/policy/admission.md).
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from api.features import FeatureGates
+from api.field import SPEC, ErrorType, FieldError, Rule, Severity, shortened
+from api.jobset_policy.evaluate import Violation, violations
+from api.jobset_policy.judged import Judged, Namespace
+from api.jobset_policy.rules.words import source
+from api.jobset_policy.types import FAIL, JobSetPolicy
+from api.jsontree import dig
+from api.meta import JSON
+from kube.errors import KubeError, raised_at
+from webhooks.jobset.engine import Findings
+from webhooks.jobset.subject import Unreadable, subject
+from webhooks.offload import compute
+from webhooks.review import AdmissionRequest, AdmissionResponse, denied
+
+log = logging.getLogger(__name__)
+
+AUDIT_KEY: Final = "policy-violations"
+"""Key of the audit annotation. The API server writes `vjobset.kb.io/policy-violations`."""
+
+MOST_AUDITED = 20
+"""Violations of one JobSet in the audit log; the rest is counted."""
+MOST_AUDITED_TEXT = 400
+"""Characters of the text of one."""
+ERROR: Final = "Error"
+"""The action of a rule that could not be checked."""
+MATCH: Final = "match"
+"""Stands for the rule where it cannot even be found out whether a policy is about the JobSet."""
+
+UNCHECKED = Rule(
+    "policy-rule-unchecked",
+    ErrorType.INTERNAL,
+    "policy {policy}: {rule} was not checked: internal error ({error})",
+    "",
+    source("admission"),
+    severity=Severity.WARNING,
+)
+
+
+class PolicySource(Protocol):
+    """Where policies and namespaces come from."""
+
+    @property
+    def in_force(self) -> Sequence[JobSetPolicy]:
+        """The policies, by name."""
+
+    async def namespace(self, name: str) -> Namespace:
+        """A namespace. Raises `KubeError` or `TimeoutError`."""
+
+
+class PolicyMetrics(Protocol):
+    """Where decisions are counted, once for each review, policy, rule and action."""
+
+    def decided(self, policy: str, rule: str, action: str, count: int = 1) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A rule that could not be checked, by the type of the exception."""
+
+    policy: JobSetPolicy
+    rule: str
+    error: str
+
+    @property
+    def refuses(self) -> bool:
+        """Whether a JobSet must not be admitted without the rule."""
+        return self.policy.spec.denies and self.policy.spec.failure_policy == FAIL
+
+    @property
+    def warns(self) -> bool:
+        """Whether the author is told: always, unless the policy only records."""
+        return self.policy.spec.denies or self.policy.spec.warns
+
+    @property
+    def warning(self) -> FieldError:
+        return UNCHECKED.at(SPEC, policy=self.policy.metadata.name, rule=self.rule, error=self.error)
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What policies say about one JobSet."""
+
+    broken: list[Violation] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def findings(self) -> list[FieldError]:
+        """What the author is told."""
+        told = [each.error for each in self.broken if each.policy.spec.denies or each.policy.spec.warns]
+        return told + [failure.warning for failure in self.failures if failure.warns]
+
+    def answer(self, response: AdmissionResponse) -> AdmissionResponse:
+        """The answer of all checks, with what is recorded. One that admits refuses if a rule that denies failed."""
+        refusing = next((failure for failure in self.failures if failure.refuses), None)
+        if refusing is not None and response.allowed:
+            where = f"rule {refusing.rule} of policy {refusing.policy.metadata.name}"
+            refused = denied(500, "InternalError", f"internal error ({refusing.error}) in {where}")
+            response = msgspec.structs.replace(refused, warnings=response.warnings)
+        return msgspec.structs.replace(response, audit_annotations=self._audited())
+
+    def _audited(self) -> Mapping[str, str]:
+        recorded: list[dict[str, Any]] = [
+            {
+                "policy": each.policy.metadata.name,
+                "rule": each.rule,
+                "path": str(each.error.path),
+                "message": shortened(each.error.complaint, MOST_AUDITED_TEXT),
+            }
+            for each in self.broken
+            if each.policy.spec.audits
+        ]
+        recorded += [
+            {"policy": failure.policy.metadata.name, "rule": failure.rule, "error": failure.error}
+            for failure in self.failures
+            if failure.policy.spec.audits
+        ]
+        if not recorded:
+            return {}
+        more = {"more": len(recorded) - MOST_AUDITED} if len(recorded) > MOST_AUDITED else {}
+        return {AUDIT_KEY: msgspec.json.encode({"violations": recorded[:MOST_AUDITED], **more}).decode()}
+
+    def count(self, metrics: PolicyMetrics) -> None:
+        """Count each decision once."""
+        decisions = {
+            (each.policy.metadata.name, each.rule, action)
+            for each in self.broken
+            for action in each.policy.spec.validation_actions
+        }
+        decisions |= {(failure.policy.metadata.name, failure.rule, ERROR) for failure in self.failures}
+        for decision in sorted(decisions):
+            metrics.decided(*decision)
+
+
+class PolicyChecks:
+    """Judges JobSets by the policies in force.
+
+    `trusted`: user names of the controllers of queues. What they change when they admit a JobSet is not judged.
+    """
+
+    def __init__(
+        self, source: PolicySource, metrics: PolicyMetrics, gates: FeatureGates, trusted: Iterable[str] = ()
+    ) -> None:
+        self._source = source
+        self._metrics = metrics
+        self._gates = gates
+        self._trusted = frozenset(trusted)
+
+    def concern(self, request: AdmissionRequest) -> bool:
+        """Whether there may be anything to judge: quick, and never wrongly false."""
+        old, new = request.stored, request.object
+        if not self._source.in_force or old is None:
+            return bool(self._source.in_force)
+        if request.user_info.username in self._trusted or dig(new, "metadata", "deletionTimestamp") is not None:
+            return False
+        return _looked_at(old) != _looked_at(new)
+
+    async def judge(self, request: AdmissionRequest, findings: Findings) -> Judgement:
+        """What the policies in force say about the JobSet of a review."""
+        policies = self._source.in_force
+        try:
+            namespace = await self._source.namespace(request.namespace)
+        except (KubeError, TimeoutError) as error:
+            log.warning("policies cannot be checked: the namespace cannot be read: %s", error)
+            judgement = Judgement(failures=[Failure(policy, MATCH, type(error).__name__) for policy in policies])
+        else:
+            judgement = await compute(self._judged, policies, namespace, findings.object, request.stored)
+        judgement.count(self._metrics)
+        return judgement
+
+    def _judged(self, policies: Sequence[JobSetPolicy], namespace: Namespace, new: JSON, old: JSON | None) -> Judgement:
+        judgement = Judgement()
+
+        def failed(policy: JobSetPolicy, rule: str, error: Exception) -> None:
+            name = type(error).__name__
+            # The text of an exception may quote the object: its type and place are enough to find the fault.
+            log.error("policy=%s rule=%s failed error=%s at=%s", policy.metadata.name, rule, name, raised_at(error))
+            judgement.failures.append(Failure(policy, rule, name))
+
+        judged = self._read(new)
+        if judged is not None:
+            before = None if old is None else self._read(old)
+            judgement.broken = violations(policies, judged, namespace, before, failed=failed)
+        return judgement
+
+    def _read(self, obj: JSON) -> Judged | None:
+        """None for what cannot be read: of a new object the findings say so."""
+        try:
+            return Judged(subject(obj, self._gates).js)
+        except Unreadable:
+            return None
+
+
+def _looked_at(obj: JSON | None) -> tuple[Any, ...]:
+    """What rules and selectors look at. None of them looks at `suspend`."""
+    spec = dig(obj, "spec")
+    kept = {key: value for key, value in spec.items() if key != "suspend"} if isinstance(spec, dict) else spec
+    return kept, dig(obj, "metadata", "labels"), dig(obj, "metadata", "annotations")

@@ -1,0 +1,1 @@
+"""JobSetPolicies: what admission knows of them."""

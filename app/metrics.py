@@ -23,6 +23,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from app.outcome_metrics import OutcomeHooks
+from app.policy_metrics import PolicyHooks
 from kube.workqueue import LOW_PRIORITY
 
 # Each counter and histogram would get a second series with the time of its birth: the Go program has none.
@@ -43,11 +44,6 @@ ATTEMPT_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 60, 120, 300, 600, 120
 
 CALL_BUCKETS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 """Requests of one reconcile; a set of 10,000 Jobs takes that many to create."""
-
-MOST_POLICIES = 200
-"""Policies that have series of their own."""
-OTHER_POLICIES = "(others)"
-"""No name that a policy could have."""
 
 RECONCILE_RESULTS = ("success", "error", "requeue", "requeue_after")
 QUEUE_LABELS = ("name", "controller")
@@ -234,10 +230,11 @@ class RequestHooks:
         self._requests.labels(code, method, host).inc()
 
 
-class WebhookHooks:
+class WebhookHooks(PolicyHooks):
     """`app.workers.ReportedMetrics`. `path` and `rule` must come from our code, never from the client."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__(registry)
         self._in_flight = Gauge(
             "controller_runtime_webhook_requests_in_flight",
             "Current number of admission requests being served",
@@ -262,13 +259,6 @@ class WebhookHooks:
             ("webhook", "rule"),
             registry=registry,
         )
-        self._decisions = Counter(
-            "jobset_policy_decisions_total",
-            "Reviews in which a rule of a JobSetPolicy led to an action",
-            ("policy", "rule", "action"),
-            registry=registry,
-        )
-        self._policies: set[str] = set()
         # Looking up a child by its labels costs more than counting.
         self._counting = cache(self._in_flight.labels)
         self._coded = cache(self._requests.labels)
@@ -284,12 +274,6 @@ class WebhookHooks:
         self._counting(path).dec()
         self._coded(path, code).inc()
         self._timing(path).observe(seconds)
-
-    def decided(self, policy: str, rule: str, action: str, count: int = 1) -> None:
-        """Administrators name policies. Those beyond the first `MOST_POLICIES` of this process are counted together."""
-        if len(self._policies) < MOST_POLICIES:
-            self._policies.add(policy)
-        self._decisions.labels(policy if policy in self._policies else OTHER_POLICIES, rule, action).inc(count)
 
 
 class MilestoneHooks:

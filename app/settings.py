@@ -36,8 +36,7 @@ from webhooks.jobset.subject import DEFAULT_LIMITS
 
 API_VERSION = "config.jobset.x-k8s.io/v1alpha1"
 KIND = "Configuration"
-MAX_BUDGET = 8.0
-"""Most seconds of a child dry run."""
+MAX_BUDGET = 8.0  # seconds of a child dry run
 
 
 class SettingsError(Exception):
@@ -250,12 +249,8 @@ class SchedulingSettings(_Section):
 class PolicySettings(_Section):
     """JobSetPolicies (docs/policy/admission.md). An extension: the Go manager's file has no such section."""
 
-    queue_controllers: Texts = Field(
-        ("system:serviceaccount:kueue-system:kueue-controller-manager",),
-        examples=[["system:serviceaccount:kueue-system:kueue-controller-manager"]],
-    )
-    """User names of controllers of queues. Policies do not judge what these change in a JobSet that exists: suspend,
-    node selectors and tolerations at admission."""
+    queue_controllers: Texts = Field(("system:serviceaccount:kueue-system:kueue-controller-manager",), examples=[[]])
+    """User names of controllers of queues. Policies do not judge what these change in a JobSet that exists."""
 
 
 class Settings(_Section):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from certs.source import Live
 from certs.tls import CertificateError
+from kube.resources import Resource
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,9 @@ class FileCertificates:
                 f"no webhook certificate after {self._first_pair_timeout:g} s: {self.problem}. Put tls.crt and tls.key"
                 " there, set webhook.certDir to where they are, or set internalCertManagement.enable to true"
             ) from None
+
+    async def look_after(self, resource: Resource, name: str) -> None:
+        """Nothing: whoever makes the files has the API server trust them."""
 
     async def _follow(self, deadline: asyncio.Timeout) -> None:
         while True:

@@ -110,6 +110,7 @@ class CertManager:
         self._clock = clock
         self._changed = asyncio.Event()
         self._served_authorities = b""
+        self._more: set[tuple[Resource, str]] = set()
 
     async def run(self) -> None:
         """Check at the start, every 12 h and whenever the Secret or a webhook configuration changes."""
@@ -125,6 +126,16 @@ class CertManager:
                         await self._changed.wait()
                 except TimeoutError:
                     continue
+
+    async def look_after(self, resource: Resource, name: str) -> None:
+        """Store the CA in one more webhook configuration, until cancelled. What is wrong with it is only logged."""
+        more: Informer[_Watched] = Informer(self._client, resource, _Watched, field_selector=f"metadata.name={name}")
+        more.on_event(lambda *_: self._changed.set())
+        self._more.add((resource, name))
+        try:
+            await more.run()
+        finally:
+            self._more.discard((resource, name))
 
     async def _attempt(self) -> float:
         """One check; the seconds after which to check again unless something changes."""
@@ -151,6 +162,11 @@ class CertManager:
         bundle = base64.b64encode(material.authorities).decode()
         for resource, name in self._options.configurations:
             await self._inject(resource, name, bundle, authority)
+        for resource, name in tuple(self._more):
+            try:
+                await self._inject(resource, name, bundle, authority)
+            except KubeError as error:
+                log.warning("%s %s: %s", resource.kind, name, error)
         if not self._live.serves(material.certificate, material.key):
             if self._live.certificate and _signer(self._live.certificate) != _signer(material.certificate):
                 await asyncio.sleep(self._options.settle)

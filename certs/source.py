@@ -7,6 +7,7 @@ from typing import Protocol
 
 from certs.tls import install
 from certs.validity import not_after
+from kube.resources import Resource
 
 
 class CertificateSource(Protocol):
@@ -17,6 +18,9 @@ class CertificateSource(Protocol):
 
     async def run(self) -> None:
         """Work until cancelled."""
+
+    async def look_after(self, resource: Resource, name: str) -> None:
+        """Until cancelled, have the API server trust the certificate in one more webhook configuration, too."""
 
 
 class Observer(Protocol):

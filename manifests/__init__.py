@@ -9,7 +9,7 @@ from manifests.admission import webhook_configurations
 from manifests.definition import crd
 from manifests.naming import IMAGE, NAMESPACE, SERVICE_ACCOUNT
 from manifests.policies import pod_policies
-from manifests.workload import PodAdmission, install_objects
+from manifests.workload import PodAdmission, install_objects, policy_objects
 
 __all__ = [
     "IMAGE",
@@ -19,6 +19,7 @@ __all__ = [
     "crd",
     "install_objects",
     "pod_policies",
+    "policy_objects",
     "policy_rbac_objects",
     "rbac_objects",
     "webhook_configurations",

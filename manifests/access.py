@@ -9,6 +9,8 @@ from api.keys import GROUP, PLURAL
 from manifests.naming import (
     MUTATING_CONFIGURATION,
     NAMESPACE,
+    POLICY_MUTATING_CONFIGURATION,
+    POLICY_VALIDATING_CONFIGURATION,
     SERVICE_ACCOUNT,
     VALIDATING_CONFIGURATION,
     WEBHOOK_SECRET,
@@ -76,7 +78,13 @@ def policy_rbac_objects() -> list[Object]:
 
     Nobody but cluster administrators may write policies: there is no role for it.
     """
-    follow = [_rule(policy.GROUP, policy.PLURAL, _FOLLOW), _rule("", "namespaces", ["get", *_FOLLOW])]
+    webhooks = "admissionregistration.k8s.io"
+    follow = [
+        _rule(policy.GROUP, policy.PLURAL, _FOLLOW),
+        _rule("", "namespaces", ["get", *_FOLLOW]),
+        _rule(webhooks, "mutatingwebhookconfigurations", _OWN, [POLICY_MUTATING_CONFIGURATION]),
+        _rule(webhooks, "validatingwebhookconfigurations", _OWN, [POLICY_VALIDATING_CONFIGURATION]),
+    ]
     read = [_rule(policy.GROUP, policy.PLURAL, ["get", *_FOLLOW])]
     return [
         *_grant("ClusterRole", "policy", follow),

@@ -9,6 +9,7 @@ import copy
 from collections.abc import Sequence
 
 from api.exclusive import EXCLUDED_NAMESPACES
+from api.jobset_policy import types as policy
 from api.keys import (
     COMPLETION_INDEX,
     EXCLUSIVE_TOPOLOGY,
@@ -23,6 +24,8 @@ from api.keys import (
 from manifests.naming import (
     MUTATING_CONFIGURATION,
     NAMESPACE,
+    POLICY_MUTATING_CONFIGURATION,
+    POLICY_VALIDATING_CONFIGURATION,
     VALIDATING_CONFIGURATION,
     WEBHOOK_SERVICE,
     Object,
@@ -33,6 +36,7 @@ MUTATE_PATH = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
 MUTATE_POD_PATH = "/mutate--v1-pod"
 VALIDATE_POD_PATH = "/validate--v1-pod"
+POLICY_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicy"
 TIMEOUT_SECONDS = 10
 """For JobSets: reading a large one takes seconds, and admission asks the API server about its children."""
 
@@ -48,6 +52,13 @@ _JOBSETS = {
     "operations": ["CREATE", "UPDATE"],
     "resources": [PLURAL],
     "scope": "Namespaced",
+}
+_JOBSET_POLICIES = {
+    "apiGroups": [policy.GROUP],
+    "apiVersions": [policy.VERSION],
+    "operations": ["CREATE", "UPDATE"],
+    "resources": [policy.PLURAL],
+    "scope": "Cluster",
 }
 PODS = {
     "apiGroups": [""],
@@ -153,6 +164,11 @@ VALIDATING = (
     ),
 )
 
+POLICIES = (
+    _webhook("mjobsetpolicy.kb.io", POLICY_PATH, _JOBSET_POLICIES, [NOT_IN_DELETION]),
+    _webhook("vjobsetpolicy.kb.io", POLICY_PATH, _JOBSET_POLICIES, [NOT_IN_DELETION]),
+)
+
 
 def _reached(webhook: Object, url_base: str | None, ca_bundle: bytes | None) -> Object:
     """The webhook with the whole of its client configuration."""
@@ -180,8 +196,20 @@ def webhook_configurations(
         [_reached(webhook, url_base, ca_bundle) for webhook in webhooks if pods or webhook["rules"] != [PODS]]
         for webhooks in (MUTATING, VALIDATING)
     )
+    return _configurations(MUTATING_CONFIGURATION, mutating, VALIDATING_CONFIGURATION, validating)
+
+
+def policy_webhook_configurations(*, url_base: str | None = None) -> list[Object]:
+    """The same for JobSetPolicies. The mutating webhook changes nothing: it says more than the schema would."""
+    mutating, validating = ([_reached(webhook, url_base, None)] for webhook in POLICIES)
+    return _configurations(POLICY_MUTATING_CONFIGURATION, mutating, POLICY_VALIDATING_CONFIGURATION, validating)
+
+
+def _configurations(
+    mutating_name: str, mutating: list[Object], validating_name: str, validating: list[Object]
+) -> list[Object]:
     api = "admissionregistration.k8s.io/v1"
     return [
-        obj(api, "MutatingWebhookConfiguration", MUTATING_CONFIGURATION, namespace=None, webhooks=mutating),
-        obj(api, "ValidatingWebhookConfiguration", VALIDATING_CONFIGURATION, namespace=None, webhooks=validating),
+        obj(api, "MutatingWebhookConfiguration", mutating_name, namespace=None, webhooks=mutating),
+        obj(api, "ValidatingWebhookConfiguration", validating_name, namespace=None, webhooks=validating),
     ]

@@ -12,7 +12,7 @@ import yaml
 from api.jobset_policy import types as policy
 from api.keys import GROUP, PLURAL
 from manifests.access import policy_rbac_objects, rbac_objects
-from manifests.admission import webhook_configurations
+from manifests.admission import policy_webhook_configurations, webhook_configurations
 from manifests.alerts import prometheus_rule
 from manifests.chart.files import generated as chart
 from manifests.definition import crd, policy_crd
@@ -96,7 +96,14 @@ def generated() -> dict[str, str]:
     files["kustomization.yaml"] = _kustomization(list(groups), images=_IMAGES)
     files["install.yaml"] = _render(install_objects())
     # Not among the groups: a cluster without policies does without their CRD.
-    policies = _folder("policy", {f"{policy.PLURAL}.{policy.GROUP}": [policy_crd()], "rbac": policy_rbac_objects()})
+    policies = _folder(
+        "policy",
+        {
+            f"{policy.PLURAL}.{policy.GROUP}": [policy_crd()],
+            "rbac": policy_rbac_objects(),
+            "configurations": policy_webhook_configurations(),
+        },
+    )
     # Nor this: a cluster without the Prometheus Operator has no such kind.
     alerts = _folder("prometheus", {"alerts": [prometheus_rule()]})
     files["kube-state-metrics/config.yaml"] = _render([state_metrics()])

@@ -24,6 +24,8 @@ WEBHOOK_SECRET = "jobset-webhook-server-cert"  # noqa: S105 - the name of a Secr
 METRICS_SERVICE = "jobset-controller-manager-metrics-service"
 MUTATING_CONFIGURATION = "jobset-mutating-webhook-configuration"
 VALIDATING_CONFIGURATION = "jobset-validating-webhook-configuration"
+POLICY_MUTATING_CONFIGURATION = "jobset-policy-mutating-webhook-configuration"
+POLICY_VALIDATING_CONFIGURATION = "jobset-policy-validating-webhook-configuration"
 
 LABELS = {
     "app.kubernetes.io/name": "jobset",

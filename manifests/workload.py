@@ -9,8 +9,8 @@ The pod fits the `restricted` Pod Security Standard and the namespace enforces i
 import copy
 from typing import Literal
 
-from manifests.access import rbac_objects
-from manifests.admission import webhook_configurations
+from manifests.access import policy_rbac_objects, rbac_objects
+from manifests.admission import policy_webhook_configurations, webhook_configurations
 from manifests.availability import (
     GRACE_SECONDS,
     LIFECYCLE,
@@ -20,7 +20,7 @@ from manifests.availability import (
     network_policy,
     topology_spread,
 )
-from manifests.definition import crd
+from manifests.definition import crd, policy_crd
 from manifests.naming import (
     CONFIG_KEY,
     CONFIG_MAP,
@@ -173,6 +173,11 @@ def pod_admission(pods: PodAdmission, *, url_base: str | None = None, ca_bundle:
     if pods == "webhooks":
         return webhooks
     return [*pod_policies("gate" if pods == "policies" else "affinity"), *webhooks]
+
+
+def policy_objects(*, webhook_url: str | None = None) -> list[Object]:
+    """What is installed beside that for JobSetPolicies. `webhook_url`: as for `install_objects`."""
+    return [policy_crd(), *policy_rbac_objects(), *policy_webhook_configurations(url_base=webhook_url)]
 
 
 def install_objects(

@@ -140,12 +140,6 @@ class _Webhook:
             self.metrics.finished(self.path, code, time.perf_counter() - begun)
 
 
-def _place(error: BaseException) -> str:
-    """Function and line that raised it; "?" of one that was put into a group without being raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].name}:{frames[-1].lineno}" if frames else "?"
-
-
 def _encoded(answer: AdmissionResponse, review: Review, *, audit: bool = False) -> _Answer:
     """In the version and with the UID of the review that it answers."""
     data = encode_review(answer, uid=review.request.uid, api_version=review.api_version, audit=audit)

@@ -7,10 +7,9 @@ from typing import Any
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Path, Rule
 from api.jobset_policy.evaluate import Violation, in_force, matches, numbers, violations
-from api.jobset_policy.faults import faults
 from api.jobset_policy.judged import Judged, Namespace, Number
 from api.jobset_policy.rules.words import source
-from api.jobset_policy.types import API_VERSION, GROUP, KIND, JobSetPolicy, read_policy
+from api.jobset_policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
 from api.validation import dns1123_subdomain
@@ -19,6 +18,7 @@ from app.check.findings import Report, located
 from app.check.manifest_files import Inputs
 from app.engine import policy_schema
 from webhooks.jobset.subject import Unreadable, subject
+from webhooks.policy.handlers import faults_of
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 """The label that every namespace has, with its name."""
@@ -47,21 +47,9 @@ def is_policy(obj: JSON) -> bool:
 
 def policy_faults(obj: JSON) -> tuple[list[FieldError], JobSetPolicy | None]:
     """What is wrong with a policy, and the policy if that is nothing."""
-    obj = without_nulls(obj)
-    schema = policy_schema()
-    refused = schema.faults(obj)
-    found = [*_head_faults(obj), *refused, *schema.unknown(obj)]
-    name = dig(obj, "metadata", "name")
-    policy = read_policy({**schema.repaired(obj, refused), "metadata": {"name": name if isinstance(name, str) else ""}})
-    wrong = {error.path.parts for error in found}
-    found += [error for error in faults(policy) if not any(_consequence(error.path.parts, parts) for parts in wrong)]
+    schema, obj = policy_schema(), without_nulls(obj)
+    found, policy = faults_of(schema, obj, [*_head_faults(obj), *schema.unknown(obj)])
     return found, None if found else policy
-
-
-def _consequence(found: Sequence[str | int], wrong: Sequence[str | int]) -> bool:
-    """Whether one place is part of the other: what is wrong there has been said."""
-    shorter = min(len(found), len(wrong))
-    return found[:shorter] == wrong[:shorter]
 
 
 def _head_faults(obj: JSON) -> Iterator[FieldError]:

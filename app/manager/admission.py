@@ -6,6 +6,7 @@ import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,21 +14,25 @@ from fastapi import FastAPI
 
 from api.exclusive import TermForm
 from api.jobset_policy.types import GATE
-from app.engine import engine
+from app.engine import engine, policy_schema
 from app.health import Check, Health, webhook_check
 from app.heap import freeze
 from app.manager.options import Deps, Shared
 from app.settings import Settings
 from app.workers import ReportedMetrics, Worker
+from certs.source import CertificateSource
 from controllers.placement.domains import Domains
 from controllers.placement.watches import PlacementWatches
 from httpserver.address import bind
 from httpserver.server import Server
+from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
+from manifests.naming import POLICY_MUTATING_CONFIGURATION, POLICY_VALIDATING_CONFIGURATION
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
 from webhooks.jobset.policies import PolicyChecks
 from webhooks.jobset.subject import SetLimits
 from webhooks.pod.handlers import pod_handlers
+from webhooks.policy.handlers import policy_handlers
 from webhooks.policy.watches import PolicyWatches
 from webhooks.router import WebhookMetrics, create_app
 
@@ -58,11 +63,16 @@ def watch_workers(deps: Deps, workers: Sequence[Worker]) -> None:
 
 
 async def start_webhooks(
-    deps: Deps, health: Health, tls: ssl.SSLContext, placement: PlacementWatches, shared: Shared
+    deps: Deps,
+    health: Health,
+    tls: ssl.SSLContext,
+    source: CertificateSource,
+    placement: PlacementWatches,
+    shared: Shared,
 ) -> None:
-    """Serve admission here; returns once it answers."""
+    """Serve admission here; returns once it answers. `source`: of the certificate."""
     metrics = shared.records or deps.metrics.webhooks
-    app = await _app(deps, placement, metrics, await _policies(deps, metrics))
+    app = await _app(deps, placement, metrics, await _policies(deps, metrics, source))
     server = Server(app, shared.listener, tls)
     deps.supervisor.start(server.run(), "webhooks", stop=server.stop, delayed=True)
     deps.supervisor.on_stop(server.wind_down)
@@ -84,7 +94,7 @@ def _check(deps: Deps, shared: Shared) -> Check:
     return webhook_check((deps.options.settings.webhook.host, shared.listener.getsockname()[1]))
 
 
-async def _policies(deps: Deps, metrics: ReportedMetrics) -> PolicyChecks | None:
+async def _policies(deps: Deps, metrics: ReportedMetrics, source: CertificateSource) -> PolicyChecks | None:
     """What holds JobSets to policies, once these are known; None without the feature gate.
 
     Raises `kube.informer.SyncTimeoutError` if they are not known after `SYNC_TIMEOUT`: nothing that they deny is to be
@@ -93,7 +103,11 @@ async def _policies(deps: Deps, metrics: ReportedMetrics) -> PolicyChecks | None
     gates = deps.options.gates
     if not gates[GATE]:
         return None
-    watches = PolicyWatches(deps.client)
+    beside = [
+        partial(source.look_after, MUTATING_WEBHOOK_CONFIGURATIONS, POLICY_MUTATING_CONFIGURATION),
+        partial(source.look_after, VALIDATING_WEBHOOK_CONFIGURATIONS, POLICY_VALIDATING_CONFIGURATION),
+    ]
+    watches = PolicyWatches(deps.client, beside=beside)
     deps.supervisor.start(watches.run(), "policy-watches")
     await watches.wait_settled(SYNC_TIMEOUT)
     return PolicyChecks(watches, metrics, gates, deps.options.settings.policies.queue_controllers)
@@ -110,7 +124,10 @@ async def _app(
     pods = pod_handlers(Domains(placement, FOLLOWER_WAIT), lambda: form)
     limits = SetLimits(settings.limits.jobs_per_set, settings.limits.pods_per_set)
     checks = engine(deps.options.gates, limits)
-    return create_app({**jobset_handlers(checks, cluster, policies), **pods}, metrics=metrics, decides={VALIDATE_PATH})
+    handlers = {**jobset_handlers(checks, cluster, policies), **pods}
+    if policies is not None:
+        handlers |= policy_handlers(policy_schema())
+    return create_app(handlers, metrics=metrics, decides={VALIDATE_PATH})
 
 
 async def term_form(asked: str, version: Callable[[], Awaitable[bytes]]) -> TermForm:

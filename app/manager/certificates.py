@@ -12,8 +12,8 @@ from certs.source import CertificateSource, Live
 from certs.tls import server_context
 
 
-async def start_certificates(deps: Deps, health: Health) -> ssl.SSLContext:
-    """Wait for the first pair; readiness fails until it is there.
+async def start_certificates(deps: Deps, health: Health) -> tuple[ssl.SSLContext, CertificateSource]:
+    """Wait for the first pair; readiness fails until it is there. Gives what to serve with, and where it comes from.
 
     Our own CA is tried until it succeeds. Files that do not come in time end the manager: the part that reads them
     raises `certs.files.MissingFilesError`. So does a CA of clients that cannot be read: `certs.tls.CertificateError`.
@@ -31,7 +31,7 @@ async def start_certificates(deps: Deps, health: Health) -> ssl.SSLContext:
         deps.supervisor.start(clients.run(), "client-ca")
         context = clients.context
     health.set_readiness("certificates", passes)
-    return context
+    return context, source
 
 
 def _source(deps: Deps, live: Live) -> CertificateSource:

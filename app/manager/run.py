@@ -59,11 +59,11 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
     if deps.options.webhooks:
         shared = shared or Shared(deps.supervisor.keep(bind_webhooks(deps.options.settings)))
         watch_workers(deps, shared.workers)
-        tls = await start_certificates(deps, health)
+        tls, source = await start_certificates(deps, health)
         if shared.workers:
             await await_workers(deps, health, shared)
         else:
-            await start_webhooks(deps, health, tls, placement, shared)
+            await start_webhooks(deps, health, tls, source, placement, shared)
     if not deps.options.controllers:
         await asyncio.Event().wait()
     watches = await fill_caches(deps, health, placement)

@@ -48,6 +48,34 @@ def jobset(rjobs: int = 8, env: int = 21) -> JSON:
     }
 
 
+def policy(name: str) -> JSON:
+    """A policy of ten rules that this JobSet meets."""
+    return {
+        "apiVersion": "policy.jobset.x-k8s.io/v1alpha1",
+        "kind": "JobSetPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "match": {"namespaceSelector": {"matchLabels": {"example.com/tenant": "true"}}},
+            "validationActions": ["Deny"],
+            "rules": {
+                "requiredQueue": {},
+                "maxTotals": {
+                    "pods": {"max": 100_000},
+                    "resources": [{"name": "nvidia.com/gpu", "max": 1_000_000}, {"name": "memory", "max": "1Pi"}],
+                },
+                "maxReplicatedJobs": {"max": 100},
+                "maxJobs": {"max": 10_000},
+                "maxRestarts": {"max": 10},
+                "ttl": {"max": 604_800},
+                "requiredLabels": [{"key": "app.kubernetes.io/part-of", "pattern": "[a-z]+"}],
+                "forbid": ["hostNetwork", "hostPath", "hostPorts", "privileged"],
+                "backoffLimit": {"max": 6},
+                "restartStrategies": {"allowed": ["Recreate", "BlockingRecreate"]},
+            },
+        },
+    }
+
+
 def _rjob(name: str, index: int, env: int) -> JSON:
     spec: JSON = {
         "parallelism": 4,

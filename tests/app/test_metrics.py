@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.metrics import CONTENT_TYPE, MOST_POLICIES, Metrics
+from app.metrics import CONTENT_TYPE, Metrics
+from app.policy_metrics import MOST_POLICIES
 from controllers.jobset.endings import Outcomes
 from controllers.jobset.milestones import Milestones
 from kube.calls import sent

@@ -5,24 +5,29 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 import yaml
 
 from app import local
+from app.check.policies import policy_faults
 from devcluster import audit
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec
-from manifests import files
+from manifests import files, policy_objects
 from tests.support.cluster import request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset, rjob
 from tests.support.manager import USER
 from tests.support.policies import manifest
+from tests.support.reviews import review
+from webhooks.jobset.handlers import VALIDATE_PATH
 
 POLICIES = "/apis/policy.jobset.x-k8s.io/v1alpha1/jobsetpolicies"
 NAMESPACE = "team-a"
@@ -34,15 +39,21 @@ TIMES = manifest("times", ("Warn",), OURS, ttl={"required": True})
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+def port() -> int:
+    return local.free_port()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path, port: int) -> Iterator[Cluster]:
     """With the CRD and rights of policies, and a manager that has the gate on."""
     folder = tmp_path_factory.mktemp("policies")
     with running(
         ClusterSpec(name="policies", profile="api"), sources=Sources(assets=binaries), state_root=folder
     ) as cluster:
-        port = local.free_port()
         local.install(cluster, webhook_port=port)
-        local.kubectl(cluster, "apply", "--server-side", "-k", str(files.ROOT / "policy"))
+        objects = policy_objects(webhook_url=f"https://127.0.0.1:{port}")
+        listing = {"apiVersion": "v1", "kind": "List", "items": objects}
+        local.kubectl(cluster, "apply", "--server-side", "-f", "-", stdin=json.dumps(listing))
         local.kubectl(cluster, "wait", "--for=condition=Established", "crd/jobsetpolicies.policy.jobset.x-k8s.io")
         body = {"metadata": {"name": NAMESPACE, "labels": LABELS}}
         assert request(cluster, "POST", "/api/v1/namespaces", body)[0] == 201
@@ -53,12 +64,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterato
             local.stop(manager)
 
 
+def store(cluster: Cluster, *policies: dict[str, Any]) -> None:
+    """Create policies, once the API server can ask the manager about them."""
+    for body in policies:
+        wait_for(lambda body=body: request(cluster, "POST", POLICIES, body)[0] == 201, what="the policy")
+
+
 @pytest.fixture
 def stored(cluster: Cluster) -> Iterator[None]:
     """The policies, in force."""
-    for body in (LIMITS, QUEUES, TIMES):
-        status, answer = request(cluster, "POST", POLICIES, body)
-        assert status == 201, answer
+    store(cluster, LIMITS, QUEUES, TIMES)
     yield
     for body in (LIMITS, QUEUES, TIMES):
         request(cluster, "DELETE", f"{POLICIES}/{body['metadata']['name']}")
@@ -121,7 +136,7 @@ def test_a_warning_reaches_the_author(cluster: Cluster):
 def test_a_policy_is_in_force_and_out_of_force_within_a_second(cluster: Cluster):
     large = jobset(rjob(replicas=9), namespace=NAMESPACE)
     answered(cluster, large, 201)
-    assert request(cluster, "POST", POLICIES, LIMITS)[0] == 201
+    store(cluster, LIMITS)
     answered(cluster, large, 422)
     labels = {"metadata": {"labels": {"example.com/pods": "9"}}}
     merge = "application/merge-patch+json"
@@ -142,14 +157,37 @@ def test_status_suspension_and_deletion_are_never_hindered(cluster: Cluster):
     answered(cluster, large, 201)
     one = f"{JOBSETS.format(NAMESPACE)}/train"
     assert request(cluster, "POST", JOBSETS.format(NAMESPACE), large)[0] == 201
-    assert request(cluster, "POST", POLICIES, LIMITS)[0] == 201
-    assert request(cluster, "POST", POLICIES, QUEUES)[0] == 201
+    store(cluster, LIMITS, QUEUES)
     answered(cluster, large, 422)
     merge = "application/merge-patch+json"
     assert request(cluster, "PATCH", one, {"spec": {"suspend": True}}, merge)[0] == 200
     assert request(cluster, "PATCH", one, {"metadata": {"annotations": {"a": "b"}}}, merge)[0] == 200
     assert request(cluster, "PATCH", f"{one}/status", {"status": {"restarts": 1}}, merge)[0] == 200
     assert request(cluster, "DELETE", one)[0] == 200
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_policy_with_faults_is_refused_with_all_of_them(cluster: Cluster):
+    limits = {"pods": {"max": "many"}}
+    bad = manifest("bad", ("Deny", "Warn"), OURS, maxTotals=limits, imageRegistries={"allowed": []})
+    status, answer = request(cluster, "POST", POLICIES, bad)
+    assert (status, answer["reason"]) == (422, "Invalid")
+    expected = sorted(str(error) for error in policy_faults(bad)[0])
+    assert sorted(f"{cause['field']}: {cause['message']}" for cause in answer["details"]["causes"]) == expected
+    assert len(expected) == 3
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_namespace_that_is_not_in_the_cache_is_asked_for(cluster: Cluster, port: int):
+    """A review of one that does not exist: the API server would not send it."""
+    sent = json.dumps(review(jobset(namespace="nowhere")) | {}).replace(
+        '"namespace": "default"', '"namespace": "nowhere"'
+    )
+    pool = urllib3.HTTPSConnectionPool("127.0.0.1", port, cert_reqs="CERT_NONE", assert_hostname=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
+        answer = pool.request("POST", VALIDATE_PATH, body=sent, headers={"Content-Type": "application/json"}).json()
+    assert answer["response"]["status"]["message"] == "internal error (NotFound) in rule match of policy limits"
 
 
 def test_the_manager_asks_for_nothing_that_its_roles_do_not_grant(cluster: Cluster):

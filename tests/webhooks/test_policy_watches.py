@@ -113,8 +113,7 @@ async def test_a_crd_that_is_installed_and_removed_later_is_noticed():
         await until(lambda: names(watches) == ["a", "b"])
         assert alongside == ["runs"]
         cluster.serves = False
-        await until(lambda: alongside == ["runs", "ends"])
-        assert names(watches) == []
+        await until(lambda: alongside == ["runs", "ends"] and names(watches) == [])
         quiet = cluster.asked("/api/v1/namespaces")
         await until(lambda: cluster.asked(GROUP) > 20)
         assert cluster.asked("/api/v1/namespaces") == quiet

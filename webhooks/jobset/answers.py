@@ -1,6 +1,6 @@
 """Findings as the API server passes them on: a refusal with a cause for each fault; warnings within limits. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from api.field import FieldError, invalid_status, shortened
 from api.jsontree import dig
@@ -22,8 +22,12 @@ def answer(findings: Findings, obj: JSON) -> AdmissionResponse:
     if not findings.errors:
         return AdmissionResponse(warnings=warnings)
     status = invalid_status(findings.errors, group=GROUP, kind=KIND, name=_name(obj))
-    rules = sorted({error.rule.id if error.rule else "other" for error in findings.errors})
-    return AdmissionResponse(allowed=False, status=status, warnings=warnings, rules=tuple(rules))
+    return AdmissionResponse(allowed=False, status=status, warnings=warnings, rules=rules_of(findings.errors))
+
+
+def rules_of(errors: Iterable[FieldError]) -> tuple[str, ...]:
+    """Ids of the rules that are broken."""
+    return tuple(sorted({error.rule.id if error.rule else "other" for error in errors}))
 
 
 def _name(obj: JSON) -> str:

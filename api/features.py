@@ -22,6 +22,7 @@ GATES: Mapping[str, Gate] = {
     "InPlaceRestart": Gate("Alpha", default=False),
     "JobSetActiveDeadlineSeconds": Gate("Alpha", default=False),
     "JobSetGangOfGangs": Gate("Alpha", default=False),
+    "JobSetNodeFailure": Gate("Alpha", default=False),
     "JobSetPolicies": Gate("Alpha", default=False),
     "JobSetStartTimeout": Gate("Alpha", default=False),
     "JobSetWorkloadAwareSchedulingAPI": Gate("Alpha", default=False),

@@ -180,6 +180,34 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
     ] = None
 
 
+class NodeFailure(Base, frozen=True, kw_only=True):
+    """When a pod counts as failed because of its node, and what follows. Not in the Go JobSet."""
+
+    after_seconds: Annotated[
+        int,
+        doc(
+            "Seconds for which the node has to be gone, or to have one of the taints, before its pods count as failed.",
+            minimum=0,
+            **INT32,
+        ),
+    ]
+    action: Annotated[
+        str,
+        doc(
+            "What is done where no rule of the failure policy matches, as in rules. Absent: RestartJobSet.",
+            enum=[*failure_actions.ACTIONS],
+        ),
+    ] = ""
+    force_delete_pods: Annotated[
+        bool,
+        doc(
+            "true: pods that are being deleted on such a node are deleted without waiting for it (grace period 0). If"
+            " the node is only cut off, its processes go on beside those of the next attempt. Absent: their end is"
+            " waited for, unless the node does not exist."
+        ),
+    ] = False
+
+
 class FailurePolicy(Base, frozen=True, kw_only=True):
     """What to do when a Job fails. Absent: the first failed Job fails the set."""
 
@@ -211,6 +239,13 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
             " gate do not count. Absent: pods may pend for ever. Not in the Go JobSet.",
             minimum=1,
             **INT32,
+        ),
+    ] = None
+    node_failure: Annotated[
+        NodeFailure | None,
+        doc(
+            "Lets pods of a node that is gone, unreachable or out of service fail their Job, with reason NodeFailure"
+            " (feature gate JobSetNodeFailure). Absent: nodes are not looked at. Not in the Go JobSet."
         ),
     ] = None
 

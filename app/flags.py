@@ -7,7 +7,8 @@ import argparse
 from dataclasses import dataclass
 
 from api.features import FeatureGates, parse_feature_gates
-from app.settings import Settings, load
+from app.settings import Settings
+from app.settings_file import load
 
 _OVERRIDES = {
     "metrics_bind_address": ("metrics", "bind_address"),

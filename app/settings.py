@@ -1,15 +1,13 @@
-"""Settings of the manager: the configuration file and the flags that override it.
+"""Settings of the manager: what the configuration file may hold, and the flags that override it.
 
 See docs/reference/configuration.md, which is generated from this file: the text below a field, its limits and its
-example are what users read.
+example are what users read. `app.settings_file` reads the file.
 
-Reading is strict: an unknown field, a duplicate key or a wrong kind ends the start with every fault named, because a
-setting that is silently ignored is worse than a manager that does not start.
+An unknown field ends the start, and every fault is named, because a setting that is silently ignored is worse than a
+manager that does not start.
 """
 
-import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
@@ -253,6 +251,13 @@ class PolicySettings(_Section):
     """User names of controllers of queues. Policies do not judge what these change in a JobSet that exists."""
 
 
+class NodeFailureSettings(_Section):
+    """Nodes that fail (`failurePolicy.nodeFailure`). An extension: the Go manager's file has no such section."""
+
+    taints: Texts = Field((), examples=[["node.kubernetes.io/not-ready"]])
+    """Keys of more taints of failed nodes (docs/concepts/recovery.md#a-node-that-fails)."""
+
+
 class Settings(_Section):
     """The whole configuration file."""
 
@@ -273,6 +278,7 @@ class Settings(_Section):
     exclusive_placement: PlacementSettings = PlacementSettings()
     scheduling: SchedulingSettings = SchedulingSettings()
     policies: PolicySettings = PolicySettings()
+    node_failure: NodeFailureSettings = NodeFailureSettings()
     feature_gates: dict[str, bool] = Field({}, examples=[{"RestartJob": True, "AllBeta": True}])
     """Name of a feature gate, AllAlpha or AllBeta, to whether it is on (docs/reference/manager.md#feature-gates)."""
 
@@ -293,79 +299,13 @@ class Settings(_Section):
             checked = type(part).model_validate({to_camel(name): value for name, value in given.items()})
         except ValidationError as error:
             raise SettingsError(
-                "\n".join(f"flag for {to_camel(section)}.{fault}" for fault in _faults(error))
+                "\n".join(f"flag for {to_camel(section)}.{fault}" for fault in faults(error))
             ) from error
         update = {name: getattr(checked, name) for name in given}
         return self.model_copy(update={section: part.model_copy(update=update)})
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """YAML without duplicate keys."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue  # refused below
-            if key.value in seen:
-                raise SettingsError(f"line {key.start_mark.line + 1}: key {key.value!r} is given twice")
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def load(path: str) -> Settings:
-    """Read the file; an empty path gives the defaults."""
-    if not path:
-        return Settings()
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SettingsError(f"cannot read the configuration file {path}: {why}") from error
-    try:
-        return parse(text)
-    except SettingsError as error:
-        raise SettingsError(f"configuration file {path} cannot be used:\n{error}") from error
-
-
-def parse(text: str) -> Settings:
-    """Read the text of a configuration file."""
-    try:
-        tree, data = _read(text)
-    except yaml.YAMLError as error:
-        raise SettingsError(f"not YAML: {' '.join(str(error).split())}") from error
-    except ValueError as error:
-        raise SettingsError("not YAML: a value does not fit its tag (!!)") from error
-    if not isinstance(data, dict):
-        raise SettingsError("must be a mapping with apiVersion, kind and settings")
-    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
-        if data.get(field) != wanted:
-            found = json.dumps(data[field], default=str) if field in data else "missing"
-            raise SettingsError(f"{field}: must be {wanted}, is {found}{_place(tree, (field,))}")
-    try:
-        return Settings.model_validate(_without_nulls(data))
-    except ValidationError as error:
-        raise SettingsError("\n".join(_faults(error, tree))) from error
-
-
-def _read(text: str) -> tuple[yaml.Node | None, Any]:
-    """The nodes of the document, which know their lines, and what they say."""
-    loader = _StrictLoader(text)
-    try:
-        tree = loader.get_single_node()
-        return tree, None if tree is None else loader.construct_document(tree)
-    finally:
-        loader.dispose()
-
-
-def _without_nulls(value: Any) -> Any:
-    """A null is an absent field, as in every Kubernetes object."""
-    if isinstance(value, dict):
-        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
-    return value
-
-
-def _faults(error: ValidationError, tree: yaml.Node | None = None) -> Iterator[str]:
+def faults(error: ValidationError, tree: yaml.Node | None = None) -> Iterator[str]:
     """A line for each fault: which key, what is wrong, how to correct it, and the line of the file."""
     for fault in error.errors():
         where = fault["loc"]
@@ -376,7 +316,7 @@ def _faults(error: ValidationError, tree: yaml.Node | None = None) -> Iterator[s
             message = f"must be a mapping with some of {', '.join(_names(where))}"
         elif fault["type"] == "tuple_type":
             message = "must be a list"
-        yield f"{'.'.join(map(str, where))}: {message}{_place(tree, where)}"
+        yield f"{'.'.join(map(str, where))}: {message}{place(tree, where)}"
 
 
 def _names(where: Sequence[int | str]) -> list[str]:
@@ -387,7 +327,7 @@ def _names(where: Sequence[int | str]) -> list[str]:
     return sorted(str(field.alias) for field in part.model_fields.values())
 
 
-def _place(node: yaml.Node | None, where: Sequence[int | str]) -> str:
+def place(node: yaml.Node | None, where: Sequence[int | str]) -> str:
     """` (line 5)`: where the key is, or the innermost one around it that is in the file."""
     line = 0
     for name in where:

@@ -26,7 +26,7 @@ from api.children import build_job, build_service
 from api.jobset import JobSet
 from api.layout import layout_of
 from api.meta import Base
-from app import settings
+from app import settings, settings_file
 from controllers.resources import JOBSETS
 from httpserver.address import parse_bind_address
 from kube.client import Client
@@ -272,7 +272,7 @@ def main() -> None:
     parser.add_argument("--restart", choices=RESTARTS, default="foreground", help="(default %(default)s)")
     options = parser.parse_args()
     with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(settings.load(options.config), options.kubeconfig, options.restart))
+        runner.run(run(settings_file.load(options.config), options.kubeconfig, options.restart))
 
 
 if __name__ == "__main__":

@@ -27,8 +27,13 @@ async def fill_caches(deps: Deps, health: Health, placement: PlacementWatches) -
 
     Raises `kube.informer.SyncTimeoutError`, which names what is not there after `SYNC_TIMEOUT`.
     """
-    required = deps.options.settings.scheduling.when_unavailable == "Hold"
-    watches = Watches(deps.client, deps.options.gates, groups_required=required)
+    settings = deps.options.settings
+    watches = Watches(
+        deps.client,
+        deps.options.gates,
+        groups_required=settings.scheduling.when_unavailable == "Hold",
+        failed_node_taints=settings.node_failure.taints,
+    )
 
     async def check() -> str | None:
         return "; ".join([*watches.lacks, *placement.lacks]) or None

@@ -74,6 +74,9 @@ DROPPED: Mapping[tuple[str, ...], Dropped] = {
     ("failurePolicy", "startTimeoutSeconds"): Dropped(
         "pods that do not run are waited for without a limit", _IMMUTABLE, lambda value: value is not None
     ),
+    ("failurePolicy", "nodeFailure"): Dropped(
+        "pods of nodes that fail are waited for until Kubernetes ends them", _IMMUTABLE, lambda value: value is not None
+    ),
     ("failurePolicy", "rules", "*", "onExitCodes"): Dropped(
         "the rule matches whatever the exit code is; with no other condition it matches every failure",
         _PATTERN,

@@ -214,6 +214,13 @@ class JobSetReconciler:
     async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
         """The observation with the answer to a query. Raises what the client raises if the answer is needed."""
         js = observed.jobset
+        if pod_query.nodes and self._caches.nodes is not None:
+            await self._caches.nodes.read(js, pod_query.nodes)
+            return dataclasses.replace(
+                observed,
+                pods_on_failed_nodes=self._caches.nodes.of(js, observed.now),
+                read_nodes=observed.read_nodes.union(pod_query.nodes),
+            )
         if pod_query.pending:
             memory = self.memories.get_or_create(Request(js.metadata.namespace, js.metadata.name), js.metadata.uid)
             pending, memory.start_look = await look_at_pending_pods(self._client, observed)
@@ -231,7 +238,7 @@ class JobSetReconciler:
 
     def _observe(self, js: JobSet, memory: Memory) -> Observed:
         """One frozen view of the caches."""
-        meta = js.metadata
+        meta, nodes, time = js.metadata, self._caches.nodes, rfc3339(self._options.wall_clock())
         jobs = tuple(self._caches.jobs.by_index(BY_OWNER, meta.uid))
         named = self._caches.jobs.by_index(BY_SET, f"{meta.namespace}/{meta.name}")
         clock = asyncio.get_running_loop().time
@@ -244,7 +251,7 @@ class JobSetReconciler:
             claims=frozenset(
                 name for name in volume_claim_names(js) if self._caches.claims.get(meta.namespace, name) is not None
             ),
-            now=rfc3339(self._options.wall_clock()),
+            now=time,
             since_status_write=None if memory.status_written is None else clock() - memory.status_written,
             departed=self._departed(js, jobs, memory),
             # As many Jobs by label as by owner, as with most sets: all of them are ours.
@@ -263,6 +270,7 @@ class JobSetReconciler:
             groups=self._known_groups(js, memory),
             reported_group=memory.reported_group,
             start_look=memory.start_look,
+            pods_on_failed_nodes=() if nodes is None else nodes.of(js, time),
         )
 
     def _known_groups(self, js: JobSet, memory: Memory) -> KnownGroups | None:

@@ -7,6 +7,7 @@ error is collected, so that one Job that is refused does not hold up the others.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -22,6 +23,7 @@ from api.pod import Pod
 from api.priority import PriorityClass
 from controllers.gang.execute import GroupWriteError, GroupWriter
 from controllers.gang.watches import GroupWatches
+from controllers.jobset.node_watches import NodeWatches
 from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import (
     CreateClaim,
@@ -30,6 +32,7 @@ from controllers.planning.actions import (
     DeleteJob,
     DeleteJobs,
     DeleteJobSet,
+    DeletePod,
     Event,
     PatchJob,
     Plan,
@@ -41,7 +44,7 @@ from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
 from kube.events import NOTE_LIMIT, Recorder, Reference
 from kube.parallel import Failure, each
 from kube.patches import merge_diff
-from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
+from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, Resource
 from kube.store import Store
 
 COUNT_BYTES = 24
@@ -62,6 +65,7 @@ class Caches:
     pods: Store[Pod] | None = None
     priority_classes: Store[PriorityClass] | None = None
     groups: GroupWatches | None = None
+    nodes: NodeWatches | None = None
 
 
 class ForeignObjectError(KubeError):
@@ -153,6 +157,9 @@ class Executor:
         caches = self.caches
         deletions = await self._each(js, of_type(plan.actions, DeleteJob), partial(self._delete_job, js, confirmed))
         deletions += await self._each(js, of_type(plan.actions, DeleteJobs), partial(self._delete_jobs, js))
+        if caches.nodes is not None:
+            delete_pod = partial(self._delete_pod, js, caches.nodes)
+            deletions += await self._each(js, of_type(plan.actions, DeletePod), delete_pod)
         ensure_service = partial(self._ensure, js, SERVICES, Service, caches.services)
         services = await self._each(js, of_type(plan.actions, CreateService), ensure_service)
         self._report(js, "HeadlessServiceCreationFailed", services)
@@ -225,6 +232,12 @@ class Executor:
         for name, uid in action.jobs:
             if uid in gone:
                 self.caches.jobs.overlay_deleted(namespace, name, uid)
+
+    async def _delete_pod(self, js: JobSet, nodes: NodeWatches, action: DeletePod) -> None:
+        namespace = js.metadata.namespace
+        with suppress(NotFound):
+            await self.client.delete(PODS, action.name, namespace=namespace, grace_period_seconds=0, uid=action.uid)
+        nodes.pods.store.overlay_deleted(namespace, action.name, action.uid)
 
     async def _patch_job(self, js: JobSet, action: PatchJob) -> None:
         namespace = js.metadata.namespace

@@ -15,6 +15,8 @@ from api.priority import PriorityClass
 from controllers.gang.watches import GroupWatches
 from controllers.indexes import BY_OWNER, controller_uid
 from controllers.jobset.execute import Caches
+from controllers.jobset.node_watches import NodeWatches
+from controllers.planning.node_failure import GATE as NODE_FAILURE
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.controller import Request
@@ -32,7 +34,14 @@ BY_SUBDOMAIN = "subdomain"
 class Watches:
     """What the JobSet controller reads. Synced on every replica, so that a new leader starts warm."""
 
-    def __init__(self, client: Client, gates: FeatureGates, *, groups_required: bool = True) -> None:
+    def __init__(
+        self,
+        client: Client,
+        gates: FeatureGates,
+        *,
+        groups_required: bool = True,
+        failed_node_taints: Iterable[str] = (),
+    ) -> None:
         ours = keys.JOBSET_NAME
         self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_key})
         indexes = {BY_OWNER: controller_uid, BY_SET: _set_key}
@@ -41,6 +50,9 @@ class Watches:
         self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Claim, label_selector=ours)
         self.priority_classes = Informer(client, PRIORITY_CLASSES, PriorityClass)
         self.groups = GroupWatches(client, gates, required=groups_required)
+        self.nodes: NodeWatches | None = None
+        if gates[NODE_FAILURE]:
+            self.nodes = NodeWatches(client, self.jobsets.store, failed_node_taints)
         self.pods: Informer[Pod] | None = None
         if gates["InPlaceRestart"]:
             self.pods = Informer(client, PODS, Pod, indexes={BY_OWNER: controller_uid}, label_selector=ours)
@@ -48,7 +60,8 @@ class Watches:
     @property
     def _all(self) -> list[Informer[Any]]:
         pods = [] if self.pods is None else [self.pods]
-        return [self.jobsets, self.jobs, self.services, self.claims, self.priority_classes, *pods]
+        nodes = () if self.nodes is None else self.nodes.informers
+        return [self.jobsets, self.jobs, self.services, self.claims, self.priority_classes, *pods, *nodes]
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -80,6 +93,8 @@ class Watches:
         )
         if self.pods is not None:
             self.pods.enqueue(queue, self._jobset_of_pod)
+        if self.nodes is not None:
+            self.nodes.feed(queue)
         self.groups.feed(queue, owner_requests)
         self.groups.on_change(lambda: self._enqueue_all_with_groups(queue))
 
@@ -93,7 +108,7 @@ class Watches:
         """The stores that plans read and writes fill."""
         pods = None if self.pods is None else self.pods.store
         stores = self.jobsets.store, self.jobs.store, self.services.store, self.claims.store
-        return Caches(*stores, pods, self.priority_classes.store, self.groups)
+        return Caches(*stores, pods, self.priority_classes.store, self.groups, self.nodes)
 
     def _jobsets_of_service(self, service: Service) -> list[Request]:
         """The JobSets that want a Service of this name: its owner, and those that wait until the name is free."""

@@ -63,6 +63,14 @@ class PatchJob:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Delete a pod without waiting for its node (grace period 0). The UID guards a newer pod of the same name."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class CreateService:
     """Create the headless Service."""
 
@@ -120,7 +128,9 @@ class DeleteJobSet:
     """Delete the JobSet itself: it is finished and its time to live is over."""
 
 
-Action = CreateJob | DeleteJob | DeleteJobs | PatchJob | CreateService | CreateClaim | GroupAction | DeleteJobSet
+Action = (
+    CreateJob | DeleteJob | DeleteJobs | PatchJob | DeletePod | CreateService | CreateClaim | GroupAction | DeleteJobSet
+)
 
 A = TypeVar("A", bound=Action)
 
@@ -145,12 +155,14 @@ class PodQuery:
     """Failed Jobs, as (name, UID), of which the plan needs the failed pods.
 
     `needed`: decisions depend on the answer. Else only events and `status.attemptHistory` do. `pending`: asks for
-    the pending pods of the whole set instead; then `jobs` are those that may have some.
+    the pending pods of the whole set instead; then `jobs` are those that may have some. `nodes`: asks that these nodes
+    and the set's pods on them are read instead; then there are no `jobs`.
     """
 
     jobs: tuple[tuple[str, str], ...]
     needed: bool = False
     pending: bool = False
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from api.features import FeatureGates
 from api.indexes import Indexes, parse_indexes
 from api.jobset import JobSet
 from api.layout import JobRange, Layout, layout_of
+from api.meta import Condition
 from api.names import job_name_prefix
 
 _GO_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -40,6 +41,13 @@ class Child(msgspec.Struct, frozen=True):
     @property
     def deleting(self) -> bool:
         return self.gone or self.job.metadata.deletion_timestamp is not None
+
+
+def as_failed(child: Child, reason: str, message: str, now: str) -> Child:
+    """The Job as if its controller had said that it has failed."""
+    failure = Condition(type=keys.JOB_FAILED, status="True", reason=reason, message=message, last_transition_time=now)
+    status = msgspec.structs.replace(child.job.status, conditions=(*child.job.status.conditions, failure))
+    return msgspec.structs.replace(child, job=msgspec.structs.replace(child.job, status=status))
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,27 @@ class PendingPod:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class PodOnFailedNode:
+    """A pod that is bound to a node that is gone, or that has a taint of a failed node.
+
+    - `job_uid`: of the Job that controls it. `created`: RFC 3339.
+    - `taint`: the key; empty if the node does not exist. `since`: RFC 3339, when the taint was added. If the API server
+      does not say when, or the node does not exist: when this process first saw it so.
+    - `deleting`: it has a deletion timestamp. `ended`: its phase is Succeeded or Failed.
+    """
+
+    name: str
+    uid: str
+    job_uid: str
+    node: str
+    taint: str
+    since: str
+    created: str = ""
+    deleting: bool = False
+    ended: bool = False
+
+
 FailedPodsByJob = Mapping[str, tuple[FailedPod, ...]]
 """Failed pods by the UID of their Job. A Job that was looked up and has none has an empty tuple."""
 
@@ -92,6 +113,8 @@ class Observed:
     - `failed_pods`: the answers to `Plan.pod_query` so far.
     - `pending_pods`: by the UID of their Job, the one of each that was created first; None: they were not looked up.
       `start_look`: before this moment (RFC 3339, empty: any) no look can find a pod that has been pending too long.
+    - `pods_on_failed_nodes`: as the caches of pods and nodes have them; empty unless the set asks for `nodeFailure`.
+      `read_nodes`: names of the nodes that were read for this plan, with the pods on them.
     - `now`: RFC 3339 in UTC, seconds. `since_status_write`: seconds since the last status write, None if there was
       none in this process.
     """
@@ -113,3 +136,5 @@ class Observed:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     pending_pods: Mapping[str, PendingPod] | None = None
     start_look: str = ""
+    pods_on_failed_nodes: tuple[PodOnFailedNode, ...] = ()
+    read_nodes: frozenset[str] = frozenset()

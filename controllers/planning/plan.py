@@ -32,12 +32,14 @@ from controllers.planning.steps.resize_jobs import resize_jobs
 from controllers.planning.steps.restart_in_place import restart_in_place
 from controllers.planning.steps.retire_old_attempts import retire_old_attempts
 from controllers.planning.steps.suspend_or_resume import suspend_or_resume
+from controllers.planning.steps.watch_nodes import watch_nodes
 from controllers.planning.steps.watch_start import watch_start
 
 Step = Callable[[Context], Partial]
 """One decision. It sees the status as the steps before it have decided; a `Stop` ends the plan."""
 
 STEPS: tuple[Step, ...] = (
+    watch_nodes,
     finish,
     retire_old_attempts,
     remove_surplus,

@@ -12,12 +12,9 @@ of them may be late; what that look finds tells when the next one is worth it.
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-import msgspec
-
 from api.batch import Job
-from api.keys import JOB_FAILED
-from api.meta import Condition, seconds_between
-from controllers.planning.child_jobs import Child
+from api.meta import seconds_between
+from controllers.planning.child_jobs import Child, as_failed
 from controllers.planning.observed import PendingPod
 
 GATE = "JobSetStartTimeout"
@@ -55,22 +52,10 @@ def late(children: Iterable[Child], pending: Mapping[str, PendingPod] | None, se
         return []
     found = ((child, pending.get(child.job.metadata.uid)) for child in children if starting(child.job))
     return [
-        _failed(child, pod, seconds, now)
+        as_failed(child, REASON, f"pod {pod.name} was not running {seconds} s after its creation: {pod.why}", now)
         for child, pod in found
         if pod is not None and _age(pod.created, now) >= seconds and not child.deleting
     ]
-
-
-def is_late(job: Job) -> bool:
-    """Whether a Job of `late`: it counts as failed because of a pod that does not run."""
-    return job.failure is not None and job.failure.reason == REASON
-
-
-def _failed(child: Child, pod: PendingPod, seconds: int, now: str) -> Child:
-    message = f"pod {pod.name} was not running {seconds} s after its creation: {pod.why}"
-    failure = Condition(type=JOB_FAILED, status="True", reason=REASON, message=message, last_transition_time=now)
-    status = msgspec.structs.replace(child.job.status, conditions=(*child.job.status.conditions, failure))
-    return msgspec.structs.replace(child, job=msgspec.structs.replace(child.job, status=status))
 
 
 def _age(moment: str, now: str) -> float:

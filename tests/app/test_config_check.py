@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app import cli
-from app.settings import parse
+from app.settings_file import parse
 
 HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
 FILE = (

@@ -11,7 +11,8 @@ from api.features import GATES
 from app import cli
 from app.catalogue import all_rules
 from app.reference import words
-from app.settings import Settings, parse
+from app.settings import Settings
+from app.settings_file import parse
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 RULES = {rule.id: rule for rule in all_rules()}

@@ -29,6 +29,7 @@ CASES = [
     ({"successPolicy": {"operator": "All", "unit": "Pod"}}, "spec.successPolicy.unit"),
     ({"failurePolicy": {"failOn": "FailureTarget"}}, "spec.failurePolicy.failOn"),
     ({"failurePolicy": {"startTimeoutSeconds": 600}}, "spec.failurePolicy.startTimeoutSeconds"),
+    ({"failurePolicy": {"nodeFailure": {"afterSeconds": 30}}}, "spec.failurePolicy.nodeFailure"),
     ({"failurePolicy": {"rules": [{}, {"onExitCodes": {}}]}}, "spec.failurePolicy.rules[1].onExitCodes"),
     ({"failurePolicy": {"rules": [{"maxRestarts": 0}]}}, "spec.failurePolicy.rules[0].maxRestarts"),
     ({"failurePolicy": {"rules": [{"action": "RestartReplicatedJob"}]}}, "spec.failurePolicy.rules[0].action"),

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from app.durations import duration_text, parse_duration
-from app.settings import SettingsError, load, parse
+from app.settings import SettingsError
+from app.settings_file import load, parse
 
 HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
 

@@ -15,8 +15,9 @@ import yaml
 from api.features import FeatureGates
 from api.jsontree import dig, set_in
 from app.engine import engine
-from app.settings import SettingsError, parse
-from app.settings import load as load_settings
+from app.settings import SettingsError
+from app.settings_file import load as load_settings
+from app.settings_file import parse
 from kube.config import load
 from kube.errors import KubeconfigError, KubeError
 from kube.resources import PODS

@@ -9,7 +9,7 @@ import re
 import pytest
 import yaml
 
-from app.settings import load
+from app.settings_file import load
 from manifests import files, install_objects
 from manifests.alerts import NO_LEADER
 from manifests.chart.values import VALUES

@@ -42,6 +42,7 @@ OURS = {
     "share": {"successPolicy": {"operator": "All", "minSucceeded": "80%", "unit": "Pod"}},
     "unit": {"successPolicy": {"operator": "All", "unit": "Job"}},
     "early": {"failurePolicy": {"failOn": "FailureTarget", "startTimeoutSeconds": 60}},
+    "nodes": {"failurePolicy": {"nodeFailure": {"afterSeconds": 30, "action": "RestartJobSet"}}},
     "late": {"failurePolicy": {"failOn": "JobFailed"}},
     "rules": {"failurePolicy": {"rules": [RULE, {**RULE, "name": "s", "onExitCodes": CODES, "maxRestarts": 0}]}},
     "action": {"failurePolicy": {"rules": [{**RULE, "action": "RestartReplicatedJob"}]}},

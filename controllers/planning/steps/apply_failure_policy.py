@@ -23,7 +23,7 @@ from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import FailedAttempt
 from api.patterns import MOST_PATTERNS, compiled
 from api.policies import FailurePolicyRule
-from controllers.planning import attempts, start_timeout
+from controllers.planning import attempts, node_failure, start_timeout
 from controllers.planning.actions import PodQuery
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
@@ -39,7 +39,7 @@ from controllers.planning.decisive_pod import (
     matching,
     named_by,
 )
-from controllers.planning.observed import FailedPod, FailedPodsByJob, PendingPod
+from controllers.planning.observed import FailedPod, FailedPodsByJob
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
 from controllers.planning.status import StatusDraft
 
@@ -49,12 +49,13 @@ MESSAGE_LIMIT = 1024
 
 def apply_failure_policy(ctx: Context) -> Partial:
     """Decide about every failed Job. If anything is decided, or a decision needs pods, the plan ends here."""
-    late = _late(ctx)
-    if not (ctx.children.failed or late):
+    by_pods = _failed_by_pods(ctx)
+    if not (ctx.children.failed or by_pods):
         return NOTHING
     draft, failed_pods = ctx.draft(), ctx.observed.failed_pods
-    failed = heapq.nsmallest(_most_judged(ctx), (*ctx.children.failed, *late), key=_failure_order)
-    judge = _Judge(ctx.js, draft, ctx.gates, failed_pods, ctx.observed.pending_pods or {})
+    all_failed = (*ctx.children.failed, *(child for child, _ in by_pods.values()))
+    failed = heapq.nsmallest(_most_judged(ctx), all_failed, key=_failure_order)
+    judge = _Judge(ctx.js, draft, ctx.gates, failed_pods, {uid: pod for uid, (_, pod) in by_pods.items()})
     needed = _pod_query([child for child in failed if judge.needs_pods(child)], failed_pods, needed=True)
     judge.warn_of_unread_patterns()
     if needed is None:
@@ -64,12 +65,25 @@ def apply_failure_policy(ctx: Context) -> Partial:
     return of_draft(draft, kind=Stop if decided else Partial, pod_query=pod_query)
 
 
-def _late(ctx: Context) -> list[Child]:
-    """Jobs that count as failed because a pod of theirs does not run in time."""
-    policy = ctx.js.spec.failure_policy
-    if policy is None or policy.start_timeout_seconds is None:
-        return []
-    return start_timeout.late(ctx.children.active, ctx.observed.pending_pods, policy.start_timeout_seconds, ctx.now)
+def _failed_by_pods(ctx: Context) -> dict[str, tuple[Child, FailedContainer]]:
+    """Jobs, by UID, that count as failed because of a pod of theirs, which is not in phase Failed; with that pod.
+
+    It does not run in time, or its node has failed.
+    """
+    policy, observed = ctx.js.spec.failure_policy, ctx.observed
+    found: dict[str, tuple[Child, FailedContainer]] = {}
+    if policy is not None and policy.start_timeout_seconds is not None and observed.pending_pods:
+        pending = observed.pending_pods
+        for child in start_timeout.late(ctx.children.active, pending, policy.start_timeout_seconds, ctx.now):
+            pod = pending[child.job.metadata.uid]
+            found[child.job.metadata.uid] = child, FailedContainer(pod.name, pod.node)
+    of_nodes = node_failure.policy_of(ctx.js)
+    if of_nodes is not None and ctx.gates[node_failure.GATE] and not ctx.js.suspended:
+        due = node_failure.due(observed.pods_on_failed_nodes, of_nodes.after_seconds, ctx.now)
+        for child, lost in node_failure.failed_jobs(ctx.children.active, due):
+            failed = node_failure.as_node_failure(child, lost, ctx.now)
+            found[child.job.metadata.uid] = failed, FailedContainer(lost.name, lost.node)
+    return found
 
 
 def _most_judged(ctx: Context) -> int:
@@ -95,7 +109,7 @@ class _Judge:
         draft: StatusDraft,
         gates: FeatureGates,
         failed_pods: FailedPodsByJob,
-        pending_pods: Mapping[str, PendingPod],
+        by_pods: Mapping[str, FailedContainer],
     ) -> None:
         self._policy = js.spec.failure_policy
         self._rules: Sequence[FailurePolicyRule] = self._policy.rules if self._policy else ()
@@ -105,13 +119,13 @@ class _Judge:
         self._attempt = draft.status.execution_attempts or 0
         self._gates = gates
         self._failed_pods = failed_pods
-        self._pending_pods = pending_pods
+        self._by_pods = by_pods
         self._matching: dict[str, tuple[int, ...]] = {}
         self._parts: dict[str, attempts.PartRestart] = {}
 
     def needs_pods(self, child: Child) -> bool:
         """Whether the first rule that may match it depends on exit codes."""
-        if start_timeout.is_late(child.job) or not decides_by_pods(child.job):
+        if child.job.metadata.uid in self._by_pods or not decides_by_pods(child.job):
             return False
         first = next(iter(self._rules_for(child)), None)
         return first is not None and self._rules[first].on_exit_codes is not None
@@ -146,11 +160,11 @@ class _Judge:
             if child.replicated_job in settled:
                 continue
             rule = self._rules[place] if place < len(self._rules) else None
-            action = action_of(rule.action) if rule else RESTART_JOBSET
+            action = action_of(rule.action) if rule else self._default_action(child)
             if not self._possible(action, child):
                 break
             ended = self._act(rule, action, child)
-            if not start_timeout.is_late(child.job) and (ended or _by_exit_codes(rule, self._of(child))):
+            if child.job.metadata.uid not in self._by_pods and (ended or _by_exit_codes(rule, self._of(child))):
                 named.append(child)
             if ended:
                 break
@@ -185,6 +199,12 @@ class _Judge:
             return False
         return True
 
+    def _default_action(self, child: Child) -> FailureAction:
+        """What is done about a Job that no rule matches."""
+        of_nodes = self._policy.node_failure if self._policy else None
+        by_node = child.job.failure is not None and child.job.failure.reason == node_failure.REASON
+        return action_of(of_nodes.action) if of_nodes is not None and by_node else RESTART_JOBSET
+
     def _of(self, child: Child) -> ReplicatedJob:
         return self._replicated_jobs[child.replicated_job]
 
@@ -200,7 +220,9 @@ class _Judge:
         """Whether the exit codes of a Job that meets the other criteria of a rule match, too."""
         if rule.on_exit_codes is None:
             return True
-        pod = None if start_timeout.is_late(child.job) else decisive_pod(child.job, self._of(child), self._pods(child))
+        if child.job.metadata.uid in self._by_pods:
+            return False
+        pod = decisive_pod(child.job, self._of(child), self._pods(child))
         return pod is not None and matching(rule.on_exit_codes, pod.ends) is not None
 
     def _rules_for(self, child: Child) -> tuple[int, ...]:
@@ -227,9 +249,9 @@ class _Judge:
     def _failed_container(self, rule: FailurePolicyRule | None, child: Child) -> tuple[FailedContainer, str]:
         """The pod for the history, and where exit codes decide, what messages say about it."""
         rjob, pods = self._of(child), self._pods(child)
-        if start_timeout.is_late(child.job) and (failure := child.job.failure):
-            pending = self._pending_pods[child.job.metadata.uid]
-            return FailedContainer(pending.name, pending.node), f": {failure.message}"
+        found = self._by_pods.get(child.job.metadata.uid)
+        if found is not None and (failure := child.job.failure):
+            return found, f": {failure.message}"
         if not _by_exit_codes(rule, rjob):
             return first_failed(pods), ""
         pod = decisive_pod(child.job, rjob, pods)

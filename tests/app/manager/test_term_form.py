@@ -7,7 +7,8 @@ import pytest
 
 from api.exclusive import TermForm
 from app.manager.admission import term_form
-from app.settings import Settings, SettingsError, parse
+from app.settings import Settings, SettingsError
+from app.settings_file import parse
 
 
 @dataclass

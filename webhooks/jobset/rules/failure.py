@@ -7,9 +7,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from api.failure_actions import MAX_REPLICAS_TO_RESTART, RESTART_JOB, RESTART_JOB_FREE, RESTART_JOBSET, Scope, action_of
+from api.failure_actions import (
+    MAX_REPLICAS_TO_RESTART,
+    RESTART_JOB,
+    RESTART_JOB_FREE,
+    RESTART_JOBSET,
+    FailureAction,
+    Scope,
+    action_of,
+)
 from api.field import SPEC, ErrorType, FieldError, Path, Rule
-from api.policies import FailurePolicyRule
+from api.policies import FailurePolicy, FailurePolicyRule
 from api.suggest import did_you_mean
 from api.validation import byte_length
 from webhooks.jobset.rules.targets import unknown_targets
@@ -24,8 +32,8 @@ JOB_FAILURE_REASONS = (
     "MaxFailedIndexesExceeded",
     "PodFailurePolicy",
 )
-START_TIMEOUT = "StartTimeout"
-"""A reason of this program alone, for sets with startTimeoutSeconds."""
+START_TIMEOUT, NODE_FAILURE = "StartTimeout", "NodeFailure"
+"""Reasons of this program alone, for sets with startTimeoutSeconds, and with nodeFailure."""
 _GO_ACTIONS = (RESTART_JOB, RESTART_JOB_FREE)
 """The actions behind a gate of which the Go JobSet has sentences. Each of the others is named by itself."""
 _REPLICAS_FIX = f"split it into several ReplicatedJobs, or use {RESTART_JOBSET.name}"
@@ -122,8 +130,9 @@ NOTHING_TO_LIMIT = Rule(
 
 def failure_rules(subject: Subject) -> Iterator[FieldError]:
     """All that is wrong with the rules. Where the gate is missing the Go JobSet says that alone."""
-    rules, limited = subject.failure_policy.rules, subject.failure_policy.start_timeout_seconds is not None
-    known = (*JOB_FAILURE_REASONS, START_TIMEOUT) if limited else JOB_FAILURE_REASONS
+    policy, rules = subject.failure_policy, subject.failure_policy.rules
+    ours = {START_TIMEOUT: policy.start_timeout_seconds, NODE_FAILURE: policy.node_failure}
+    known = (*JOB_FAILURE_REASONS, *(reason for reason, asked_for in ours.items() if asked_for is not None))
     yield from _gates(subject)
     yield from restart_job_replicas(subject, subject.entries)
     for i, rule in enumerate(rules):
@@ -136,16 +145,23 @@ def failure_rules(subject: Subject) -> Iterator[FieldError]:
 
 
 def _gates(subject: Subject) -> Iterator[FieldError]:
-    for i, rule in enumerate(subject.failure_policy.rules):
-        action = action_of(rule.action)
+    for path, action in _actions(subject.failure_policy):
         if not action.enabled(subject.gates):
             refusal = RESTART_JOB_GATE if action in _GO_ACTIONS else RESTART_REPLICATED_JOB_GATE
-            yield refusal.at(RULES.at(i, "action"), action=action.name, gate=action.gate)
+            yield refusal.at(path, action=action.name, gate=action.gate)
+
+
+def _actions(policy: FailurePolicy) -> Iterator[tuple[Path, FailureAction]]:
+    """The actions that the policy may take, and where it names them."""
+    for i, rule in enumerate(policy.rules):
+        yield RULES.at(i, "action"), action_of(rule.action)
+    if policy.node_failure is not None:
+        yield SPEC.at("failurePolicy", "nodeFailure", "action"), action_of(policy.node_failure.action)
 
 
 def restart_job_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
     """For some of the ReplicatedJobs: restarts of single Jobs are counted for so many only."""
-    asked = dict.fromkeys(action_of(rule.action) for rule in subject.failure_policy.rules)
+    asked = dict.fromkeys(action for _, action in _actions(subject.failure_policy))
     actions = [action for action in asked if action.restarts_part and action.enabled(subject.gates)]
     if not actions:
         return

@@ -1,0 +1,115 @@
+"""Nodes and the pods on them, as far as a set needs them that asks for `failurePolicy.nodeFailure`.
+
+Of tens of thousands of each a few hundred bytes are kept; texts that many have are stored once. Each record is its own
+metadata: it has the fields by which a store knows an object. No object is written from these records.
+"""
+
+from collections.abc import Callable
+from sys import intern
+
+import msgspec
+
+from api.meta import Base
+from api.pod import DetailedPod
+
+ALWAYS = ("node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service")
+"""Taints of Kubernetes that say that nobody can reach the node, or that it is off."""
+
+
+class _NodeMeta(Base, frozen=True, kw_only=True):
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class Taint(Base, frozen=True, kw_only=True):
+    """core/v1 Taint. `time_added`: RFC 3339, only where the component says so that added it."""
+
+    key: str = ""
+    time_added: str | None = None
+
+
+class _NodeSpec(Base, frozen=True, kw_only=True):
+    taints: tuple[Taint, ...] = ()
+
+
+class DetailedNode(Base, frozen=True, kw_only=True):
+    """A node as it is read."""
+
+    metadata: _NodeMeta
+    spec: _NodeSpec = _NodeSpec()
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A node with the taints that count as a failure: key and time, RFC 3339 or empty."""
+
+    name: str
+    uid: str
+    resource_version: str
+    taints: tuple[tuple[str, str], ...]
+
+    @property
+    def namespace(self) -> str:
+        return ""
+
+    @property
+    def metadata(self) -> "Node":
+        return self
+
+
+def node_with(keys: frozenset[str]) -> Callable[[DetailedNode], Node]:
+    """A transform that keeps, of a node's taints, those with these keys: each once, with its earliest time."""
+
+    def kept(node: DetailedNode) -> Node:
+        times: dict[str, str] = {}
+        for taint in node.spec.taints:
+            if taint.key in keys:
+                known = [time for time in (times.get(taint.key), taint.time_added) if time]
+                times[intern(taint.key)] = min(known, default="")
+        meta = node.metadata
+        return Node(
+            name=meta.name, uid=meta.uid, resource_version=meta.resource_version, taints=tuple(sorted(times.items()))
+        )
+
+    return kept
+
+
+class BoundPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A pod of a JobSet that is bound to a node. For `deleting` and `ended` see `PodOnFailedNode`."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    node: str
+    job_uid: str
+    jobset: str
+    jobset_uid: str
+    created: str
+    deleting: bool
+    ended: bool
+
+    @property
+    def metadata(self) -> "BoundPod":
+        return self
+
+
+def bound_pod(pod: DetailedPod) -> BoundPod | None:
+    """What is kept of a pod; None without a node or a Job, and once it has ended unless it is being deleted."""
+    meta, owner = pod.metadata, pod.metadata.controller()
+    deleting, ended = meta.deletion_timestamp is not None, pod.status.phase in {"Succeeded", "Failed"}
+    if not pod.spec.node_name or owner is None or owner.kind != "Job" or (ended and not deleting):
+        return None
+    return BoundPod(
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        node=pod.spec.node_name,
+        job_uid=owner.uid,
+        jobset=intern(meta.labels.jobset),
+        jobset_uid=intern(meta.labels.jobset_uid),
+        created=intern(meta.creation_timestamp or ""),
+        deleting=deleting,
+        ended=ended,
+    )

@@ -1,0 +1,79 @@
+"""Reads the manager's configuration file. See `app.settings` for what it may hold.
+
+Reading is strict: an unknown field, a duplicate key or a wrong kind ends the start with the place and what is wrong.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from app.settings import API_VERSION, KIND, Settings, SettingsError, faults, place
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML without duplicate keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue  # refused below
+            if key.value in seen:
+                raise SettingsError(f"line {key.start_mark.line + 1}: key {key.value!r} is given twice")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def load(path: str) -> Settings:
+    """Read the file; an empty path gives the defaults."""
+    if not path:
+        return Settings()
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise SettingsError(f"cannot read the configuration file {path}: {why}") from error
+    try:
+        return parse(text)
+    except SettingsError as error:
+        raise SettingsError(f"configuration file {path} cannot be used:\n{error}") from error
+
+
+def parse(text: str) -> Settings:
+    """Read the text of a configuration file."""
+    try:
+        tree, data = _read(text)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"not YAML: {' '.join(str(error).split())}") from error
+    except ValueError as error:
+        raise SettingsError("not YAML: a value does not fit its tag (!!)") from error
+    if not isinstance(data, dict):
+        raise SettingsError("must be a mapping with apiVersion, kind and settings")
+    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+        if data.get(field) != wanted:
+            found = json.dumps(data[field], default=str) if field in data else "missing"
+            raise SettingsError(f"{field}: must be {wanted}, is {found}{place(tree, (field,))}")
+    try:
+        return Settings.model_validate(_without_nulls(data))
+    except ValidationError as error:
+        raise SettingsError("\n".join(faults(error, tree))) from error
+
+
+def _read(text: str) -> tuple[yaml.Node | None, Any]:
+    """The nodes of the document, which know their lines, and what they say."""
+    loader = _StrictLoader(text)
+    try:
+        tree = loader.get_single_node()
+        return tree, None if tree is None else loader.construct_document(tree)
+    finally:
+        loader.dispose()
+
+
+def _without_nulls(value: Any) -> Any:
+    """A null is an absent field, as in every Kubernetes object."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
+    return value

@@ -1,0 +1,157 @@
+"""What is read of nodes, and of the pods on them, for sets that ask for `failurePolicy.nodeFailure`.
+
+Two watches for the whole cluster, with the gate JobSetNodeFailure only. A node wakes the sets that have pods on it when
+one of its taints comes or goes, or the node itself. Must not decide what a failed node means.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from api import keys
+from api.jobset import JobSet
+from api.nodes import ALWAYS, BoundPod, DetailedNode, Node, bound_pod, node_with
+from api.pod import DetailedPod
+from controllers.planning.node_failure import policy_of
+from controllers.planning.observed import PodOnFailedNode
+from kube.client import Client
+from kube.controller import Request
+from kube.informer import Informer
+from kube.resources import NODES, PODS
+from kube.store import ChangeKind, Store
+from kube.workqueue import WorkQueue
+
+BY_NODE = "node"
+"""Index of pods by the name of their node."""
+BY_SET = "set"
+"""Index of pods by the UID of their JobSet."""
+
+GONE = (("", ""),)
+"""In place of the taints of a node that does not exist."""
+
+
+class NodeWatches:
+    """Nodes with the taints that count, and the pods of JobSets that are bound to a node."""
+
+    def __init__(self, client: Client, jobsets: Store[JobSet], taints: Iterable[str] = ()) -> None:
+        """`taints`: keys that count beside those of Kubernetes."""
+        self._client = client
+        self._jobsets = jobsets
+        self._kept = node_with(frozenset((*ALWAYS, *taints)))
+        self.nodes: Informer[Node] = Informer(
+            client,
+            NODES,
+            DetailedNode,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
+            transform=self._kept,
+        )
+        self.pods: Informer[BoundPod] = Informer(
+            client,
+            PODS,
+            DetailedPod,  # type: ignore[arg-type]
+            indexes={BY_NODE: lambda pod: [pod.node], BY_SET: lambda pod: [pod.jobset_uid]},
+            label_selector=f"{keys.JOBSET_NAME},{keys.JOBSET_UID}",
+            transform=bound_pod,
+        )
+        self._first_seen: dict[str, dict[str, str]] = {}
+        """When a node was first seen gone ("") or with a taint whose time nobody says: RFC 3339, by node and taint."""
+        self.nodes.on_event(self._node_seen)
+        self.pods.on_event(self._pod_seen)
+
+    @property
+    def informers(self) -> tuple[Informer[Any], ...]:
+        return self.nodes, self.pods
+
+    def feed(self, queue: WorkQueue[Request]) -> None:
+        """From now on, queue the sets concerned when a node fails or comes back, or a pod on a failed one changes."""
+
+        def node_changed(_kind: ChangeKind, old: Node | None, new: Node | None) -> None:
+            if new is None or new.taints != (() if old is None else old.taints):
+                name = new.name if new is not None else old.name if old is not None else ""
+                for pod in self.pods.store.by_index(BY_NODE, name):
+                    wake(pod)
+
+        def pod_changed(_kind: ChangeKind, old: BoundPod | None, new: BoundPod | None) -> None:
+            pod = new or old
+            if pod is not None and self._taints(pod.node):
+                wake(pod)
+
+        def wake(pod: BoundPod) -> None:
+            js = self._jobsets.get(pod.namespace, pod.jobset)
+            if js is not None and js.metadata.uid == pod.jobset_uid and policy_of(js) is not None:
+                queue.add(Request(pod.namespace, pod.jobset))
+
+        self.nodes.on_event(node_changed)
+        self.pods.on_event(pod_changed)
+
+    def of(self, js: JobSet, now: str) -> tuple[PodOnFailedNode, ...]:
+        """The pods of a set that are on nodes that have failed. A failure whose time nobody says begins at `now`."""
+        pods = [] if policy_of(js) is None else self.pods.store.by_index(BY_SET, js.metadata.uid)
+        failures = {name: taints for name in {pod.node for pod in pods} if (taints := self._taints(name))}
+        since: dict[str, tuple[str, str]] = {}
+        for name, taints in failures.items():
+            seen = self._first_seen.setdefault(name, {})
+            since[name] = min((added or seen.setdefault(taint, now), taint) for taint, added in taints)
+        return tuple(_on_failed_node(pod, *since[pod.node]) for pod in pods if pod.node in since)
+
+    async def read(self, js: JobSet, names: Iterable[str]) -> None:
+        """Read these nodes and the pods of the set on them, past the watches. Raises what the client raises."""
+        await asyncio.gather(*(read for name in names for read in (self._read_node(name), self._read_pods(js, name))))
+
+    async def _read_node(self, name: str) -> None:
+        # A list of one name needs no other right than the watch does.
+        page = await self._client.list(NODES, type=DetailedNode, field_selector=f"metadata.name={name}")
+        stored, known = next(iter(page.items or ()), None), self.nodes.store.get("", name)
+        if stored is not None:
+            self.nodes.store.overlay(self._kept(stored))
+        elif known is not None:
+            self.nodes.store.overlay_deleted("", name, known.uid)
+
+    async def _read_pods(self, js: JobSet, node: str) -> None:
+        meta, store = js.metadata, self.pods.store
+        page = await self._client.list(
+            PODS,
+            type=DetailedPod,
+            namespace=meta.namespace,
+            label_selector=f"{keys.JOBSET_UID}={meta.uid}",
+            field_selector=f"spec.nodeName={node}",
+        )
+        found = {pod.name: pod for pod in map(bound_pod, page.items or ()) if pod is not None}
+        for pod in store.by_index(BY_NODE, node):
+            if pod.jobset_uid == meta.uid and pod.name not in found:
+                store.overlay_deleted(pod.namespace, pod.name, pod.uid)
+        for pod in found.values():
+            store.overlay(pod)
+
+    def _node_seen(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
+        """Forget since when the node has had what it has no more."""
+        name = new.name if new is not None else old.name if old is not None else ""
+        seen, taints = self._first_seen.pop(name, {}), dict(GONE if new is None else new.taints)
+        left = {taint: since for taint, since in seen.items() if taint in taints}
+        if left:
+            self._first_seen[name] = left
+
+    def _pod_seen(self, _kind: ChangeKind, old: BoundPod | None, _new: BoundPod | None) -> None:
+        """Forget the node of which this was the last pod."""
+        if old is not None and not self.pods.store.by_index(BY_NODE, old.node):
+            self._first_seen.pop(old.node, None)
+
+    def _taints(self, node: str) -> tuple[tuple[str, str], ...]:
+        """The taints of a node that count; a node that is gone has one without a key. Else there are none."""
+        stored, unreadable = self.nodes.store.get("", node), self.nodes.store.unreadable
+        if stored is not None:
+            return stored.taints
+        return () if ("", node) in unreadable else GONE
+
+
+def _on_failed_node(pod: BoundPod, since: str, taint: str) -> PodOnFailedNode:
+    return PodOnFailedNode(
+        name=pod.name,
+        uid=pod.uid,
+        job_uid=pod.job_uid,
+        node=pod.node,
+        taint=taint,
+        since=since,
+        created=pod.created,
+        deleting=pod.deleting,
+        ended=pod.ended,
+    )

@@ -1,0 +1,85 @@
+"""Pods of nodes that are gone, unreachable or out of service (`failurePolicy.nodeFailure`).
+
+See docs/concepts/recovery.md#a-node-that-fails.
+
+The kubelet of such a node says nothing more about its pods: those that run are still Running for the API server, and
+those that are deleted stay as they are. So the Job controller counts no failure, and a restart waits for pods that
+nobody ends. Here the pods count as failed once the node has been so for `afterSeconds`.
+
+What the caches say decides nothing alone: the node and its pods are read before a Job counts as failed, and before a
+pod is deleted without waiting for its node. A watch that is behind ends no attempt.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from api.batch import Job, pods_at_once
+from api.jobset import JobSet
+from api.meta import seconds_between
+from api.policies import NodeFailure
+from controllers.planning.child_jobs import Child, as_failed
+from controllers.planning.observed import PodOnFailedNode
+
+GATE = "JobSetNodeFailure"
+REASON = "NodeFailure"
+"""Reason with which such a Job counts as failed."""
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+"""Taint by which an administrator says that the node is off: kube-controller-manager then deletes its pods."""
+UNREACHABLE = "node.kubernetes.io/unreachable"
+"""Taint of kube-controller-manager for a node whose kubelet is silent."""
+
+
+def policy_of(js: JobSet) -> NodeFailure | None:
+    """What the set says about failed nodes; None: nothing."""
+    policy = js.spec.failure_policy
+    return policy.node_failure if policy is not None else None
+
+
+def _waited(pod: PodOnFailedNode, now: str) -> float:
+    """Seconds for which the pod has been on the failed node. One that is bound to it later has the whole time."""
+    return seconds_between(max(pod.since, pod.created), now)
+
+
+def due(pods: Iterable[PodOnFailedNode], seconds: int, now: str) -> list[PodOnFailedNode]:
+    """Those whose node has been so for long enough, the longest first."""
+    found = [pod for pod in pods if _waited(pod, now) >= seconds]
+    return sorted(found, key=lambda pod: (pod.since, pod.name))
+
+
+def seconds_left(pods: Iterable[PodOnFailedNode], seconds: int, now: str) -> float | None:
+    """Seconds until the next of the others is due; None if there is none."""
+    left = (seconds - _waited(pod, now) for pod in pods)
+    return min((wait for wait in left if wait > 0), default=None)
+
+
+def failed_jobs(children: Sequence[Child], pods: Iterable[PodOnFailedNode]) -> list[tuple[Child, PodOnFailedNode]]:
+    """The Jobs of the attempt that have a pod among these, each with the first of them.
+
+    A pod that has ended, or is being deleted while the Job has another in its place, is no failure.
+    """
+    running = {child.job.metadata.uid: child for child in children if not (child.deleting or child.job.spec.suspend)}
+    found: dict[str, tuple[Child, PodOnFailedNode]] = {}
+    for pod in pods:
+        child = running.get(pod.job_uid)
+        if child is not None and not pod.ended and not (pod.deleting and _complete(child.job)):
+            found.setdefault(pod.job_uid, (child, pod))
+    return list(found.values())
+
+
+def _complete(job: Job) -> bool:
+    """Whether the Job has all pods that it wants now. Pods that are being deleted are not active ones."""
+    wanted = pods_at_once(job.spec)
+    if job.spec.completions is not None:
+        wanted = min(wanted, job.spec.completions - job.status.succeeded)
+    return not job.doomed and job.status.active >= wanted
+
+
+def as_node_failure(child: Child, pod: PodOnFailedNode, now: str) -> Child:
+    """The Job as one that has failed because of the node of this pod."""
+    return as_failed(child, REASON, f"pod {pod.name} is on node {pod.node}, {state(pod)}", now)
+
+
+def state(pod: PodOnFailedNode) -> str:
+    """What is wrong with the node, as the end of a sentence."""
+    if not pod.taint:
+        return f"which does not exist since {pod.since}"
+    return f"which has the taint {pod.taint} since {pod.since}"

@@ -1,0 +1,70 @@
+"""Step: pods on nodes that have failed (gate JobSetNodeFailure). See docs/concepts/recovery.md#a-node-that-fails.
+
+It asks that the nodes are read that something depends on, and deletes pods that nobody else ends.
+`apply_failure_policy` judges the Jobs of the other pods.
+"""
+
+from collections.abc import Container, Iterable
+
+from controllers.planning import node_failure
+from controllers.planning.actions import DeletePod, PodQuery
+from controllers.planning.context import Context
+from controllers.planning.finished import finished
+from controllers.planning.node_failure import GATE, OUT_OF_SERVICE
+from controllers.planning.observed import PodOnFailedNode
+from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
+from controllers.planning.warnings import listed
+
+MOST_NODES = 50
+"""Nodes that are asked for at a time."""
+
+
+def watch_nodes(ctx: Context) -> Partial:
+    """The query, or what follows from its answer; and the time until the next pod counts."""
+    wanted, draft = node_failure.policy_of(ctx.js), ctx.draft()
+    if wanted is None:
+        return NOTHING
+    if not ctx.gates[GATE]:
+        draft.warn(
+            "FeatureGateDisabled",
+            f"spec.failurePolicy.nodeFailure has no effect without the feature gate {GATE}: start the manager with"
+            f" --feature-gates={GATE}=true",
+        )
+        return of_draft(draft)
+    pods = ctx.observed.pods_on_failed_nodes
+    if not pods:
+        return NOTHING
+    due = node_failure.due(pods, wanted.after_seconds, ctx.now)
+    # PodGC of Kubernetes does the same with pods of nodes that do not exist, later.
+    deleted = [pod for pod in due if pod.deleting and (wanted.force_delete_pods or not pod.taint)]
+    nodes = {pod.node for pod in deleted}
+    if not (ctx.js.suspended or finished(ctx.js)):
+        nodes |= {pod.node for _, pod in node_failure.failed_jobs(ctx.children.active, due)}
+        held = _held(ctx, due, deleted)
+        if held:
+            draft.warn("RestartWaitsForNode", held)
+    unread = sorted(nodes - ctx.observed.read_nodes)
+    if unread:
+        return Stop(pod_query=PodQuery((), needed=True, nodes=tuple(unread[:MOST_NODES])))
+    return of_draft(
+        draft,
+        *(DeletePod(pod.name, pod.uid) for pod in deleted),
+        requeue_after=node_failure.seconds_left(pods, wanted.after_seconds, ctx.now),
+    )
+
+
+def _held(ctx: Context, due: Iterable[PodOnFailedNode], deleted: Container[PodOnFailedNode]) -> str:
+    """Which pods hold up the next attempt because nobody ends them, and what can be done; empty if there are none."""
+    active = {child.job.metadata.uid for child in ctx.children.active if not child.deleting}
+    held = [
+        f"pod {pod.name} on node {pod.node}, {node_failure.state(pod)}"
+        for pod in due
+        if pod.deleting and pod not in deleted and pod.job_uid not in active and pod.taint != OUT_OF_SERVICE
+    ]
+    if not held:
+        return ""
+    advice = (
+        f"once the machine is off or fenced, kubectl taint nodes NODE {OUT_OF_SERVICE}=nodeshutdown:NoExecute; or, if"
+        " two processes for one rank do no harm, kubectl delete pod NAME --grace-period=0 --force"
+    )
+    return "the restart waits for " + listed(held, advice, ctx.limits)

@@ -1,0 +1,298 @@
+"""Pods on nodes that have failed: when they count, what the failure policy makes of them, and who ends them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controllers.planning.actions import DeletePod, PodQuery
+from controllers.planning.observed import Observed, PodOnFailedNode
+from tests.support.lives import suspend
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
+
+GATE = {"JobSetNodeFailure": True}
+UNREACHABLE, OUT_OF_SERVICE = "node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service"
+POD = "js-workers-1-0-abcde"
+
+
+def at(second: int) -> str:
+    return f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
+
+
+class NodeWorld(World):
+    """A world with pods on failed nodes. `nodes_back`: nodes that have come back; the watch does not know that yet."""
+
+    def __init__(self, js, **gates):
+        super().__init__(js, **gates)
+        self.pods_on_failed_nodes: list[PodOnFailedNode] = []
+        self.nodes_back: set[str] = set()
+
+    def observe(self) -> Observed:
+        return replace(super().observe(), pods_on_failed_nodes=tuple(self.pods_on_failed_nodes))
+
+    def answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
+        if not pod_query.nodes:
+            return super().answer(observed, pod_query)
+        assert observed.read_nodes.isdisjoint(pod_query.nodes), "a node is read twice for one plan"
+        read = observed.read_nodes.union(pod_query.nodes)
+        self.pods_on_failed_nodes = [p for p in self.pods_on_failed_nodes if p.node not in read & self.nodes_back]
+        return replace(observed, pods_on_failed_nodes=tuple(self.pods_on_failed_nodes), read_nodes=read)
+
+    def _do(self, action: object) -> None:
+        if not isinstance(action, DeletePod):
+            super()._do(action)
+            return
+        [pod] = [p for p in self.pods_on_failed_nodes if (p.name, p.uid) == (action.name, action.uid)]
+        assert pod.deleting, f"pod {pod.name} is not being deleted"
+        self.pods_on_failed_nodes.remove(pod)
+
+
+def on_failed_node(world: NodeWorld, job: str = "js-workers-1", **others) -> PodOnFailedNode:
+    """The pod of a Job, on a node that has failed now; it stays on that node."""
+    known = {"node": "n1", "taint": UNREACHABLE, "since": world.now, **others}
+    pod = PodOnFailedNode(f"{job}-0-abcde", f"pod-of-{job}", world.jobs[job]["metadata"]["uid"], **known)
+    world.pods_on_failed_nodes.append(pod)
+    return pod
+
+
+def deleted(world: NodeWorld) -> None:
+    """The garbage collector has deleted the pods of Jobs in deletion. Nobody ends them."""
+    world.pods_on_failed_nodes = [replace(pod, deleting=True) for pod in world.pods_on_failed_nodes]
+
+
+def running(*rjobs: dict, gates: dict[str, bool] = GATE, force: bool = False, action: str = "", **policy) -> NodeWorld:
+    """A set of two Jobs that run from second 0."""
+    wanted = {"afterSeconds": 30, "forceDeletePods": force} | ({"action": action} if action else {})
+    policy = {"maxRestarts": 2, "nodeFailure": wanted, **policy}
+    world = NodeWorld(jobset(*(rjobs or (rjob("workers", 2),)), failurePolicy=policy), **gates)
+    world.settle()
+    world.run()
+    world.settle()
+    return world
+
+
+def later(world: NodeWorld, seconds: int) -> NodeWorld:
+    world.seconds += seconds
+    world.settle()
+    return world
+
+
+def warnings(world: NodeWorld, reason: str) -> list[str]:
+    return [event.note for event in world.plan().warnings if event.reason == reason]
+
+
+class TestAPodOnAFailedNode:
+    @pytest.mark.parametrize(
+        ("taint", "said"),
+        [
+            (UNREACHABLE, f"which has the taint {UNREACHABLE} since {at(0)}"),
+            ("vendor.example/broken", f"which has the taint vendor.example/broken since {at(0)}"),
+            ("", f"which does not exist since {at(0)}"),
+        ],
+    )
+    def test_it_restarts_the_set_when_its_time_is_over(self, taint, said):
+        world = running()
+        on_failed_node(world, taint=taint)
+        assert later(world, 29).status.restarts == 0
+        assert later(world, 1).status.restarts == 1
+        message = (
+            f"applying RestartJobSet failure policy action (first failed job: js-workers-1): pod {POD} is on node n1,"
+            f" {said}"
+        )
+        assert world.condition("RestartingJobSet") == ("True", "DefaultFailurePolicy", message)
+        [attempt] = world.status.attempt_history
+        assert (attempt.failed_job, attempt.pod, attempt.node) == ("js-workers-1", POD, "n1")
+        assert attempt.message == f"NodeFailure: pod {POD} is on node n1, {said}"
+
+    def test_it_counts_once(self):
+        world = running(maxRestarts=9)
+        for job in ("js-workers-0", "js-workers-1"):
+            on_failed_node(world, job)
+        later(world, 30)
+        deleted(world)
+        later(world, 1)
+        later(world, 100)
+        world.collect()
+        world.settle()
+        world.run()
+        later(world, 100)
+        assert (world.status.restarts, world.status.restarts_count_towards_max) == (1, 1)
+
+    def test_the_next_plan_is_made_when_its_time_is_over(self):
+        world = running()
+        on_failed_node(world)
+        world.seconds += 10
+        on_failed_node(world, "js-workers-0", node="n2")
+        assert world.plan().requeue_after == pytest.approx(20)
+
+    def test_one_that_is_bound_to_such_a_node_later_has_the_whole_time(self):
+        world = running()
+        world.seconds += 100
+        on_failed_node(world, since=at(0), created=world.now)
+        assert later(world, 29).status.restarts == 0
+        assert later(world, 1).status.restarts == 1
+
+    def test_the_longest_failure_is_named_first(self):
+        world = running()
+        on_failed_node(world, since=at(0), node="n2")
+        world.pods_on_failed_nodes.append(replace(on_failed_node(world), name="first", since="2025-12-31T23:59:59Z"))
+        assert later(world, 30).status.attempt_history[0].pod == "first"
+
+    def test_a_node_that_has_come_back_unseen_fails_nothing(self):
+        world = running()
+        on_failed_node(world)
+        world.nodes_back.add("n1")
+        assert later(world, 60).status.restarts == 0
+
+    def test_many_nodes_are_read_in_several_steps(self):
+        world = running(rjob("workers", 1))
+        one = on_failed_node(world, "js-workers-0", deleting=True, taint="")
+        names = [f"n{number}" for number in range(120)]
+        world.pods_on_failed_nodes = [replace(one, node=name, name=name, uid=name) for name in names]
+        world.seconds += 30
+        assert [action.name for action in world.plan().actions] == sorted(names)
+
+    @pytest.mark.parametrize("ended", [False, True])
+    def test_one_that_has_ended_is_no_failure(self, ended):
+        world = running()
+        on_failed_node(world, ended=ended)
+        assert later(world, 30).status.restarts == (not ended)
+
+    @pytest.mark.parametrize(("active", "restarts"), [(1, 0), (0, 1)])
+    def test_one_that_is_being_deleted_is_a_failure_unless_it_was_replaced(self, active, restarts):
+        world = running()
+        world.jobs["js-workers-1"]["status"] |= {"active": active, "ready": active}
+        on_failed_node(world, deleting=True)
+        assert later(world, 30).status.restarts == restarts
+
+    def test_a_job_that_is_bound_to_fail_does_not_wait_for_the_pod(self):
+        world = running()
+        world.doom("js-workers-1")
+        on_failed_node(world, deleting=True)
+        assert later(world, 30).status.restarts == 1
+
+    def test_nothing_counts_while_the_set_is_suspended(self):
+        world = running()
+        on_failed_node(world)
+        suspend(world)
+        assert later(world, 60).status.restarts == 0
+
+    def test_a_set_without_the_field_asks_for_nothing(self):
+        world = NodeWorld(jobset(rjob("workers", 2), failurePolicy={"maxRestarts": 2}), **GATE)
+        world.settle()
+        world.run()
+        on_failed_node(world)
+        assert later(world, 60).status.restarts == 0
+
+
+class TestThePolicyDecides:
+    @pytest.mark.parametrize(
+        ("rule", "end"),
+        [
+            ({"onJobFailureReasons": ["NodeFailure"]}, "Failed"),
+            ({"onJobFailureMessagePatterns": ["node n1, which has the taint"]}, "Failed"),
+            ({"onJobFailureReasons": ["BackoffLimitExceeded"]}, ""),
+            ({"onExitCodes": {"operator": "NotIn", "values": [1]}}, ""),
+        ],
+    )
+    def test_rules_see_reason_and_message_and_no_exit_code(self, rule, end):
+        world = running(rules=[{"name": "r", "action": "FailJobSet", **rule}])
+        on_failed_node(world)
+        assert later(world, 30).status.terminal_state == end
+
+    @pytest.mark.parametrize(
+        ("action", "end", "counted"),
+        [("", "", 1), ("FailJobSet", "Failed", 0), ("RestartJobSetAndIgnoreMaxRestarts", "", 0)],
+    )
+    def test_where_no_rule_matches_the_field_has_the_action(self, action, end, counted):
+        world = running(action=action)
+        on_failed_node(world)
+        later(world, 30)
+        assert (world.status.terminal_state, world.status.restarts_count_towards_max) == (end, counted)
+
+    def test_the_action_of_the_field_is_for_nodes_alone(self):
+        world = running(action="FailJobSet")
+        world.fail("js-workers-0")
+        world.settle()
+        assert (world.status.terminal_state, world.status.restarts) == ("", 1)
+
+    def test_one_job_can_be_restarted_alone(self):
+        world = running(action="RestartJob", gates=GATE | {"RestartJob": True})
+        on_failed_node(world)
+        later(world, 30)
+        assert world.status.replicated_jobs_status[0].job_restarts == (0, 1)
+        assert world.live() == ["js-workers-0"]
+        assert later(world, 60).status.replicated_jobs_status[0].job_restarts == (0, 1)
+
+    def test_without_restarts_the_set_fails_and_its_jobs_end(self):
+        world = running(maxRestarts=0)
+        on_failed_node(world)
+        assert later(world, 30).status.terminal_state == "Failed"
+        assert world.live() == []
+
+
+class TestPodsThatNobodyEnds:
+    def restarted(self, force: bool = False, taint: str = UNREACHABLE) -> NodeWorld:
+        """A set that restarts because of a node on which a pod of the last attempt is being deleted."""
+        world = running(force=force)
+        on_failed_node(world, taint=taint)
+        later(world, 30)
+        deleted(world)
+        return world
+
+    @pytest.mark.parametrize(("force", "taint"), [(True, UNREACHABLE), (False, ""), (True, "")])
+    def test_they_are_deleted_if_asked_for_or_if_the_node_does_not_exist(self, force, taint):
+        world = self.restarted(force, taint)
+        assert DeletePod(POD, "pod-of-js-workers-1") in world.plan().actions
+        world.settle()
+        assert world.pods_on_failed_nodes == []
+
+    def test_they_are_left_alone_if_the_node_has_come_back_unseen(self):
+        world = self.restarted(force=True)
+        world.nodes_back.add("n1")
+        assert world.plan().actions == ()
+
+    def test_they_have_the_whole_time_to_end(self):
+        world = running(force=True)
+        on_failed_node(world, "js-workers-1", deleting=True)
+        world.seconds += 29
+        assert world.plan().actions == ()
+
+    def test_a_pod_that_is_not_being_deleted_is_never_deleted(self):
+        world = running(force=True)
+        on_failed_node(world)
+        later(world, 30)
+        assert [action for plan in world.plans for action in plan.actions if isinstance(action, DeletePod)] == []
+
+    def test_otherwise_a_warning_names_the_node_and_what_can_be_done(self):
+        world = self.restarted()
+        assert world.plan().actions == ()
+        [said] = warnings(world, "RestartWaitsForNode")
+        assert said == (
+            f"the restart waits for pod {POD} on node n1, which has the taint {UNREACHABLE} since {at(0)}: once the"
+            f" machine is off or fenced, kubectl taint nodes NODE {OUT_OF_SERVICE}=nodeshutdown:NoExecute; or, if two"
+            " processes for one rank do no harm, kubectl delete pod NAME --grace-period=0 --force"
+        )
+
+    def test_a_node_that_is_out_of_service_needs_nobody(self):
+        assert warnings(self.restarted(taint=OUT_OF_SERVICE), "RestartWaitsForNode") == []
+
+    @pytest.mark.parametrize("force", [False, True])
+    def test_a_finished_set_frees_them_and_warns_of_nothing(self, force):
+        world = running(force=force, maxRestarts=0)
+        on_failed_node(world)
+        later(world, 30)
+        deleted(world)
+        plan = world.plan()
+        assert [type(action) for action in plan.actions] == [DeletePod] * force
+        assert plan.warnings == ()
+
+
+def test_without_the_gate_nothing_happens_but_a_warning():
+    world = running(gates={})
+    on_failed_node(world)
+    assert later(world, 60).status.restarts == 0
+    [said] = warnings(world, "FeatureGateDisabled")
+    assert "JobSetNodeFailure=true" in said

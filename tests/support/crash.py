@@ -28,7 +28,7 @@ from controllers.planning.limits import Limits
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.controller import Controller, Request
-from kube.resources import PRIORITY_CLASSES
+from kube.resources import NODES, PRIORITY_CLASSES
 from kube.transport import Request as Call
 from kube.transport import Response, Transport
 from kube.workqueue import WorkQueue
@@ -45,6 +45,9 @@ PAUSE = 0.004
 
 MOVES = 200
 """Changes of the world after which a path that goes on is taken for one that never ends."""
+
+CLUSTER_WIDE = (PRIORITY_CLASSES.plural, NODES.plural)
+"""What is watched that is the cluster's, not the namespace's."""
 
 ATTEMPTS = ("jobset.sigs.k8s.io/restart-attempt", "jobset.sigs.k8s.io/job-restart-attempt")
 
@@ -137,7 +140,7 @@ class KillableTransport:
         plural = request.path.rpartition("/")[2]
         place = plural, dict(request.query).get("labelSelector", "")
         known: dict[str, str] = {}
-        if plural != PRIORITY_CLASSES.plural:  # the cluster's, not the namespace's
+        if plural not in CLUSTER_WIDE:
             self.watched[place] = known
         try:
             async for line in self._shown(plural, lines, known):
@@ -164,7 +167,7 @@ class KillableTransport:
         """Reads of all namespaces are made reads of ours."""
         start, _, plural = request.path.rpartition("/")
         discovery = start == "/apis/scheduling.k8s.io"
-        if "/namespaces/" in request.path or plural == PRIORITY_CLASSES.plural or discovery:
+        if "/namespaces/" in request.path or plural in CLUSTER_WIDE or discovery:
             return request
         return replace(request, path=f"{start}/namespaces/{self._world.namespace}/{plural}")
 

@@ -89,12 +89,21 @@ async def delete_service(world: PlayedCluster, _: Snapshot) -> None:
 async def start_pods(world: PlayedCluster, seen: Snapshot) -> None:
     """Each Job's one pod comes up, with an in-place restart agent in it."""
     for job in seen.of(JOBS):
-        meta = job["metadata"]
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
-        labels = {**meta["labels"], JOB_UID: meta["uid"]}
-        pod = {"name": meta["name"], "labels": labels, "ownerReferences": [owner]}
-        await world.create(PODS, {"metadata": pod, "spec": job["spec"]["template"]["spec"]})
-        await world.patch(PODS, meta["name"], {"status": {"phase": "Running"}}, "status")
+        await _start_pod(world, job)
+
+
+async def start_on_no_node(world: PlayedCluster, seen: Snapshot) -> None:
+    """The pod of the first Job comes up on a node that does not exist any more."""
+    await _start_pod(world, seen.one(JOBS, FIRST), nodeName="gone")
+
+
+async def _start_pod(world: PlayedCluster, job: dict[str, Any], **spec: str) -> None:
+    meta = job["metadata"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
+    labels = {**meta["labels"], JOB_UID: meta["uid"]}
+    pod = {"name": meta["name"], "labels": labels, "ownerReferences": [owner]}
+    await world.create(PODS, {"metadata": pod, "spec": {**job["spec"]["template"]["spec"], **spec}})
+    await world.patch(PODS, meta["name"], {"status": {"phase": "Running"}}, "status")
 
 
 def report(job: str, attempt: int) -> Step:
@@ -327,6 +336,13 @@ PATHS = (
         "2 Jobs, 2 ready, 2 pods, 1 restarts",
         manifest(workers(), failurePolicy={**restarting(), "failOn": "FailureTarget"}),
         (doom(FIRST),),
+    ),
+    Path(
+        "node-gone",
+        "2 Jobs, 2 ready, 2 pods, 1 restarts",
+        manifest(workers(), failurePolicy={**restarting(), "nodeFailure": {"afterSeconds": 1}}),
+        (start_on_no_node,),
+        frozenset({"JobSetNodeFailure"}),
     ),
     Path(
         "exit-codes",

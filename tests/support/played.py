@@ -175,8 +175,11 @@ class PlayedCluster:
         owned = {ref["uid"] for kind in KINDS for obj in seen.of(kind) for ref in _owners(obj)}
         for kind in reversed(KINDS):
             for obj in seen.of(kind):
-                held = obj["metadata"]["uid"] in owned or (
-                    kind == POD_GROUPS and group_rules.has_pods(_name(obj), seen.of(JOBS))
+                # Only a kubelet ends a pod that is bound to a node, and there is none.
+                held = (
+                    obj["metadata"]["uid"] in owned
+                    or (kind == POD_GROUPS and group_rules.has_pods(_name(obj), seen.of(JOBS)))
+                    or (kind == PODS and "nodeName" in obj["spec"])
                 )
                 if "deletionTimestamp" in obj["metadata"] and not held:
                     return lambda kind=kind, obj=obj: self._release(kind, obj["metadata"]["name"])
@@ -229,7 +232,8 @@ class PlayedCluster:
         for kind in KINDS:
             for obj in (await self.look()).of(kind):
                 with contextlib.suppress(NotFound):
-                    await self.delete(kind, obj["metadata"]["name"], "Background")
+                    name, how = obj["metadata"]["name"], {"propagation_policy": "Background", "grace_period_seconds": 0}
+                    await self._client.delete(kind, name, namespace=self.namespace, **how)
         while left := self._collect(await self.look()):
             await left()
 

@@ -42,6 +42,8 @@ class Histories(Moves):
     def _come_to_rest(self):
         """The process plans only after an event, or when it has asked for another look."""
         self.server.stuck.clear()
+        for node in list(self.server.failed_nodes):
+            self.server.node_returns(node)
         for name, stored in list(self.server.jobs.items()):
             if self._foreign(stored.obj):
                 self.server.drop("jobs", name)

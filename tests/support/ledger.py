@@ -46,6 +46,8 @@ class Ledger(StatusRules):
     gates: FeatureGates
     create_suspended: bool
     spec_of: Callable[[], JobSet | None] = lambda: None
+    lost: Callable[[], set[str]] = set
+    """Jobs that may count as failed because of a node."""
     view: View | None = None
     places: dict[str, Place] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)

@@ -144,7 +144,7 @@ class StatusRules:
         """Failed Jobs of the current attempt that nothing was counted for."""
         return {
             uid
-            for uid in self.failed
+            for uid in self.failed | (self.lost() & self.places.keys())
             if (at := self.places[uid]).owner == js.metadata.uid
             and at.attempt == js.status.restarts
             and at.own >= own_restarts(js.status, at)
@@ -188,7 +188,9 @@ def _rises(old: tuple[int, ...], new: tuple[int, ...]) -> list[int]:
 
 def _restarted_whole(js: JobSet, before: ReplicatedJobStatus | None, after: ReplicatedJobStatus) -> bool:
     """Whether all Jobs of a ReplicatedJob were restarted at once, and some rule may do so."""
-    actions = [action_of(rule.action) for rule in js.spec.failure_policy.rules] if js.spec.failure_policy else ()
+    policy = js.spec.failure_policy
+    named = () if policy is None else (*policy.rules, *([] if policy.node_failure is None else [policy.node_failure]))
+    actions = [action_of(of.action) for of in named]
     rises = _rises(before.job_restarts if before else (), after.job_restarts)
     replicas = next(r.replicas for r in js.spec.replicated_jobs if r.name == after.name)
     allowed = any(action.restarts_part and action.scope is not Scope.JOB for action in actions)

@@ -48,6 +48,8 @@ MOVES = {
     "cluster_runs": 2,
     "cluster_halts": 1,
     "cluster_collects": 2,
+    "node_fails": 2,
+    "node_returns": 1,
     "flip": 1,
     "change_placement": 1,
     "scale": 2,
@@ -96,6 +98,7 @@ class Moves(RuleBasedStateMachine):
         self.ledger = Ledger(self.gates, create_suspended=not on_resume)
         self.server = Server(self.ledger, old=old_server)
         self.ledger.spec_of = lambda: self.server.jobset
+        self.ledger.lost = self.server.lost_jobs
         self.loop = ModelTimeLoop(lambda: float(self.server.seconds))
         self.template = spec_of(**setup)
         self.server.new_jobset(self.template)
@@ -260,6 +263,15 @@ class Moves(RuleBasedStateMachine):
     def _cluster_collects(self, _data):
         self.server.seconds += 1
         self.server.collect()
+
+    def _node_fails(self, data):
+        nodes = sorted(self.server.tables["nodes"].live.keys() - self.server.failed_nodes)
+        if self.gates["JobSetNodeFailure"] and nodes:
+            self.server.fail_node(data.draw(st.sampled_from(nodes)), gone=data.draw(FLIPS))
+
+    def _node_returns(self, data):
+        if self.server.failed_nodes:
+            self.server.node_returns(data.draw(st.sampled_from(sorted(self.server.failed_nodes))))
 
     # Users
 

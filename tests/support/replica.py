@@ -19,6 +19,8 @@ import msgspec
 from api.features import FeatureGates
 from api.gang_api import Served
 from api.jobset import JobSet
+from api.nodes import bound_pod
+from api.pod import DetailedPod
 from controllers.indexes import BY_OWNER
 from controllers.jobset.controller import JobSetReconciler, Options
 from controllers.jobset.execute import FailedWrites
@@ -28,6 +30,7 @@ from kube.client import ListMeta, Page, PatchType
 from kube.controller import Request, is_terminal
 from kube.errors import AlreadyExists, Call, KubeError, ServerError, Status, TransportError, from_response
 from kube.informer import Informer
+from kube.resources import NODES
 from kube.watcher import Apply, Delete, Init, InitDone, Progress
 from simcluster.api_server import RefusedError, status
 from simcluster.patches import merge, strategic
@@ -136,9 +139,13 @@ class Client:
         act = partial(self.server.patch, resource.plural, (NS, name), patch, subresource, how=how)
         return _read(resource, self.write(act))
 
-    async def list(self, _resource: Any, *, label_selector: str, **_: Any) -> Page[Any]:
+    async def list(self, resource: Any, *, label_selector: str = "", field_selector: str = "", **_: Any) -> Page[Any]:
         if self.fault.kind == "silence":
             raise TransportError("no answer")
+        if resource == NODES:
+            return Page(ListMeta(), self.server.nodes(field_selector.removeprefix("metadata.name=")))
+        if field_selector:
+            return Page(ListMeta(), self.server.pods_on(field_selector.removeprefix("spec.nodeName=")))
         return Page(ListMeta(), [*self.server.failed_pods(set(re.findall(r"uid-\d+", label_selector)))])
 
 
@@ -259,6 +266,8 @@ class Replica:
                 "compositepodgroups": groups._composites,
                 "podgroups": groups._pod_groups,
             }
+        if self.watches.nodes is not None:
+            self.informers |= {"nodes": self.watches.nodes.nodes, "pods": self.watches.nodes.pods}
         self.places = dict.fromkeys(self.informers, 0)
         self.due: float | None = None
         self.queue = Requests()
@@ -283,9 +292,8 @@ class Replica:
         """The next events of one kind; `twice`: the last one comes again, as after a broken watch."""
         log, receive = self.server.tables[kind].log, self.informers[kind]._receive
         for event in log[self.places[kind] : self.places[kind] + most]:
-            receive(_as_informer_input(event))
-            if twice:
-                receive(_as_informer_input(event))
+            for _ in range(1 + twice):
+                receive(_as_informer_input(event, _RECORDS.get(kind, _obj)))
             self._note(kind, event.item.obj)
             self.places[kind] += 1
         if self.places[kind] == len(log):
@@ -308,7 +316,7 @@ class Replica:
             self.client.made.clear()
         receive(Init())
         for item in table.at(place).values():
-            receive(Apply(item.obj))
+            receive(Apply(_RECORDS.get(kind, _obj)(item)))
             self._note(kind, item.obj)
         current = place == len(table.log)
         receive(InitDone(self.server.version if current else table.log[place - 1].item.version if place else 0))
@@ -359,9 +367,17 @@ class Replica:
             raise
 
 
-def _as_informer_input(event: Event) -> Apply | Delete:
+def _obj(item: Stored) -> Any:
+    return item.obj
+
+
+_RECORDS = {"pods": lambda item: bound_pod(msgspec.convert(item.content, DetailedPod))}
+"""What the watch of all pods keeps, which is not what that of pods of earlier attempts does."""
+
+
+def _as_informer_input(event: Event, record: Callable[[Stored], Any] = _obj) -> Apply | Delete:
     """An event as an informer receives it."""
-    return Delete(event.item.obj) if event.kind == "DELETED" else Apply(event.item.obj)
+    return (Delete if event.kind == "DELETED" else Apply)(record(event.item))
 
 
 def _leaf(error: BaseException) -> BaseException:

@@ -33,13 +33,18 @@ RULES_FOR_A_PART = st.fixed_dictionaries(
         "maxRestarts": st.sampled_from([1, 2]),
     },
 )
+NODE_FAILURES = st.fixed_dictionaries(
+    {"afterSeconds": st.sampled_from([0, 2]), "forceDeletePods": st.booleans()},
+    optional={"action": st.sampled_from([*ACTIONS])},
+)
 POLICIES = st.fixed_dictionaries(
     {
         "maxRestarts": st.sampled_from([0, 1, 2, 5, 9]),
         "restartStrategy": st.sampled_from(["Recreate", "BlockingRecreate", "InPlaceRestart"]),
         "rules": st.lists(RULES, max_size=2),
         "failOn": st.sampled_from(["", "JobFailed", "FailureTarget"]),
-    }
+    },
+    optional={"nodeFailure": NODE_FAILURES},
 )
 SUCCESS = st.fixed_dictionaries(
     {"operator": st.sampled_from(["All", "Any"]), "targetReplicatedJobs": st.sampled_from([[], ["a"], ["b"]])}
@@ -50,6 +55,7 @@ GATES = (
     "ExecutionAttemptsTracking",
     "MutablePodResourcesForSuspendedJobSets",
     "JobSetActiveDeadlineSeconds",
+    "JobSetNodeFailure",
 )
 STAGES = {"Stages Succeeded": "Succeeded", "Stages Ready": "Ready", "Stages Active": "Active"}
 ORDERS = ("AnyOrder", "AnyOrder", "InOrder", "Ready", "Complete", *STAGES)
@@ -79,7 +85,8 @@ RULED = st.fixed_dictionaries(
                 "restartStrategy": st.sampled_from(["Recreate", "Recreate", "BlockingRecreate"]),
                 "rules": st.lists(RULES | RULES_FOR_A_PART | RULES_FOR_A_PART, min_size=1, max_size=3),
                 "failOn": st.sampled_from(["", "FailureTarget"]),
-            }
+            },
+            optional={"nodeFailure": NODE_FAILURES},
         ),
         "success": st.none(),
         "suspend": st.just(False),

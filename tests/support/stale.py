@@ -22,10 +22,11 @@ from api.jobset import JobSet
 from api.pod import DetailedPod as Pod
 from controllers.jobset.old_pods import old_pod
 from simcluster import group_rules, job_rules, job_status
-from simcluster.api_server import FOREGROUND, ApiServer
+from simcluster.api_server import FOREGROUND
 from simcluster.patches import JSON, merge
 from simcluster.selectors import parse
 from simcluster.storage import Collection, Event, Item, Plain, Scope, Watcher
+from tests.support.failing_nodes import FailingNodes, node_of
 from tests.support.ledger import Ledger
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,6 +37,7 @@ GROUPS = {"workloads": StoredWorkload, "compositepodgroups": StoredGroup, "podgr
 RECORDS: dict[str, Callable[[JSON], Any]] = {
     **{plural: partial(msgspec.convert, type=kind) for plural, kind in (KINDS | GROUPS).items()},
     "pods": lambda pod: old_pod(msgspec.convert(pod, Owned)),
+    "nodes": node_of,
 }
 """What caches hold. One pod stands for all pods of a Job; they are watched where a large set restarts."""
 WATCHED = {"jobs": Scope(labels=parse(keys.JOBSET_NAME))}
@@ -85,7 +87,7 @@ class Table:
         return found
 
 
-class Server(ApiServer):
+class Server(FailingNodes):
     """The state of the namespace. `old` is a server before 1.36: a Job that has started keeps its pod template."""
 
     def __init__(self, ledger: Ledger, *, old: bool = False) -> None:
@@ -147,6 +149,8 @@ class Server(ApiServer):
             self.ledger.job_deleted(item.obj)
         elif plural in GROUPS:
             self.ledger.group_changed(item.obj)
+        elif plural == "pods":
+            self.check_pod_deletion(item)
         else:
             assert plural == "jobsets", f"{plural} {item.key[1]} is deleted"
             self.ledger.jobset_deleted(item.obj, self.now)
@@ -171,15 +175,22 @@ class Server(ApiServer):
         meta, name = job["metadata"], f"pod-of-{job['metadata']['uid']}"
         if name in self.tables["pods"].live:
             return
-        labels = {key: meta["labels"][key] for key in (keys.JOBSET_UID, keys.RESTART_ATTEMPT) if key in meta["labels"]}
+        ours = keys.JOBSET_NAME, keys.JOBSET_UID, keys.RESTART_ATTEMPT
+        labels = {key: meta["labels"][key] for key in ours if key in meta["labels"]}
         ref = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
         pod = {"name": name, "namespace": NS, "uid": name, "labels": labels, "ownerReferences": [ref]}
-        self.put("pods", {"metadata": pod})
+        node = f"node-of-{meta['name']}"
+        if node not in self.failed_nodes:
+            self.add_node(node)
+        self.put("pods", {"metadata": pod, "spec": {"nodeName": node}, "status": {"phase": "Running"}})
 
     def end_pods(self, job_uid: str) -> None:
-        """The last pod of a Job is gone."""
-        if f"pod-of-{job_uid}" in self.tables["pods"].live:
-            self.drop("pods", f"pod-of-{job_uid}")
+        """The last pod of a Job is gone, or is being deleted if its node does not end it."""
+        pod = self.tables["pods"].live.get(f"pod-of-{job_uid}")
+        if pod is not None and pod.content["spec"]["nodeName"] not in self.failed_nodes:
+            self.drop("pods", pod.key[1])
+        elif pod is not None and "deletionTimestamp" not in pod.meta:
+            self.mark("pods", pod, [])
 
     def orphans(self) -> dict[str, JSON]:
         """Metadata of pods whose Job is gone, by the UID of that."""
@@ -234,7 +245,8 @@ class Server(ApiServer):
                 orphan = ours and (ours != [uid] or doomed)
                 if orphan or "deletionTimestamp" in stored.meta:
                     self.end_pods(stored.uid)
-                    self.drop(plural, name)
+                    if f"pod-of-{stored.uid}" not in self.tables["pods"].live:
+                        self.drop(plural, name)
         if doomed and not any(plural == "jobs" for plural, _ in self.storage.owned(uid)):
             self.drop("jobsets", "js")
 

@@ -1,0 +1,88 @@
+"""Nodes of the model cluster that fail and come back: one for each name of a Job, on which its pods run.
+
+Nobody ends a pod on a node that has failed. What is true of nodes here, the caches of the controller may not know yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from api.jobset import JobSet
+from api.nodes import DetailedNode, Node, node_with
+from api.pod import DetailedPod
+from controllers.planning.node_failure import UNREACHABLE, policy_of
+from simcluster.api_server import ApiServer
+
+NS = "ns"
+node_record = node_with(frozenset({UNREACHABLE}))
+
+
+def node_of(content: dict[str, Any]) -> Node:
+    """What caches hold of a node."""
+    return node_record(msgspec.convert(content, DetailedNode))
+
+
+class FailingNodes(ApiServer):
+    """The part of the model server that knows its nodes. `failed_nodes`: since when, in seconds of the model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0
+        self.tables: dict[str, Any] = {}
+        self.failed_nodes: dict[str, int] = {}
+
+    @property
+    def jobset(self) -> JobSet | None:
+        raise NotImplementedError
+
+    def add_node(self, name: str, *taints: dict[str, str]) -> None:
+        meta = {"name": name, "namespace": NS, "uid": name}
+        self.put("nodes", {"metadata": meta, "spec": {"taints": [*taints]}})
+
+    def fail_node(self, name: str, *, gone: bool) -> None:
+        """It is gone, or unreachable, from now on."""
+        self.failed_nodes[name] = self.seconds
+        if gone:
+            self.storage.drop("nodes", (NS, name))
+        else:
+            self.add_node(name, {"key": UNREACHABLE, "timeAdded": self.timestamp()})
+
+    def node_returns(self, name: str) -> None:
+        """It works again, and ends its pods that were deleted."""
+        del self.failed_nodes[name]
+        self.add_node(name)
+        for stored in list(self.tables["pods"].live.values()):
+            if stored.content["spec"]["nodeName"] == name and "deletionTimestamp" in stored.meta:
+                self.storage.drop("pods", stored.key)
+
+    def nodes(self, name: str) -> list[DetailedNode]:
+        """The node of that name, if there is one, as a list gives it."""
+        stored = self.tables["nodes"].live.get(name)
+        return [] if stored is None else [msgspec.convert(stored.content, DetailedNode)]
+
+    def pods_on(self, node: str) -> list[DetailedPod]:
+        """The pods on a node, as a list gives them."""
+        pods = (stored.content for stored in self.tables["pods"].live.values())
+        return [msgspec.convert(pod, DetailedPod) for pod in pods if pod["spec"]["nodeName"] == node]
+
+    def lost_jobs(self) -> set[str]:
+        """UIDs of Jobs that may count as failed now because of their pod's node."""
+        pods = self.tables["pods"].live.values()
+        return {stored.meta["ownerReferences"][0]["uid"] for stored in pods if self._lost(stored)}
+
+    def check_pod_deletion(self, stored: Any) -> None:
+        """Only a pod that is being deleted on a node that has failed, if the set asks for that or the node is gone."""
+        name, node = stored.key[1], stored.content["spec"]["nodeName"]
+        assert "deletionTimestamp" in stored.meta, f"{name} is deleted, which nobody had asked for"
+        assert self._lost(stored), f"{name} is deleted without its node, which works"
+        wanted = None if self.jobset is None else policy_of(self.jobset)
+        forced = wanted is not None and wanted.force_delete_pods
+        assert forced or node not in self.tables["nodes"].live, f"{name} is deleted without its node"
+
+    def _lost(self, stored: Any) -> bool:
+        """Whether the node of a pod has failed for as long as the set wants."""
+        wanted = None if self.jobset is None else policy_of(self.jobset)
+        since = self.failed_nodes.get(stored.content["spec"]["nodeName"])
+        return wanted is not None and since is not None and self.seconds - since >= wanted.after_seconds

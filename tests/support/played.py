@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,9 @@ from simcluster import group_rules, job_status
 from simcluster.selectors import matches
 
 NOW = "2026-01-01T00:00:00Z"
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+"""A time within a message."""
+
 GROUPS = (WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS)
 KINDS = (JOBSETS, JOBS, SERVICES, PERSISTENT_VOLUME_CLAIMS, PODS, *GROUPS)
 VOLATILE = frozenset(
@@ -300,6 +304,8 @@ def _steady(value: Any) -> Any:
     if isinstance(value, dict):
         kept = {key: _steady(part) for key, part in value.items() if key not in VOLATILE}
         return {k: sorted(v, key=lambda c: c["type"]) if k == "conditions" else v for k, v in kept.items()}
+    if isinstance(value, str):
+        return TIME.sub("<time>", value)
     return [_steady(part) for part in value] if isinstance(value, list) else value
 
 

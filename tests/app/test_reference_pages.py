@@ -87,6 +87,7 @@ def test_what_the_go_manager_lacks_is_marked():
         "suspend",
         "exclusivePlacement",
         "scheduling",
+        "nodeFailure",
         "policies",
     }
     assert {name for name in marked if not name.startswith("-")} == extensions

@@ -7,11 +7,12 @@ from api import keys
 from api.batch import pods_at_once
 from api.exclusive import topology_of
 from api.names import namespaced_job
-from api.pod import PodCondition
+from api.pod import DEFAULT_SCHEDULER, PodCondition
 from app.explain.case import Case
 from app.explain.domains import article, in_the_way, noun
 from app.explain.facts import SeenPod
 from app.explain.finding import Finding, Found, KeyedFinding, Level, by_job, counted
+from app.explain.remedies import for_container, for_scheduling, unknown_scheduler
 from controllers.planning.child_jobs import Child
 
 
@@ -144,7 +145,7 @@ def unscheduled(case: Case, left: frozenset[str]) -> list[Found]:
 
 def _unscheduled(child: Child, pods: list[SeenPod]) -> Finding:
     said = pods[0].unscheduled
-    fix = "the scheduler's reason counts the nodes by what is wrong with them"
+    fix = for_scheduling(pods[0], said.message if said else "")
     meta = child.job.metadata
     if keys.NODE_SELECTOR_STRATEGY in meta.annotations:
         label = f"{keys.NAMESPACED_JOB}={namespaced_job(meta.namespace, meta.name)}"
@@ -174,12 +175,11 @@ def _kind(trouble: str) -> str:
 
 
 def _failing_container(child: Child, pods: list[SeenPod]) -> Finding:
-    namespace, name = child.job.metadata.namespace, pods[0].name
     return Finding(
         level=Level.FAULT,
         cause="container",
         what=f"Job {child.name}: {_pods(pods)} not ready: {pods[0].trouble}",
-        fix=f"kubectl logs -n {namespace} {name} --previous, kubectl describe pod -n {namespace} {name}",
+        fix=for_container(pods[0], pods[0].trouble),
     )
 
 
@@ -200,6 +200,9 @@ def _unready_finding(case: Case, child: Child) -> KeyedFinding:
             else ", not looked at by the scheduler"
         )
         what = f"{what}; {_pods(starting)} starting{node}"
+        if scheduler := unknown_scheduler(starting[0]):
+            what = f"{what}: its schedulerName is {scheduler}"
+            fix = f"does scheduler {scheduler} run? The cluster's own is {DEFAULT_SCHEDULER}"
     elif pods:
         what, fix = f"{what}; {_pods(pods)} running, not ready", "see the readiness probes of its containers"
     elif case.facts.pods is None:

@@ -294,7 +294,7 @@ def test_a_container_that_does_not_stay_up():
     text, body = explanation_of(facts(js, jobs, pods, lease=lease()))
     assert causes(body) == ["container", "container"], "the message differs from pod to pod, the story does not"
     assert "container main: CrashLoopBackOff, restarted 4 times, it ended with exit code 137 (OOMKilled)" in text
-    assert "kubectl logs -n team-a train-workers-0-0 --previous" in text
+    assert "kubectl logs -n team-a train-workers-0-0 -c main --previous" in text
 
 
 def test_pods_that_start():

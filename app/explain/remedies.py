@@ -1,0 +1,94 @@
+"""What to do about a pod that finds no node or whose container does not start, by the scheduler's and kubelet's words.
+
+The texts that are looked for are those of kube-scheduler's plug-ins and of the kubelet's image manager. Pure.
+"""
+
+import re
+from collections.abc import Callable
+
+from api.pod import DEFAULT_SCHEDULER
+from app.explain.facts import SeenPod
+
+SCHEDULER_SAYS = "the scheduler's reason counts the nodes by what is wrong with them"
+"""For a reason that says what to do, or that is not known here."""
+
+_IMAGE = re.compile(r": (?:ErrImagePull|ImagePullBackOff|InvalidImageName|ErrImageNeverPull)\b")
+_CONFIG = re.compile(r": CreateContainerConfigError\b")
+
+
+def _selector(pod: SeenPod) -> str:
+    wanted = ",".join(f"{key}={value}" for key, value in sorted(pod.spec.node_selector.items()))
+    return f"kubectl get nodes -l '{wanted}' lists the nodes of its nodeSelector" if wanted else "see its node affinity"
+
+
+def _resource(name: str) -> str:
+    """A misspelt resource and one in use have the same message: what the nodes offer tells them apart."""
+    column = name.replace(".", "\\.")
+    return (
+        f"kubectl get nodes -o custom-columns='NODE:.metadata.name,OFFERS:.status.allocatable.{column}' shows what each"
+        f" node offers: <none> everywhere means that no node offers {name} (is it spelt right, does its device plugin"
+        " run?); less than one pod requests means that it never fits; else wait for other pods to end, or add nodes"
+    )
+
+
+_FIXES: tuple[tuple[re.Pattern[str], Callable[[SeenPod, str], str]], ...] = (
+    (
+        re.compile(r'storageclass\S* "([^"]+)" not found'),
+        lambda _, name: f"there is no StorageClass {name}: kubectl get storageclass lists those that there are",
+    ),
+    (
+        re.compile(r'persistentvolumeclaim "([^"]+)" not found'),
+        lambda pod, name: (
+            f"create PersistentVolumeClaim {name}: kubectl get pvc -n {pod.metadata.namespace} lists those there are"
+        ),
+    ),
+    (
+        re.compile("unbound immediate PersistentVolumeClaims"),
+        lambda pod, _: (
+            f"a claim has no volume: kubectl describe pvc -n {pod.metadata.namespace} says why; kubectl get sc"
+        ),
+    ),
+    (re.compile(r"Insufficient ([^\s,.]+(?:\.[^\s,.]+)*)"), lambda _, name: _resource(name)),
+    (
+        re.compile("node affinity/selector"),
+        lambda pod, _: f"{_selector(pod)}; kubectl get nodes --show-labels shows the labels of the nodes",
+    ),
+    (
+        re.compile("untolerated taint"),
+        lambda *_: "kubectl describe nodes | grep Taints shows the taints: remove one, or add a toleration for it",
+    ),
+    (
+        re.compile("unschedulable"),
+        lambda *_: "kubectl uncordon NODE; kubectl get nodes shows which are cordoned (SchedulingDisabled)",
+    ),
+)
+"""What the scheduler says, and what to do, by the pod and what it names. The first that is found counts.
+
+Claims come first: without them the scheduler looks at no node. Of several reasons the one counts that the scheduler
+looks for last, for those nodes have passed everything before: resources, then affinity, taints and cordons.
+"""
+
+
+def for_scheduling(pod: SeenPod, message: str) -> str:
+    """What to do about a pod that is not scheduled. `message`: of its condition PodScheduled."""
+    for pattern, fix in _FIXES:
+        if found := pattern.search(message):
+            return fix(pod, found[found.lastindex or 0])
+    return SCHEDULER_SAYS
+
+
+def for_container(pod: SeenPod, trouble: str) -> str:
+    """What to do about a container that does not run. `trouble`: as by `api.pending.trouble`."""
+    describe = f"kubectl describe pod -n {pod.metadata.namespace} {pod.name}"
+    if _IMAGE.search(trouble):
+        return f"check the name and tag of the image, and imagePullSecrets for a private registry; {describe}"
+    if _CONFIG.search(trouble):
+        return f"create what the message names: a ConfigMap, a Secret, or a key of one; {describe}"
+    container = trouble.removeprefix("container ").partition(":")[0]
+    return f"kubectl logs -n {pod.metadata.namespace} {pod.name} -c {container} --previous, {describe}"
+
+
+def unknown_scheduler(pod: SeenPod) -> str:
+    """Of a pod at which no scheduler has looked, the scheduler that it asks for; empty for the default one."""
+    name = pod.spec.scheduler_name
+    return "" if pod.spec.node_name or name == DEFAULT_SCHEDULER else name

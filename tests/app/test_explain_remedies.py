@@ -1,0 +1,84 @@
+"""What `jobset explain` advises about pods that do not run: messages as kube-scheduler and the kubelet write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.explained import explanation_of, facts, job_of, lease, made, pod_of
+from tests.support.jobsets import jobset, rjob, stored
+
+JSON = dict[str, Any]
+PREEMPTION = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+
+
+def advice(*, active: int = 1, **pod: Any) -> tuple[str, str]:
+    """What is said about a Job of one such pod, and the fix."""
+    js = made(stored(jobset(rjob(), namespace="team-a")))
+    job = made(job_of(js, 0), active=active, ready=0)
+    _, body = explanation_of(facts(js, [job], [made(pod_of(job, **pod))], lease=lease()))
+    return body["because"][0]["what"], body["because"][0]["wayOut"]
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ("3 Insufficient nvidia.com/gpus.", r"OFFERS:.status.allocatable.nvidia\.com/gpus'"),
+        ("3 Insufficient nvidia.com/gpus.", "no node offers nvidia.com/gpus (is it spelt right"),
+        ("1 Insufficient cpu, 2 Insufficient memory.", "no node offers cpu ("),
+        ("3 node(s) didn't match Pod's node affinity/selector.", "see its node affinity; kubectl get nodes --show"),
+        ('persistentvolumeclaim "data" not found.', "create PersistentVolumeClaim data: kubectl get pvc -n team-a"),
+        ("pod has unbound immediate PersistentVolumeClaims.", "kubectl describe pvc -n team-a says why"),
+        ('storageclass.storage.k8s.io "fast" not found.', "there is no StorageClass fast: kubectl get storageclass"),
+        ("3 node(s) had untolerated taint {gpu: only}.", "kubectl describe nodes | grep Taints"),
+        ("3 node(s) had untolerated taint(s).", "kubectl describe nodes | grep Taints"),
+        ("3 node(s) were unschedulable.", "kubectl uncordon NODE"),
+        ("1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector.", "no node offers cpu ("),
+        ("1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node affinity/selector.", "--show-labels"),
+        ("3 node(s) didn't have free ports.", "the scheduler's reason counts the nodes"),
+    ],
+)
+def test_a_pod_that_finds_no_node(message: str, says: str):
+    what, fix = advice(unscheduled=f"0/3 nodes are available: {message} {PREEMPTION}")
+    assert what.startswith("Job train-workers-0: pod train-workers-0-0 is not scheduled: 0/3 nodes are available: ")
+    assert says in fix
+
+
+def test_a_node_selector_is_written_out_as_a_command():
+    message = f"0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. {PREEMPTION}"
+    _, fix = advice(unscheduled=message, nodeSelector={"pool": "h100", "arch": "arm64"})
+    assert fix.startswith("kubectl get nodes -l 'arch=arm64,pool=h100' lists the nodes of its nodeSelector")
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "says"),
+    [
+        ("ErrImagePull", "failed to pull and unpack image: not found", "check the name and tag of the image"),
+        ("ImagePullBackOff", 'Back-off pulling image "trainer:v2"', "imagePullSecrets for a private registry"),
+        ("InvalidImageName", 'Failed to apply default image tag "A B"', "check the name and tag of the image"),
+        ("CreateContainerConfigError", 'secret "token" not found', "create what the message names: a ConfigMap"),
+        ("CrashLoopBackOff", "back-off 5m0s restarting failed container", "train-workers-0-0 -c init --previous"),
+        ("RunContainerError", "failed to start container", "train-workers-0-0 -c init --previous"),
+    ],
+)
+def test_a_container_that_does_not_run(reason: str, message: str, says: str):
+    waiting = {"name": "init", "ready": False, "state": {"waiting": {"reason": reason, "message": message}}}
+    what, fix = advice(node="node-1", phase="Pending", containers=[waiting])
+    assert what.endswith(f"container init: {reason}: {message}")
+    assert says in fix
+    assert "kubectl describe pod -n team-a train-workers-0-0" in fix
+
+
+def test_a_scheduler_that_has_not_looked_at_the_pod_is_named():
+    what, fix = advice(schedulerName="volcano")
+    assert what.endswith("is starting, not looked at by the scheduler: its schedulerName is volcano")
+    assert fix == "does scheduler volcano run? The cluster's own is default-scheduler"
+    assert advice()[1] == ""
+
+
+def test_the_scheduler_of_a_pod_on_a_node_is_not_to_blame():
+    starting = {"name": "main", "ready": False, "state": {"waiting": {"reason": "ContainerCreating"}}}
+    what, fix = advice(node="node-1", phase="Pending", containers=[starting], schedulerName="volcano")
+    assert what.endswith("is starting on node node-1")
+    assert fix == ""

@@ -38,8 +38,8 @@ demo: $(READY) ## Run a JobSet through failure and restart on a real control pla
 	@$(BIN)/jobset demo $(STORY) $(if $(KEEP),--keep)
 
 .PHONY: test
-test: binaries ## Run all tests but the slow ones, those against a real control plane included (13 minutes on 2 cores)
-	@echo "all tests but the slow ones: about 13 minutes on 2 cores, in $(WORKERS) processes"
+test: binaries ## Run all tests but the slow ones, those against a real control plane included (13 to 20 minutes on 2 cores)
+	@echo "all tests but the slow ones: about 13 to 20 minutes on 2 cores, in $(WORKERS) processes"
 	@$(PYTEST) -m "not slow" $(TEST_FLAGS)
 
 .PHONY: rights
@@ -47,7 +47,7 @@ rights: $(READY) ## Compare what the manager asked for in the last run of all te
 	@$(BIN)/python -m tests.support.rights
 
 .PHONY: test-unit
-test-unit: $(READY) ## Run the tests that need no control plane (1.2 minutes on 2 cores)
+test-unit: $(READY) ## Run the tests that need no control plane (2 minutes on 2 cores)
 	@$(PYTEST) --numprocesses=$$(($(PROCESSORS) + 1)) -m "not slow and not integration and not e2e" --ignore=tests/devcluster
 
 .PHONY: test-integration

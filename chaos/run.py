@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app.local import LocalError
 from bench import proc
 from chaos import load
 from chaos.checks import calm
 from chaos.checks.placement import look
 from chaos.client import JOBSETS, Admin
 from chaos.driver import Driver
-from chaos.events import events
+from chaos.events import Event, events
 from chaos.faults import GENTLE, Fault, Kind, schedule
 from chaos.inject import inject
 from chaos.judge import Record, judge
@@ -99,8 +100,7 @@ class Run:
         record.calm = calm.windows(wall, time.time(), faults)
         record.stops = [stop for replica in self._stage.replicas for stop in replica.stops]
         record.names = {key: name for replica in self._stage.replicas for key, name in replica.lives.items()}
-        with self._stage.cluster.audit_log.open("rb") as log:
-            record.events = list(events(log))
+        record.events = whole(self._stage.cluster.audit_log)
         result = judge(record)
         for violation in result["violations"]:
             violation["at"] = round(violation["at"] - wall, 1) if violation["at"] else None
@@ -160,6 +160,14 @@ class Run:
 
     def _seconds(self) -> float:
         return round(time.monotonic() - self._begun, 1)
+
+
+def whole(log: Path) -> list[Event]:
+    """All events of an audit log. Raises `LocalError` if its beginning was moved aside: judged without it is wrong."""
+    if aside := sorted(path.name for path in log.parent.glob(f"{log.stem}-*{log.suffix}")):
+        raise LocalError(f"{log} has not all events: kube-apiserver has moved older ones to {', '.join(aside)}")
+    with log.open("rb") as lines:
+        return list(events(lines))
 
 
 def run(options: Options) -> JSON:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from app.local import LocalError
 from chaos.faults import Kind
+from chaos.run import whole
 
 ROOT = Path(__file__).parents[2]
 SHORT = [Kind.PAUSE, Kind.EXPIRE, Kind.STALE_KILL, Kind.HOSTILE]
@@ -59,3 +61,12 @@ def test_a_folder_with_results_is_not_written_to(tmp_path):
     done = chaos("--out", str(tmp_path))
     assert done.returncode == 2
     assert "is not empty" in done.stderr
+
+
+def test_half_an_audit_log_is_not_judged(tmp_path):
+    log = tmp_path / "audit.log"
+    log.write_text("")
+    assert whole(log) == []
+    (tmp_path / "audit-2026-01-01T00-00-00.000.log").write_text("")
+    with pytest.raises(LocalError, match="has moved older ones to audit-2026"):
+        whole(log)

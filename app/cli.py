@@ -15,13 +15,14 @@ from app.break_glass.cli import add_webhooks
 from app.certificates.cli import add_certs
 from app.check.cli import add_render, add_validate
 from app.commands import Commands
+from app.completion import add_completion, answer
 from app.editor_schema import add_schema
 from app.explain.cli import add_explain
 from app.flags import add_flags, choose
 from app.logs import LogSettingsError
 from app.logs import configure as configure_logs
 from app.logs import parse as parse_log_flags
-from app.operate.cli import add_logs, add_resume, add_suspend, add_wait
+from app.operate.cli import add_logs, add_restart, add_resume, add_suspend, add_wait
 from app.policy.cli import add_policy
 from app.rollback.cli import add_rollback_check
 from app.settings import SettingsError
@@ -47,7 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     manager = arguments[:1] == ["manager"]
     if manager:
         arguments[1:] = [_double_dash(argument) for argument in arguments[1:]]
-    parsed = _parser(local=not manager).parse_args(arguments)
+    parser = _parser(local=not manager)
+    answer(parser)
+    parsed = parser.parse_args(arguments)
     try:
         code: int = parsed.handler(parsed)
     except KeyboardInterrupt:
@@ -79,12 +82,14 @@ def _parser(*, local: bool) -> argparse.ArgumentParser:
         add_explain,
         add_logs,
         add_wait,
+        add_restart,
         add_suspend,
         add_resume,
         add_rollback_check,
         add_webhooks,
         add_certs,
         *(_local() if local else ()),
+        add_completion,
         add_version,
     ):
         add(commands)

@@ -73,6 +73,11 @@ async def connected(*, kubeconfig: str = "", context: str = "", namespace: str =
         await transport.close()
 
 
+async def names(session: Session) -> list[str]:
+    """Names of JobSets of the namespace, at most `MAX_CANDIDATES`."""
+    return [found.metadata.name for found in await _names(session.client, namespace=session.namespace)]
+
+
 @contextlib.asynccontextmanager
 async def naming(session: Session, name: str) -> AsyncIterator[None]:
     """Turns the API server's 404 about the JobSet into a `NoJobSetError`, or says that there are no JobSets at all."""
@@ -103,13 +108,13 @@ async def _not_found(client: Client, namespace: str, name: str) -> str:
     """That there is none, and which may have been meant."""
     text = f"there is no JobSet {name} in namespace {namespace}"
     try:
-        here = await _names(client, namespace=namespace)
+        here = await names(Session(client, namespace))
         elsewhere = await _names(client, field_selector=f"metadata.name={name}")
     except (KubeError, TimeoutError):
         return text
     if elsewhere:
         return f"{text}, but in {elsewhere[0].metadata.namespace}: use -n {elsewhere[0].metadata.namespace}"
-    suggestion = did_you_mean(name, [found.metadata.name for found in here])
+    suggestion = did_you_mean(name, here)
     return f"{text}; {suggestion}" if suggestion else f"{text}: there is none at all"
 
 

@@ -8,6 +8,7 @@ import argparse
 import sys
 
 from app.commands import Commands, add_cluster_flags, as_command
+from app.completion import completes_names
 
 EXAMPLES = """examples:
   %(prog)s train                          in the namespace of the context
@@ -38,7 +39,7 @@ def add_explain(commands: Commands) -> None:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("name", nargs="?", metavar="NAME", help="name of the JobSet, or jobset/NAME; default: all")
+    completes_names(add("name", nargs="?", metavar="NAME", help="name of the JobSet, or jobset/NAME; default: all"))
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
     where.add_argument("-A", "--all-namespaces", action="store_true", help="all JobSets of all namespaces")

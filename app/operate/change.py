@@ -40,22 +40,27 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                     out.write(f"{title}: {'is suspended' if options.suspend else 'is not suspended'} already\n")
                     return session.DONE
                 _refuse(js, title, suspend=options.suspend)
-                warnings: list[str] = []
-                body = {"metadata": {"uid": js.metadata.uid}, "spec": {"suspend": options.suspend}}
-                await to.client.patch(
-                    JOBSETS,
-                    name,
-                    body,
-                    namespace=to.namespace,
-                    field_manager=FIELD_MANAGER,
-                    warnings=warnings,
-                    timeout=session.TIMEOUT,
-                )
-        err.writelines(f"jobset {command}: warning: {printable(text)}\n" for text in warnings)
+                warnings = await write(to, js, suspend=options.suspend)
+                err.writelines(f"jobset {command}: warning: {printable(text)}\n" for text in warnings)
         out.write(f"{title}: {'suspended' if options.suspend else 'resumed'}\n")
         return session.DONE
 
     return session.run(command, work, err, right="get and patch")
+
+
+async def write(to: session.Session, js: JobSet, *, suspend: bool) -> list[str]:
+    """Write the field of this very JobSet, not of a later one of its name. Gives the API server's warnings."""
+    warnings: list[str] = []
+    await to.client.patch(
+        JOBSETS,
+        js.metadata.name,
+        {"metadata": {"uid": js.metadata.uid}, "spec": {"suspend": suspend}},
+        namespace=to.namespace,
+        field_manager=FIELD_MANAGER,
+        warnings=warnings,
+        timeout=session.TIMEOUT,
+    )
+    return warnings
 
 
 def _refuse(js: JobSet, title: str, *, suspend: bool) -> None:

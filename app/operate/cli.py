@@ -1,9 +1,10 @@
-"""The commands `jobset logs`, `wait`, `suspend` and `resume`. Parses and calls; it decides nothing."""
+"""The commands `jobset logs`, `wait`, `restart`, `suspend` and `resume`. Parses and calls; it decides nothing."""
 
 import argparse
 import sys
 
 from app.commands import Commands, add_cluster_flags, as_command
+from app.completion import completes_names
 from app.operate.states import STATES
 
 WAIT_EXAMPLES = """examples:
@@ -40,15 +41,26 @@ CHANGE_EXAMPLES = """examples:
   %(prog)s jobset/train -n team-a
 
 {what}
-To end all pods and start them again, suspend the set, wait, and resume it:
-  jobset suspend train && jobset wait train --for=suspended && jobset resume train
-That is a new attempt (status.executionAttempts). It is no restart in the sense of the failure policy: status.restarts
-and maxRestarts do not count it, and Jobs that have succeeded do not run again.
+To end all pods and start them again: jobset restart.
 
 exit codes:
   0  done, or it was so already
   1  not possible: no JobSet of that name, one that has ended{more}
   2  not done: wrong usage, a cluster that does not answer or refuses, no right to get and patch JobSets"""
+
+RESTART_EXAMPLES = """examples:
+  %(prog)s train
+  %(prog)s train --timeout=10m && jobset wait train --for=ready
+
+It suspends the JobSet, waits until its Jobs are suspended, and resumes it: a new attempt (status.executionAttempts), in
+the order of start. It is no restart in the sense of the failure policy: status.restarts and maxRestarts do not count
+it, and Jobs that have succeeded do not run again.
+
+exit codes:
+  0    it runs again
+  1    not possible: no JobSet of that name, one that has ended or is suspended, or one of a queue
+  2    not done: wrong usage, a cluster that does not answer or refuses, no right to get, list, watch and patch JobSets
+  124  not all Jobs were suspended in time. The JobSet stays suspended: jobset resume"""
 
 SUSPENDED = "Sets spec.suspend: the Jobs stay and their pods are deleted."
 RESUMED = "Clears spec.suspend: Jobs that have not succeeded get pods again, in the order of start."
@@ -75,6 +87,15 @@ def add_wait(commands: Commands) -> None:
     parser.set_defaults(handler=as_command(_wait))
 
 
+def add_restart(commands: Commands) -> None:
+    """Register `restart`."""
+    parser = _command(commands, "restart", "end the pods of a JobSet and start them again", RESTART_EXAMPLES)
+    parser.add_argument(
+        "--timeout", type=_seconds, default=300.0, metavar="DURATION", help="for its Jobs to be suspended; default: 5m"
+    )
+    parser.set_defaults(handler=as_command(_restart))
+
+
 def add_suspend(commands: Commands) -> None:
     """Register `suspend`."""
     examples = CHANGE_EXAMPLES.format(what=SUSPENDED, more="")
@@ -98,7 +119,7 @@ def _command(commands: Commands, name: str, text: str, examples: str) -> argpars
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("name", metavar="NAME", help="name of the JobSet, or jobset/NAME")
+    completes_names(parser.add_argument("name", metavar="NAME", help="name of the JobSet, or jobset/NAME"))
     parser.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
     add_cluster_flags(parser)
     return parser
@@ -147,6 +168,19 @@ def _wait(parsed: argparse.Namespace) -> int:
         context=parsed.context,
     )
     return wait.run(options, sys.stdout, sys.stderr)
+
+
+def _restart(parsed: argparse.Namespace) -> int:
+    from app.operate import restart  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = restart.Options(
+        name=parsed.name,
+        timeout=parsed.timeout,
+        namespace=parsed.namespace,
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+    )
+    return restart.run(options, sys.stdout, sys.stderr)
 
 
 def _change(parsed: argparse.Namespace) -> int:

@@ -43,7 +43,11 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
             waiting = asyncio.timeout(options.timeout or None)
             try:
                 async with waiting:
-                    await _wait(to, name, options.state)
+                    async with session.naming(to, name):
+                        js = await to.client.get(
+                            JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=session.TIMEOUT
+                        )
+                    await until(to, js, options.state)
             except TimeoutError:
                 if not waiting.expired():
                     raise
@@ -58,10 +62,9 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     return session.run("wait", work, err, right="get, list and watch")
 
 
-async def _wait(to: session.Session, name: str, state: str) -> None:
-    """Ends when the JobSet is in the state. Raises `RefusedError` when it never will be."""
-    async with session.naming(to, name):
-        first = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=session.TIMEOUT)
+async def until(to: session.Session, first: JobSet, state: str) -> None:
+    """Ends when this very JobSet is in the state. Raises `RefusedError` when it never will be."""
+    name = first.metadata.name
     seen = False
 
     def look(js: JobSet) -> None:

@@ -1,4 +1,4 @@
-"""`jobset wait`, `suspend` and `resume` with a cluster that answers from a few objects."""
+"""`jobset wait`, `restart`, `suspend` and `resume` with a cluster that answers from a few objects."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from api.jobset import JobSet
 from app.operate.states import STATES, reached
 from tests.support.explained import MOMENT, at, made
+from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -29,6 +30,11 @@ def a_set(*conditions: str, counts: JSON | None = None, ended: str = "", version
         **({"terminalState": ended} if ended else {}),
     )
     body["metadata"]["resourceVersion"] = str(version)
+    return body
+
+
+def with_queue(body: JSON) -> JSON:
+    body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpus"}
     return body
 
 
@@ -132,16 +138,61 @@ def test_a_set_that_has_ended_is_not_suspended(command, connected):
 
 
 def test_a_set_of_a_queue_is_resumed_by_the_queue(command, connected):
-    queued = a_set(suspend=True)
-    queued["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpus"}
-    cluster = connected(queued)
+    cluster = connected(with_queue(a_set(suspend=True)))
     code, _, err = command("resume", "train")
     assert (code, "Kueue queue gpus" in err, len(cluster.asked)) == (1, True, 1)
 
 
-@pytest.mark.parametrize("words", [["suspend"], ["resume"], ["wait", "--for=ready"]])
+@pytest.mark.parametrize("words", [["restart"], ["suspend"], ["resume"], ["wait", "--for=ready"]])
 def test_a_name_that_nobody_has(command, connected, words: list[str]):
     connected()
     code, _, err = command(*words, "train")
     assert code == 1
     assert f"jobset {words[0]}: there is no JobSet train in namespace team-a: there is none at all" in err
+
+
+def writes(cluster: Cluster) -> list[JSON]:
+    return [json.loads(request.body or b"") for request in cluster.asked if request.verb == "patch"]
+
+
+def test_restart_suspends_waits_and_resumes_the_very_set(command, connected):
+    cluster = connected(a_set(counts=READY))
+    cluster.changes = [
+        ("MODIFIED", a_set(suspend=True, version=2)),
+        ("MODIFIED", a_set("Suspended", suspend=True, version=3)),
+    ]
+    code, out, err = command("restart", "train")
+    assert (code, out.splitlines()[-1], err) == (0, "JobSet team-a/train: resumed", "")
+    uid = a_set()["metadata"]["uid"]
+    assert writes(cluster) == [{"metadata": {"uid": uid}, "spec": {"suspend": now}} for now in (True, False)]
+    assert [request.verb for request in cluster.asked] == ["get", "patch", "list", "watch", "patch"]
+
+
+def test_a_restart_that_takes_too_long_says_how_to_go_on(command, connected):
+    cluster = connected(a_set())
+    code, _, err = command("restart", "train", "--timeout=50ms")
+    assert (code, len(writes(cluster))) == (124, 1)
+    assert "still not suspended after 0.05 s" in err
+    assert "jobset resume train -n team-a" in err
+
+
+def test_a_set_that_is_deleted_in_the_middle_of_a_restart_is_not_resumed(command, connected):
+    cluster = connected(a_set())
+    cluster.changes = [("DELETED", a_set(version=2))]
+    code, _, err = command("restart", "train")
+    assert (code, len(writes(cluster))) == (1, 1)
+    assert err == "jobset restart: JobSet team-a/train was deleted; it will never be suspended\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (a_set(ended="Failed"), "has failed: its end; a JobSet that has ended does not change any more"),
+        (a_set(suspend=True), "is suspended: jobset resume starts its pods"),
+        (with_queue(a_set()), "is in the Kueue queue gpus, which decides when it runs"),
+    ],
+)
+def test_what_is_not_restarted(command, connected, body: JSON, words: str):
+    cluster = connected(body)
+    code, _, err = command("restart", "train")
+    assert (code, words in err, len(cluster.asked)) == (1, True, 1), err

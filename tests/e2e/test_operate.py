@@ -1,10 +1,10 @@
-"""`jobset wait`, `suspend` and `resume` on a real control plane."""
+"""`jobset wait`, `restart`, `suspend` and `resume` on a real control plane."""
 
 from __future__ import annotations
 
 import io
 
-from app.operate import change, logs, wait
+from app.operate import change, logs, restart, wait
 from tests.support.jobs import Sets, group, manifest
 
 
@@ -18,6 +18,11 @@ def waited(sets: Sets, state: str) -> tuple[int, str]:
 def changed(sets: Sets, *, suspend: bool) -> int:
     to = {"namespace": sets.namespace, "kubeconfig": str(sets.cluster.kubeconfig)}
     return change.run(change.Options("js", suspend, **to), io.StringIO(), io.StringIO())
+
+
+def restarted(sets: Sets) -> int:
+    to = {"namespace": sets.namespace, "kubeconfig": str(sets.cluster.kubeconfig)}
+    return restart.run(restart.Options("js", timeout=60, **to), io.StringIO(), io.StringIO())
 
 
 def logged(sets: Sets) -> tuple[int, str]:
@@ -38,6 +43,11 @@ def test_a_set_is_suspended_resumed_and_waited_for(sets: Sets):
     assert changed(sets, suspend=False) == 0
     assert waited(sets, "ready")[0] == 0
     assert sets.status()["executionAttempts"] == 1
+    before = {pod["metadata"]["uid"] for pod in sets.pods()}
+    assert restarted(sets) == 0
+    assert waited(sets, "ready")[0] == 0
+    assert sets.status()["executionAttempts"] == 2
+    assert not before & {pod["metadata"]["uid"] for pod in sets.pods()}
     for pod in sets.pods():
         sets.end(pod)
     assert waited(sets, "completed")[0] == 0

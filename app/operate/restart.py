@@ -1,0 +1,79 @@
+"""One run of `jobset restart`: suspends the JobSet, waits until no Job of it runs, and resumes it."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import TextIO
+
+from api.jobset import JobSet
+from app import session
+from app.check.findings import printable
+from app.explain.jobset_causes import QUEUE_NAME
+from app.operate.change import write
+from app.operate.states import ended
+from app.operate.wait import TIMED_OUT, until
+from controllers.resources import JOBSETS
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Which JobSet, and for how many seconds its Jobs may take to be suspended. Empty: as for `session.connected`."""
+
+    name: str
+    timeout: float
+    namespace: str = ""
+    kubeconfig: str = ""
+    context: str = ""
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Restart it; say each step to `out`, or to `err` why not; gives the exit code.
+
+    Whatever happens between the two writes, Ctrl-C too, a line names the command that lets the pods run again.
+    """
+
+    async def work() -> int:
+        name = session.named(options.name)
+        place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
+        async with session.connected(**place) as to:
+            title = f"JobSet {to.namespace}/{name}"
+            async with session.naming(to, name):
+                js = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=session.TIMEOUT)
+                _refuse(js, title)
+                warnings = await write(to, js, suspend=True)
+                err.writelines(f"jobset restart: warning: {printable(text)}\n" for text in warnings)
+            out.write(f"{title}: suspended; waits until its Jobs are\n")
+            out.flush()
+            waiting = asyncio.timeout(options.timeout)
+            try:
+                async with waiting:
+                    await until(to, js, "suspended")
+                async with session.naming(to, name):
+                    await write(to, js, suspend=False)
+            except (session.RefusedError, session.NoJobSetError):
+                raise  # it has ended or is gone: there is nothing to resume
+            except BaseException:
+                late = f", still not suspended after {options.timeout:g} s" if waiting.expired() else ""
+                err.write(
+                    f"jobset restart: {title}: not done{late}. It stays suspended until you resume it:"
+                    f" jobset resume {name} -n {to.namespace}\n"
+                )
+                if waiting.expired():
+                    return TIMED_OUT
+                raise
+        out.write(f"{title}: resumed\n")
+        return session.DONE
+
+    return session.run("restart", work, err, right="get, list, watch and patch")
+
+
+def _refuse(js: JobSet, title: str) -> None:
+    """Raise `RefusedError` where a restart would change nothing, or somebody else decides when it runs again."""
+    if how := ended(js):
+        raise session.RefusedError(f"{title} {how}; a JobSet that has ended does not change any more")
+    if js.suspended:
+        raise session.RefusedError(f"{title} is suspended: jobset resume starts its pods")
+    if queue := js.metadata.labels.get(QUEUE_NAME):
+        raise session.RefusedError(
+            f"{title} is in the Kueue queue {queue}, which decides when it runs; delete its pods to start them again:"
+            f" kubectl delete pods -n {js.metadata.namespace} -l jobset.sigs.k8s.io/jobset-name={js.metadata.name}"
+        )

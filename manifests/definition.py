@@ -21,17 +21,20 @@ from manifests.embedded import Schema, embedded
 from manifests.naming import Object, obj
 
 _COLUMNS = [
-    ("TerminalState", "string", ".status.terminalState"),
-    ("Restarts", "string", ".status.restarts"),
-    ("Completed", "string", '.status.conditions[?(@.type=="Completed")].status'),
-    ("Suspended", "string", ".spec.suspend"),
-    ("Age", "date", ".metadata.creationTimestamp"),
-    # The last one, so that the columns of the Go JobSet keep their places.
-    ("Stage", "string", ".status.currentStage"),
+    {"name": "TerminalState", "type": "string", "jsonPath": ".status.terminalState"},
+    {"name": "Restarts", "type": "string", "jsonPath": ".status.restarts"},
+    {"name": "Completed", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Completed")].status'},
+    {"name": "Suspended", "type": "string", "jsonPath": ".spec.suspend"},
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    # Behind those of the Go JobSet, which keep their places. Priority 1: only with -o wide.
+    {"name": "Stage", "type": "string", "jsonPath": ".status.currentStage"},
+    {"name": "Attempts", "type": "integer", "jsonPath": ".status.executionAttempts", "priority": 1},
+    {"name": "Failure", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Failed")].reason', "priority": 1},
+    {"name": "Managed-By", "type": "string", "jsonPath": ".spec.managedBy", "priority": 1},
 ]
 _POLICY_COLUMNS = [
-    ("Actions", "string", ".spec.validationActions"),
-    ("Age", "date", ".metadata.creationTimestamp"),
+    {"name": "Actions", "type": "string", "jsonPath": ".spec.validationActions"},
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 ]
 # Other controllers (spec.managedBy) may write it; ours does not, so the record has no such field.
 _OBSERVED_GENERATION: Schema = {
@@ -103,10 +106,6 @@ def _root(record: type[msgspec.Struct], api_version: str, kind: str) -> Schema:
     return cast("Schema", msgspec.json.decode(msgspec.json.encode(root)))
 
 
-def _columns(columns: list[tuple[str, str, str]]) -> list[Object]:
-    return [{"name": name, "type": kind, "jsonPath": path} for name, kind, path in columns]
-
-
 def crd() -> Object:
     """CustomResourceDefinition `jobsets.jobset.x-k8s.io`, one version, no conversion webhook."""
     root = _root(JobSet, API_VERSION, KIND)
@@ -117,9 +116,16 @@ def crd() -> Object:
         "storage": True,
         "schema": {"openAPIV3Schema": root},
         "subresources": {"status": {}},
-        "additionalPrinterColumns": _columns(_COLUMNS),
+        "additionalPrinterColumns": _COLUMNS,
     }
-    names = {"kind": KIND, "listKind": f"{KIND}List", "plural": PLURAL, "singular": "jobset"}
+    names = {
+        "kind": KIND,
+        "listKind": f"{KIND}List",
+        "plural": PLURAL,
+        "singular": "jobset",
+        "shortNames": ["js"],
+        "categories": ["all"],
+    }
     return _definition(GROUP, names, "Namespaced", version)
 
 
@@ -132,7 +138,7 @@ def policy_crd() -> Object:
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": root},
-        "additionalPrinterColumns": _columns(_POLICY_COLUMNS),
+        "additionalPrinterColumns": _POLICY_COLUMNS,
     }
     names = {
         "kind": policy.KIND,
@@ -143,7 +149,7 @@ def policy_crd() -> Object:
     return _definition(policy.GROUP, names, "Cluster", version)
 
 
-def _definition(group: str, names: dict[str, str], scope: str, version: Object) -> Object:
+def _definition(group: str, names: Object, scope: str, version: Object) -> Object:
     spec = {
         "group": group,
         "names": names,

@@ -25,6 +25,8 @@ def test_head():
         "listKind": "JobSetList",
         "plural": "jobsets",
         "singular": "jobset",
+        "shortNames": ["js"],
+        "categories": ["all"],
     }
     assert [v["name"] for v in definition["spec"]["versions"]] == ["v1alpha2"]
     assert VERSION["served"] is VERSION["storage"] is True
@@ -36,7 +38,8 @@ def test_no_conversion_webhook_that_nobody_serves():
 
 
 def test_printer_columns():
-    assert [(c["name"], c["type"], c["jsonPath"]) for c in VERSION["additionalPrinterColumns"]] == [
+    columns = VERSION["additionalPrinterColumns"]
+    assert [(c["name"], c["type"], c["jsonPath"]) for c in columns if not c.get("priority")] == [
         ("TerminalState", "string", ".status.terminalState"),
         ("Restarts", "string", ".status.restarts"),
         ("Completed", "string", '.status.conditions[?(@.type=="Completed")].status'),
@@ -44,6 +47,8 @@ def test_printer_columns():
         ("Age", "date", ".metadata.creationTimestamp"),
         ("Stage", "string", ".status.currentStage"),
     ]
+    assert [c["name"] for c in columns if c.get("priority") == 1] == ["Attempts", "Failure", "Managed-By"]
+    assert [c.get("priority", 0) for c in columns] == sorted(c.get("priority", 0) for c in columns)
 
 
 def test_only_structural_keywords():

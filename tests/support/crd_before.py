@@ -26,7 +26,7 @@ ACTIONS = (
 )
 """Failure actions that it knew."""
 NEW_ACTIONS = failure_actions.ACTIONS.keys() - set(ACTIONS)
-COLUMN = "Stage"
+COLUMNS = ("Stage", "Attempts", "Failure", "Managed-By")
 
 
 def crd_before() -> JSON:
@@ -45,7 +45,10 @@ def crd_before() -> JSON:
     del _at(schema, ["spec", "replicatedJobs[]", "replicas"])["maximum"]
     del schema["properties"]["spec"]["x-kubernetes-validations"][1:]
     del _at(schema, ["spec", "successPolicy"])["x-kubernetes-validations"][1:]
-    assert version["additionalPrinterColumns"].pop()["name"] == COLUMN
+    columns = version["additionalPrinterColumns"]
+    version["additionalPrinterColumns"] = [column for column in columns if column["name"] not in COLUMNS]
+    for name in ("shortNames", "categories"):
+        del definition["spec"]["names"][name]
     return definition
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from manifests import crd
+from tests.support.crd_before import COLUMNS
 
 JSON = dict[str, Any]
 TEMPLATES = {"spec.replicatedJobs[].template", "spec.volumeClaimPolicies[].templates[]"}
@@ -61,7 +62,9 @@ def go_crd() -> JSON:
         rules = node["x-kubernetes-validations"]
         rules[:] = [rule for rule in rules if "executionPolicy" not in str(rule) and "minSucceeded" not in str(rule)]
     columns = version["additionalPrinterColumns"]
-    columns[:] = [column for column in columns if column["jsonPath"] != ".status.currentStage"]
+    columns[:] = [column for column in columns if column["name"] not in COLUMNS]
+    for name in ("shortNames", "categories"):
+        del definition["spec"]["names"][name]
     return definition
 
 

@@ -164,6 +164,10 @@ lock: $(READY) ## Resolve the dependencies again into requirements.lock
 	$(BIN)/uv pip compile -q --universal --generate-hashes --upgrade --no-header --no-annotate --no-emit-index-url \
 		--group dev --all-extras pyproject.toml -o requirements.lock
 
+.PHONY: docs-site
+docs-site: $(READY) ## Make the documentation into a site with search, in build/site
+	@$(BIN)/python -m hack.docs_site
+
 .PHONY: clean
 clean: ## Remove the environment and everything generated in the tree
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

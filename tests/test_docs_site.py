@@ -1,0 +1,53 @@
+"""The documentation as a site: every page has its place, every link leads somewhere, nothing comes from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hack import docs_site
+from hack.docs_site import SiteError, build, configured, named
+
+NEW = "docs/new"
+
+
+def test_the_site_is_made_and_finds_pages(tmp_path: Path):
+    first = build(tmp_path)
+    found = json.loads((first.parent / "search.json").read_text(encoding="utf-8"))
+    places = {item["location"].partition("#")[0] for item in found["items"]}
+    assert {"index.html", "docs/cli.html", "docs/policy/max-totals.html", "examples/gangs/index.html"} <= places
+    assert (first.parent / "examples/watchdog.yaml").is_file()
+    loaded = re.findall(
+        r"""<(?:script|link|img)[^>]*(?:src|href)=["']?(https?:[^"' >]*)""", first.read_text(encoding="utf-8")
+    )
+    assert loaded == []
+
+
+def test_a_dead_link_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def copy(target: Path) -> list[str]:
+        shown = docs_site_copy(target)
+        page = target / "docs/cli.md"
+        page.write_text(page.read_text(encoding="utf-8") + "\n[there](nowhere.md)\n", encoding="utf-8")
+        return shown
+
+    docs_site_copy = docs_site.copy
+    monkeypatch.setattr(docs_site, "copy", copy)
+    with pytest.raises(SiteError, match=r"(?s)docs/cli\.md:\d+.*nowhere\.md"):
+        build(tmp_path)
+
+
+def test_a_page_without_a_place_is_named():
+    with pytest.raises(SiteError, match=rf"add them to nav in hack/site\.yml: {NEW}\.md"):
+        configured([*docs_site.pages(), "examples/index.md", f"{NEW}.md"])
+
+
+def test_a_place_without_a_page_is_named():
+    with pytest.raises(SiteError, match=r"not there: docs/cli\.md"):
+        configured([*(page for page in docs_site.pages() if page != "docs/cli.md"), "examples/index.md"])
+
+
+def test_parts_of_nav_are_read_whatever_their_depth():
+    assert list(named(["a.md", {"B": ["b.md", {"C": "c.md"}]}])) == ["a.md", "b.md", "c.md"]

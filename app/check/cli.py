@@ -58,7 +58,9 @@ def add_validate(commands: Commands) -> None:
     add("--allow-none", action="store_true", help="files without any JobSet are good: exit code 0")
     server = parser.add_mutually_exclusive_group()
     server.add_argument(
-        "--server", action="store_true", help="check at the cluster too, with your rights; changes nothing there"
+        "--server",
+        action="store_true",
+        help="check at the cluster too, with your rights and its feature gates; changes nothing there",
     )
     server.add_argument(
         "--local-server",
@@ -93,7 +95,12 @@ def _command(commands: Commands, name: str, text: str, examples: str) -> argpars
     add("-f", "--filename", action="append", default=[], metavar="FILE|DIR|-", help="the same; repeatable")
     add("-R", "--recursive", action="store_true", help="look into subdirectories too")
     add("-n", "--namespace", default="", metavar="NAME", help="namespace of manifests that name none")
-    add("--feature-gates", default="", metavar="A=true,B=false", help="as the manager in the cluster has them")
+    add(
+        "--feature-gates",
+        default="",
+        metavar="A=true,B=false",
+        help="as the manager in the cluster has them; --server asks it",
+    )
     return parser
 
 
@@ -109,7 +116,10 @@ def _names(parsed: argparse.Namespace) -> Sequence[str]:
     return names
 
 
-def _gates(parsed: argparse.Namespace) -> FeatureGates:
+def _gates(parsed: argparse.Namespace, *, asked: bool = False) -> FeatureGates:
+    """The gates that the user names. `asked`: the manager of a cluster is, and refuses what is off there itself."""
+    if asked and not parsed.feature_gates:
+        return FeatureGates({"AllAlpha": True})
     return FeatureGates(parse_feature_gates(parsed.feature_gates))
 
 
@@ -143,7 +153,7 @@ def _validate(parsed: argparse.Namespace) -> int:
 
     options = validate.Options(
         names=_names(parsed),
-        gates=_gates(parsed),
+        gates=_gates(parsed, asked=parsed.server),
         recursive=parsed.recursive,
         namespace=parsed.namespace,
         output=parsed.output,

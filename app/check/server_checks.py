@@ -21,8 +21,9 @@ from kube.config import load
 from kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, NotFound
 from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
+from webhooks.jobset.answers import MORE_WARNINGS, warning_texts
 from webhooks.jobset.cluster import ClusterChecks
-from webhooks.jobset.cluster_faults import REFUSED, refused
+from webhooks.jobset.cluster_faults import REFUSED, parts_of, refused
 from webhooks.jobset.cluster_needs import PRIORITY_CLASS, TOPOLOGY
 from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.engine import Findings
@@ -73,6 +74,12 @@ JOBSET_NOT_SENT = warning(
     "ask for the right to create JobSets",
     source="API: RBAC, dry run",
 )
+CLUSTER_WARNS = warning(
+    "cluster-warns",
+    "the cluster accepts it and warns: {text}",
+    "change what it names, or ask who owns that policy or webhook",
+    source="admission by others",
+)
 _CLUSTER_SETUP = (PRIORITY_CLASS, TOPOLOGY)
 """Warnings about what the administrators of a cluster set up."""
 
@@ -120,7 +127,7 @@ class ServerChecks:
         if self._empty:
             more = [error for error in more if error.rule not in _CLUSTER_SETUP]
         found = found.and_also(map(_not_a_fault, more))
-        return found if found.errors else found.and_also(await self._sent(sent.object, namespace, stored))
+        return found if found.errors else found.and_also(await self._sent(sent.object, namespace, stored, found))
 
     async def _has_namespace(self, name: str) -> bool:
         try:
@@ -141,12 +148,18 @@ class ServerChecks:
             return False  # no namespace can have that name
         return True
 
-    async def _sent(self, obj: JSON, namespace: str, stored: JSON | None) -> list[FieldError]:
-        """What the cluster says about a JobSet without faults: a refusal is by another policy or webhook."""
+    async def _sent(self, obj: JSON, namespace: str, stored: JSON | None, found: Findings) -> list[FieldError]:
+        """What the cluster says about a JobSet without faults, beside the warnings that were `found`.
+
+        A refusal is by another policy or webhook, or by the manager for a feature gate that is off there.
+        """
         body = {key: value for key, value in without_nulls(obj).items() if key != "status"}
+        warnings: list[str] = []
         try:
             if stored is None:
-                await self._client.create(JOBSETS, body, namespace=namespace, dry_run=True, timeout=TIMEOUT)
+                await self._client.create(
+                    JOBSETS, body, namespace=namespace, dry_run=True, timeout=TIMEOUT, warnings=warnings
+                )
             else:
                 await self._client.patch(
                     JOBSETS,
@@ -158,12 +171,18 @@ class ServerChecks:
                     field_manager=_FIELD_MANAGER,
                     force=True,
                     timeout=TIMEOUT,
+                    warnings=warnings,
                 )
         except ApiError as error:
             if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code == HTTPStatus.TOO_MANY_REQUESTS:
                 raise
             return _refusal(error)
-        return []
+        known = warning_texts(found.warnings)
+        return [
+            CLUSTER_WARNS.at(_AT_NAME, text=text)
+            for text in dict.fromkeys(warnings)
+            if text not in known and not MORE_WARNINGS.fullmatch(text)
+        ]
 
     async def _stored(self, namespace: str, name: object) -> JSON | None:
         if not isinstance(name, str) or not name or "/" in name:
@@ -184,7 +203,9 @@ def _refusal(error: ApiError) -> list[FieldError]:
         case HTTPStatus.BAD_REQUEST if "does not support dry run" in error.message:
             return [JOBSET_NOT_SENT.at(_AT_NAME, why=error.message)]
         case _:
-            return [JOBSET_REFUSED.at(_AT_NAME, why=error.message)]
+            causes = [cause for cause in error.causes if cause.field]
+            faults = [JOBSET_REFUSED.at(Path(parts_of(cause.field)), why=cause.message) for cause in causes]
+            return faults or [JOBSET_REFUSED.at(_AT_NAME, why=error.message)]
 
 
 def _not_a_fault(error: FieldError) -> FieldError:

@@ -1,24 +1,30 @@
 """What becomes of the cluster's word about a JobSet itself; what a real one says is in tests/integration."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from api.features import FeatureGates
+from api.field import FieldError
 from app.check.checks import CheckError, Checks
 from app.check.server_checks import ServerChecks
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.jobsets import jobset
+from webhooks.jobset.answers import warning_texts
 
 pytestmark = pytest.mark.looptime
 
 
 class Cluster:
-    """Takes everything, but answers the creation of a JobSet with one code and text."""
+    """Takes everything, but answers the creation of a JobSet with one code and text, causes and warnings."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, *causes: tuple[str, str], warnings: tuple[str, ...] = ()) -> None:
+        details = {"causes": [{"field": field, "message": text} for field, text in causes]}
         body = {"kind": "Status", "status": "Failure", "code": code, "message": message, "reason": "Unknown"}
-        self._answer = Response(code, {}, msgspec.json.encode(body))
+        headers = {"warning": ", ".join(f'299 - "{text}"' for text in warnings)} if warnings else {}
+        self._answer = Response(code, headers, msgspec.json.encode({**body, "details": details}))
 
     async def send(self, request: Request) -> Response:
         if request.verb == "create" and request.path.endswith("/jobsets"):
@@ -32,10 +38,15 @@ class Cluster:
         """Nothing."""
 
 
-async def findings(code: int, message: str) -> list[tuple[str, bool]]:
+async def asked(cluster: Cluster, body: dict[str, Any] | None = None) -> list[FieldError]:
     checks = Checks(FeatureGates(), "default")
-    found = await ServerChecks(Client(Cluster(code, message))).check(checks, checks.sent(jobset()))
-    return [(error.rule.id if error.rule else "", error.is_warning) for error in (*found.errors, *found.warnings)]
+    found = await ServerChecks(Client(cluster)).check(checks, checks.sent(body or jobset()))
+    return [*found.errors, *found.warnings]
+
+
+async def findings(code: int, message: str) -> list[tuple[str, bool]]:
+    found = await asked(Cluster(code, message))
+    return [(error.rule.id if error.rule else "", error.is_warning) for error in found]
 
 
 @pytest.mark.parametrize(
@@ -58,3 +69,30 @@ async def test_a_refusal_is_a_fault_unless_it_is_about_who_asks_or_how(code: int
 async def test_a_cluster_that_cannot_answer_is_no_verdict(code: int):
     with pytest.raises(CheckError):
         await findings(code, "not now")
+
+
+async def test_each_cause_of_a_refusal_is_a_fault_at_its_place():
+    places = ("spec.failurePolicy.rules[0].action", "spec.suspend")
+    found = await asked(Cluster(422, "no", *((place, f"not {place}") for place in places), ("", "no place")))
+    assert [str(error.path) for error in found] == sorted(places)
+    assert [
+        f"the cluster refuses it: not {place}" in error.detail
+        for error, place in zip(found, sorted(places), strict=True)
+    ] == [True, True]
+
+
+async def test_a_warning_of_the_cluster_is_one_of_the_report_and_counts_once():
+    found = await asked(Cluster(201, "", warnings=("wait: the quota is small", "wait: the quota is small")))
+    assert [(error.rule.id if error.rule else "", error.detail) for error in found] == [
+        ("cluster-warns", "the cluster accepts it and warns: wait: the quota is small")
+    ]
+
+
+async def test_a_warning_that_is_found_without_the_cluster_is_not_repeated():
+    body = jobset(coordinator={"replicatedJob": "workers"}, network={"enableDNSHostnames": False})
+    ours = [error for error in await asked(Cluster(201, ""), body) if error.is_warning]
+    assert ours
+    again = await asked(
+        Cluster(201, "", warnings=(*warning_texts(ours), "and 3 more warnings; `jobset validate` shows them all")), body
+    )
+    assert again == ours

@@ -1,5 +1,6 @@
 """Findings as the API server passes them on: a refusal with a cause for each fault; warnings within limits. Pure."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from api.field import FieldError, invalid_status, shortened
@@ -12,6 +13,9 @@ from webhooks.review import AdmissionResponse
 MAX_WARNING = 120
 """Characters of one warning: the API server recommends it, and may cut what is longer."""
 MAX_WARNINGS = 8
+_MORE = "and {} more warnings; `jobset validate` shows them all"
+MORE_WARNINGS = re.compile(_MORE.format(r"\d+"))
+"""The text that stands for warnings that did not fit."""
 _PATH_HEAD = 30
 _PATH_TAIL = 30
 
@@ -41,7 +45,7 @@ def warning_texts(warnings: Sequence[FieldError]) -> tuple[str, ...]:
     texts = list(dict.fromkeys(map(_text, warnings)))
     if len(texts) > MAX_WARNINGS:
         more = len(texts) - MAX_WARNINGS + 1
-        texts[MAX_WARNINGS - 1 :] = [f"and {more} more warnings; `jobset validate` shows them all"]
+        texts[MAX_WARNINGS - 1 :] = [_MORE.format(more)]
     return tuple(texts)
 
 

@@ -1,0 +1,42 @@
+"""`jobset validate --server` says what `kubectl apply` would, where our webhooks answer: with the manager's feature gates."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from app import cli
+from tests.support.admission_calls import create, manifest
+from tests.support.cluster import kubectl_apply
+from tests.support.jobsets import JSON, rjob
+
+
+def validated(server, js: JSON, tmp_path, capsys, *words: str) -> tuple[int, JSON]:
+    file = tmp_path / "js.json"
+    file.write_text(json.dumps(js), encoding="utf-8")
+    code = cli.main(["validate", str(file), "--server", f"--kubeconfig={server.kubeconfig}", "-o", "json", *words])
+    return code, json.load(io.StringIO(capsys.readouterr().out))
+
+
+def test_a_gate_that_is_off_there_is_a_fault_at_the_field(server, ns, tmp_path, capsys):
+    js = manifest(ns, rjob(), activeDeadlineSeconds=60)
+    code, report = validated(server, js, tmp_path, capsys)
+    assert (code, [finding["path"] for finding in report["findings"]]) == (1, ["spec.activeDeadlineSeconds"])
+    assert "the cluster refuses it: " in report["findings"][0]["message"]
+    assert "JobSetActiveDeadlineSeconds" in report["findings"][0]["message"]
+    assert validated(server, js, tmp_path, capsys, "--feature-gates=JobSetActiveDeadlineSeconds=true")[0] == 1
+
+
+def test_a_gate_that_is_on_there_needs_no_flag(server, ns, tmp_path, capsys):
+    js = manifest(ns, rjob(replicas=2))
+    create(server, ns, js)
+    js["spec"]["replicatedJobs"][0]["replicas"] = 3  # the gate ElasticJobSet
+    assert validated(server, js, tmp_path, capsys)[0] == 0
+    kubectl_apply(server, ns, js)
+
+
+def test_what_admission_warns_about_is_said_once(server, ns, tmp_path, capsys):
+    js = manifest(ns, rjob(), coordinator={"replicatedJob": "w"}, network={"enableDNSHostnames": False})
+    js["spec"]["coordinator"]["replicatedJob"] = js["spec"]["replicatedJobs"][0]["name"]
+    code, report = validated(server, js, tmp_path, capsys, "--strict")
+    assert (code, len(report["findings"]), report["warnings"]) == (1, 1, 1), report

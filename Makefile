@@ -131,7 +131,7 @@ ci: lint typecheck check-manifests check-docs ## What .ci/run runs: every check,
 	@$(MAKE) --no-print-directory rights
 	@for package in api controllers webhooks; do \
 		echo "branch coverage of $$package/: $$($(BIN)/coverage report --format=total --include="$$package/*") %"; done
-	@echo "branch coverage of all: $$($(BIN)/coverage report --format=total) %, line by line in build/coverage/index.html"
+	@echo "branch coverage of all, by tests that need no control plane: $$($(BIN)/coverage report --format=total) %, line by line in build/coverage/index.html"
 
 .PHONY: install
 install: $(READY) ## Install into the cluster of KUBECONFIG

@@ -46,6 +46,10 @@ def _manager_rules() -> list[Object]:
         _rule("", "pods/status", ["patch"]),
         _rule("", "nodes", _FOLLOW),
         _rule("scheduling.k8s.io", "priorityclasses", ["get", *_FOLLOW]),
+        _rule("node.k8s.io", "runtimeclasses", ["get"]),
+        _rule("storage.k8s.io", "storageclasses", ["get"]),
+        _rule("", "serviceaccounts", ["get"]),
+        _rule("", "resourcequotas", ["list"]),
         _rule(
             "scheduling.k8s.io",
             "workloads podgroups compositepodgroups",

@@ -29,7 +29,7 @@ MOUNT = {"containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "d
 class Script:
     """A transport that answers by plural and verb: `create jobs`.
 
-    What is not scripted is taken, or not found; of a list there is one item.
+    What is not scripted is taken, or not found; of a list there is one item, of quotas none.
     """
 
     answers: dict[str, Callable[[Request], Response] | Exception] = field(default_factory=dict)
@@ -51,6 +51,8 @@ class Script:
             raise answer
         if answer is not None:
             return answer(request)
+        if plural(request) == "resourcequotas":
+            return Response(200, {}, b'{"metadata": {}, "items": []}')
         if request.verb == "list":
             return Response(200, {}, b'{"metadata": {}, "items": [{}]}')
         return status(404, "NotFound", "not found") if request.verb == "get" else Response(201, {}, b"{}")
@@ -64,7 +66,9 @@ class Script:
         """Nothing to close."""
 
     def asked(self) -> list[str]:
-        return sorted(f"{request.verb} {plural(request)}" for request in self.requests)
+        """What was asked, but for the quotas of the namespace: they are read for every new set."""
+        asked = (f"{request.verb} {plural(request)}" for request in self.requests)
+        return sorted(text for text in asked if text != "list resourcequotas")
 
     def bodies(self, kind: str) -> list[JSON]:
         found = (msgspec.json.decode(request.body) for request in self.requests if request.body)

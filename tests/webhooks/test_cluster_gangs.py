@@ -49,7 +49,7 @@ class ApiServer:
             if plurals is None:
                 return Response(404, {}, msgspec.json.encode({"kind": "Status", "code": 404, "reason": "NotFound"}))
             return Response(200, {}, msgspec.json.encode({"resources": [{"name": plural} for plural in plurals]}))
-        return Response(201, {}, b"{}")
+        return Response(201, {}, b'{"metadata": {}, "items": []}')
 
     async def close(self) -> None:
         """Nothing to close."""

@@ -1,4 +1,4 @@
-"""PriorityClasses and node labels that pods need: admission warns if the cluster has none."""
+"""What pods need by name in the cluster or in their namespace: admission warns if there is none."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,15 +11,16 @@ from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from kube.errors import TransportError
 from kube.transport import Request, Response
 from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.scripted_server import GATES, Script, checks
+from tests.support.scripted_server import GATES, MOUNT, Script, checks, claims, status
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
 from webhooks.jobset.cluster import INCOMPLETE
-from webhooks.jobset.cluster_needs import FOUND_FOR, MISSING_FOR
+from webhooks.jobset.cluster_needs import CLAIM, FOUND_FOR, MISSING_FOR
 from webhooks.jobset.cluster_questions import PER_REVIEW
 
 pytestmark = pytest.mark.looptime
 
 CLASS = {"priorityClassName": "high"}
+VOLUME_OF_ITS_OWN = {"volumes": [{"name": "own", "persistentVolumeClaim": {"claimName": "data-train"}}]}
 RACK = "example.com/rack"
 POD = "spec.replicatedJobs[0].template.spec.template"
 
@@ -72,6 +73,64 @@ async def test_a_priority_class_that_does_not_exist():
     assert await asked(Cluster(classes=("high",)), jobset(rjob(pod=CLASS))) == []
 
 
+OF_POD = f"{POD}.spec"
+CLAIM_TEMPLATE = "spec.volumeClaimPolicies[0].templates[0].spec"
+VOLUME = {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+
+@pytest.mark.parametrize(
+    ("js", "question", "words"),
+    [
+        (
+            jobset(rjob(pod={"serviceAccountName": "trainer"})),
+            "/api/v1/namespaces/default/serviceaccounts/trainer",
+            f"{OF_POD}.serviceAccountName: no ServiceAccount trainer: no pod is created",
+        ),
+        (
+            jobset(rjob(pod={"runtimeClassName": "gvisor"})),
+            "/apis/node.k8s.io/v1/runtimeclasses/gvisor",
+            f"{OF_POD}.runtimeClassName: no RuntimeClass gvisor: no pod is created",
+        ),
+        (
+            jobset(rjob(pod=VOLUME)),
+            "/api/v1/namespaces/default/persistentvolumeclaims/data",
+            f"{OF_POD}.volumes[0].persistentVolumeClaim.claimName: no PersistentVolumeClaim data: pods wait for it",
+        ),
+        (
+            jobset(rjob(pod=MOUNT), **claims(storageClassName="fast")),
+            "/apis/storage.k8s.io/v1/storageclasses/fast",
+            f"{CLAIM_TEMPLATE}.storageClassName: no StorageClass fast: the claim waits for a volume of it",
+        ),
+    ],
+)
+async def test_what_pods_need_by_name(js: JSON, question: str, words: str):
+    script = Script()
+    assert [f"{found.path}: {found.detail}" for found in await asked(script, js)] == [words]
+    assert question in [request.path for request in script.requests]
+    names = ("get serviceaccounts", "get persistentvolumeclaims", "get gvisor", "get fast")
+    there = Script(answers=dict.fromkeys(names, lambda _: Response(200, {}, b'{"metadata": {"name": "x"}}')))
+    assert [found for found in await asked(there, js) if f"{found.path}: {found.detail}" == words] == []
+
+
+@pytest.mark.parametrize(
+    "js",
+    [
+        jobset(rjob(pod={"serviceAccountName": "default"})),
+        jobset(rjob(pod={"volumes": [{"name": "d", "persistentVolumeClaim": None}, {"name": "e"}]})),
+        jobset(rjob(pod={**MOUNT, **VOLUME_OF_ITS_OWN}), **claims()),
+    ],
+)
+async def test_what_is_there_anyway_is_not_asked_for(js: JSON):
+    script = Script()
+    assert [error for error in await asked(script, js) if error.rule is CLAIM] == []
+    assert not {"get serviceaccounts", "get runtimeclasses"} & set(script.asked())
+
+
+async def test_who_may_not_look_it_up_is_told_nothing():
+    script = Script(answers={"get serviceaccounts": lambda _: status(403, "Forbidden", "no right")})
+    assert await asked(script, jobset(rjob(pod={"serviceAccountName": "trainer"}))) == []
+
+
 @pytest.mark.parametrize(
     ("level", "place"),
     [("js", "metadata"), ("job", "spec.replicatedJobs[0].template.metadata"), ("pod", f"{POD}.metadata")],
@@ -121,7 +180,7 @@ async def test_many_sets_cost_one_question_until_the_answer_is_old(make: Callabl
 async def test_of_very_many_names_some_are_asked_about_and_the_rest_is_reported():
     server = Cluster()
     found = await asked(server, jobset(*(rjob(f"r{i}", pod={"priorityClassName": f"c{i}"}) for i in range(9))))
-    assert len(server.asked_for) == PER_REVIEW // 4
+    assert len(server.asked_for) == PER_REVIEW * 3 // 8 - 1
     assert server.asked().count("create jobs") == 9
     assert [error.rule for error in found].count(INCOMPLETE) == 1
 

@@ -123,6 +123,7 @@ def others() -> Script:
             "get jobs": live(name="train-workers-0", ownerReferences=[owned_by(SECRET, SECRET)]),
             "create services": exists,
             "get services": live(name="train", ownerReferences=[owned_by("JobSet", SECRET)]),
+            "get fast": live(name="fast"),
         }
     )
 

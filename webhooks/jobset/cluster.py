@@ -45,6 +45,7 @@ from webhooks.jobset.cluster_memory import AnsweredSets, digest
 from webhooks.jobset.cluster_needs import Needs, needs_of
 from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_questions import PER_REVIEW, Ask, BusyError, NotAskedError, Questions, answers
+from webhooks.jobset.cluster_quota import Quotas
 from webhooks.jobset.cluster_verdict import warning, why
 from webhooks.jobset.default import by_name
 from webhooks.jobset.places import at_existing_places
@@ -78,8 +79,8 @@ class ClusterChecks:
         """`budget` is in seconds, for all questions about one JobSet; `dry_run` False leaves only the claims.
 
         `own_rights`: the client has the rights of the JobSets' author, who may therefore hear what is in an object that
-        is in the way. `per_review`: requests about one JobSet at most; half of them may be about claims that exist, a
-        quarter about what its pods need by name, so that some are left for its Jobs.
+        is in the way. `per_review`: requests about one JobSet at most; half of them may be about claims that exist,
+        three eighths about quotas and what its pods need by name, so that some are left for its Jobs.
         """
         self._scheduling = SchedulingApi()
         self._dry_run = dry_run
@@ -90,6 +91,7 @@ class ClusterChecks:
         self._dry_runs = DryRuns(budget, own_rights=own_rights)
         self._answered = AnsweredSets()
         self._needs = Needs(budget)
+        self._quotas = Quotas(budget)
 
     def has_questions(self, js: JSON, old: JSON | None = None) -> bool:
         """Whether `create`, or `update` of `old`, may have anything to ask; never wrongly false."""
@@ -197,11 +199,13 @@ class ClusterChecks:
         return await self._answers(request, [partial(self._scheduling.missing, js, request.client)], of=SCHEDULING)
 
     async def _named(self, request: Request) -> list[FieldError]:
-        """Warnings about names that its pods need and that do not exist in the cluster."""
+        """Warnings about names that its pods need and that do not exist, and about quotas that are too small for it."""
         if not self._asks_about(request):
             return []
-        asks: list[Ask] = [partial(self._needs.missing, need, request.client) for need in request.needs]
-        return await self._answers(request, asks, most=self._per_review // 4)
+        has_pods = any(rjob.replicas for rjob in request.js.spec.replicated_jobs)
+        asks: list[Ask] = [partial(self._quotas.too_small, request.js, request.client)] if has_pods else []
+        asks += [partial(self._needs.missing, need, request.namespace, request.client) for need in request.needs]
+        return await self._answers(request, asks, most=self._per_review * 3 // 8)
 
     async def _answers(
         self, request: Request, asks: Sequence[Ask], of: Path = _CHILDREN, *, most: int | None = None

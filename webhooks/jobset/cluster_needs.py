@@ -1,22 +1,34 @@
-"""PriorityClasses and node labels that the pods of a JobSet need: whether the cluster has them.
+"""What the pods of a JobSet need by name: whether the cluster, or the JobSet's namespace, has it.
 
-Without the class each pod is refused, without the label each pod waits, and no status says so. Both may be created
-later: a warning. They are looked up on create only, with one small request for each name; answers are kept for a while.
+Without it each pod is refused or waits, and no status says so. It may be created later: a warning. Names are looked up
+on create only, with one small request for each; answers are kept for a while. Nobody is told about what the client has
+no right to look up. ConfigMaps and Secrets are not looked up: nobody but their users should be able to read them.
 """
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
-from api.expiring import Expiring
 from api.field import ErrorType, FieldError, Path, Rule
+from api.jsontree import dig
 from api.keys import EXCLUSIVE_TOPOLOGY
+from api.meta import JSON
 from api.validation import dns1123_subdomain, qualified_name
 from kube.client import Client
-from kube.errors import NotFound
-from kube.resources import NODES, PRIORITY_CLASSES
+from kube.errors import Forbidden, NotFound
+from kube.resources import (
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+    SERVICE_ACCOUNTS,
+    STORAGE_CLASSES,
+    Resource,
+)
+from webhooks.jobset.cluster_claims import claims_of
+from webhooks.jobset.cluster_lookups import Lookups
 from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.rules.placement import by_affinity
 from webhooks.jobset.subject import Entry, Subject
@@ -34,6 +46,37 @@ PRIORITY_CLASS = warning(
     "create it",
     kind=ErrorType.NOT_FOUND,
 )
+SERVICE_ACCOUNT = warning(
+    "service-account-missing",
+    "no ServiceAccount {name}: no pod is created",
+    "create it",
+    kind=ErrorType.NOT_FOUND,
+)
+RUNTIME_CLASS = warning(
+    "runtime-class-missing",
+    "no RuntimeClass {name}: no pod is created",
+    "create it",
+    kind=ErrorType.NOT_FOUND,
+)
+CLAIM = warning(
+    "claim-missing",
+    "no PersistentVolumeClaim {name}: pods wait for it",
+    "create it",
+    kind=ErrorType.NOT_FOUND,
+)
+STORAGE_CLASS = warning(
+    "storage-class-missing",
+    "no StorageClass {name}: the claim waits for a volume of it",
+    "create it",
+    kind=ErrorType.NOT_FOUND,
+)
+_RESOURCES = {
+    PRIORITY_CLASS: PRIORITY_CLASSES,
+    SERVICE_ACCOUNT: SERVICE_ACCOUNTS,
+    RUNTIME_CLASS: RUNTIME_CLASSES,
+    CLAIM: PERSISTENT_VOLUME_CLAIMS,
+    STORAGE_CLASS: STORAGE_CLASSES,
+}
 TOPOLOGY = warning(
     "exclusive-topology-missing",
     "no node has the label {name}: pods wait for one",
@@ -44,7 +87,7 @@ TOPOLOGY = warning(
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A name in a JobSet that has to exist in the cluster: the rule that it breaks otherwise, and its places."""
+    """A name in a JobSet that has to exist: the rule that it breaks otherwise, and its places."""
 
     rule: Rule
     name: str
@@ -57,16 +100,36 @@ def needs_of(js: Subject) -> list[Need]:
     for entry in js.entries:
         for rule, name, path in _of_entry(js, entry) if entry.rjob.replicas else ():
             found.setdefault((rule, name), {})[path] = None
+    for claim in claims_of(js.js):
+        found.pop((CLAIM, claim.name), None)  # the controller creates it
+        storage = claim.spec.get("storageClassName")
+        if isinstance(storage, str) and storage and not dns1123_subdomain(storage):
+            found.setdefault((STORAGE_CLASS, storage), {})[claim.path.at("spec", "storageClassName")] = None
     return [Need(rule, name, tuple(paths)) for (rule, name), paths in found.items()]
 
 
 def _of_entry(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
-    name = entry.rjob.pod_spec.get("priorityClassName")
-    if isinstance(name, str) and name and not dns1123_subdomain(name):
-        yield PRIORITY_CLASS, name, entry.pod_path.at("spec", "priorityClassName")
+    path = entry.pod_path.at("spec")
+    for rule, name, place in _of_pod(entry.rjob.pod_spec):
+        if isinstance(name, str) and name and not dns1123_subdomain(name):
+            yield rule, name, path.at(*place)
     topology = by_affinity(js, entry)
     if topology is not None and not qualified_name(topology):
         yield TOPOLOGY, topology, _level(js, entry).at("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
+
+
+def _of_pod(pod: JSON) -> Iterator[tuple[Rule, Any, tuple[str | int, ...]]]:
+    """Names in a pod's spec, whatever they are, with their places in it."""
+    for rule, field in ((PRIORITY_CLASS, "priorityClassName"), (RUNTIME_CLASS, "runtimeClassName")):
+        yield rule, pod.get(field), (field,)
+    if pod.get("serviceAccountName") != "default":  # Kubernetes creates it with the namespace
+        yield SERVICE_ACCOUNT, pod.get("serviceAccountName"), ("serviceAccountName",)
+    for i, volume in enumerate(pod.get("volumes") or ()):
+        yield (
+            CLAIM,
+            dig(volume, "persistentVolumeClaim", "claimName"),
+            ("volumes", i, "persistentVolumeClaim", "claimName"),
+        )
 
 
 def _level(js: Subject, entry: Entry) -> Path:
@@ -82,35 +145,30 @@ class Needs:
     def __init__(self, budget: float) -> None:
         """`budget`: seconds for one call."""
         self._budget = budget
-        self._known: Expiring[tuple[str, str], bool] = Expiring(MOST)
-        self._asking: dict[tuple[str, str], asyncio.Lock] = {}
+        self._known: Lookups[tuple[str, str, str], bool] = Lookups(MOST)
 
-    async def missing(self, need: Need, client: Client) -> list[FieldError]:
+    async def missing(self, need: Need, namespace: str, client: Client) -> list[FieldError]:
         """A warning at each place if it is not there; raises when there is no answer."""
-        if await self._is_there(need, client):
-            return []
-        return [need.rule.at(path, need.name, name=need.name) for path in need.paths]
+        resource = _RESOURCES.get(need.rule, NODES)
+        place = namespace if resource.namespaced else ""
+        there = await self._known.get(
+            (need.rule.id, place, need.name),
+            lambda: self._look(need, resource, place, client),
+            lambda there: FOUND_FOR if there else MISSING_FOR,
+        )
+        return [] if there else [need.rule.at(path, need.name, name=need.name) for path in need.paths]
 
-    async def _is_there(self, need: Need, client: Client) -> bool:
-        key, now = (need.rule.id, need.name), asyncio.get_running_loop().time
-        lock = self._asking.setdefault(key, asyncio.Lock())
+    async def _look(self, need: Need, resource: Resource, namespace: str, client: Client) -> bool:
+        """Whether it is there; also true where the client has no right to know."""
         try:
-            async with lock:  # many sets at once cost one request
-                there = self._known.get(key, now())
-                if there is None:
-                    there = await self._look(need, client)
-                    self._known.put(key, there, now() + (FOUND_FOR if there else MISSING_FOR))
-        finally:
-            if not lock.locked():
-                self._asking.pop(key, None)
-        return there
-
-    async def _look(self, need: Need, client: Client) -> bool:
-        if need.rule is TOPOLOGY:
-            page = await client.list(NODES, type=msgspec.Raw, label_selector=need.name, limit=1, timeout=self._budget)
-            return bool(page.items)
-        try:
-            await client.get(PRIORITY_CLASSES, need.name, type=msgspec.Raw, timeout=self._budget)
+            if resource is NODES:
+                page = await client.list(
+                    NODES, type=msgspec.Raw, label_selector=need.name, limit=1, timeout=self._budget
+                )
+                return bool(page.items)
+            await client.get(resource, need.name, namespace=namespace or None, type=msgspec.Raw, timeout=self._budget)
         except NotFound:
             return False
+        except Forbidden:
+            pass
         return True

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from api.keys import EXCLUSIVE_TOPOLOGY
-from kube.resources import NODES, PRIORITY_CLASSES
+from kube.resources import (
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
+    RUNTIME_CLASSES,
+    SERVICE_ACCOUNTS,
+    STORAGE_CLASSES,
+)
 from tests.support.dry_run import POD, administrator, ask_about, pod
 from tests.support.jobsets import jobset, rjob
+from tests.support.scripted_server import DATA, claims
 
 
 async def test_a_missing_class_and_a_missing_label_are_reported_until_they_exist(server, manager, ns):
@@ -24,3 +33,44 @@ async def test_a_missing_class_and_a_missing_label_are_reported_until_they_exist
         finally:
             await client.delete(PRIORITY_CLASSES, ns)
             await client.delete(NODES, ns)
+
+
+async def test_names_in_pods_and_claims_are_reported_until_they_exist(server, manager, ns):
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("data", "own")]
+    spec = pod(
+        serviceAccountName=ns,
+        runtimeClassName=ns,
+        containers=[{"name": "main", "image": "busybox", "volumeMounts": mounts}],
+        volumes=[{"name": "own", "persistentVolumeClaim": {"claimName": ns}}],
+    )
+    js = jobset(rjob(pod=spec), namespace=ns, **claims(storageClassName=ns))
+    assert {str(found.path): found.detail for found in await ask_about(manager, js)} == {
+        f"{POD}.serviceAccountName": f"no ServiceAccount {ns}: no pod is created",
+        f"{POD}.runtimeClassName": f"no RuntimeClass {ns}: no pod is created",
+        f"{POD}.volumes[0].persistentVolumeClaim.claimName": f"no PersistentVolumeClaim {ns}: pods wait for it",
+        "spec.volumeClaimPolicies[0].templates[0].spec.storageClassName": (
+            f"no StorageClass {ns}: the claim waits for a volume of it"
+        ),
+    }
+    meta = {"metadata": {"name": ns}}
+    async with administrator(server) as client:
+        await client.create(SERVICE_ACCOUNTS, meta, namespace=ns)
+        await client.create(PERSISTENT_VOLUME_CLAIMS, {**meta, "spec": DATA}, namespace=ns)
+        await client.create(RUNTIME_CLASSES, {**meta, "handler": "runc"})
+        await client.create(STORAGE_CLASSES, {**meta, "provisioner": "example.com/disks"})
+        try:
+            assert await ask_about(manager, js) == []
+        finally:
+            await client.delete(RUNTIME_CLASSES, ns)
+            await client.delete(STORAGE_CLASSES, ns)
+
+
+async def test_a_quota_that_is_too_small_is_reported(server, manager, ns):
+    async with administrator(server) as client:
+        quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "1"}}}
+        await client.create(RESOURCE_QUOTAS, quota, namespace=ns)
+    [found] = await ask_about(manager, jobset(rjob(replicas=2), namespace=ns))
+    assert (str(found.path), found.detail) == (
+        "spec.replicatedJobs[0]",
+        "needs 2 of pods at once, more than a quota allows: some pods wait",
+    )

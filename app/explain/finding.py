@@ -47,12 +47,13 @@ class Finding:
 class Found:
     """A finding and the Jobs that it explains, so that later causes need not. `state` is the set's, in a word or two.
 
-    `ends`: this is all there is to say about the set.
+    `headline` stands behind the state in the first line. `ends`: this is all there is to say about the set.
     """
 
     finding: Finding
     jobs: frozenset[str] = frozenset()
     state: str = ""
+    headline: str = ""
     ends: bool = False
 
 

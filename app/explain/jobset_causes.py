@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from operator import itemgetter
 
 from api import keys
-from api.jobset_status import FailedAttempt
 from api.meta import find
 from app.explain.case import STALE, Case
 from app.explain.facts import SeenPod
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, age, counted, listed, seconds_since
+from app.explain.restart_causes import attempt
 from controllers.planning import deadline
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import LOOKS
@@ -36,7 +36,7 @@ def finished(case: Case, _left: frozenset[str]) -> list[Found]:
         return [
             Found(Finding(level=Level.FINE, cause="completed", what=said, since=since), state="completed", ends=True)
         ]
-    history = tuple(_attempt(failed) for failed in reversed(status.attempt_history))
+    history = tuple(map(attempt, reversed(status.attempt_history)))
     too_long = condition is not None and condition.reason == deadline.EXCEEDED
     fault = Finding(
         level=Level.FAULT,
@@ -47,16 +47,6 @@ def finished(case: Case, _left: frozenset[str]) -> list[Found]:
         since=since,
     )
     return [Found(fault, state="failed", ends=True)]
-
-
-def _attempt(failed: FailedAttempt) -> Finding:
-    container = f"container {failed.container} of " if failed.container else ""
-    pod = f", {container}pod {failed.pod}" if failed.pod else ""
-    node = f" on node {failed.node}" if failed.node else ""
-    code = "" if failed.exit_code is None else f", exit code {failed.exit_code}"
-    job = f"Job {failed.failed_job}{pod}{node}{code}: " if failed.failed_job else ""
-    what = f"attempt {failed.attempt}: {job}{failed.message or failed.reason}"
-    return Finding(level=Level.NOTE, cause="attempt", what=what, since=failed.time)
 
 
 def deleted(case: Case, _left: frozenset[str]) -> list[Found]:

@@ -33,13 +33,14 @@ class Listing:
         now = wall_clock()
         of = explanation.root
         since = age_of(of.since, now)
-        cause = _cause(of)
+        worst = _cause(of)
+        cause = explanation.headline or (worst.what if worst else "-")
         self._rows.append((
             explanation.namespace,
             explanation.name,
             explanation.state,
             since or "-",
-            " ".join(cause.what.split()) if cause else "-",
+            " ".join(cause.split()),
         ))  # fmt: skip
         self.bodies.append(json_form(explanation, now))
 

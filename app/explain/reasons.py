@@ -7,7 +7,7 @@ it has explained; findings are listed in this order.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.explain import group_causes, job_causes, jobset_causes, pod_causes
+from app.explain import group_causes, job_causes, jobset_causes, pod_causes, restart_causes
 from app.explain.case import Case, Cause, case
 from app.explain.facts import Facts
 from app.explain.finding import Finding, Found, Level, counted
@@ -21,6 +21,8 @@ CAUSES: tuple[Cause, ...] = (
     jobset_causes.start_timeout,
     jobset_causes.unlisted,
     jobset_causes.no_manager,
+    restart_causes.keeps_failing,
+    restart_causes.jobs_keep_failing,
     jobset_causes.restarting,
     jobset_causes.old_pods,
     group_causes.objects,
@@ -48,12 +50,14 @@ CAUSES: tuple[Cause, ...] = (
 class Explanation:
     """Why a JobSet is where it is. `state` is a word or two; `root` says it of the whole set.
 
-    Its level is the worst there is below it, its `since` the earliest of what holds the set up.
+    `headline` is what the first line says beside the state, if anything. The root's level is the worst there is below
+    it, its `since` the earliest of what holds the set up.
     """
 
     namespace: str
     name: str
     state: str
+    headline: str
     root: Finding
     unseen: tuple[str, ...]
 
@@ -65,17 +69,19 @@ def explain(facts: Facts) -> Explanation:
     meta = facts.jobset.metadata
     tree = [below for one in found for below in _walk(one.finding)]
     level = max((below.level for below in tree), key=list(Level).index, default=Level.FINE)
-    state = next((one.state for one in found if one.state), "runs" if level in {Level.FINE, Level.NOTE} else "waits")
-    ended = any(one.ends for one in found)
-    counts = "" if ended or looked_at.survey is None else f", {_counts(looked_at)}"
+    first = next((one for one in found if one.state), None)
+    state = first.state if first else "runs" if level in {Level.FINE, Level.NOTE} else "waits"
+    headline = first.headline if first else ""
+    said = f"{state}: {headline};" if headline else f"{state},"
+    counts = "" if any(one.ends for one in found) else _counts(looked_at)
     root = Finding(
         level=level,
         cause=state.replace(" ", "-"),
-        what=f"JobSet {meta.namespace}/{meta.name}: {state}{counts}",
+        what=f"JobSet {meta.namespace}/{meta.name}: {said} {counts}".rstrip(",; "),
         because=tuple(one.finding for one in found),
         since=min((below.since for below in tree if below.since and below.level is not Level.NOTE), default=""),
     )
-    return Explanation(meta.namespace, meta.name, state, root, facts.unseen)
+    return Explanation(meta.namespace, meta.name, state, headline, root, facts.unseen)
 
 
 def _found(looked_at: Case) -> list[Found]:

@@ -1,0 +1,111 @@
+"""Causes that are about restarts: a set that fails again and again, and Jobs that do. Pure."""
+
+from api.jobset_status import FailedAttempt
+from app.explain.case import FRESH, Case
+from app.explain.finding import Finding, Found, Level, counted, listed, seconds_since
+
+LOOP = 2
+"""Attempts that failed, or restarts of one Job, from which on a set keeps failing."""
+
+_MOST_ATTEMPTS = 3
+_EXIT_CODES = {
+    126: "the command may not be executed",
+    127: "the command was not found",
+    134: "aborted, SIGABRT",
+    137: "killed, SIGKILL: often for lack of memory",
+    139: "crashed, SIGSEGV",
+    143: "ended from outside, SIGTERM",
+}
+"""What shells and container runtimes mean by an exit code."""
+
+
+def attempt_words(failed: FailedAttempt) -> str:
+    """Which Job, container, pod, node and exit code ended an attempt, and the message; without the attempt's number."""
+    where, why = _where(failed), failed.message or failed.reason
+    return f"{where}: {why}" if where else why
+
+
+def _where(failed: FailedAttempt) -> str:
+    container = f"container {failed.container} of " if failed.container else ""
+    pod = f", {container}pod {failed.pod}" if failed.pod else ""
+    node = f" on node {failed.node}" if failed.node else ""
+    code = "" if failed.exit_code is None else f", exit code {failed.exit_code}"
+    return f"Job {failed.failed_job}{pod}{node}{code}" if failed.failed_job else ""
+
+
+def attempt(failed: FailedAttempt) -> Finding:
+    """One attempt that failed."""
+    what = f"attempt {failed.attempt}: {attempt_words(failed)}"
+    return Finding(level=Level.NOTE, cause="attempt", what=what, since=failed.time)
+
+
+def keeps_failing(case: Case, _left: frozenset[str]) -> list[Found]:
+    """Attempts of the last hour have failed: how many restarts are left, and how the last attempt ended.
+
+    From two attempts on the set keeps failing, whatever its Jobs are just now. One is a note.
+    """
+    status, now = case.facts.jobset.status, case.facts.now
+    history = status.attempt_history
+    recent = [one for one in history if (age := seconds_since(one.time, now)) is not None and age <= FRESH]
+    if not recent or not status.restarts:
+        return []
+    last = recent[-1]
+    where = _where(last) or last.message or last.reason
+    said = f"{_restarts(case)}; attempt {last.attempt}: {where}"
+    if len(recent) < LOOP:
+        return [Found(Finding(level=Level.NOTE, cause="restarted", what=said, since=last.time))]
+    found = Finding(
+        level=Level.FAULT,
+        cause="keeps-failing",
+        what=f"{counted(len(recent), 'attempt')} failed within the last hour, last: {last.message or last.reason}",
+        because=tuple(map(attempt, reversed(recent[-_MOST_ATTEMPTS:]))),
+        fix=_logs(case, last),
+        since=recent[0].time,
+    )
+    return [Found(found, state="keeps failing", headline=said)]
+
+
+def _restarts(case: Case) -> str:
+    """`restarted 3 times, 17 of 20 restarts left`."""
+    js = case.facts.jobset
+    policy, used = js.spec.failure_policy, js.status.restarts_count_towards_max
+    most = policy.max_restarts if policy is not None else 0
+    times = "once" if js.status.restarts == 1 else f"{js.status.restarts} times"
+    return f"restarted {times}, {max(most - used, 0)} of {counted(most, 'restart')} left"
+
+
+def _logs(case: Case, last: FailedAttempt) -> str:
+    """What the exit code means and where to look: pods of an earlier attempt are gone, those of this one are there."""
+    meta, code = case.facts.jobset.metadata, last.exit_code
+    meaning = _EXIT_CODES.get(code or 0)
+    job = f" --job {last.failed_job}" if last.failed_job else ""
+    look = f"jobset logs {meta.name} -n {meta.namespace}{job} shows what the present attempt writes"
+    return f"exit code {code}: {meaning}; {look}" if meaning else look
+
+
+def jobs_keep_failing(case: Case, _left: frozenset[str]) -> list[Found]:
+    """Jobs that a rule with the action RestartJob has restarted more than once, the last time within the last hour."""
+    js, now = case.facts.jobset, case.facts.now
+    created = {job.metadata.name: job.metadata.creation_timestamp or "" for job in case.facts.jobs or ()}
+    often: dict[str, int] = {}
+    for of in js.status.replicated_jobs_status:
+        for index, restarts in enumerate(of.job_restarts):
+            name = f"{js.metadata.name}-{of.name}-{index}"
+            age = seconds_since(created.get(name, ""), now)
+            if restarts >= LOOP and age is not None and age <= FRESH:
+                often[name] = restarts
+    if not often:
+        return []
+    ordered = sorted(often, key=lambda name: (-often[name], name))
+    names = listed([f"{name} {often[name]} times" for name in ordered])
+    said = f"{counted(len(often), 'Job', 'was', 'were')} restarted more than once: {names}"
+    meta = js.metadata
+    fix = f"jobset logs {meta.name} -n {meta.namespace} --job {ordered[0]} shows what it writes"
+    found = Finding(
+        level=Level.FAULT,
+        cause="job-keeps-failing",
+        what=said,
+        fix=fix,
+        since=created[ordered[0]],
+    )
+    return [Found(found, state="keeps failing", headline=said)]

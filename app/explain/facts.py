@@ -10,10 +10,14 @@ from api.jobset import JobSet
 from api.meta import Base, Owner
 from api.pending import first_trouble
 from api.pod import DetailedPod, PodCondition
+from app.explain.needs import SeenSpec
+from app.explain.nodes import Nodes
 
 
 class SeenPod(DetailedPod, frozen=True, kw_only=True):
     """A pod of some JobSet: its owner, its node, and what keeps it from running."""
+
+    spec: SeenSpec = SeenSpec()
 
     @property
     def name(self) -> str:
@@ -36,6 +40,12 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
             return None
         scheduled = self.status.condition("PodScheduled")
         return scheduled if scheduled is not None and scheduled.status == "False" else None
+
+    @property
+    def unseen(self) -> bool:
+        """Whether no scheduler has looked at it."""
+        waits = self.live and not self.spec.node_name and not self.gated
+        return waits and self.status.condition("PodScheduled") is None
 
     @property
     def ready(self) -> bool:
@@ -127,7 +137,8 @@ class Facts:
     - `warnings`: about the JobSet. `job_warnings`: about its Jobs. Newest first.
     - `pods`: of Jobs that are not ready: those with completion index 0, and others that pend or are not ready.
     - `gated`: pods that await their leader, by the UID of their Job.
-    - `nodes`: the topology labels of every node, by its name. `holders`: Jobs of all JobSets that are on nodes.
+    - `nodes`: the topology labels of every node, by its name. `node_offers`: where the scheduler misses something on
+      nodes, what each has. `holders`: Jobs of all JobSets that are on nodes.
     - `lease`: the manager's; without holder where there is none.
     - `groups`: of a set with `spec.scheduling` that has Jobs that are not ready.
     """
@@ -142,6 +153,7 @@ class Facts:
     pods: tuple[SeenPod, ...] | None = None
     gated: Mapping[str, int] = field(default_factory=dict)
     nodes: Mapping[str, Mapping[str, str]] | None = None
+    node_offers: Nodes | None = None
     holders: tuple[Holder, ...] | None = None
     lease: SeenLease | None = None
     groups: SeenGroups | None = None

@@ -19,6 +19,8 @@ from api.meta import Owner
 from api.selectors import of_other_attempts
 from api.topology import NodeMetadata
 from app.explain.facts import Facts, Holder, SeenEvent, SeenGroups, SeenLease, SeenPod
+from app.explain.nodes import Nodes, SeenNode
+from app.explain.remedies import MISFIT
 from app.explain.survey import Survey, lacking, survey
 from app.settings import LeaderElectionSettings
 from controllers.resources import JOBSETS
@@ -91,8 +93,11 @@ class _Gatherer:
         gated = await self._gated() if topologies else {}
         known |= {"pods": pods, "gated": gated}
         leaders = [pod for pod in pods or () if pod.metadata.topology in topologies and pod.metadata.leads]
+        misfits = [pod for pod in pods or () if (said := pod.unscheduled) and MISFIT.search(said.message)]
+        if misfits:
+            known["node_offers"] = offers = await self._offers(misfits, topologies)
         if any(pod.unscheduled or pod.job_uid in gated for pod in leaders):
-            known["nodes"] = await self._nodes(topologies)
+            known["nodes"] = offers.labels(topologies) if misfits and offers else await self._nodes(topologies)
         waiting = [pod for pod in leaders if pod.unscheduled]
         if waiting:
             known["holders"] = await self._holders(waiting, known["nodes"])
@@ -219,6 +224,20 @@ class _Gatherer:
             return await _by_job(self._all(PODS, Owned, label_selector=selector, accept=METADATA_LIST))
         except Forbidden:
             return {}  # `_pods` has noted it
+
+    async def _offers(self, misfits: list[SeenPod], topologies: set[str]) -> Nodes | None:
+        """What the nodes have of what pods ask for; None where it is not known of all."""
+        nodes = Nodes(labels=frozenset(topologies).union(*(pod.spec.label_keys for pod in misfits)))
+        try:
+            async for node in self._client.pages(NODES, type=SeenNode, limit=PAGE, timeout=TIMEOUT):
+                if len(nodes) == PAGE * MOST_PAGES:
+                    self._skip(f"what nodes beyond the first {len(nodes)} offer")
+                    return None
+                nodes.add(node)
+        except Forbidden:
+            self._skip("nodes: you may not list nodes, so what they offer is not known")
+            return None
+        return nodes
 
     async def _nodes(self, topologies: set[str]) -> Mapping[str, Mapping[str, str]] | None:
         nodes: dict[str, Mapping[str, str]] = {}

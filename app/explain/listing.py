@@ -33,14 +33,12 @@ class Listing:
         now = wall_clock()
         of = explanation.root
         since = age_of(of.since, now)
-        worst = _cause(of)
-        cause = explanation.headline or (worst.what if worst else "-")
         self._rows.append((
             explanation.namespace,
             explanation.name,
             explanation.state,
             since or "-",
-            " ".join(cause.split()),
+            cause_line(explanation) or "-",
         ))  # fmt: skip
         self.bodies.append(json_form(explanation, now))
 
@@ -53,6 +51,12 @@ class Listing:
             "".join(f"{cell:{width}}   " for cell, width in zip(cells, widths, strict=True)) + last + "\n"
             for *cells, last in rows
         )
+
+
+def cause_line(explanation: Explanation) -> str:
+    """What holds a set up, in one line: the first of what is worst. Empty for one that runs."""
+    worst = _cause(explanation.root)
+    return " ".join((explanation.headline or (worst.what if worst else "")).split())
 
 
 def _cause(root: Finding) -> Finding | None:

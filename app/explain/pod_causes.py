@@ -11,9 +11,12 @@ from api.pod import DEFAULT_SCHEDULER, PodCondition
 from app.explain.case import Case
 from app.explain.domains import article, in_the_way, noun
 from app.explain.facts import SeenPod
-from app.explain.finding import Finding, Found, KeyedFinding, Level, by_job, counted
-from app.explain.remedies import for_container, for_scheduling, unknown_scheduler
+from app.explain.finding import Finding, Found, KeyedFinding, Level, by_job, counted, seconds_since
+from app.explain.remedies import MISFIT, for_container, for_scheduling, recreate, unknown_scheduler
 from controllers.planning.child_jobs import Child
+
+SOON = 30.0
+"""Seconds within which a scheduler looks at a pod."""
 
 
 def leader_waits(case: Case, left: frozenset[str]) -> list[Found]:
@@ -30,13 +33,14 @@ def leader_waits(case: Case, left: frozenset[str]) -> list[Found]:
 def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
     topology, said = leader.metadata.topology or "", leader.unscheduled
     gated = _gated(case, child)
+    misfit = _misfit(case, leader)
     behind = f"; {counted(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
     word = noun(topology)
     pod = Finding(
         level=Level.WAITS,
         cause="leader-unscheduled",
         what=f"leader pod {leader.name}: not scheduled: {_said(said)}{behind}",
-        because=in_the_way(case, leader, topology),
+        because=(*([misfit] if misfit else []), *in_the_way(case, leader, topology)),
         since=said.since if said else "",
     )
     what = f"Job {child.name}: waits for {article(word)} {word} of its own"
@@ -95,7 +99,10 @@ def _leader_state(case: Case, child: Child) -> str:
         return "there is no leader pod (yet)"
     if not leader.live:
         return "the leader pod is being deleted or has ended, and there is no new one yet"
-    return "the leader is placed" if leader.spec.node_name else "the scheduler has not looked at the leader pod yet"
+    if leader.spec.node_name:
+        return "the leader is placed"
+    scheduler = unknown_scheduler(leader)
+    return f"{f'scheduler {scheduler}' if scheduler else 'the scheduler'} has not looked at the leader pod yet"
 
 
 def _followers_wait(case: Case, child: Child) -> Finding:
@@ -139,12 +146,37 @@ def unscheduled(case: Case, left: frozenset[str]) -> list[Found]:
     for child in _unready(case, left):
         pods = [pod for pod in case.pods_of(child) if pod.unscheduled]
         if pods and (said := pods[0].unscheduled):
-            findings.append(KeyedFinding(child.name, said.message, partial(_unscheduled, child, pods)))
+            misfit = _misfit(case, pods[0])
+            key = (said.message, misfit.what if misfit else "")
+            findings.append(KeyedFinding(child.name, key, partial(_unscheduled, child, pods, misfit)))
     return by_job(findings)
 
 
-def _unscheduled(child: Child, pods: list[SeenPod]) -> Finding:
+def _misfit(case: Case, pod: SeenPod) -> Finding | None:
+    """What the nodes lack that the pod asks for; None if the scheduler says something else, or nodes are not known."""
+    said, nodes = pod.unscheduled, case.facts.node_offers
+    if said is None or nodes is None or not MISFIT.search(said.message):
+        return None
+    found = nodes.why_none(pod.spec, recreate(case.facts.jobset))
+    return found if found is None or found.level is Level.FAULT or "Insufficient" in said.message else None
+
+
+def _misfits(child: Child, pods: list[SeenPod], misfit: Finding, said: PodCondition | None) -> Finding:
+    scheduler = Finding(level=Level.NOTE, cause="scheduler", what=f"kube-scheduler: {_said(said)}")
+    return Finding(
+        level=misfit.level,
+        cause=misfit.cause,
+        what=f"Job {child.name}: {_pods(pods)} not scheduled: {misfit.what}",
+        because=(scheduler,),
+        fix=misfit.fix,
+        since=said.since if said else "",
+    )
+
+
+def _unscheduled(child: Child, pods: list[SeenPod], misfit: Finding | None) -> Finding:
     said = pods[0].unscheduled
+    if misfit is not None and keys.NODE_SELECTOR_STRATEGY not in child.job.metadata.annotations:
+        return _misfits(child, pods, misfit, said)
     fix = for_scheduling(pods[0], said.message if said else "")
     meta = child.job.metadata
     if keys.NODE_SELECTOR_STRATEGY in meta.annotations:
@@ -157,6 +189,40 @@ def _unscheduled(child: Child, pods: list[SeenPod]) -> Finding:
         fix=fix,
         since=said.since if said else "",
     )
+
+
+def nobody_schedules(case: Case, left: frozenset[str]) -> list[Found]:
+    """Pods at which no scheduler looks: one that does not run, or that nobody has heard of."""
+    findings = []
+    for child in _unready(case, left):
+        pods = [pod for pod in case.pods_of(child) if pod.unseen]
+        if pods:
+            scheduler, waited = unknown_scheduler(pods[0]), _age(case, pods[0])
+            if scheduler or waited > SOON:
+                finding = partial(_nobody_schedules, case, child, pods)
+                findings.append(KeyedFinding(child.name, scheduler, finding))
+    return by_job(findings)
+
+
+def _nobody_schedules(case: Case, child: Child, pods: list[SeenPod]) -> Finding:
+    scheduler = unknown_scheduler(pods[0])
+    who = f"no scheduler {scheduler} looks at it" if scheduler else "kube-scheduler has not looked at it"
+    name = f"schedulerName: {scheduler}", f"schedulerName: {DEFAULT_SCHEDULER}"
+    fix = "kubectl get pods -n kube-system -l component=kube-scheduler shows whether it runs"
+    if scheduler:
+        fix = f"start scheduler {scheduler}, or {recreate(case.facts.jobset).format(old=name[0], new=name[1])}"
+    return Finding(
+        level=Level.FAULT if _age(case, pods[0]) > SOON else Level.WAITS,
+        cause="nobody-schedules",
+        what=f"Job {child.name}: {_pods(pods)} not scheduled: {who}",
+        fix=fix,
+        since=pods[0].metadata.creation_timestamp or "",
+    )
+
+
+def _age(case: Case, pod: SeenPod) -> float:
+    """Seconds since it was created."""
+    return seconds_since(pod.metadata.creation_timestamp or "", case.facts.now) or 0
 
 
 def failing_containers(case: Case, left: frozenset[str]) -> list[Found]:
@@ -200,9 +266,6 @@ def _unready_finding(case: Case, child: Child) -> KeyedFinding:
             else ", not looked at by the scheduler"
         )
         what = f"{what}; {_pods(starting)} starting{node}"
-        if scheduler := unknown_scheduler(starting[0]):
-            what = f"{what}: its schedulerName is {scheduler}"
-            fix = f"does scheduler {scheduler} run? The cluster's own is {DEFAULT_SCHEDULER}"
     elif pods:
         what, fix = f"{what}; {_pods(pods)} running, not ready", "see the readiness probes of its containers"
     elif case.facts.pods is None:

@@ -40,6 +40,7 @@ CAUSES: tuple[Cause, ...] = (
     pod_causes.gated,
     pod_causes.followers_wait,
     pod_causes.unscheduled,
+    pod_causes.nobody_schedules,
     pod_causes.failing_containers,
     pod_causes.unready,
     jobset_causes.warned,

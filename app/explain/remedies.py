@@ -6,11 +6,15 @@ The texts that are looked for are those of kube-scheduler's plug-ins and of the 
 import re
 from collections.abc import Callable
 
+from api.jobset import JobSet
 from api.pod import DEFAULT_SCHEDULER
 from app.explain.facts import SeenPod
 
 SCHEDULER_SAYS = "the scheduler's reason counts the nodes by what is wrong with them"
 """For a reason that says what to do, or that is not known here."""
+
+MISFIT = re.compile("Insufficient|node affinity/selector|untolerated taint|were unschedulable")
+"""What the scheduler says if nodes lack what a pod asks for."""
 
 _IMAGE = re.compile(r": (?:ErrImagePull|ImagePullBackOff|InvalidImageName|ErrImageNeverPull)\b")
 _CONFIG = re.compile(r": CreateContainerConfigError\b")
@@ -86,6 +90,12 @@ def for_container(pod: SeenPod, trouble: str) -> str:
         return f"create what the message names: a ConfigMap, a Secret, or a key of one; {describe}"
     container = trouble.removeprefix("container ").partition(":")[0]
     return f"kubectl logs -n {pod.metadata.namespace} {pod.name} -c {container} --previous, {describe}"
+
+
+def recreate(js: JobSet) -> str:
+    """A command that makes a set again with one text replaced: `{old}`, a regular expression, by `{new}`."""
+    where = f"{js.metadata.name} -n {js.metadata.namespace}"
+    return f"kubectl get jobset {where} -o yaml | sed 's#{{old}}#{{new}}#' | kubectl replace --force -f -"
 
 
 def unknown_scheduler(pod: SeenPod) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.explained import explanation_of, facts, job_of, lease, made, pod_of
+from tests.support.explained import NOW, at, explanation_of, facts, job_of, lease, made, pod_of
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -70,11 +70,30 @@ def test_a_container_that_does_not_run(reason: str, message: str, says: str):
     assert "kubectl describe pod -n team-a train-workers-0-0" in fix
 
 
-def test_a_scheduler_that_has_not_looked_at_the_pod_is_named():
+def test_a_scheduler_that_does_not_look_at_the_pod_is_named():
     what, fix = advice(schedulerName="volcano")
-    assert what.endswith("is starting, not looked at by the scheduler: its schedulerName is volcano")
-    assert fix == "does scheduler volcano run? The cluster's own is default-scheduler"
-    assert advice()[1] == ""
+    assert what.endswith("pod train-workers-0-0 is not scheduled: no scheduler volcano looks at it")
+    sed = "sed 's#schedulerName: volcano#schedulerName: default-scheduler#'"
+    assert fix.startswith("start scheduler volcano, or kubectl get jobset train -n team-a -o yaml | ")
+    assert sed in fix
+
+
+def test_a_kube_scheduler_that_does_not_look_at_the_pod():
+    what, fix = advice()
+    assert what.endswith("pod train-workers-0-0 is not scheduled: kube-scheduler has not looked at it")
+    assert fix.startswith("kubectl get pods -n kube-system -l component=kube-scheduler")
+
+
+def test_a_pod_that_was_just_created_is_starting():
+    js = made(stored(jobset(rjob(), namespace="team-a")))
+    job = made(job_of(js, 0), active=1, ready=0)
+    pod = pod_of(job)
+    pod["metadata"]["creationTimestamp"] = at(NOW)
+    _, body = explanation_of(facts(js, [job], [made(pod)], lease=lease()))
+    assert body["because"][0]["what"].endswith("is starting, not looked at by the scheduler")
+    pod["spec"]["schedulerName"] = "volcano"
+    _, body = explanation_of(facts(js, [job], [made(pod)], lease=lease()))
+    assert (body["level"], body["because"][0]["cause"]) == ("waits", "nobody-schedules")
 
 
 def test_the_scheduler_of_a_pod_on_a_node_is_not_to_blame():

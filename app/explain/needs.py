@@ -1,0 +1,181 @@
+"""What a pod needs of a node: records of its spec, and its requests added up as kube-scheduler does. Pure."""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from api.meta import Base
+from api.pod import Affinity, PodSpec
+from api.quantity import parse_quantity, with_unit
+
+_Amounts = dict[str, Fraction]
+
+
+class _Resources(Base, frozen=True, kw_only=True):
+    """core/v1 ResourceRequirements. The API server has filled in requests from limits."""
+
+    requests: dict[str, Any] = {}
+
+
+class _Container(Base, frozen=True, kw_only=True):
+    """core/v1 Container. An init container with restartPolicy Always is a sidecar."""
+
+    restart_policy: str = ""
+    resources: _Resources = _Resources()
+
+
+class Toleration(Base, frozen=True, kw_only=True):
+    """core/v1 Toleration. An empty key with operator Exists tolerates all, an empty effect all effects."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, key: str, value: str, effect: str) -> bool:
+        if (self.effect and self.effect != effect) or (self.key and self.key != key):
+            return False
+        return self.operator == "Exists" or self.value == value
+
+
+class Requirement(Base, frozen=True, kw_only=True):
+    """core/v1 NodeSelectorRequirement."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.operator}" + (f" [{', '.join(self.values)}]" if self.values else "")
+
+    def met(self, value: str | None) -> bool:
+        """By the value of a label; None = the node lacks the label."""
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case _:
+                return self._compared(value)
+
+    def _compared(self, value: str | None) -> bool:
+        """Operators Gt and Lt."""
+        try:
+            given, limit = int(value or ""), int(self.values[0])
+        except (ValueError, IndexError):
+            return False
+        return given > limit if self.operator == "Gt" else given < limit
+
+
+class _Term(Base, frozen=True, kw_only=True):
+    """core/v1 NodeSelectorTerm: all of these; `match_fields` knows metadata.name only."""
+
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
+
+
+class _NodeSelector(Base, frozen=True, kw_only=True):
+    node_selector_terms: tuple[_Term, ...] = ()
+
+
+class _NodeAffinity(Base, frozen=True, kw_only=True):
+    required: _NodeSelector | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+
+
+class SeenAffinity(Affinity, frozen=True, kw_only=True):
+    """core/v1 Affinity with what it asks of nodes."""
+
+    node_affinity: _NodeAffinity = _NodeAffinity()
+
+
+class _ClaimSource(Base, frozen=True, kw_only=True):
+    claim_name: str = ""
+
+
+class _Volume(Base, frozen=True, kw_only=True):
+    """core/v1 Volume: of a claim, or of none."""
+
+    persistent_volume_claim: _ClaimSource = _ClaimSource()
+
+
+class SeenSpec(PodSpec, frozen=True, kw_only=True):
+    """core/v1 PodSpec: what it needs of a node."""
+
+    affinity: SeenAffinity = SeenAffinity()
+    containers: tuple[_Container, ...] = ()
+    init_containers: tuple[_Container, ...] = ()
+    overhead: dict[str, Any] = {}
+    resources: _Resources = _Resources()
+    tolerations: tuple[Toleration, ...] = ()
+    volumes: tuple[_Volume, ...] = ()
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """Names of the PersistentVolumeClaims that it mounts."""
+        return tuple(name for of in self.volumes if (name := of.persistent_volume_claim.claim_name))
+
+    @property
+    def label_keys(self) -> frozenset[str]:
+        """Labels of nodes that it asks for."""
+        required = self.affinity.node_affinity.required
+        asked = (expression.key for term in _terms(required) for expression in term.match_expressions)
+        return frozenset((*self.node_selector, *asked))
+
+    @property
+    def affinity_words(self) -> str:
+        """Its required node affinity: `pool In [a, b]`, terms joined by `or`; empty without one."""
+        terms = _terms(self.affinity.node_affinity.required)
+        return " or ".join(" and ".join(map(str, (*of.match_expressions, *of.match_fields))) for of in terms)
+
+    def likes(self, name: str, labels: dict[str, str]) -> bool:
+        """Whether a node with this name and labels meets its required node affinity. No node meets an empty term."""
+        required = self.affinity.node_affinity.required
+        return required is None or any(
+            all(one.met(labels.get(one.key)) for one in term.match_expressions)
+            and all(one.met(name) for one in term.match_fields)
+            and bool(term.match_expressions or term.match_fields)
+            for term in required.node_selector_terms
+        )
+
+    def tolerates(self, key: str, value: str, effect: str) -> bool:
+        return any(of.tolerates(key, value, effect) for of in self.tolerations)
+
+    def requests(self) -> dict[str, Fraction]:
+        """Amounts above 0 by resource, of the whole pod: at the worst moment, sidecars beside what runs then."""
+        running: _Amounts = {}
+        most: _Amounts = {}
+        for container in self.init_containers:
+            with_it = _sum(running, container.resources.requests)
+            most = _most(most, with_it)
+            if container.restart_policy == "Always":
+                running = with_it
+        for container in self.containers:
+            running = _sum(running, container.resources.requests)
+        total = _most(most, running) | _sum({}, self.resources.requests)
+        return {name: amount for name, amount in _sum(total, self.overhead).items() if amount > 0}
+
+
+def _terms(required: _NodeSelector | None) -> Iterable[_Term]:
+    return () if required is None else required.node_selector_terms
+
+
+def _sum(total: _Amounts, amounts: dict[str, Any]) -> _Amounts:
+    """What is no quantity counts as 0: the API server stores none."""
+    more = {name: parse_quantity(amount) or Fraction() for name, amount in amounts.items()}
+    return total | {name: total.get(name, Fraction()) + amount for name, amount in more.items()}
+
+
+def _most(some: _Amounts, others: _Amounts) -> _Amounts:
+    return some | {name: max(amount, some.get(name, amount)) for name, amount in others.items()}
+
+
+def in_words(amount: Fraction, resource: str) -> str:
+    """`16 nvidia.com/gpu`, `500m cpu`, `2Ti memory`."""
+    binary = resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
+    return f"{with_unit(amount, 'Gi' if binary and not amount % 1024 else '')} {resource}"

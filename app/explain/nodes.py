@@ -1,0 +1,224 @@
+"""Why no node takes a pod: from what the nodes offer, not from the scheduler's counts. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from api.meta import Base
+from api.quantity import parse_quantity
+from api.suggest import nearest
+from app.explain.finding import Finding, Level, counted, listed
+from app.explain.needs import SeenSpec, in_words
+
+_EVERY_NODE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+_HINDERS = frozenset({"NoSchedule", "NoExecute"})
+_STATES = {
+    "node.kubernetes.io/unschedulable": "cordoned",
+    "node.kubernetes.io/not-ready": "not ready",
+    "node.kubernetes.io/unreachable": "unreachable",
+}
+"""Taints of Kubernetes itself, and what they mean."""
+
+
+class _Meta(Base, frozen=True, kw_only=True):
+    name: str = ""
+    labels: dict[str, str] = {}
+
+
+class _Taint(Base, frozen=True, kw_only=True):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+    def __str__(self) -> str:
+        return _STATES.get(self.key) or f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
+
+
+class _Spec(Base, frozen=True, kw_only=True):
+    taints: tuple[_Taint, ...] = ()
+
+
+class _Status(Base, frozen=True, kw_only=True):
+    allocatable: dict[str, Any] = {}
+
+
+class SeenNode(Base, frozen=True, kw_only=True):
+    """A node: its labels, its taints, and what pods may request of it."""
+
+    metadata: _Meta
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+_Node = tuple[str, dict[str, str], tuple[_Taint, ...], dict[str, Fraction]]
+"""Name, labels, taints, and what pods may request."""
+
+
+class Nodes:
+    """All nodes of a cluster. Of a node those labels are kept that are asked for."""
+
+    def __init__(self, nodes: Iterable[SeenNode] = (), labels: frozenset[str] | None = None) -> None:
+        """`labels`: keys of labels to keep; None keeps all."""
+        self._nodes: list[_Node] = []
+        self._keep = labels
+        self._label_keys: dict[str, None] = {}
+        self._answers: dict[bytes, Finding | None] = {}
+        for node in nodes:
+            self.add(node)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def add(self, node: SeenNode) -> None:
+        found, keep = node.metadata.labels, self._keep
+        self._label_keys |= dict.fromkeys(found)
+        labels = found if keep is None else {key: value for key, value in found.items() if key in keep}
+        offers = {name: amount for name, text in node.status.allocatable.items() if (amount := parse_quantity(text))}
+        self._nodes.append((node.metadata.name, labels, node.spec.taints, offers))
+
+    def labels(self, keys: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """These labels of every node, by its name."""
+        wanted = frozenset(keys)
+        return {
+            name: {key: value for key, value in labels.items() if key in wanted} for name, labels, *_ in self._nodes
+        }
+
+    def why_none(self, spec: SeenSpec, recreate: str) -> Finding | None:
+        """Why no node takes such a pod even when it is idle (FAULT), or how many do (WAITS); None without nodes.
+
+        `recreate`: a command that makes the set again with one text replaced, with `{old}` and `{new}` for it.
+        The `what` of the finding is a sentence about the pod.
+        """
+        shape = (spec.node_selector, spec.affinity, spec.tolerations, spec.containers, spec.init_containers)
+        key = msgspec.json.encode((*shape, spec.overhead, spec.resources))
+        if key not in self._answers:
+            self._answers[key] = self._why_none(spec, recreate) if self._nodes else None
+        return self._answers[key]
+
+    def _why_none(self, spec: SeenSpec, recreate: str) -> Finding:
+        needs = spec.requests()
+        if missing := self._not_offered(needs, recreate):
+            return missing
+        chosen = [node for node in self._nodes if self._chosen(spec, node[0], node[1])]
+        if not chosen:
+            return self._no_label(spec, recreate)
+        fitting = [node for node in chosen if _holds(node[3], needs)]
+        if not fitting:
+            return self._too_large(needs, chosen)
+        taken = sum(_hinders(spec, node) is None for node in fitting)
+        return self._in_use(taken) if taken else _tainted(spec, fitting)
+
+    def _in_use(self, taken: int) -> Finding:
+        what = f"{taken} of {counted(len(self._nodes), 'node')} could take it, and too little is free there"
+        fix = "wait for other pods to end, or add nodes; kubectl describe nodes shows what is allocated on each"
+        return Finding(level=Level.WAITS, cause="in-use", what=what, fix=fix)
+
+    def _chosen(self, spec: SeenSpec, name: str, labels: dict[str, str]) -> bool:
+        return spec.node_selector.items() <= labels.items() and spec.likes(name, labels)
+
+    def _not_offered(self, needs: Mapping[str, Fraction], recreate: str) -> Finding | None:
+        """A resource that no node has."""
+        offered = dict.fromkeys(name for *_, offers in self._nodes for name in offers)
+        missing = next((name for name in needs if name not in offered), None)
+        if missing is None:
+            return None
+        devices = sorted(name for name in offered if name not in _EVERY_NODE and not name.startswith("hugepages-"))
+        meant = nearest(missing, devices)
+        devices.sort(key=lambda name: name != meant)
+        fix = (
+            recreate.format(old=f"{missing}:", new=f"{meant}:")
+            if meant
+            else f"does the device plugin for {missing} run? {_offers(missing)}"
+        )
+        what = f"no node offers {missing}; nodes offer {listed(devices or sorted(offered))}"
+        return Finding(level=Level.FAULT, cause="no-such-resource", what=what, fix=fix)
+
+    def _no_label(self, spec: SeenSpec, recreate: str) -> Finding:
+        """No node is chosen by the node selector and the required node affinity."""
+        show = "kubectl get nodes --show-labels shows the labels of the nodes"
+        for key, value in sorted(spec.node_selector.items()):
+            values = sorted({labels[key] for _, labels, *_ in self._nodes if key in labels})
+            if value in values:
+                continue
+            wanted = f"{key}={value}"
+            if values:
+                meant, has = nearest(value, values), f"nodes have {listed([f'{key}={one}' for one in values])}"
+                fix = (
+                    recreate.format(old=f"{key}: {value}$", new=f"{key}: {meant}")
+                    if meant
+                    else f"kubectl label node NODE {wanted}; {show}"
+                )
+            else:
+                meant = nearest(key, self._label_keys)
+                has = f"no node has a label {key} at all" + (f": did you mean {meant}?" if meant else "")
+                fix = f"kubectl label node NODE {wanted}; {show}"
+            what = f"no node has the label {wanted} of its nodeSelector; {has}"
+            return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix)
+        selector = ",".join(f"{key}={value}" for key, value in sorted(spec.node_selector.items()))
+        what = " and ".join(
+            [f"no node has all labels of its nodeSelector ({selector})"] * (not self._selected(spec))
+            or [f"no node meets its required node affinity ({spec.affinity_words})"]
+            + [f"has {selector}"] * bool(selector)
+        )
+        fix = f"kubectl label node NODE {selector.replace(',', ' ')}; {show}" if not self._selected(spec) else show
+        return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix)
+
+    def _selected(self, spec: SeenSpec) -> bool:
+        return any(spec.node_selector.items() <= labels.items() for _, labels, *_ in self._nodes)
+
+    def _too_large(self, needs: Mapping[str, Fraction], chosen: Sequence[_Node]) -> Finding:
+        """More than any node that is chosen has: of one resource, or of all together."""
+        narrowed = len(chosen) < len(self._nodes)
+        where = f" of the {counted(len(chosen), 'node')} that its labels choose" if narrowed else " node"
+        for name, amount in needs.items():
+            most, node = max((offers.get(name, Fraction()), node) for node, _, _, offers in chosen)
+            if most < amount:
+                has = f"has {in_words(most, name).partition(' ')[0]} ({node})" if most else "has none"
+                what = f"it needs {in_words(amount, name)}, the largest{where} {has}"
+                fix = f"request less, or add larger nodes; {_offers(name)}"
+                return Finding(level=Level.FAULT, cause="too-large", what=what, fix=fix)
+        amounts = " and ".join(in_words(amount, name) for name, amount in needs.items())
+        what = f"it needs {amounts}, {'none' if narrowed else 'no'}{where} has all of that"
+        fix = "request less, or add larger nodes; kubectl describe nodes shows what each has"
+        return Finding(level=Level.FAULT, cause="too-large", what=what, fix=fix)
+
+
+def _holds(offers: Mapping[str, Fraction], needs: Mapping[str, Fraction]) -> bool:
+    return all(offers.get(name, 0) >= amount for name, amount in needs.items())
+
+
+def _hinders(spec: SeenSpec, node: _Node) -> _Taint | None:
+    """The first taint of the node that keeps the pod out."""
+    taints = (of for of in node[2] if of.effect in _HINDERS)
+    return next((of for of in taints if not spec.tolerates(of.key, of.value, of.effect)), None)
+
+
+def _tainted(spec: SeenSpec, fitting: Sequence[_Node]) -> Finding:
+    """Every node that would hold it has a taint that it does not tolerate."""
+    hindering = [taint for node in fitting if (taint := _hinders(spec, node)) is not None]
+    taints, first = Counter(map(str, hindering)), {str(taint): taint for taint in hindering}
+    named = listed([f"{taint} ({number})" for taint, number in taints.most_common()])
+    what = f"it does not tolerate the taints of {counted(len(fitting), 'node')} that could hold it: {named}"
+    commonest = taints.most_common(1)[0][0]
+    return Finding(level=Level.FAULT, cause="tainted", what=what, fix=_untaint(first[commonest]))
+
+
+def _untaint(taint: _Taint) -> str:
+    if taint.key == "node.kubernetes.io/unschedulable":
+        return "kubectl uncordon NODE; kubectl get nodes shows which are cordoned (SchedulingDisabled)"
+    if taint.key in _STATES:
+        return "kubectl get nodes; kubectl describe node NODE says what is wrong with it"
+    value = f"operator: Equal, value: {taint.value}" if taint.value else "operator: Exists"
+    toleration = f"{{key: {taint.key}, {value}, effect: {taint.effect}}}"
+    return f"add to tolerations of the pod template: {toleration}; or kubectl taint node NODE {taint.key}-"
+
+
+def _offers(resource: str) -> str:
+    column = resource.replace(".", "\\.")
+    return (
+        f"kubectl get nodes -o custom-columns='NODE:.metadata.name,OFFERS:.status.allocatable.{column}' shows what each"
+        " node offers"
+    )

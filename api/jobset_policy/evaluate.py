@@ -4,6 +4,7 @@ Work is bounded by the size of the JobSet and the number of policies: a rule loo
 policies have at most 64 items, and of one rule at most `MOST_OF_A_RULE` findings are kept.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -12,7 +13,8 @@ from itertools import islice
 from api.field import FieldError, Rule, Severity
 from api.jobset_policy.judged import Judged, Namespace, Number
 from api.jobset_policy.registry import RULES
-from api.jobset_policy.rules.words import PolicyRule
+from api.jobset_policy.requests import Amount
+from api.jobset_policy.rules.words import LimitError, PolicyRule
 from api.jobset_policy.types import JobSetPolicy
 
 MOST_OF_A_RULE = 50
@@ -28,12 +30,10 @@ class Violation:
     error: FieldError
 
 
-def matches(policy: JobSetPolicy, judged: Judged, namespace: Namespace) -> bool:
-    """Whether the policy is about this JobSet."""
+def matches(policy: JobSetPolicy, labels: dict[str, str], namespace: Namespace) -> bool:
+    """Whether the policy is about a JobSet with these labels in this namespace."""
     match = policy.spec.match
-    return match.namespace_selector.matches(namespace.labels) and match.object_selector.matches(
-        judged.js.metadata.labels
-    )
+    return match.namespace_selector.matches(namespace.labels) and match.object_selector.matches(labels)
 
 
 def in_force(policy: JobSetPolicy) -> Iterator[tuple[PolicyRule, object]]:
@@ -59,13 +59,13 @@ def violations(
 ) -> list[Violation]:
     """What a JobSet breaks, by path, and at one path in the order of the policies.
 
-    `old`: the JobSet before an update. What it breaks in the same way already is no reason to refuse the update: a
-    policy that came later stops nobody from changing something else. `failed`: hears of each rule that raises an
-    exception, and the other rules are checked all the same; without it the exception is raised.
+    `old`: the JobSet before an update. What it breaks already is no reason to refuse the update, unless the update
+    makes it worse: a policy that came later stops nobody from changing something else. `failed`: hears of each rule
+    that raises an exception, and the other rules are checked all the same; without it the exception is raised.
     """
     found: list[Violation] = []
     for policy in policies:
-        if matches(policy, judged, namespace):
+        if matches(policy, judged.js.metadata.labels, namespace):
             for rule, demanded in in_force(policy):
                 try:
                     found += tuple(_of_rule(policy, rule, demanded, judged, namespace, old))
@@ -86,14 +86,43 @@ def _of_rule(
 ) -> Iterator[Violation]:
     found = rule.find(demanded, judged, namespace)
     if old is not None:
-        before = {_what(error) for error in rule.find(demanded, old, namespace)}
-        found = (error for error in found if _what(error) not in before)
+        found = _new_or_worse(found, rule.find(demanded, old, namespace))
     for error in islice(found, MOST_OF_A_RULE):
         yield Violation(policy, rule.name, _said_by(policy, error))
 
 
+def _new_or_worse(found: Iterator[FieldError], before: Iterator[FieldError]) -> Iterator[FieldError]:
+    """Findings of a rule about a new object, without those that the old one had as well.
+
+    A number over its limit is worse if it is larger than it was. Anything else is compared without its index in a list
+    of its template: what is removed from a list moves what stands behind it.
+    """
+    amounts: dict[tuple[str, str], Amount] = {}
+    known: Counter[tuple[object, ...]] = Counter()
+    for error in before:
+        if isinstance(error, LimitError) and error.number is not None:
+            amounts[error.number.what, error.number.of] = error.number.amount
+        else:
+            known[_what(error)] += 1
+    for error in found:
+        if isinstance(error, LimitError) and error.number is not None:
+            most = amounts.get((error.number.what, error.number.of))
+            if most is None or error.number.amount > most:
+                yield error
+        elif known[what := _what(error)]:
+            known[what] -= 1
+        else:
+            yield error
+
+
+_OF_TEMPLATE = 3
+"""Parts of a path that lead to a ReplicatedJob: `spec.replicatedJobs[0]`."""
+
+
 def _what(error: FieldError) -> tuple[object, ...]:
-    return error.rule, error.path, error.detail, repr(error.value)
+    parts = error.path.parts
+    inside = tuple(part for part in parts[_OF_TEMPLATE:] if isinstance(part, str))
+    return error.rule, parts[:_OF_TEMPLATE], inside, error.detail, repr(error.value)
 
 
 def numbers(policy: JobSetPolicy, judged: Judged, namespace: Namespace) -> dict[str, list[Number]]:

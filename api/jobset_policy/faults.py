@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from api.field import SPEC, ErrorType, FieldError, Path, Rule, by_path, render_value
+from api.jobset_policy.default_types import Defaults, DefaultToleration
+from api.jobset_policy.defaults import each_default, refusals
+from api.jobset_policy.judged import Namespace
 from api.jobset_policy.requests import amount_of
 from api.jobset_policy.rule_types import (
     BackoffLimit,
@@ -18,9 +21,9 @@ from api.jobset_policy.rule_types import (
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import DENY, WARN, JobSetPolicy, Requirement, Selector
 from api.patterns import compiled
-from api.validation import qualified_name
+from api.validation import dns1123_subdomain, label_value, qualified_name
 
-MOST_MATCH_LABELS = 64
+MOST_LABELS = 64
 _SOURCE = source("README")
 
 
@@ -28,7 +31,13 @@ def _rule(name: str, kind: ErrorType, message: str, fix: str) -> Rule:
     return Rule(f"policy-invalid-{name}", kind, message, fix, _SOURCE)
 
 
-NO_RULES = _rule("rules", ErrorType.REQUIRED, "", "add a rule: without one the policy demands nothing")
+NO_RULES = _rule("rules", ErrorType.REQUIRED, "", "add a rule, or defaults: without them the policy does nothing")
+NO_DEFAULTS = _rule("defaults", ErrorType.REQUIRED, "", "add a default, or remove the field")
+VALUE = _rule("value", ErrorType.INVALID, "{complaint}", "correct it")
+TOLERATION = _rule("toleration", ErrorType.FORBIDDEN, "Exists compares with no value", "remove the value")
+OWN_RULE = _rule(
+    "own-default", ErrorType.FORBIDDEN, "rule {rule} of this policy refuses it", "change the default or the rule"
+)
 NO_ACTIONS = _rule("actions", ErrorType.REQUIRED, "", "write [Deny], [Warn] or [Audit], or leave it out for [Warn]")
 DENY_AND_WARN = _rule(
     "deny-and-warn",
@@ -50,7 +59,7 @@ REGISTRY = _rule(
     "a registry, or a path in one, has no {what}",
     'write it like "registry.example.com/a"',
 )
-TOO_MANY = _rule("too-many", ErrorType.TOO_MANY, f"must have at most {MOST_MATCH_LABELS} labels", "remove some of them")
+TOO_MANY = _rule("too-many", ErrorType.TOO_MANY, f"must have at most {MOST_LABELS} labels", "remove some of them")
 
 
 def faults(policy: JobSetPolicy) -> list[FieldError]:
@@ -67,9 +76,11 @@ def _actions(policy: JobSetPolicy) -> Iterator[FieldError]:
 
 
 def _rules(policy: JobSetPolicy) -> Iterator[FieldError]:
-    rules = policy.spec.rules
-    if all(getattr(rules, field.name) == field.default for field in msgspec.structs.fields(rules)):
+    rules, defaults = policy.spec.rules, policy.spec.defaults
+    if defaults is None and all(getattr(rules, field.name) == field.default for field in msgspec.structs.fields(rules)):
         yield NO_RULES.at(SPEC.at("rules"))
+    for refusal in refusals(policy, policy, Namespace()):
+        yield OWN_RULE.at(SPEC.at("defaults", *refusal.default.place), rule=refusal.rule)
 
 
 def _walk(value: object, path: Path) -> Iterator[FieldError]:
@@ -91,7 +102,15 @@ def _walk(value: object, path: Path) -> Iterator[FieldError]:
         yield from _walk(member, place)
 
 
-_KEYS = {"key", "labels", "resources", "from_namespace_label", "from_namespace_annotation", "match_labels"}
+_KEYS = {
+    "from_namespace_annotation",
+    "from_namespace_label",
+    "key",
+    "labels",
+    "match_labels",
+    "node_selector",
+    "resources",
+}
 """Fields that hold keys of labels, annotations, taints or resources."""
 
 
@@ -151,11 +170,33 @@ def _requirement(requirement: Requirement, path: Path) -> Iterator[FieldError]:
 
 
 def _selector(selector: Selector, path: Path) -> Iterator[FieldError]:
-    if len(selector.match_labels) > MOST_MATCH_LABELS:
+    if len(selector.match_labels) > MOST_LABELS:
         yield TOO_MANY.at(path.at("matchLabels"), len(selector.match_labels))
 
 
+def _defaults(defaults: Defaults, path: Path) -> Iterator[FieldError]:
+    if not any(each_default(defaults)):
+        yield NO_DEFAULTS.at(path)
+    for name, labels in (("labels", defaults.labels), ("nodeSelector", defaults.node_selector)):
+        if len(labels) > MOST_LABELS:
+            yield TOO_MANY.at(path.at(name), len(labels))
+        for key, value in labels.items():
+            yield from (VALUE.at(path.at(name, key), value, complaint=complaint) for complaint in label_value(value))
+    name = defaults.priority_class_name
+    for complaint in dns1123_subdomain(name) if name else ():
+        yield VALUE.at(path.at("priorityClassName"), name, complaint=complaint)
+
+
+def _toleration(toleration: DefaultToleration, path: Path) -> Iterator[FieldError]:
+    if toleration.operator == "Exists" and toleration.value:
+        yield TOLERATION.at(path.at("value"))
+    for complaint in label_value(toleration.value):
+        yield VALUE.at(path.at("value"), toleration.value, complaint=complaint)
+
+
 _CHECKS: Mapping[type, Callable[..., Iterator[FieldError]]] = {
+    DefaultToleration: _toleration,
+    Defaults: _defaults,
     ImageRegistries: _registries,
     Limit: _limit,
     MaxTotals: _totals,

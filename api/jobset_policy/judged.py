@@ -159,7 +159,7 @@ class Number(NamedTuple):
     """A number of a JobSet beside its limit.
 
     `where`: the place that a finding points at, found only when there is one. `parts`: what the number is made of, a
-    line for each template.
+    line for each template. `of`: the name of the ReplicatedJob, for a number that is not of the whole set.
     """
 
     what: str
@@ -167,6 +167,7 @@ class Number(NamedTuple):
     limit: Bound
     where: Callable[[], Path]
     parts: Callable[[], list[str]] = list
+    of: str = ""
 
     @property
     def exceeds(self) -> bool:

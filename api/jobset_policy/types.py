@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from api.jobset_policy.default_types import Defaults
 from api.jobset_policy.rule_types import Rules
 from api.keys import GROUP as JOBSET_GROUP
 from api.meta import Base, ObjectMeta, doc
@@ -84,7 +85,7 @@ class Match(Base, frozen=True, kw_only=True):
 
 
 class JobSetPolicySpec(Base, frozen=True, kw_only=True):
-    """What is demanded, of which JobSets, and what happens to one that does not meet it."""
+    """What is demanded of which JobSets, what happens to one that does not meet it, and what new ones get."""
 
     match: Annotated[Match, doc("The JobSets that the policy is about. Absent: all.")] = Match()
     validation_actions: Annotated[
@@ -107,7 +108,11 @@ class JobSetPolicySpec(Base, frozen=True, kw_only=True):
             enum=[FAIL, IGNORE],
         ),
     ] = FAIL
-    rules: Annotated[Rules, doc("What is demanded. At least one rule.", **{"x-required": True})] = Rules()
+    rules: Annotated[Rules, doc("What is demanded. At least one rule, unless there are defaults.")] = Rules()
+    defaults: Annotated[
+        Defaults | None,
+        doc("What is set in a new JobSet where its author has written nothing. Nothing is overwritten."),
+    ] = None
 
     @property
     def denies(self) -> bool:

@@ -1,11 +1,13 @@
 """JobSetPolicies from files: reads them, finds what is wrong with them, and holds JobSets to them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Path, Rule
+from api.jobset_policy.conflicts import conflicts
+from api.jobset_policy.defaults import defaults_for
 from api.jobset_policy.evaluate import Violation, in_force, matches, numbers, violations
 from api.jobset_policy.judged import Judged, Namespace, Number
 from api.jobset_policy.rules.words import source
@@ -13,11 +15,14 @@ from api.jobset_policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
 from api.validation import dns1123_subdomain
+from app.check.checks import Sent
 from app.check.documents import Document
 from app.check.findings import Report, located
 from app.check.manifest_files import Inputs
 from app.engine import policy_schema
+from webhooks.jobset.policy_defaults import recorded, set_defaults
 from webhooks.jobset.subject import Unreadable, subject
+from webhooks.json_patch import PatchDraft
 from webhooks.policy.handlers import faults_of
 
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -68,13 +73,19 @@ class Policies:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
-    def namespace(self, judged: Judged) -> Namespace:
+    def namespace(self, name: str) -> Namespace:
         """The namespace of a JobSet, with the labels and annotations that are taken for its own."""
-        return namespace_of(judged.js.metadata.namespace, self.labels, self.annotations)
+        return namespace_of(name, self.labels, self.annotations)
+
+    def filled(self, sent: Sent, gates: FeatureGates) -> Sent:
+        """A new JobSet with the defaults of the policies."""
+        name = dig(sent.object, "metadata", "namespace")
+        namespace = self.namespace(name if isinstance(name, str) else "")
+        return replace(sent, object=with_policy_defaults(self.policies, sent.object, namespace, gates))
 
     def broken(self, judged: Judged, old: Judged | None = None) -> list[Violation]:
         """What a JobSet breaks."""
-        return violations(self.policies, judged, self.namespace(judged), old)
+        return violations(self.policies, judged, self.namespace(judged.js.metadata.namespace), old)
 
     def findings(self, judged: Judged) -> list[FieldError]:
         """What its author is told: refusals and warnings, and not what is only recorded."""
@@ -85,6 +96,17 @@ class Policies:
         ]
 
 
+def with_policy_defaults(
+    policies: Sequence[JobSetPolicy], obj: JSON, namespace: Namespace, gates: FeatureGates
+) -> JSON:
+    """A new JobSet with the defaults that it gets in this namespace."""
+    if all(policy.spec.defaults is None for policy in policies):
+        return obj
+    draft = PatchDraft(obj)
+    set_defaults(draft, defaults_for(policies, obj, namespace, gates))
+    return draft.object
+
+
 def judged_of(obj: JSON, gates: FeatureGates) -> Judged | None:
     """A JobSet for rules to look at; None where it cannot be read, about which the findings say why."""
     try:
@@ -93,18 +115,19 @@ def judged_of(obj: JSON, gates: FeatureGates) -> Judged | None:
         return None
 
 
-def load(names: Sequence[str], report: Report) -> list[JobSetPolicy]:
+def load(names: Sequence[str], report: Report, gates: FeatureGates) -> list[JobSetPolicy]:
     """The policies in files and directories; what is wrong with them goes into the report."""
     inputs = Inputs(names, recursive=True, wanted=is_policy, problems=report.problems)
-    found = policies_in(inputs.documents(), report)
+    found = policies_in(inputs.documents(), report, gates)
     if not found and not (report.problems or report.errors):
         report.problems.append(f"no {KIND} ({GROUP}) found in {', '.join(names)}")
     return found
 
 
-def policies_in(documents: Iterator[Document], report: Report) -> list[JobSetPolicy]:
-    """The good policies among documents, in order; the report gets the findings about the others."""
+def policies_in(documents: Iterator[Document], report: Report, gates: FeatureGates) -> list[JobSetPolicy]:
+    """The good policies among documents, in order; the report gets the findings about them and the others."""
     good: dict[str, JobSetPolicy] = {}
+    places: dict[str, Document] = {}
     for document in documents:
         report.add([located(document, fault.error, fault.span) for fault in document.faults])
         if document.broken or not isinstance(document.value, dict):
@@ -113,14 +136,17 @@ def policies_in(documents: Iterator[Document], report: Report) -> list[JobSetPol
         if policy is not None and policy.metadata.name in good:
             found = [POLICY_TWICE.at(Path(("metadata", "name")), policy.metadata.name)]
         elif policy is not None:
-            good[policy.metadata.name] = policy
+            good[policy.metadata.name], places[policy.metadata.name] = policy, document
         report.add([located(document, error) for error in found])
+    for name, policy in good.items():
+        report.add([located(places[name], error) for error in conflicts(policy, list(good.values()), gates)])
     return list(good.values())
 
 
 def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[str, Any]]:
     """What each rule of each policy decides, with the numbers that it compares; members may be added."""
-    namespace = policies.namespace(judged)
+    namespace = policies.namespace(judged.js.metadata.namespace)
+    got = recorded({"metadata": {"annotations": judged.js.metadata.annotations}})
     broken: dict[tuple[str, str], list[str]] = {}
     for violation in policies.broken(judged):
         texts = broken.setdefault((violation.policy.metadata.name, violation.rule), [])
@@ -129,7 +155,7 @@ def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[st
     for policy in policies.policies:
         name, actions = policy.metadata.name, list(policy.spec.validation_actions)
         head = {"jobset": jobset, "policy": name, "actions": actions}
-        if not matches(policy, judged, namespace):
+        if not matches(policy, judged.js.metadata.labels, namespace):
             found.append({**head, "matches": False, "rules": []})
             continue
         compared = numbers(policy, judged, namespace)
@@ -141,7 +167,7 @@ def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[st
             }
             for rule, _ in in_force(policy)
         ]
-        found.append({**head, "matches": True, "rules": rules})
+        found.append({**head, "matches": True, "defaults": list(got.get(name, ())), "rules": rules})
     return found
 
 
@@ -163,6 +189,8 @@ def explained(decided: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"{policy['jobset']}: policy {policy['policy']} ({', '.join(policy['actions'])})"
         if not policy["matches"]:
             yield "  is not about this JobSet: its selectors do not match"
+        if policy.get("defaults"):
+            yield f"  defaults: {', '.join(policy['defaults'])}"
         for rule in policy["rules"]:
             places = rule["violatedAt"]
             yield f"  {rule['rule']}: " + (f"violated at {', '.join(places)}" if places else "met")

@@ -80,12 +80,12 @@ async def checked(options: Options) -> Report:
     report = Report(most_findings=options.most_findings)
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
     checks, services = Checks(options.gates, options.namespace), Services()
-    policies = load(options.policies, report) if options.policies else []
+    policies = load(options.policies, report, options.gates) if options.policies else []
     held_to = Policies(policies, options.namespace_labels, options.namespace_annotations)
     try:
         async with _server(options) as server:
             for document in inputs.documents():
-                findings = await _findings(document, checks, server)
+                findings = await _findings(document, checks, server, held_to)
                 if findings is not None:
                     report.jobsets += 1
                     findings = findings.and_also(services.shared(findings.object))
@@ -123,9 +123,11 @@ async def _server(options: Options) -> AsyncIterator["ServerChecks | None"]:
         yield None
 
 
-async def _findings(document: Document, checks: Checks, server: "ServerChecks | None") -> Findings | None:
-    """Findings about the JobSet; None for a document that is no object."""
+async def _findings(
+    document: Document, checks: Checks, server: "ServerChecks | None", policies: Policies
+) -> Findings | None:
+    """Findings about the JobSet with the defaults of the policies; None for a document that is no object."""
     if document.broken or not isinstance(document.value, dict):
         return None
-    sent = checks.sent(document.value)
+    sent = policies.filled(checks.sent(document.value), checks.gates)
     return checks.create(sent) if server is None else await server.check(checks, sent)

@@ -126,7 +126,7 @@ async def _app(
     checks = engine(deps.options.gates, limits)
     handlers = {**jobset_handlers(checks, cluster, policies), **pods}
     if policies is not None:
-        handlers |= policy_handlers(policy_schema())
+        handlers |= policy_handlers(policy_schema(), policies.in_force, deps.options.gates)
     return create_app(handlers, metrics=metrics, decides={VALIDATE_PATH})
 
 

@@ -1,7 +1,7 @@
 """One test of a suite: what the policies say about its JobSet, beside what is expected. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Path, Rule
@@ -11,8 +11,9 @@ from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import DENY, WARN
 from api.meta import JSON
 from app.check.checks import Checks
-from app.check.policies import judged_of, namespace_of
+from app.check.policies import judged_of, namespace_of, with_policy_defaults
 from app.policy.suite import Expectation, Loaded, SuiteTest, missing
+from webhooks.jobset.policy_defaults import Record, recorded
 
 PASS = "Pass"  # noqa: S105 - a verdict
 MOST_QUOTED = 5
@@ -23,6 +24,9 @@ NOT_FOUND = Rule(
 )
 UNEXPECTED = Rule(
     "policy-test-unexpected", ErrorType.INVALID, "{action} by {rule} was not expected", "it says: {text}", _SOURCE
+)
+OTHER_DEFAULTS = Rule(
+    "policy-test-defaults", ErrorType.INVALID, "the JobSet gets other defaults", "those set are: {found}", _SOURCE
 )
 INVALID_JOBSET = Rule(
     "policy-test-jobset", ErrorType.INVALID, "the JobSet has faults of its own", "correct it: {text}", _SOURCE
@@ -61,18 +65,31 @@ def _failures(
 ) -> Iterator[FieldError]:
     judged: dict[str, Judged | None] = {}
     checks = Checks(gates)
+    got: Record = {}
+    where = namespace_of(test.namespace.name, test.namespace.labels, test.namespace.annotations)
     for member, obj in objects.items():
-        findings = checks.create(checks.sent(obj), children=False)
+        sent = checks.sent(obj)
+        if member == "jobset" and "oldJobset" not in objects:
+            sent = replace(sent, object=with_policy_defaults(loaded.policies, sent.object, where, gates))
+            got = recorded(sent.object)
+        findings = checks.create(sent, children=False)
         judged[member] = judged_of(findings.object, gates)
         if findings.errors or judged[member] is None:
             text = "; ".join(str(error) for error in findings.errors[:MOST_QUOTED])
             yield INVALID_JOBSET.at(path.at(member), text=text)
             return
     new = judged["jobset"]
+    if test.defaults is not None:
+        yield from _other_defaults(test.defaults, got, path.at("defaults"))
     if new is not None:
-        where = namespace_of(test.namespace.name, test.namespace.labels, test.namespace.annotations)
         found = violations(loaded.policies, new, where, judged.get("oldJobset"))
         yield from compared(found, test.expect, path)
+
+
+def _other_defaults(expected: Sequence[str], got: Record, path: Path) -> Iterator[FieldError]:
+    names = sorted(name for names in got.values() for name in names)
+    if sorted(expected) != names:
+        yield OTHER_DEFAULTS.at(path, list(expected), found=", ".join(names) or "none")
 
 
 def compared(found: Sequence[Violation], expected: Sequence[Expectation], path: Path) -> Iterator[FieldError]:

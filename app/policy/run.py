@@ -29,7 +29,7 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
     """Run all tests, write the report to `out` and problems to `err`; gives the exit code."""
     report = Report()
     results: dict[str, list[Result]] = {}
-    for loaded in suites(options.names, report):
+    for loaded in suites(options.names, report, options.gates):
         each = results.setdefault(loaded.document.source.name, [])
         for number in range(len(loaded.suite.tests)):
             result = judge(loaded, number, options.gates)

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import inspect as mi
 
+from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Path, Rule
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import API_VERSION, JobSetPolicy
@@ -66,6 +67,10 @@ class SuiteTest(Base, frozen=True, kw_only=True):
     jobset: Annotated[str, doc("Name of the JobSet, in the suite's file or in its manifests.")]
     old_jobset: Annotated[str, doc("Name of the JobSet before an update. Absent: it is created.")] = ""
     namespace: Annotated[SuiteNamespace, doc("Its namespace. Absent: default, without labels.")] = SuiteNamespace()
+    defaults: Annotated[
+        tuple[str, ...] | None,
+        doc("Names of all defaults that a new JobSet gets, such as labels[team]. Absent: any.", maxItems=MOST_TESTS),
+    ] = None
     expect: Annotated[
         tuple[Expectation, ...], doc("All that is found. Empty: nothing is found.", maxItems=MOST_TESTS)
     ] = ()
@@ -102,7 +107,7 @@ def is_suite(obj: JSON) -> bool:
     return obj.get("kind") == SUITE_KIND
 
 
-def suites(names: Sequence[str], report: Report) -> Iterator[Loaded]:
+def suites(names: Sequence[str], report: Report, gates: FeatureGates) -> Iterator[Loaded]:
     """Every suite below these files and directories that can be read; the report gets what is wrong with the others."""
     inputs = Inputs(names, recursive=True, wanted=is_suite, problems=report.problems)
     for document in inputs.documents():
@@ -113,15 +118,15 @@ def suites(names: Sequence[str], report: Report) -> Iterator[Loaded]:
         found = [*suite_schema().faults(value), *suite_schema().unknown(value)]
         report.add([located(document, error) for error in found])
         if not found:
-            yield _with_files(document, msgspec.convert(value, Suite, strict=False), report)
+            yield _with_files(document, msgspec.convert(value, Suite, strict=False), report, gates)
     report.files = inputs.files
 
 
-def _with_files(document: Document, suite: Suite, report: Report) -> Loaded:
+def _with_files(document: Document, suite: Suite, report: Report, gates: FeatureGates) -> Loaded:
     own, folder = document.source.name, FilePath(document.source.name).parent
     loaded = Loaded(document, suite)
     policies = _documents([own, *(str(folder / name) for name in suite.policies)], is_policy, report)
-    loaded.policies = policies_in(policies, report)
+    loaded.policies = policies_in(policies, report, gates)
     for found in _documents([own, *(str(folder / name) for name in suite.manifests)], is_jobset, report):
         metadata = found.value.get("metadata") if isinstance(found.value, dict) else None
         if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):

@@ -15,7 +15,7 @@ from app.check.policies import judged_of
 from app.policy.reference import pages
 from tests.support.jobsets import jobset, rjob
 from tests.support.pages import ROOT
-from tests.support.policies import manifest
+from tests.support.policies import manifest, setting
 
 EXAMPLES = ROOT / "examples" / "policies"
 GATES = "--feature-gates=JobSetActiveDeadlineSeconds=true"
@@ -57,6 +57,7 @@ def test_each_rule_has_a_page_and_nothing_else_stands_beside_them():
     assert {path.name for path in (ROOT / "docs" / "policy").glob("*.md")} == made | {
         "README.md",
         "admission.md",
+        "defaults.md",
         "suites.md",
     }
     assert {path.stem for path in EXAMPLES.glob("*")} == {kebab(rule.name) for rule in RULES.values()}
@@ -147,6 +148,54 @@ class TestEval:
         with pytest.raises(SystemExit) as stopped:
             self.decide(tmp_path, capsys, "--namespace-label", "gpus")
         assert (stopped.value.code, "write KEY=VALUE" in capsys.readouterr().err) == (2, True)
+
+
+class TestDefaults:
+    """A new JobSet is judged with the defaults that it gets."""
+
+    sets = setting("tenants", labels={"team": "a"}, ttlSecondsAfterFinished=9)
+    demands = manifest("demands", requiredLabels=[{"key": "team"}], ttl={"required": True})
+
+    def test_eval_sets_them_and_explain_names_them(self, tmp_path: Path, capsys: Any):
+        files = write(tmp_path / "set.yaml", SMALL), write(tmp_path / "p.yaml", self.demands)
+        ask = ("policy", "eval", "--explain", "-f", files[0], "-p", files[1])
+        assert run(capsys, *ask)[0] == 1
+        write(tmp_path / "p.yaml", self.demands, self.sets)
+        code, out, _ = run(capsys, *ask)
+        assert (code, "  defaults: labels[team], ttlSecondsAfterFinished\n" in out) == (0, True)
+
+    def test_validate_finds_what_is_wrong_with_the_set_as_it_would_be_stored(self, tmp_path: Path, capsys: Any):
+        sets = write(tmp_path / "set.yaml", SMALL)
+        deadline = write(tmp_path / "p.yaml", setting("times", activeDeadlineSeconds=60))
+        code, out, _ = run(capsys, "validate", "-f", sets, "--policies", deadline)
+        assert (code, "not set without the feature gate JobSetActiveDeadlineSeconds" in out) == (0, True)
+        assert run(capsys, "validate", "-f", sets, "--policies", deadline, GATES, "--strict")[0] == 0
+
+    def test_conflicts_of_policies_are_warnings_at_the_policies(self, tmp_path: Path, capsys: Any):
+        short = manifest("short", ttl={"max": 3})
+        files = write(tmp_path / "set.yaml", SMALL), write(tmp_path / "p.yaml", self.sets, short)
+        code, out, _ = run(capsys, "policy", "eval", "-f", files[0], "-p", files[1])
+        assert code == 0
+        assert "p.yaml:15:" in out
+        assert "warning: spec.defaults.ttlSecondsAfterFinished: rule ttl of policy short refuses it" in out
+        assert "warning: spec.rules.ttl: refuses the default ttlSecondsAfterFinished of policy tenants" in out
+
+    @pytest.mark.parametrize(
+        ("expected", "old", "code"),
+        [
+            (["labels[team]", "ttlSecondsAfterFinished"], {}, 0),
+            ([], {}, 1),
+            (["labels[team]"], {}, 1),
+            ([], {"oldJobset": "small"}, 0),
+        ],
+    )
+    def test_a_suite_says_which_ones_a_new_jobset_gets(
+        self, expected: list[str], old: dict[str, str], code: int, tmp_path: Path, capsys: Any
+    ):
+        test = {"name": "small", "jobset": "small", "defaults": expected, **old}
+        file = write(tmp_path / "suite.yaml", suite(test), SMALL, self.sets)
+        found, out, _ = run(capsys, "policy", "test", file)
+        assert (found, "the JobSet gets other defaults; those set are: labels[team], ttl" in out) == (code, bool(code))
 
 
 def test_validate_reports_violations_among_the_other_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -25,7 +25,7 @@ from tests.support.cluster import request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset, rjob
 from tests.support.manager import USER
-from tests.support.policies import manifest
+from tests.support.policies import manifest, setting
 from tests.support.reviews import review
 from webhooks.jobset.handlers import VALIDATE_PATH
 
@@ -166,6 +166,28 @@ def test_status_suspension_and_deletion_are_never_hindered(cluster: Cluster):
     assert request(cluster, "PATCH", one, {"metadata": {"annotations": {"a": "b"}}}, merge)[0] == 200
     assert request(cluster, "PATCH", f"{one}/status", {"status": {"restarts": 1}}, merge)[0] == 200
     assert request(cluster, "DELETE", one)[0] == 200
+
+
+def test_defaults_are_set_and_the_same_manifest_can_be_applied_again(cluster: Cluster):
+    store(cluster, setting("sets", OURS, priorityClassName="system-cluster-critical", ttlSecondsAfterFinished=60))
+    js = jobset(rjob(replicas=0), name="filled", namespace=NAMESPACE)
+    one = f"{JOBSETS.format(NAMESPACE)}/filled"
+    try:
+        wait_for(
+            lambda: [key for key in answered(cluster, js, 201)["metadata"].get("annotations", {}) if "policy" in key],
+            timeout=1,
+            what="the defaults",
+        )
+        for verb in ("apply", "apply", "replace"):
+            local.kubectl(cluster, verb, "-f", "-", stdin=json.dumps(js))
+        found = request(cluster, "GET", one)[1]
+        names = json.loads(found["metadata"]["annotations"]["policy.jobset.x-k8s.io/defaults"])
+        assert names == {"sets": ["ttlSecondsAfterFinished", "priorityClassName"]}
+        pod = found["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        assert (found["spec"]["ttlSecondsAfterFinished"], pod["priorityClassName"]) == (60, "system-cluster-critical")
+    finally:
+        request(cluster, "DELETE", one)
+        request(cluster, "DELETE", f"{POLICIES}/sets")
 
 
 @pytest.mark.usefixtures("stored")

@@ -30,6 +30,15 @@ def policy(
     return read_policy(manifest(name, actions, match, **rules))
 
 
+def setting(name: str = "tenants", match: JSON | None = None, rules: JSON | None = None, **defaults: Any) -> JSON:
+    """A policy that sets these defaults, as its author writes it."""
+    found = manifest(name, match=match, **(rules or {}))
+    if not rules:
+        del found["spec"]["rules"]
+    found["spec"]["defaults"] = defaults
+    return found
+
+
 def judged(*rjobs: JSON, metadata: JSON | None = None, **spec: Any) -> Judged:
     """A stored JobSet of these ReplicatedJobs and fields."""
     js = stored(jobset(*rjobs, **spec))

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from api.features import FeatureGates
+from api.jobset_policy.types import read_policy
 from app.check.policies import policy_faults
 from app.engine import policy_schema
 from manifests.admission import POLICIES
 from tests.support.asgi import post
-from tests.support.policies import manifest
+from tests.support.policies import manifest, setting
 from tests.support.reviews import answer, encode, review
 from webhooks.policy.handlers import POLICY_PATH, policy_handlers
 from webhooks.router import create_app
@@ -18,10 +20,12 @@ from webhooks.router import create_app
 JSON = dict[str, Any]
 
 
-async def answered(obj: JSON | None, **more: Any) -> JSON:
-    return answer(
-        (await post(create_app(policy_handlers(policy_schema())), POLICY_PATH, encode(review(obj, **more)))).body
-    )
+GATES = FeatureGates()
+
+
+async def answered(obj: JSON | None, *stored: JSON, **more: Any) -> JSON:
+    app = create_app(policy_handlers(policy_schema(), lambda: [read_policy(each) for each in stored], GATES))
+    return answer((await post(app, POLICY_PATH, encode(review(obj, **more)))).body)
 
 
 FAULTY = [
@@ -55,6 +59,15 @@ async def test_what_is_no_create_or_update_is_admitted_and_what_brings_no_object
     assert (await answered(None, operation="DELETE"))["allowed"]
     response = await answered(None, operation="CREATE")
     assert response["status"]["code"] == 400
+
+
+async def test_a_policy_that_conflicts_with_another_one_is_stored_with_warnings():
+    sets = setting("tenants", ttlSecondsAfterFinished=9)
+    short = manifest("short", ttl={"max": 3})
+    response = await answered(sets, short, sets)
+    assert response["allowed"]
+    assert response["warnings"] == ["spec.defaults.ttlSecondsAfterFinished: rule ttl of policy short refuses it"]
+    assert "warnings" not in await answered(sets, manifest("long", ttl={"max": 9}), sets)
 
 
 def test_the_configurations_lead_to_the_handler():

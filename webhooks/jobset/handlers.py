@@ -21,6 +21,7 @@ from webhooks.review import (
     AdmissionResponse,
     Handler,
     HandlerAnswer,
+    decided,
     denied,
     outside_namespace,
 )
@@ -47,8 +48,21 @@ class _Admission:
         """Set defaults; refuse what the schema is about to refuse (docs/reference/defaulting.md)."""
         if answer_at_once := _without_check(request):
             return answer_at_once
+        obj, operations = with_defaults(request.object or {}, request.stored)
+        if request.stored is None and self.policies is not None and self.policies.have_defaults:
+            return self._filled(self.policies, request, obj, operations)
+        return self._mutated(request, obj, operations)
+
+    async def _filled(
+        self, policies: PolicyChecks, request: AdmissionRequest, obj: JSON, operations: list[JSON]
+    ) -> AdmissionResponse:
+        """The answer about a new JobSet that gets defaults of policies, too."""
+        filled = await policies.fill(request, obj)
+        answered = await compute(self._mutated, request, filled.object, [*operations, *filled.operations])
+        return filled.answer(await decided(answered))
+
+    def _mutated(self, request: AdmissionRequest, obj: JSON, operations: list[JSON]) -> HandlerAnswer:
         old = request.stored
-        obj, operations = with_defaults(request.object or {}, old)
         if self.engine.may_hide(obj, old):
             findings = self._check(obj, old)
             if findings.hides:

@@ -13,6 +13,7 @@ import msgspec
 
 from api.features import FeatureGates
 from api.field import SPEC, ErrorType, FieldError, Rule, Severity, shortened
+from api.jobset_policy.defaults import defaults_for
 from api.jobset_policy.evaluate import Violation, violations
 from api.jobset_policy.judged import Judged, Namespace
 from api.jobset_policy.rules.words import source
@@ -20,8 +21,11 @@ from api.jobset_policy.types import FAIL, JobSetPolicy
 from api.jsontree import dig
 from api.meta import JSON
 from kube.errors import KubeError, raised_at
+from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.engine import Findings
+from webhooks.jobset.policy_defaults import set_defaults
 from webhooks.jobset.subject import Unreadable, subject
+from webhooks.json_patch import PatchDraft
 from webhooks.offload import compute
 from webhooks.review import AdmissionRequest, AdmissionResponse, denied
 
@@ -39,12 +43,26 @@ ERROR: Final = "Error"
 MATCH: Final = "match"
 """Stands for the rule where it cannot even be found out whether a policy is about the JobSet."""
 
+DEFAULTS: Final = "defaults"
+"""Stands for the rule where defaults are counted, or could not be set."""
+SET: Final = "Set"
+"""The action of defaults that were set."""
+
 UNCHECKED = Rule(
     "policy-rule-unchecked",
     ErrorType.INTERNAL,
     "policy {policy}: {rule} was not checked: internal error ({error})",
     "",
     source("admission"),
+    severity=Severity.WARNING,
+)
+
+NOT_SET = Rule(
+    "policy-defaults-not-set",
+    ErrorType.INTERNAL,
+    "policy {policy}: defaults were not set: internal error ({error})",
+    "",
+    source("defaults"),
     severity=Severity.WARNING,
 )
 
@@ -86,7 +104,14 @@ class Failure:
 
     @property
     def warning(self) -> FieldError:
-        return UNCHECKED.at(SPEC, policy=self.policy.metadata.name, rule=self.rule, error=self.error)
+        rule = NOT_SET if self.rule == DEFAULTS else UNCHECKED
+        return rule.at(SPEC, policy=self.policy.metadata.name, rule=self.rule, error=self.error)
+
+    @property
+    def place(self) -> str:
+        """What failed, in words."""
+        what = "the defaults" if self.rule == DEFAULTS else f"rule {self.rule}"
+        return f"{what} of policy {self.policy.metadata.name}"
 
 
 @dataclass(slots=True)
@@ -106,10 +131,9 @@ class Judgement:
         """The answer of all checks, with what is recorded. One that admits refuses if a rule that denies failed."""
         refusing = next((failure for failure in self.failures if failure.refuses), None)
         if refusing is not None and response.allowed:
-            where = f"rule {refusing.rule} of policy {refusing.policy.metadata.name}"
-            refused = denied(500, "InternalError", f"internal error ({refusing.error}) in {where}")
+            refused = denied(500, "InternalError", f"internal error ({refusing.error}) in {refusing.place}")
             response = msgspec.structs.replace(refused, warnings=response.warnings)
-        return msgspec.structs.replace(response, audit_annotations=self._audited())
+        return msgspec.structs.replace(response, audit_annotations={**response.audit_annotations, **self._audited()})
 
     def _audited(self) -> Mapping[str, str]:
         recorded: list[dict[str, Any]] = [
@@ -144,8 +168,26 @@ class Judgement:
             metrics.decided(*decision)
 
 
+@dataclass(slots=True)
+class Filled:
+    """A new JobSet with the defaults of policies, and the operations that set them. `policies`: names of theirs."""
+
+    object: JSON
+    operations: list[JSON] = field(default_factory=list)
+    policies: tuple[str, ...] = ()
+    failures: list[Failure] = field(default_factory=list)
+
+    def answer(self, response: AdmissionResponse) -> AdmissionResponse:
+        """The answer of the webhook; with what is said about defaults that could not be found."""
+        if not self.failures:
+            return response
+        judgement = Judgement(failures=self.failures)
+        warnings = (*response.warnings, *warning_texts(judgement.findings))
+        return judgement.answer(msgspec.structs.replace(response, warnings=warnings))
+
+
 class PolicyChecks:
-    """Judges JobSets by the policies in force.
+    """Judges JobSets by the policies in force, and sets their defaults in new ones.
 
     `trusted`: user names of the controllers of queues. What they change when they admit a JobSet is not judged.
     """
@@ -157,6 +199,41 @@ class PolicyChecks:
         self._metrics = metrics
         self._gates = gates
         self._trusted = frozenset(trusted)
+
+    def in_force(self) -> Sequence[JobSetPolicy]:
+        """The policies, by name."""
+        return self._source.in_force
+
+    @property
+    def have_defaults(self) -> bool:
+        """Whether a new JobSet may get defaults."""
+        return any(policy.spec.defaults is not None for policy in self._source.in_force)
+
+    async def fill(self, request: AdmissionRequest, obj: JSON) -> Filled:
+        """A new JobSet with the defaults of the policies in force."""
+        policies = self._source.in_force
+        try:
+            namespace = await self._source.namespace(request.namespace)
+        except (KubeError, TimeoutError) as error:
+            log.warning("defaults of policies cannot be set: the namespace cannot be read: %s", error)
+            own = [policy for policy in policies if policy.spec.defaults is not None]
+            filled = Filled(obj, failures=[Failure(policy, DEFAULTS, type(error).__name__) for policy in own])
+        else:
+            filled = await compute(self._filled, policies, namespace, obj)
+        Judgement(failures=filled.failures).count(self._metrics)
+        for name in filled.policies:
+            self._metrics.decided(name, DEFAULTS, SET)
+        return filled
+
+    def _filled(self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON) -> Filled:
+        failures: list[Failure] = []
+
+        def failed(policy: JobSetPolicy, error: Exception) -> None:
+            failures.append(_failure(policy, DEFAULTS, error))
+
+        draft = PatchDraft(obj)
+        record = set_defaults(draft, defaults_for(policies, obj, namespace, self._gates, failed=failed))
+        return Filled(draft.object, draft.operations, tuple(record), failures)
 
     def concern(self, request: AdmissionRequest) -> bool:
         """Whether there may be anything to judge: quick, and never wrongly false."""
@@ -184,10 +261,7 @@ class PolicyChecks:
         judgement = Judgement()
 
         def failed(policy: JobSetPolicy, rule: str, error: Exception) -> None:
-            name = type(error).__name__
-            # The text of an exception may quote the object: its type and place are enough to find the fault.
-            log.error("policy=%s rule=%s failed error=%s at=%s", policy.metadata.name, rule, name, raised_at(error))
-            judgement.failures.append(Failure(policy, rule, name))
+            judgement.failures.append(_failure(policy, rule, error))
 
         judged = self._read(new)
         if judged is not None:
@@ -201,6 +275,13 @@ class PolicyChecks:
             return Judged(subject(obj, self._gates).js)
         except Unreadable:
             return None
+
+
+def _failure(policy: JobSetPolicy, rule: str, error: Exception) -> Failure:
+    """The failure, which is logged. The text of an exception may quote the object: type and place find the fault."""
+    name = type(error).__name__
+    log.error("policy=%s rule=%s failed error=%s at=%s", policy.metadata.name, rule, name, raised_at(error))
+    return Failure(policy, rule, name)
 
 
 def _looked_at(obj: JSON | None) -> tuple[Any, ...]:

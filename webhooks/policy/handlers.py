@@ -1,27 +1,34 @@
 """Admission of JobSetPolicies themselves: a policy with a fault is refused, with all its faults at once.
 
+A policy that conflicts with another one is admitted with warnings.
+
 The same handler serves a mutating webhook, which sees a policy before the API server's schema does and says more than
 that, and a validating one, which sees what other webhooks have made of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from api.features import FeatureGates
 from api.field import FieldError, by_path, invalid_status
+from api.jobset_policy.conflicts import conflicts
 from api.jobset_policy.faults import faults
 from api.jobset_policy.types import GROUP, KIND, JobSetPolicy, read_policy
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
-from webhooks.jobset.answers import rules_of
+from webhooks.jobset.answers import rules_of, warning_texts
 from webhooks.jobset.schema import Schema
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied
 
 POLICY_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicy"
 
 
-def policy_handlers(schema: Schema) -> Mapping[str, Handler]:
-    """The handler by URL path. `schema`: that of policies."""
-    return {POLICY_PATH: partial(_validate, schema)}
+InForce = Callable[[], Sequence[JobSetPolicy]]
+
+
+def policy_handlers(schema: Schema, in_force: InForce, gates: FeatureGates) -> Mapping[str, Handler]:
+    """The handler by URL path. `schema`: that of policies. `in_force`: the policies that are stored already."""
+    return {POLICY_PATH: partial(_validate, schema, in_force, gates)}
 
 
 def faults_of(schema: Schema, obj: JSON, known: Sequence[FieldError] = ()) -> tuple[list[FieldError], JobSetPolicy]:
@@ -46,14 +53,14 @@ def _consequence(found: tuple[str | int, ...], wrong: tuple[str | int, ...]) -> 
     return found[:shorter] == wrong[:shorter]
 
 
-def _validate(schema: Schema, request: AdmissionRequest) -> AdmissionResponse:
-    """Refuse a policy with faults, whether it is created or changed."""
+def _validate(schema: Schema, in_force: InForce, gates: FeatureGates, request: AdmissionRequest) -> AdmissionResponse:
+    """Refuse a policy with faults, whether it is created or changed; warn of conflicts with the others."""
     if request.operation not in {"CREATE", "UPDATE"}:
         return AdmissionResponse()
     if request.object is None:
         return denied(400, "BadRequest", f"request.object is missing from a review of {request.operation}")
     found, policy = faults_of(schema, request.object)
     if not found:
-        return AdmissionResponse()
+        return AdmissionResponse(warnings=warning_texts(conflicts(policy, in_force(), gates)))
     status = invalid_status(by_path(found), group=GROUP, kind=KIND, name=policy.metadata.name)
     return AdmissionResponse(allowed=False, status=status, rules=rules_of(found))

@@ -75,7 +75,7 @@ def backoffs(rule: BackoffLimit, judged: Judged, namespace: Namespace) -> Iterat
     limit = bound(rule, namespace)
     for template in judged.templates:
         field, value = _backoff(template)
-        yield Number(field, value, limit, partial(template.job_path.at, field))
+        yield Number(field, value, limit, partial(template.job_path.at, field), of=template.rjob.name)
 
 
 def backoff_limit(rule: BackoffLimit, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:

@@ -53,15 +53,28 @@ BAD_LIMIT = Rule(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class LimitError(FieldError):
+    """The finding about a number that exceeds its limit, or has a limit that cannot be read."""
+
+    number: Number | None = None
+
+
+def _about(number: Number, error: FieldError) -> LimitError:
+    return LimitError(error.path, error.type, error.value, error.detail, error.hint, error.rule, number=number)
+
+
 def held(number: Number, exceeded: Rule, value: Any = None) -> Iterator[FieldError]:
     """The finding that a number exceeds its limit, or that the namespace has a limit that cannot be read."""
     limit = number.limit
     if limit.unreadable:
-        yield BAD_LIMIT.at(number.where(), what=number.what, text=limit.text, source=limit.source)
+        bad = BAD_LIMIT.at(number.where(), what=number.what, text=limit.text, source=limit.source)
+        yield _about(number, bad)
     elif number.exceeds:
         by = f" by {limit.source}" if limit.source else ""
         words = {"amount": number.shown, "what": number.what, "limit": limit.text, "source": by}
-        yield exceeded.at(number.where(), value, **words, parts=lambda: "; ".join(number.parts()))
+        found = exceeded.at(number.where(), value, **words, parts=lambda: "; ".join(number.parts()))
+        yield _about(number, found)
 
 
 def by_numbers(numbers: Numbers, exceeded: Rule) -> Find:

@@ -117,6 +117,36 @@ class TestUpdates:
         (found,) = texts(judged(rjob(replicas=10)), self.limits, old=LARGE)
         assert "10 Jobs" in found
 
+    def test_what_gets_better_may_even_if_it_still_exceeds_the_limit(self):
+        old = judged(rjob("a", replicas=9), rjob("b"), ttlSecondsAfterFinished=9)
+        ours = policy(maxJobs={"max": 4}, maxTotals={"pods": {"max": 4}}, ttl={"max": 3})
+        better = judged(rjob("a", replicas=2), rjob("b", replicas=6), ttlSecondsAfterFinished=8)
+        assert texts(better, ours, old=old) == []
+        assert len(texts(judged(rjob("a", replicas=2), rjob("b", replicas=9)), ours, old=old)) == 2
+
+    def test_templates_are_compared_each_with_itself(self):
+        old, new = (
+            judged(rjob("a", job={"backoffLimit": a}), rjob("b", job={"backoffLimit": b})) for a, b in ((9, 5), (8, 6))
+        )
+        (found,) = texts(new, policy(backoffLimit={"max": 0}), old=old)
+        assert found.startswith("spec.replicatedJobs[1].template.spec.backoffLimit: ")
+
+    def test_a_limit_that_cannot_be_read_stands_only_against_what_grows(self):
+        where = Namespace("n", {"x/jobs": "many"})
+        ours = policy(maxJobs={"fromNamespaceLabel": "x/jobs"})
+        assert texts(judged(rjob(replicas=8)), ours, namespace=where, old=LARGE) == []
+        assert len(texts(judged(rjob(replicas=10)), ours, namespace=where, old=LARGE)) == 1
+
+    def test_an_item_that_is_removed_moves_no_other_into_sight(self):
+        ours = policy(tolerations={"allowed": [{"key": "ok"}]})
+        both, one, other = (
+            of_pod(tolerations=[{"key": key, "operator": "Exists"} for key in keys]) for keys in ("ab", "b", "bc")
+        )
+        assert texts(one, ours, old=both) == []
+        (found,) = texts(other, ours, old=both)
+        assert "the taint c may not be tolerated" in found
+        assert len(texts(both, ours, old=one)) == 1
+
     def test_many_old_violations_do_not_hide_a_new_one(self):
         old, new = ([{"name": f"c{i}", "image": f"a{i}"} for i in range(n)] for n in (60, 61))
         found = texts(of_pod(containers=new), policy(imagesByDigest=True), old=of_pod(containers=old))

@@ -1,0 +1,177 @@
+"""Defaults of policies: which ones a new JobSet gets, and which contradict a rule of a policy. Pure.
+
+A default that a rule of a policy refuses is not set where both policies match, so that no author is refused for what
+somebody else has written. It is said at the policy: see conflicts.py.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from api.features import FeatureGates
+from api.field import FieldError, Path
+from api.jobset import JobSet, JobSetSpec, ReplicatedJob
+from api.jobset_policy.default_types import Defaults
+from api.jobset_policy.evaluate import in_force, matches
+from api.jobset_policy.judged import Judged, Namespace
+from api.jobset_policy.types import GROUP, JobSetPolicy
+from api.jsontree import dig
+from api.meta import JSON, ObjectMeta
+
+ANNOTATION: Final = f"{GROUP}/defaults"
+"""Annotation of a JobSet: which defaults it got from which policy, as JSON: `{"tenants": ["labels[team]"]}`."""
+
+DEADLINE: Final = "activeDeadlineSeconds"
+DEADLINE_GATE: Final = "JobSetActiveDeadlineSeconds"
+POD: Final = ("template", "spec", "template", "spec")
+"""Leads from a ReplicatedJob to the spec of its pods."""
+
+_ABOUT_DEFAULTS = {
+    "activeDeadline",
+    "nodeSelectors",
+    "priorityClasses",
+    "requiredLabels",
+    "requiredQueue",
+    "tolerations",
+    "ttl",
+}
+"""Rules that may refuse a default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """One default of a policy.
+
+    `place`: in `spec.defaults`. `parts`: in the JobSet, or with `of_pods` in the spec of each pod. A toleration is an
+    item of the list there.
+    """
+
+    place: tuple[str | int, ...]
+    name: str
+    parts: tuple[str, ...]
+    value: Any
+    of_pods: bool = False
+
+
+def each_default(defaults: Defaults | None) -> Iterator[Default]:
+    """All of them."""
+    if defaults is None:
+        return
+    for key, value in defaults.labels.items():
+        yield Default(("labels", key), f"labels[{key}]", ("metadata", "labels", key), value)
+    for name, seconds in (
+        ("ttlSecondsAfterFinished", defaults.ttl_seconds_after_finished),
+        (DEADLINE, defaults.active_deadline_seconds),
+    ):
+        if seconds is not None:
+            yield Default((name,), name, ("spec", name), seconds)
+    if defaults.priority_class_name:
+        name = "priorityClassName"
+        yield Default((name,), name, (name,), defaults.priority_class_name, of_pods=True)
+    for key, value in defaults.node_selector.items():
+        yield Default(("nodeSelector", key), f"nodeSelector[{key}]", ("nodeSelector", key), value, of_pods=True)
+    for i, item in enumerate(defaults.tolerations):
+        toleration = {"operator": item.operator, **msgspec.to_builtins(item)}
+        yield Default(("tolerations", i), f"tolerations[{item.key}]", ("tolerations",), toleration, of_pods=True)
+
+
+Failed = Callable[[JobSetPolicy, Exception], None]
+"""Hears of the policy whose defaults could not be found, and of the exception."""
+
+
+def defaults_for(
+    policies: Sequence[JobSetPolicy],
+    obj: JSON,
+    namespace: Namespace,
+    gates: FeatureGates,
+    *,
+    failed: Failed | None = None,
+) -> list[tuple[JobSetPolicy, Default]]:
+    """The defaults that a new JobSet is to get where it has nothing; of two with one name that of the first policy.
+
+    Selectors look at the labels that the author has written. `failed`: hears of each policy for which an exception is
+    raised, and the others are looked at all the same; without it the exception is raised.
+    """
+    labels = _labels(obj)
+    matching = sorted(
+        (policy for policy in policies if matches(policy, labels, namespace)), key=lambda policy: policy.metadata.name
+    )
+    chosen: dict[str, tuple[JobSetPolicy, Default]] = {}
+    for policy in matching:
+        try:
+            for default in _admitted(policy, matching, namespace, gates):
+                chosen.setdefault(default.name, (policy, default))
+        except Exception as error:
+            if failed is None:
+                raise
+            failed(policy, error)
+    return list(chosen.values())
+
+
+def _labels(obj: JSON) -> dict[str, str]:
+    labels = dig(obj, "metadata", "labels")
+    return labels if isinstance(labels, dict) else {}
+
+
+def _admitted(
+    policy: JobSetPolicy, matching: Sequence[JobSetPolicy], namespace: Namespace, gates: FeatureGates
+) -> list[Default]:
+    own = list(each_default(policy.spec.defaults))
+    if not own:
+        return []
+    refused = {refusal.default.name for other in matching for refusal in refusals(policy, other, namespace)}
+    if not gates[DEADLINE_GATE]:
+        refused.add(DEADLINE)
+    return [default for default in own if default.name not in refused]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A default that a rule refuses, and what it says."""
+
+    default: Default
+    rule: str
+    error: FieldError
+
+
+def refusals(policy: JobSetPolicy, other: JobSetPolicy, namespace: Namespace) -> Iterator[Refusal]:
+    """The defaults of a policy that rules of another one, or its own, refuse."""
+    rules = [(rule, demanded) for rule, demanded in in_force(other) if rule.name in _ABOUT_DEFAULTS]
+    own = list(each_default(policy.spec.defaults)) if rules else []
+    if not own:
+        return
+    known = {_place_in_sample(default): default for default in own}
+    sample = _sample(own)
+    for rule, demanded in rules:
+        for error in rule.find(demanded, sample, namespace):
+            if default := known.get(error.path.parts):
+                yield Refusal(default, rule.name, error)
+
+
+_SAMPLE_POD = Path(("spec", "replicatedJobs", 0, *POD)).parts
+
+
+def _place_in_sample(default: Default) -> tuple[str | int, ...]:
+    if not default.of_pods:
+        return default.parts
+    index = default.place[1:] if default.parts == ("tolerations",) else ()
+    return (*_SAMPLE_POD, *default.parts, *index)
+
+
+def _sample(defaults: Sequence[Default]) -> Judged:
+    """A JobSet that has these defaults and nothing else."""
+    of = {default.name: default.value for default in defaults}
+    pod: JSON = {
+        "priorityClassName": of.get("priorityClassName"),
+        "nodeSelector": {default.parts[1]: default.value for default in defaults if default.parts[0] == "nodeSelector"},
+        "tolerations": [default.value for default in defaults if default.parts == ("tolerations",)],
+    }
+    spec = JobSetSpec(
+        replicated_jobs=(ReplicatedJob(name="", template={"spec": {"template": {"spec": pod}}}),),
+        ttl_seconds_after_finished=of.get("ttlSecondsAfterFinished"),
+        active_deadline_seconds=of.get(DEADLINE),
+    )
+    labels = {default.parts[2]: default.value for default in defaults if default.parts[:2] == ("metadata", "labels")}
+    return Judged(JobSet(metadata=ObjectMeta(labels=labels), spec=spec))

@@ -1,0 +1,216 @@
+"""Defaults of policies at admission: set in a new JobSet, never over something, and kept when an update leaves them out."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from api.jobset_policy.defaults import ANNOTATION
+from api.jobset_policy.types import JobSetPolicy, read_policy
+from kube.errors import TransportError
+from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.policies import policy, setting
+from tests.webhooks.test_policies import Played
+from webhooks.jobset import policies as policies_module
+from webhooks.jobset.default import with_defaults
+from webhooks.jobset.handlers import MUTATE_PATH
+
+GPU = {"key": "gpu", "operator": "Exists"}
+ALL: JSON = {
+    "labels": {"team": "a"},
+    "ttlSecondsAfterFinished": 60,
+    "priorityClassName": "low",
+    "nodeSelector": {"pool": "p", "example.com/zone": "z"},
+    "tolerations": [GPU],
+}
+NAMES = [
+    "labels[team]",
+    "ttlSecondsAfterFinished",
+    "priorityClassName",
+    "nodeSelector[pool]",
+    "nodeSelector[example.com/zone]",
+    "tolerations[gpu]",
+]
+SETS = read_policy(setting(**ALL))
+
+
+async def created(obj: JSON, *policies: JobSetPolicy) -> JSON:
+    """What the mutating webhook makes of a new JobSet."""
+    response = await Played(*policies).answer(obj, path=MUTATE_PATH)
+    assert response["allowed"]
+    made: JSON = jsonpatch.apply_patch(obj, response.get("operations", []))
+    return made
+
+
+def record(obj: JSON) -> JSON:
+    return json.loads(obj["metadata"].get("annotations", {}).get(ANNOTATION, "{}"))
+
+
+def pod_of(obj: JSON, index: int = 0) -> JSON:
+    pod: JSON = obj["spec"]["replicatedJobs"][index]["template"]["spec"]["template"]["spec"]
+    return pod
+
+
+async def test_a_new_jobset_gets_them_in_every_template_and_says_so():
+    made = await created(jobset(rjob("a"), rjob("b")), SETS)
+    assert made["metadata"]["labels"] == {"team": "a"}
+    assert made["spec"]["ttlSecondsAfterFinished"] == 60
+    for i in range(2):
+        pod = pod_of(made, i)
+        assert (pod["priorityClassName"], pod["tolerations"]) == ("low", [GPU])
+        assert pod["nodeSelector"] == {"pool": "p", "example.com/zone": "z"}
+    assert record(made) == {"tenants": NAMES}
+
+
+async def test_what_is_set_is_counted():
+    played = Played(
+        SETS, read_policy(setting("other", match={"namespaceSelector": {"matchLabels": {"a": "b"}}}, **ALL))
+    )
+    await played.answer(jobset(), path=MUTATE_PATH)
+    assert played.counted == [("tenants", "defaults", "Set")]
+
+
+async def test_nothing_is_overwritten():
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["mine"]}]}]}}  # fmt: skip
+    own = {
+        "priorityClassName": "high",
+        "nodeSelector": {"example.com/zone": "mine"},
+        "affinity": {"nodeAffinity": affinity},
+        "tolerations": [{"key": "gpu", "value": "mine"}],
+    }
+    obj = jobset(rjob(pod=own), ttlSecondsAfterFinished=0)
+    obj["metadata"]["labels"] = {"team": ""}
+    made = await created(obj, SETS)
+    assert {key: pod_of(made)[key] for key in own} == own
+    assert (made["spec"]["ttlSecondsAfterFinished"], made["metadata"]["labels"]) == (0, {"team": ""})
+    assert ANNOTATION not in made["metadata"].get("annotations", {})
+
+
+@pytest.mark.parametrize("pod", [{"nodeName": "n"}, {"tolerations": [{"operator": "Exists"}]}])
+async def test_a_pod_that_names_its_node_or_tolerates_everything_gets_no_more(pod: JSON):
+    made = pod_of(await created(jobset(rjob(pod=pod)), SETS))
+    assert ("nodeSelector" in made) is ("nodeName" not in pod)
+    assert made.get("tolerations") == ([GPU] if "nodeName" in pod else pod["tolerations"])
+
+
+async def test_null_is_nothing():
+    made = await created(jobset(rjob(pod={"priorityClassName": "", "nodeSelector": None, "tolerations": None})), SETS)
+    assert record(made) == {"tenants": NAMES}
+
+
+async def test_a_copy_says_what_was_set_in_itself():
+    first = await created(jobset(), SETS)
+    assert record(await created(first, SETS)) == {}
+    assert record(await created(first, SETS, read_policy(setting("more", labels={"more": "x"})))) == {
+        "more": ["labels[more]"]
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda obj: obj["metadata"].update(labels=["a"], annotations="b"),
+        lambda obj: obj["spec"].update(replicatedJobs={}),
+        lambda obj: obj["spec"]["replicatedJobs"].append(None),
+        lambda obj: pod_of(obj).update(tolerations="gpu", nodeSelector=[], affinity=7),
+        lambda obj: obj["spec"]["replicatedJobs"][0]["template"].update(spec=None),
+    ],
+)
+async def test_a_wrong_shape_is_left_for_the_schema(change: Any):
+    obj = jobset()
+    change(obj)
+    response = await Played(SETS).answer(obj, path=MUTATE_PATH)
+    assert response["status"]["code"] in {200, 422}
+
+
+async def test_the_author_is_not_refused_for_a_default_that_another_policy_refuses():
+    made = await created(jobset(), SETS, policy("short", ttl={"max": 10}))
+    assert "ttlSecondsAfterFinished" not in made["spec"]
+    assert "ttlSecondsAfterFinished" not in record(made)["tenants"]
+
+
+async def test_without_defaults_no_namespace_is_asked_for():
+    played = Played(policy(ttl={"max": 1}))
+    await played.answer(jobset(), path=MUTATE_PATH)
+    assert played.asked == []
+
+
+class TestAnUpdate:
+    async def test_that_leaves_them_out_keeps_them_as_they_are_stored(self):
+        manifest = jobset(rjob("a"), rjob("b"))
+        old = stored(await created(manifest, SETS))
+        again = copy.deepcopy(manifest)
+        kept, _ = with_defaults(again, old)
+        assert kept["metadata"] == old["metadata"]
+        assert [pod_of(kept, i) for i in range(2)] == [pod_of(old, i) for i in range(2)]
+        assert kept["spec"]["ttlSecondsAfterFinished"] == 60
+        response = await Played().answer(again, old, path=MUTATE_PATH)
+        patched = jsonpatch.apply_patch(again, response["operations"])
+        assert [pod_of(patched, i) for i in range(2)] == [pod_of(old, i) for i in range(2)]
+
+    async def test_that_writes_another_value_has_it(self):
+        old = stored(await created(jobset(), SETS))
+        new = jobset(rjob(pod={"priorityClassName": "high", "tolerations": [{"key": "gpu", "value": "x"}]}))
+        kept, _ = with_defaults(new, old)
+        assert pod_of(kept)["priorityClassName"] == "high"
+        assert pod_of(kept)["tolerations"] == [{"key": "gpu", "value": "x"}]
+
+    async def test_that_removes_the_name_too_is_without_it(self):
+        old = stored(await created(jobset(), SETS))
+        new = copy.deepcopy(old)
+        del new["spec"]["ttlSecondsAfterFinished"], new["metadata"]["labels"]["team"]
+        new["metadata"]["annotations"][ANNOTATION] = json.dumps({"tenants": ["labels[team]"]})
+        kept, _ = with_defaults(new, old)
+        assert ("ttlSecondsAfterFinished" in kept["spec"], kept["metadata"]["labels"]) == (False, {"team": "a"})
+
+    @pytest.mark.parametrize(
+        "text", ["", "[]", "{", '{"a": "b"}', '{"a": ["nothing", "labels[", "tolerations", "nodeSelector[x]"]}']
+    )
+    async def test_that_says_nonsense_changes_nothing(self, text: str):
+        old = stored(jobset())
+        new = copy.deepcopy(old)
+        new["metadata"]["annotations"] = {ANNOTATION: text}
+        assert with_defaults(new, old) == (new, [])
+
+    async def test_of_a_wrong_shape_is_left_for_the_schema(self):
+        old = stored(await created(jobset(), SETS))
+        for rjobs in (None, [None, {"name": 3}, {"name": "workers", "template": 4}]):
+            with_defaults({"metadata": {}, "spec": {"replicatedJobs": rjobs}}, old)
+
+
+class TestDefaultsThatCannotBeSet:
+    @pytest.fixture(autouse=True)
+    def broken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def find(policies: list[JobSetPolicy], *_: object, failed: Any) -> list[Any]:
+            failed(policies[0], KeyError("a value"))
+            return []
+
+        monkeypatch.setattr(policies_module, "defaults_for", find)
+
+    async def test_refuse_by_a_policy_that_denies(self):
+        played = Played(
+            read_policy({**setting(**ALL), "spec": {**setting(**ALL)["spec"], "validationActions": ["Deny"]}})
+        )
+        response = await played.answer(jobset(), path=MUTATE_PATH)
+        assert response["status"]["message"] == "internal error (KeyError) in the defaults of policy tenants"
+        assert played.counted == [("tenants", "defaults", "Error")]
+
+    async def test_are_a_warning_by_one_that_warns(self):
+        body = setting(**ALL)
+        body["spec"]["validationActions"] = ["Warn"]
+        response = await Played(read_policy(body)).answer(jobset(), path=MUTATE_PATH)
+        assert response["allowed"]
+        assert response["operations"]
+        assert response["warnings"] == ["spec: policy tenants: defaults were not set: internal error (KeyError)"]
+
+
+async def test_a_namespace_that_cannot_be_read_is_said_about_policies_with_defaults():
+    played = Played(SETS, policy("other", ttl={"max": 1}), namespace=TransportError("no answer"))
+    response = await played.answer(jobset(), path=MUTATE_PATH)
+    assert response["status"]["message"] == "internal error (TransportError) in the defaults of policy tenants"
+    assert played.counted == [("tenants", "defaults", "Error")]

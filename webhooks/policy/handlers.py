@@ -23,10 +23,10 @@ from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied
 POLICY_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicy"
 
 
-InForce = Callable[[], Sequence[JobSetPolicy]]
+Stored = Callable[[], Sequence[JobSetPolicy]]
 
 
-def policy_handlers(schema: Schema, in_force: InForce, gates: FeatureGates) -> Mapping[str, Handler]:
+def policy_handlers(schema: Schema, in_force: Stored, gates: FeatureGates) -> Mapping[str, Handler]:
     """The handler by URL path. `schema`: that of policies. `in_force`: the policies that are stored already."""
     return {POLICY_PATH: partial(_validate, schema, in_force, gates)}
 
@@ -53,7 +53,7 @@ def _consequence(found: tuple[str | int, ...], wrong: tuple[str | int, ...]) -> 
     return found[:shorter] == wrong[:shorter]
 
 
-def _validate(schema: Schema, in_force: InForce, gates: FeatureGates, request: AdmissionRequest) -> AdmissionResponse:
+def _validate(schema: Schema, in_force: Stored, gates: FeatureGates, request: AdmissionRequest) -> AdmissionResponse:
     """Refuse a policy with faults, whether it is created or changed; warn of conflicts with the others."""
     if request.operation not in {"CREATE", "UPDATE"}:
         return AdmissionResponse()

@@ -114,7 +114,10 @@ JSON_VALUES = st.recursive(
     ),
     max_leaves=8,
 )
-NAMES = sorted(policy_schema()._schema["properties"]["spec"]["properties"]["rules"]["properties"])
+NAMES, DEFAULTS = (
+    sorted(policy_schema()._schema["properties"]["spec"]["properties"][field]["properties"])
+    for field in ("rules", "defaults")
+)
 
 
 @settings(max_examples=200)
@@ -122,10 +125,11 @@ NAMES = sorted(policy_schema()._schema["properties"]["spec"]["properties"]["rule
     rules=st.dictionaries(st.sampled_from([*NAMES, "other"]), JSON_VALUES, max_size=4) | JSON_VALUES,
     match=JSON_VALUES,
     labels=JSON_VALUES,
+    defaults=st.dictionaries(st.sampled_from(DEFAULTS), JSON_VALUES, max_size=4) | JSON_VALUES,
 )
-def test_any_policy_is_good_or_explained(rules: Any, match: Any, labels: Any):
+def test_any_policy_is_good_or_explained(rules: Any, match: Any, labels: Any, defaults: Any):
     obj = manifest()
-    obj["spec"] |= {"rules": rules, "match": match}
+    obj["spec"] |= {"rules": rules, "match": match, "defaults": defaults}
     obj["metadata"] |= {"labels": labels}
     found, policy = policy_faults(obj)
     assert (policy is None) is bool(found)

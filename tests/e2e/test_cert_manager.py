@@ -1,6 +1,6 @@
-"""Certificates and CA bundles of cert-manager (docs/certificates.md).
+"""Certificates that somebody else makes, and CA bundles that somebody else writes (docs/certificates.md).
 
-It is the real one. Its Secret reaches the manager as mounted files, some seconds late, as by the kubelet.
+cert-manager is the real one. Its Secret reaches the manager as mounted files, some seconds late, as by the kubelet.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from app import local
 from app.certificates.run import Options, run
 from app.version import user_agent
 from certs.manager import service_hosts
-from certs.pki import certificates
+from certs.pki import Renewal, certificates, renew
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec
@@ -30,6 +30,7 @@ from tests.support.helm import Helm
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset
 from tests.support.rotation import CONFIGURATIONS, SECRET_PATH, Load, bundles, drop_authority_key, under_load
+from tests.support.tls import fresh, material
 
 FROM_CERTIFICATE, FROM_SECRET = "cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret"
 GIVEN = {"internalCertManagement": {"enable": False}}
@@ -223,3 +224,47 @@ def test_no_admission_fails_while_the_injector_writes_the_managers_own_ca(
     assert {each["bundleWrittenBy"] for each in found["callers"]} == {FROM_SECRET}
     stored = support.secret_data(cluster, WEBHOOK_SECRET)["ca.crt"]
     assert set(certificates(bundle(cluster))) == set(certificates(stored))
+
+
+def test_no_admission_fails_while_the_user_gives_the_manager_a_ca(
+    cluster: Cluster, tmp_path: Path, on_end: contextlib.ExitStack
+):
+    port, theirs = local.free_port(), material()
+    local.install(cluster, webhook_port=port)
+    on_end.callback(local.stop, local.start(cluster, tmp_path / "manager", webhook_port=port))
+    wait_enforced(cluster)
+    with under_load(cluster, new_namespace(cluster), [port], rate=RATE) as load:
+        wait_for(lambda: load.served, what="the first handshake")
+        encoded = {"ca.crt": theirs.authorities, "ca.key": theirs.authority_key}
+        data = {name: base64.b64encode(pem).decode() for name, pem in encoded.items()}
+        change = {"data": {**data, "tls.crt": None, "tls.key": None}}
+        serves_another(load, lambda: request(cluster, "PATCH", SECRET_PATH, change, MERGE))
+    assert load.failures == []
+    assert bundle(cluster).startswith(theirs.authorities)
+    assert status(cluster)["problems"] == []
+
+
+def test_no_admission_fails_while_the_user_replaces_certificate_and_ca(
+    cluster: Cluster, tmp_path: Path, on_end: contextlib.ExitStack
+):
+    """Neither cert-manager nor the manager makes anything: first the bundle, then the files, then the bundle again."""
+    port, folder = local.free_port(), tmp_path / "manager" / "certs"
+    one, other = (material(hosts=("127.0.0.1",)) for _ in range(2))
+
+    def files(of: Any, number: int) -> None:
+        support.mount({"tls.crt": of.certificate, "tls.key": of.key}, folder, number)
+
+    local.install(cluster, webhook_port=port, ca_bundle=one.authorities)
+    files(one, 1)
+    manager = local.start(cluster, tmp_path / "manager", webhook_port=port, sections=GIVEN)
+    on_end.callback(local.stop, manager)
+    wait_enforced(cluster)
+    with under_load(cluster, new_namespace(cluster), [port], rate=RATE) as load:
+        wait_for(lambda: load.served, what="the first handshake")
+        serves_another(load, lambda: files(renew(one, Renewal.SERVING, ("127.0.0.1",), fresh()), 2))
+        local.install(cluster, webhook_port=port, ca_bundle=one.authorities + other.authorities)
+        trusted(cluster, load, one.authorities + other.authorities)
+        serves_another(load, lambda: files(other, 3))
+        local.install(cluster, webhook_port=port, ca_bundle=other.authorities)
+        trusted(cluster, load, other.authorities)
+    assert load.failures == []

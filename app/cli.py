@@ -26,6 +26,7 @@ from app.operate.cli import add_logs, add_restart, add_resume, add_suspend, add_
 from app.policy.cli import add_policy
 from app.rollback.cli import add_rollback_check
 from app.settings import SettingsError
+from app.ui.cli import add_ui
 
 MANAGER_EXAMPLES = """examples:
   %(prog)s                                           in a cluster: all defaults
@@ -80,6 +81,7 @@ def _parser(*, local: bool) -> argparse.ArgumentParser:
         add_schema,
         add_policy,
         add_explain,
+        add_ui,
         add_logs,
         add_wait,
         add_restart,

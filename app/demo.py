@@ -21,6 +21,7 @@ from rich.table import Table
 from api.gang_api import GATE, LEVELS_GATE
 from app import local
 from app.local import LocalError, kubectl
+from app.ui.cli import ADDRESS
 from devcluster.assets import Sources, locate
 from devcluster.cluster import Cluster, down, up
 from devcluster.cluster import running as cluster_running
@@ -210,6 +211,7 @@ def explain_how_to_go_on(console: Console, cluster: Cluster, manager: local.Mana
         f"  export PATH={cluster.kubectl.parent}{os.pathsep}$PATH\n"
         f"  kubectl get jobsets\n"
         f"  kubectl annotate pod NAME {EXIT_CODE}=1     # make a fake pod fail\n"
+        f"  .venv/bin/jobset ui     # JobSets on a page in the browser: http://{ADDRESS}/\n"
         f"The manager is process {manager.process.pid}, its log is {manager.log}\n"
         f"Tear it all down:\n"
         f"  kill {manager.process.pid}; .venv/bin/jobset cluster down --name demo",

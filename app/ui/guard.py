@@ -1,0 +1,70 @@
+"""What every request has to be, and what every answer says.
+
+The page is for the browser that opened it, and for no other page in that browser.
+
+- The host must be one that the page is served as: a stranger's name that has been pointed at this machine is refused.
+- Only GET and HEAD. Data are for scripts of this page: a request that another site's page has caused is refused.
+- The answer lets a browser load nothing from elsewhere, run no inline script, and show the page in no frame.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from httpserver.asgi import App, Message, Receive, Send, respond
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""Content-Security-Policy. With its last two parts, no script of the page can turn a text into markup."""
+
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+LOCAL = ("localhost", "127.0.0.1", "[::1]")
+DATA = "/api/"
+
+
+class Guard:
+    """An ASGI application in front of `app`. `hosts` are those that are allowed beside `LOCAL`, without ports."""
+
+    def __init__(self, app: App, hosts: Iterable[str] = ()) -> None:
+        self._app = app
+        self._hosts = frozenset(host.lower() for host in (*LOCAL, *hosts))
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                taken = {name for name, _ in own}
+                message["headers"] = [*own, *(pair for pair in message.get("headers", ()) if pair[0] not in taken)]
+            await send(message)
+
+        status, text = self._refusal(scope)
+        if status:
+            await respond(answer, status, f"{text}\n")
+        else:
+            await self._app(scope, receive, answer)
+
+    def _refusal(self, scope: Message) -> tuple[int, str]:
+        """Status and text of the answer to what is refused; 0 for what is not."""
+        if scope["method"] not in {"GET", "HEAD"}:
+            return 405, "this page only shows: GET and HEAD"
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) != 1 or host_name(hosts[0].decode("latin-1")) not in self._hosts:
+            return 421, "this page is not served as that host; jobset ui --allow-host NAME allows it"
+        sites = {value for name, value in scope["headers"] if name == b"sec-fetch-site"}
+        if scope["path"].startswith(DATA) and sites - {b"same-origin", b"none"}:
+            return 403, "another site's page asked for this"
+        return 0, ""
+
+
+def host_name(header: str) -> str:
+    """The host in a Host header, without the port, in lower case; an IPv6 address keeps its brackets."""
+    if header.startswith("["):
+        return "".join(header.partition("]")[:2]).lower()
+    return header.partition(":")[0].lower()

@@ -1,0 +1,104 @@
+"""One run of `jobset ui`: connect, watch, serve until it is ended. The only place that knows all of them."""
+
+import asyncio
+import secrets
+import signal
+from dataclasses import dataclass
+from functools import partial
+from typing import TextIO
+
+from api.meta import JSON
+from app import session
+from app.explain import show
+from app.explain.gather import gather
+from app.explain.reasons import explain
+from app.ui.board import Board
+from app.ui.caches import Caches
+from app.ui.guard import Guard, host_name
+from app.ui.server import STREAM_SECONDS, Pages
+from controllers.resources import JOBSETS
+from httpserver.address import Address, BindError, bind, parse_bind_address
+from httpserver.limits import ConnectionLimits
+from httpserver.server import Server
+from kube.client import Client
+from kube.clock import now as wall_clock
+from kube.store import Key
+
+LIMITS = ConnectionLimits(head_timeout=10.0, request_timeout=STREAM_SECONDS + 60, keep_alive=60, max_connections=256)
+"""A stream is the longest request. A browser opens up to six connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to show and where. Empty: the context's namespace, the usual kubeconfig, its current context."""
+
+    address: str
+    namespace: str = ""
+    everywhere: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    kubeconfig: str = ""
+    context: str = ""
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Serve until Ctrl-C or SIGTERM; write the address to `out`, or the problem to `err`; gives the exit code."""
+    return session.run("ui", partial(_serve, options, out), err, right="list and watch")
+
+
+async def _serve(options: Options, out: TextIO) -> int:
+    place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
+    async with session.connected(**place) as to:
+        namespace = None if options.everywhere else to.namespace
+        async with session.naming(to, ""):
+            await to.client.list(JOBSETS, namespace=namespace, limit=1, timeout=session.TIMEOUT)
+        address = _address(options.address)
+        board = Board(secrets.token_hex(4))
+        caches = Caches(to.client, namespace, board)
+        pages = Pages(board, caches, partial(_explained, to.client))
+        guard = Guard(pages.app(), (*options.allowed_hosts, host_name(_shown_host(address))))
+        server = _bound(guard, address)
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(caches.run())
+            serving = group.create_task(server.run())
+            await server.started.wait()
+            where = "all namespaces" if namespace is None else f"namespace {namespace}"
+            out.write(f"JobSets of {where}: http://{_shown_host(address)}:{server.port}/ (Ctrl-C ends it)\n")
+            out.flush()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, _stop, pages, server)
+            await serving
+            watching.cancel()
+    return session.DONE
+
+
+def _stop(pages: Pages, server: Server) -> None:
+    pages.close()
+    server.stop()
+
+
+def _address(text: str) -> Address:
+    try:
+        address = parse_bind_address(text)
+    except BindError as error:
+        raise session.UsageError(str(error)) from error
+    if address is None:
+        raise session.UsageError("--address 0 listens nowhere: write HOST:PORT")
+    return address
+
+
+def _bound(guard: Guard, address: Address) -> Server:
+    try:
+        return Server(guard, bind(address, "the page"), limits=LIMITS)
+    except BindError as error:
+        raise session.UsageError(str(error)) from error
+
+
+def _shown_host(address: Address) -> str:
+    """The host of the address that browsers open: of all interfaces, the loopback one."""
+    host = address[0] or "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+async def _explained(client: Client, key: Key) -> JSON:
+    now = wall_clock()
+    return show.json_form(explain(await gather(client, *key, now)), now)

@@ -80,6 +80,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> World:
     node = {"metadata": {"name": "n", "labels": dict.fromkeys(TOPOLOGIES, "a")}}
     with running(spec, sources=Sources(assets=binaries), state_root=folder) as cluster:
         assert request(cluster, "POST", "/api/v1/nodes", node)[0] == 201
+        storage = {"metadata": {"name": "fast"}, "provisioner": "example.com/disks"}
+        assert request(cluster, "POST", "/apis/storage.k8s.io/v1/storageclasses", storage)[0] == 201
         for gates in ({}, {"AllAlpha": True}):
             with admission(cluster, FeatureGates(gates)), contextlib.closing(Asker(cluster, world)) as ask:
                 ask.wait_for_gates(on=bool(gates))
@@ -93,6 +95,9 @@ class Asker:
     def __init__(self, cluster: Cluster, world: World) -> None:
         self.cluster, self.world = cluster, world
         self.namespace, self.applied, self.by_kubectl = (new_namespace(cluster) for _ in range(3))
+        account = {"metadata": {"name": "cache-initializer"}}
+        accounts = f"/api/v1/namespaces/{self.namespace}/serviceaccounts"
+        assert request(cluster, "POST", accounts, account)[0] == 201
         self.tls = rest.client_tls(cluster.plan.layout.pki, "ca", ADMIN)
         self.own = threading.local()
         self.connections: list[http.client.HTTPSConnection] = []

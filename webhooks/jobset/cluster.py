@@ -42,7 +42,7 @@ from webhooks.jobset.cluster_dry_run import API_WARNS, DryRuns, Request
 from webhooks.jobset.cluster_faults import REFUSED, refused
 from webhooks.jobset.cluster_gangs import SchedulingApi
 from webhooks.jobset.cluster_memory import AnsweredSets, digest
-from webhooks.jobset.cluster_needs import Needs, needs_of
+from webhooks.jobset.cluster_needs import Need, Needs, classes_of, needs_of
 from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_questions import PER_REVIEW, Ask, BusyError, NotAskedError, Questions, answers
 from webhooks.jobset.cluster_quota import Quotas
@@ -123,7 +123,8 @@ class ClusterChecks:
         found, missing = reading.result()
         found += [*asking.result(), *looking.result(), *searching.result()]
         if missing and self._asks_about(request):
-            found += await self._answers(request, [partial(self._dry_runs.claim, request, claim) for claim in missing])
+            asks: list[Ask] = [partial(self._dry_runs.claim, request, claim) for claim in missing]
+            found += await self._answers(request, asks + self._lookups(request, classes_of(missing)))
         return found
 
     async def update(
@@ -204,8 +205,12 @@ class ClusterChecks:
             return []
         has_pods = any(rjob.replicas for rjob in request.js.spec.replicated_jobs)
         asks: list[Ask] = [partial(self._quotas.too_small, request.js, request.client)] if has_pods else []
-        asks += [partial(self._needs.missing, need, request.namespace, request.client) for need in request.needs]
-        return await self._answers(request, asks, most=self._per_review * 3 // 8)
+        return await self._answers(
+            request, asks + self._lookups(request, request.needs), most=self._per_review * 3 // 8
+        )
+
+    def _lookups(self, request: Request, needs: Iterable[Need]) -> list[Ask]:
+        return [partial(self._needs.missing, need, request.namespace, request.client) for need in needs]
 
     async def _answers(
         self, request: Request, asks: Sequence[Ask], of: Path = _CHILDREN, *, most: int | None = None

@@ -5,7 +5,7 @@ on create only, with one small request for each; answers are kept for a while. N
 no right to look up. ConfigMaps and Secrets are not looked up: nobody but their users should be able to read them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from kube.resources import (
     STORAGE_CLASSES,
     Resource,
 )
-from webhooks.jobset.cluster_claims import claims_of
+from webhooks.jobset.cluster_claims import Claim, claims_of
 from webhooks.jobset.cluster_lookups import Lookups
 from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.rules.placement import by_affinity
@@ -102,10 +102,17 @@ def needs_of(js: Subject) -> list[Need]:
             found.setdefault((rule, name), {})[path] = None
     for claim in claims_of(js.js):
         found.pop((CLAIM, claim.name), None)  # the controller creates it
-        storage = claim.spec.get("storageClassName")
-        if isinstance(storage, str) and storage and not dns1123_subdomain(storage):
-            found.setdefault((STORAGE_CLASS, storage), {})[claim.path.at("spec", "storageClassName")] = None
     return [Need(rule, name, tuple(paths)) for (rule, name), paths in found.items()]
+
+
+def classes_of(claims: Iterable[Claim]) -> list[Need]:
+    """The StorageClasses that claims need which are still to be created."""
+    found: dict[str, list[Path]] = {}
+    for claim in claims:
+        name = claim.spec.get("storageClassName")
+        if isinstance(name, str) and name and not dns1123_subdomain(name):
+            found.setdefault(name, []).append(claim.path.at("spec", "storageClassName"))
+    return [Need(STORAGE_CLASS, name, tuple(paths)) for name, paths in found.items()]
 
 
 def _of_entry(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:

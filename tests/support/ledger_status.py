@@ -108,6 +108,9 @@ class StatusRules:
         else:
             reasons = {c.reason for c in new.conditions if c.type == keys.FAILED and not js.status.terminal_state}
             rules = tuple(r for r in rules if f"{r.action}FailurePolicyAction" in reasons)
+            of_nodes = js.spec.failure_policy.node_failure if js.spec.failure_policy else None
+            if of_nodes and f"{of_nodes.action}FailurePolicyAction" in reasons and self.failed_in(js) & self.lost():
+                return  # a node's failure may have the action of a rule, and decides without a code
         fit = (r.on_exit_codes is None or self._ended_so(js, r.on_exit_codes) for r in rules)
         assert not rules or any(fit), f"{[r.name for r in rules]} decide for another exit code"
 

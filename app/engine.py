@@ -4,10 +4,11 @@ from functools import cache
 
 from api.features import FeatureGates
 from api.meta import JSON
-from manifests.definition import crd, policy_crd
+from manifests.definition import crd, exception_crd, policy_crd
 from webhooks.jobset.engine import Engine
 from webhooks.jobset.schema import Schema
 from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits
+from webhooks.policy.handlers import Schemas
 
 
 def engine(gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS) -> Engine:
@@ -26,6 +27,17 @@ def crd_schema() -> JSON:
 def policy_schema() -> Schema:
     """The schema of JobSetPolicies."""
     return Schema(policy_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+
+
+@cache
+def exception_schema() -> Schema:
+    """The schema of JobSetPolicyExceptions."""
+    return Schema(exception_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+
+
+def policy_schemas() -> Schemas:
+    """What policies and exceptions are held to."""
+    return Schemas(policy_schema(), exception_schema())
 
 
 @cache

@@ -5,6 +5,7 @@ asks of API servers is compared with these rules: a right that nothing uses fail
 """
 
 from api.jobset_policy import types as policy
+from api.jobset_policy.exception_types import EXCEPTION_PLURAL
 from api.keys import GROUP, PLURAL
 from manifests.naming import (
     MUTATING_CONFIGURATION,
@@ -78,21 +79,24 @@ def _grant(kind: str, name: str, rules: list[Object]) -> list[Object]:
 
 
 def policy_rbac_objects() -> list[Object]:
-    """What the manager needs to apply JobSetPolicies, and a role to read them, which has no binding here.
+    """What the manager needs to apply JobSetPolicies, and roles to read them and to grant exceptions, without bindings.
 
     Nobody but cluster administrators may write policies: there is no role for it.
     """
     webhooks = "admissionregistration.k8s.io"
     follow = [
         _rule(policy.GROUP, policy.PLURAL, _FOLLOW),
+        _rule(policy.GROUP, EXCEPTION_PLURAL, _FOLLOW),
         _rule("", "namespaces", ["get", *_FOLLOW]),
         _rule(webhooks, "mutatingwebhookconfigurations", _OWN, [POLICY_MUTATING_CONFIGURATION]),
         _rule(webhooks, "validatingwebhookconfigurations", _OWN, [POLICY_VALIDATING_CONFIGURATION]),
     ]
-    read = [_rule(policy.GROUP, policy.PLURAL, ["get", *_FOLLOW])]
+    read = [_rule(policy.GROUP, f"{policy.PLURAL} {EXCEPTION_PLURAL}", ["get", *_FOLLOW])]
+    grant = [_rule(policy.GROUP, EXCEPTION_PLURAL, ["create", "delete", "get", "patch", "update", *_FOLLOW])]
     return [
         *_grant("ClusterRole", "policy", follow),
         obj(_API, "ClusterRole", "jobset-policy-viewer-role", namespace=None, rules=read),
+        obj(_API, "ClusterRole", "jobset-policy-exception-granter-role", namespace=None, rules=grant),
     ]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from api.exclusive import EXCLUDED_NAMESPACES
 from api.jobset_policy import types as policy
+from api.jobset_policy.exception_types import EXCEPTION_PLURAL
 from api.keys import (
     COMPLETION_INDEX,
     EXCLUSIVE_TOPOLOGY,
@@ -37,6 +38,7 @@ VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
 MUTATE_POD_PATH = "/mutate--v1-pod"
 VALIDATE_POD_PATH = "/validate--v1-pod"
 POLICY_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicy"
+EXCEPTION_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicyexception"
 TIMEOUT_SECONDS = 10
 """For JobSets: reading a large one takes seconds, and admission asks the API server about its children."""
 
@@ -60,6 +62,7 @@ _JOBSET_POLICIES = {
     "resources": [policy.PLURAL],
     "scope": "Cluster",
 }
+_POLICY_EXCEPTIONS = {**_JOBSET_POLICIES, "resources": [EXCEPTION_PLURAL], "scope": "Namespaced"}
 PODS = {
     "apiGroups": [""],
     "apiVersions": ["v1"],
@@ -164,9 +167,10 @@ VALIDATING = (
     ),
 )
 
-POLICIES = (
-    _webhook("mjobsetpolicy.kb.io", POLICY_PATH, _JOBSET_POLICIES, [NOT_IN_DELETION]),
+MUTATING_POLICIES = (_webhook("mjobsetpolicy.kb.io", POLICY_PATH, _JOBSET_POLICIES, [NOT_IN_DELETION]),)
+VALIDATING_POLICIES = (
     _webhook("vjobsetpolicy.kb.io", POLICY_PATH, _JOBSET_POLICIES, [NOT_IN_DELETION]),
+    _webhook("vjobsetpolicyexception.kb.io", EXCEPTION_PATH, _POLICY_EXCEPTIONS, [NOT_IN_DELETION]),
 )
 
 
@@ -201,7 +205,10 @@ def webhook_configurations(
 
 def policy_webhook_configurations(*, url_base: str | None = None) -> list[Object]:
     """The same for JobSetPolicies. The mutating webhook changes nothing: it says more than the schema would."""
-    mutating, validating = ([_reached(webhook, url_base, None)] for webhook in POLICIES)
+    mutating, validating = (
+        [_reached(webhook, url_base, None) for webhook in webhooks]
+        for webhooks in (MUTATING_POLICIES, VALIDATING_POLICIES)
+    )
     return _configurations(POLICY_MUTATING_CONFIGURATION, mutating, POLICY_VALIDATING_CONFIGURATION, validating)
 
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import inspect as mi
 
 from api.jobset import JobSet
+from api.jobset_policy import exception_types as exception
 from api.jobset_policy import types as policy
 from api.keys import API_VERSION, GROUP, KIND, PLURAL, VERSION
 from api.meta import Condition, ObjectMeta
@@ -34,6 +35,12 @@ _COLUMNS = [
 ]
 _POLICY_COLUMNS = [
     {"name": "Actions", "type": "string", "jsonPath": ".spec.validationActions"},
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+]
+_EXCEPTION_COLUMNS = [
+    {"name": "Policy", "type": "string", "jsonPath": ".spec.policy"},
+    {"name": "Rules", "type": "string", "jsonPath": ".spec.rules"},
+    {"name": "Expires", "type": "string", "jsonPath": ".spec.expiresAt"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 ]
 # Other controllers (spec.managedBy) may write it; ours does not, so the record has no such field.
@@ -147,6 +154,26 @@ def policy_crd() -> Object:
         "singular": "jobsetpolicy",
     }
     return _definition(policy.GROUP, names, "Cluster", version)
+
+
+def exception_crd() -> Object:
+    """CustomResourceDefinition `jobsetpolicyexceptions.policy.jobset.x-k8s.io`, installed with that of policies."""
+    root = _root(exception.JobSetPolicyException, policy.API_VERSION, exception.EXCEPTION_KIND)
+    root["required"] = ["spec"]
+    version = {
+        "name": policy.VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": root},
+        "additionalPrinterColumns": _EXCEPTION_COLUMNS,
+    }
+    names = {
+        "kind": exception.EXCEPTION_KIND,
+        "listKind": f"{exception.EXCEPTION_KIND}List",
+        "plural": exception.EXCEPTION_PLURAL,
+        "singular": exception.EXCEPTION_KIND.lower(),
+    }
+    return _definition(policy.GROUP, names, "Namespaced", version)
 
 
 def _definition(group: str, names: Object, scope: str, version: Object) -> Object:

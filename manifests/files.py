@@ -10,12 +10,13 @@ from typing import Any
 import yaml
 
 from api.jobset_policy import types as policy
+from api.jobset_policy.exception_types import EXCEPTION_PLURAL
 from api.keys import GROUP, PLURAL
 from manifests.access import policy_rbac_objects, rbac_objects
 from manifests.admission import policy_webhook_configurations, webhook_configurations
 from manifests.alerts import prometheus_rule
 from manifests.chart.files import generated as chart
-from manifests.definition import crd, policy_crd
+from manifests.definition import crd, exception_crd, policy_crd
 from manifests.naming import IMAGE_NAME, IMAGE_TAG, Object
 from manifests.policies import pod_policies
 from manifests.state_metrics import state_metrics
@@ -100,6 +101,7 @@ def generated() -> dict[str, str]:
         "policy",
         {
             f"{policy.PLURAL}.{policy.GROUP}": [policy_crd()],
+            f"{EXCEPTION_PLURAL}.{policy.GROUP}": [exception_crd()],
             "rbac": policy_rbac_objects(),
             "configurations": policy_webhook_configurations(),
         },

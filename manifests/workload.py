@@ -20,7 +20,7 @@ from manifests.availability import (
     network_policy,
     topology_spread,
 )
-from manifests.definition import crd, policy_crd
+from manifests.definition import crd, exception_crd, policy_crd
 from manifests.naming import (
     CONFIG_KEY,
     CONFIG_MAP,
@@ -177,7 +177,7 @@ def pod_admission(pods: PodAdmission, *, url_base: str | None = None, ca_bundle:
 
 def policy_objects(*, webhook_url: str | None = None) -> list[Object]:
     """What is installed beside that for JobSetPolicies. `webhook_url`: as for `install_objects`."""
-    return [policy_crd(), *policy_rbac_objects(), *policy_webhook_configurations(url_base=webhook_url)]
+    return [policy_crd(), exception_crd(), *policy_rbac_objects(), *policy_webhook_configurations(url_base=webhook_url)]
 
 
 def install_objects(

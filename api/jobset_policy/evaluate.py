@@ -47,6 +47,8 @@ def in_force(policy: JobSetPolicy) -> Iterator[tuple[PolicyRule, object]]:
 
 Failed = Callable[[JobSetPolicy, str, Exception], None]
 """Hears of the policy and rule that could not be checked, and of the exception."""
+Excepted = Callable[[JobSetPolicy, str], bool]
+"""Whether there is an exception from a rule of a policy: asked about each rule that is broken."""
 
 
 def violations(
@@ -55,24 +57,29 @@ def violations(
     namespace: Namespace,
     old: Judged | None = None,
     *,
+    excepted: Excepted | None = None,
     failed: Failed | None = None,
 ) -> list[Violation]:
     """What a JobSet breaks, by path, and at one path in the order of the policies.
 
     `old`: the JobSet before an update. What it breaks already is no reason to refuse the update, unless the update
-    makes it worse: a policy that came later stops nobody from changing something else. `failed`: hears of each rule
-    that raises an exception, and the other rules are checked all the same; without it the exception is raised.
+    makes it worse: a policy that came later stops nobody from changing something else. `excepted`: whether
+    a broken rule does not count. `failed`: hears of each rule that raises an exception, and the other rules are checked
+    all the same; without it the exception is raised.
     """
     found: list[Violation] = []
     for policy in policies:
         if matches(policy, judged.js.metadata.labels, namespace):
             for rule, demanded in in_force(policy):
                 try:
-                    found += tuple(_of_rule(policy, rule, demanded, judged, namespace, old))
+                    broken = list(_of_rule(policy, rule, demanded, judged, namespace, old))
                 except Exception as error:
                     if failed is None:
                         raise
                     failed(policy, rule.name, error)
+                    continue
+                if broken and not (excepted is not None and excepted(policy, rule.name)):
+                    found += broken
     return sorted(found, key=lambda violation: violation.error.path.order)
 
 

@@ -84,6 +84,25 @@ class Match(Base, frozen=True, kw_only=True):
     ] = Selector()
 
 
+DURATION: Final = "^[1-9][0-9]{0,5}[smhd]$"
+"""Pattern of a duration: a number with s, m, h or d."""
+
+
+class Exceptions(Base, frozen=True, kw_only=True):
+    """Where, and for how long, exceptions from a policy count."""
+
+    allowed_namespaces: Annotated[
+        Selector,
+        doc("Namespaces whose JobSetPolicyExceptions count, by their labels. {}: all.", **{"x-required": True}),
+    ] = Selector()
+    max_duration: Annotated[
+        str,
+        doc(
+            "For how long an exception counts after it was created, such as 12h or 30d.", pattern=DURATION, maxLength=7
+        ),
+    ]
+
+
 class JobSetPolicySpec(Base, frozen=True, kw_only=True):
     """What is demanded of which JobSets, what happens to one that does not meet it, and what new ones get."""
 
@@ -112,6 +131,9 @@ class JobSetPolicySpec(Base, frozen=True, kw_only=True):
     defaults: Annotated[
         Defaults | None,
         doc("What is set in a new JobSet where its author has written nothing. Nothing is overwritten."),
+    ] = None
+    exceptions: Annotated[
+        Exceptions | None, doc("Where JobSetPolicyExceptions from this policy count. Absent: nowhere.")
     ] = None
 
     @property

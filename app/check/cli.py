@@ -4,10 +4,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TextIO
 
 from api.features import FeatureGates, parse_feature_gates
+from api.jobset_policy.exceptions import time_of
 from app.commands import Commands, as_command
+from kube.clock import now
 
 VALIDATE_EXAMPLES = """examples:
   %(prog)s jobset.yaml                          one file, all its documents; the same as -f jobset.yaml
@@ -134,6 +137,16 @@ def add_namespace_flags(parser: argparse.ArgumentParser) -> None:
             metavar="KEY=VALUE",
             help=f"{what} of the namespace, for policies; repeatable",
         )
+    parser.add_argument(
+        "--at", type=_time, metavar="TIME", help="when exceptions from policies have to count; default: now"
+    )
+
+
+def _time(text: str) -> datetime:
+    found = time_of(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: write a time such as 2030-01-31T12:00:00Z")
+    return found
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -164,6 +177,7 @@ def _validate(parsed: argparse.Namespace) -> int:
         kubeconfig=parsed.kubeconfig,
         context=parsed.context,
         policies=parsed.policies,
+        at=parsed.at or now(),
         namespace_labels=dict(parsed.namespace_label),
         namespace_annotations=dict(parsed.namespace_annotation),
     )

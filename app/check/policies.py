@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from api.features import FeatureGates
@@ -9,6 +10,9 @@ from api.field import ErrorType, FieldError, Path, Rule
 from api.jobset_policy.conflicts import conflicts
 from api.jobset_policy.defaults import defaults_for
 from api.jobset_policy.evaluate import Violation, in_force, matches, numbers, violations
+from api.jobset_policy.exception_faults import own_faults
+from api.jobset_policy.exception_types import EXCEPTION_KIND, JobSetPolicyException, read_exception
+from api.jobset_policy.exceptions import Excused, excused
 from api.jobset_policy.judged import Judged, Namespace, Number
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
@@ -19,7 +23,7 @@ from app.check.checks import Sent
 from app.check.documents import Document
 from app.check.findings import Report, located
 from app.check.manifest_files import Inputs
-from app.engine import policy_schema
+from app.engine import exception_schema, policy_schema
 from webhooks.jobset.policy_defaults import recorded, set_defaults
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft
@@ -27,6 +31,7 @@ from webhooks.policy.handlers import faults_of
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 """The label that every namespace has, with its name."""
+DEFAULT = "default"
 _SOURCE = source("README")
 
 POLICY_API_VERSION = Rule(
@@ -65,11 +70,27 @@ def _head_faults(obj: JSON) -> Iterator[FieldError]:
         yield POLICY_NAME.at(Path(("metadata", "name")), name, complaint=complaint)
 
 
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+"""The time at which no exception has ended."""
+
+
+def in_namespace(exceptions: Sequence[JobSetPolicyException], name: str) -> list[JobSetPolicyException]:
+    """The exceptions in a namespace; a manifest that names none is for `default`."""
+    return [each for each in exceptions if (each.metadata.namespace or DEFAULT) == (name or DEFAULT)]
+
+
+def is_exception(obj: JSON) -> bool:
+    """Whether an object is a JobSetPolicyException, or was meant to be one."""
+    return obj.get("kind") == EXCEPTION_KIND
+
+
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Policies, and the namespace whose JobSets are held to them."""
+    """Policies, exceptions from them, and the namespace whose JobSets are held to them at a time."""
 
     policies: Sequence[JobSetPolicy] = ()
+    exceptions: Sequence[JobSetPolicyException] = ()
+    at: datetime = EARLIEST
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
@@ -84,8 +105,21 @@ class Policies:
         return replace(sent, object=with_policy_defaults(self.policies, sent.object, namespace, gates))
 
     def broken(self, judged: Judged, old: Judged | None = None) -> list[Violation]:
-        """What a JobSet breaks."""
-        return violations(self.policies, judged, self.namespace(judged.js.metadata.namespace), old)
+        """What a JobSet breaks, without the rules from which it is excepted."""
+        without = self.excused(judged)
+        return violations(
+            self.policies,
+            judged,
+            self.namespace(judged.js.metadata.namespace),
+            old,
+            excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
+        )
+
+    def excused(self, judged: Judged) -> Excused:
+        """The rules that do not count for a JobSet."""
+        name = judged.js.metadata.namespace
+        own = in_namespace(self.exceptions, name)
+        return excused(own, self.policies, judged, self.namespace(name), self.at)
 
     def findings(self, judged: Judged) -> list[FieldError]:
         """What its author is told: refusals and warnings, and not what is only recorded."""
@@ -124,6 +158,27 @@ def load(names: Sequence[str], report: Report, gates: FeatureGates) -> list[JobS
     return found
 
 
+def load_exceptions(names: Sequence[str], report: Report) -> list[JobSetPolicyException]:
+    """The exceptions in files and directories; what is wrong with them goes into the report."""
+    return exceptions_in(Inputs(names, recursive=True, wanted=is_exception).documents(), report)
+
+
+def exceptions_in(documents: Iterator[Document], report: Report) -> list[JobSetPolicyException]:
+    """The good exceptions among documents; the report gets the faults of the others."""
+    good: list[JobSetPolicyException] = []
+    for document in documents:
+        if document.broken or not isinstance(document.value, dict):
+            continue
+        schema, obj = exception_schema(), without_nulls(document.value)
+        found = [*_head_faults(obj), *schema.unknown(obj), *schema.faults(obj)]
+        if not found:
+            exception = read_exception(obj)
+            found = own_faults(exception)
+            good += [] if found else [exception]
+        report.add([located(document, error) for error in found])
+    return good
+
+
 def policies_in(documents: Iterator[Document], report: Report, gates: FeatureGates) -> list[JobSetPolicy]:
     """The good policies among documents, in order; the report gets the findings about them and the others."""
     good: dict[str, JobSetPolicy] = {}
@@ -146,6 +201,7 @@ def policies_in(documents: Iterator[Document], report: Report, gates: FeatureGat
 def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[str, Any]]:
     """What each rule of each policy decides, with the numbers that it compares; members may be added."""
     namespace = policies.namespace(judged.js.metadata.namespace)
+    without = policies.excused(judged)
     got = recorded({"metadata": {"annotations": judged.js.metadata.annotations}})
     broken: dict[tuple[str, str], list[str]] = {}
     for violation in policies.broken(judged):
@@ -162,6 +218,7 @@ def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[st
         rules = [
             {
                 "rule": rule.name,
+                "exception": without.get((name, rule.name)),
                 "violatedAt": broken.get((name, rule.name), []),
                 "numbers": [_number(number) for number in compared.get(rule.name, ())],
             }
@@ -193,7 +250,8 @@ def explained(decided: Sequence[dict[str, Any]]) -> Iterator[str]:
             yield f"  defaults: {', '.join(policy['defaults'])}"
         for rule in policy["rules"]:
             places = rule["violatedAt"]
-            yield f"  {rule['rule']}: " + (f"violated at {', '.join(places)}" if places else "met")
+            excepted = f"does not count by exception {rule['exception']}" if rule["exception"] else "met"
+            yield f"  {rule['rule']}: " + (f"violated at {', '.join(places)}" if places else excepted)
             for number in rule["numbers"]:
                 limit = "no limit" if number["limit"] is None else f"limit {number['limit']} by {number['source']}"
                 yield f"    {number['amount']} {number['what']}, {limit}"

@@ -8,6 +8,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
 from api.features import FeatureGates
@@ -15,7 +16,7 @@ from app.check.checks import CheckError, Checks, placed
 from app.check.documents import Document
 from app.check.findings import MAX_FINDINGS, Report, name_of, printable, write_json, write_text
 from app.check.manifest_files import Inputs
-from app.check.policies import Policies, explained, explanation, judged_of, load
+from app.check.policies import EARLIEST, Policies, explained, explanation, judged_of, load, load_exceptions
 from app.check.sarif import sarif
 from app.check.shared_services import Services
 from webhooks.jobset.engine import Findings
@@ -32,8 +33,8 @@ class Options:
     started on this machine for the run. `allow_none`: files without any JobSet are no problem. At most `most_findings`
     are shown; the rest is counted.
 
-    `policies`: files and directories with JobSetPolicies, for a namespace of these labels and annotations; `explain`
-    shows what each of their rules decides. `command`: what the user called.
+    `policies`: files and directories with JobSetPolicies and exceptions from them, for the time `at` and a namespace of
+    these labels and annotations; `explain` shows what each of their rules decides. `command`: what the user called.
     """
 
     names: Sequence[str]
@@ -49,6 +50,7 @@ class Options:
     context: str = ""
     most_findings: int = MAX_FINDINGS
     policies: Sequence[str] = ()
+    at: datetime = EARLIEST
     namespace_labels: Mapping[str, str] = field(default_factory=dict)
     namespace_annotations: Mapping[str, str] = field(default_factory=dict)
     explain: bool = False
@@ -81,7 +83,8 @@ async def checked(options: Options) -> Report:
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
     checks, services = Checks(options.gates, options.namespace), Services()
     policies = load(options.policies, report, options.gates) if options.policies else []
-    held_to = Policies(policies, options.namespace_labels, options.namespace_annotations)
+    exceptions = load_exceptions(options.policies, report)
+    held_to = Policies(policies, exceptions, options.at, options.namespace_labels, options.namespace_annotations)
     try:
         async with _server(options) as server:
             for document in inputs.documents():

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from api.exclusive import TermForm
 from api.jobset_policy.types import GATE
-from app.engine import engine, policy_schema
+from app.engine import engine, policy_schemas
 from app.health import Check, Health, webhook_check
 from app.heap import freeze
 from app.manager.options import Deps, Shared
@@ -126,7 +126,7 @@ async def _app(
     checks = engine(deps.options.gates, limits)
     handlers = {**jobset_handlers(checks, cluster, policies), **pods}
     if policies is not None:
-        handlers |= policy_handlers(policy_schema(), policies.in_force, deps.options.gates)
+        handlers |= policy_handlers(policy_schemas(), policies.in_force, policies.namespace, deps.options.gates)
     return create_app(handlers, metrics=metrics, decides={VALIDATE_PATH})
 
 

@@ -6,6 +6,7 @@ import sys
 from api.features import FeatureGates, parse_feature_gates
 from app.check.cli import add_namespace_flags, colorful
 from app.commands import Commands, as_command
+from kube.clock import now
 
 EVAL_EXAMPLES = """examples:
   %(prog)s -f set.yaml -p policies/                    what the policies say about this JobSet
@@ -54,7 +55,7 @@ def _add_eval(commands: Commands) -> None:
     parser = _command(commands, "eval", "say what policies decide about JobSets", EVAL_EXAMPLES)
     add = parser.add_argument
     add("-f", "--filename", action="append", required=True, metavar="FILE|DIR|-", help="JobSets; repeatable")
-    add("-p", "--policies", action="append", required=True, metavar="FILE|DIR", help="policies; repeatable")
+    add("-p", "--policies", action="append", required=True, metavar="FILE|DIR", help="policies, exceptions; repeatable")
     add("-n", "--namespace", default="", metavar="NAME", help="namespace of manifests that name none")
     add_namespace_flags(parser)
     add("--explain", action="store_true", help="show what every rule decides, and the numbers that it compares")
@@ -83,6 +84,7 @@ def _eval(parsed: argparse.Namespace) -> int:
         namespace=parsed.namespace,
         output=parsed.output,
         policies=parsed.policies,
+        at=parsed.at or now(),
         namespace_labels=dict(parsed.namespace_label),
         namespace_annotations=dict(parsed.namespace_annotation),
         explain=parsed.explain,

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Path, Rule
 from api.jobset_policy.evaluate import Violation, violations
+from api.jobset_policy.exceptions import excused, time_of
 from api.jobset_policy.judged import Judged
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import DENY, WARN
 from api.meta import JSON
 from app.check.checks import Checks
-from app.check.policies import judged_of, namespace_of, with_policy_defaults
+from app.check.policies import EARLIEST, in_namespace, judged_of, namespace_of, with_policy_defaults
 from app.policy.suite import Expectation, Loaded, SuiteTest, missing
 from webhooks.jobset.policy_defaults import Record, recorded
 
@@ -82,7 +83,15 @@ def _failures(
     if test.defaults is not None:
         yield from _other_defaults(test.defaults, got, path.at("defaults"))
     if new is not None:
-        found = violations(loaded.policies, new, where, judged.get("oldJobset"))
+        own = in_namespace(loaded.exceptions, test.namespace.name)
+        without = excused(own, loaded.policies, new, where, time_of(test.time) or EARLIEST)
+        found = violations(
+            loaded.policies,
+            new,
+            where,
+            judged.get("oldJobset"),
+            excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
+        )
         yield from compared(found, test.expect, path)
 
 

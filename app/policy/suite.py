@@ -15,6 +15,7 @@ from msgspec import inspect as mi
 
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Path, Rule
+from api.jobset_policy.exception_types import TIME_PATTERN, JobSetPolicyException
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import API_VERSION, JobSetPolicy
 from api.jsontree import without_nulls
@@ -23,7 +24,7 @@ from app.check.documents import Document
 from app.check.findings import Report, located
 from app.check.manifest_files import Inputs
 from app.check.object_checks import is_jobset
-from app.check.policies import is_policy, policies_in
+from app.check.policies import exceptions_in, is_exception, is_policy, policies_in
 from manifests.definition import schema_of
 from webhooks.jobset.schema import Schema
 
@@ -67,6 +68,13 @@ class SuiteTest(Base, frozen=True, kw_only=True):
     jobset: Annotated[str, doc("Name of the JobSet, in the suite's file or in its manifests.")]
     old_jobset: Annotated[str, doc("Name of the JobSet before an update. Absent: it is created.")] = ""
     namespace: Annotated[SuiteNamespace, doc("Its namespace. Absent: default, without labels.")] = SuiteNamespace()
+    time: Annotated[
+        str,
+        doc(
+            "When the test is, such as 2030-01-31T12:00:00Z. Absent: before any exception ends.",
+            pattern=f"{TIME_PATTERN}|^$",
+        ),
+    ] = ""
     defaults: Annotated[
         tuple[str, ...] | None,
         doc("Names of all defaults that a new JobSet gets, such as labels[team]. Absent: any.", maxItems=MOST_TESTS),
@@ -79,18 +87,21 @@ class SuiteTest(Base, frozen=True, kw_only=True):
 class Suite(Base, frozen=True, kw_only=True):
     """Tests of policies. Policies and JobSets stand in the same file, or in those that it names."""
 
-    policies: Annotated[tuple[str, ...], doc("Files or directories, relative to this file.")] = ()
+    policies: Annotated[
+        tuple[str, ...], doc("Files or directories with policies and exceptions, relative to this file.")
+    ] = ()
     manifests: Annotated[tuple[str, ...], doc("Files or directories with JobSets, relative to this file.")] = ()
     tests: Annotated[tuple[SuiteTest, ...], doc("The tests.", maxItems=MOST_TESTS)]
 
 
 @dataclass(slots=True)
 class Loaded:
-    """A suite with what it names: the document that it stands in, the policies, and JobSets by name."""
+    """A suite with what it names: the document that it stands in, policies, exceptions, and JobSets by name."""
 
     document: Document
     suite: Suite
     policies: list[JobSetPolicy] = field(default_factory=list)
+    exceptions: list[JobSetPolicyException] = field(default_factory=list)
     jobsets: dict[str, JSON] = field(default_factory=dict)
 
 
@@ -125,8 +136,9 @@ def suites(names: Sequence[str], report: Report, gates: FeatureGates) -> Iterato
 def _with_files(document: Document, suite: Suite, report: Report, gates: FeatureGates) -> Loaded:
     own, folder = document.source.name, FilePath(document.source.name).parent
     loaded = Loaded(document, suite)
-    policies = _documents([own, *(str(folder / name) for name in suite.policies)], is_policy, report)
-    loaded.policies = policies_in(policies, report, gates)
+    names = [own, *(str(folder / name) for name in suite.policies)]
+    loaded.policies = policies_in(_documents(names, is_policy, report), report, gates)
+    loaded.exceptions = exceptions_in(_documents(names, is_exception, report), report)
     for found in _documents([own, *(str(folder / name) for name in suite.manifests)], is_jobset, report):
         metadata = found.value.get("metadata") if isinstance(found.value, dict) else None
         if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from api.features import FeatureGates
+from api.jobset_policy.exception_types import JobSetPolicyException
 from api.jobset_policy.judged import Namespace
 from api.jobset_policy.types import read_policy
 from app.engine import engine
@@ -63,6 +64,9 @@ class Policies:
 
     async def namespace(self, name: str) -> Namespace:  # noqa: ARG002 -- there is one
         return self._namespace
+
+    def exceptions(self, namespace: str) -> tuple[JobSetPolicyException, ...]:  # noqa: ARG002 -- there are none
+        return ()
 
     def decided(self, policy: str, rule: str, action: str, count: int = 1) -> None:
         """Nothing is violated."""

@@ -15,7 +15,7 @@ from app.check.policies import judged_of
 from app.policy.reference import pages
 from tests.support.jobsets import jobset, rjob
 from tests.support.pages import ROOT
-from tests.support.policies import manifest, setting
+from tests.support.policies import exception, manifest, setting
 
 EXAMPLES = ROOT / "examples" / "policies"
 GATES = "--feature-gates=JobSetActiveDeadlineSeconds=true"
@@ -58,6 +58,7 @@ def test_each_rule_has_a_page_and_nothing_else_stands_beside_them():
         "README.md",
         "admission.md",
         "defaults.md",
+        "exceptions.md",
         "suites.md",
     }
     assert {path.stem for path in EXAMPLES.glob("*")} == {kebab(rule.name) for rule in RULES.values()}
@@ -148,6 +149,49 @@ class TestEval:
         with pytest.raises(SystemExit) as stopped:
             self.decide(tmp_path, capsys, "--namespace-label", "gpus")
         assert (stopped.value.code, "write KEY=VALUE" in capsys.readouterr().err) == (2, True)
+
+
+class TestExceptions:
+    """Exceptions among the policies count until they end."""
+
+    limits = manifest(maxJobs={"max": 4})
+    limits["spec"]["exceptions"] = {"allowedNamespaces": {}, "maxDuration": "1d"}
+
+    @pytest.mark.parametrize(
+        ("at", "code"), [("2030-01-01T23:59:59Z", 0), ("2030-01-02T00:00:00Z", 1), ("2029-01-01T00:00:00Z", 0)]
+    )
+    def test_eval_asks_at_which_time(self, at: str, code: int, tmp_path: Path, capsys: Any):
+        sets = write(tmp_path / "set.yaml", LARGE)
+        policies = write(tmp_path / "p.yaml", self.limits, exception())
+        found, out, _ = run(capsys, "policy", "eval", "-f", sets, "-p", policies, "--at", at, "--explain")
+        assert (found, "maxJobs: does not count by exception big-run" in out) == (code, not code)
+
+    def test_one_with_a_fault_is_explained_and_does_not_count(self, tmp_path: Path, capsys: Any):
+        sets = write(tmp_path / "set.yaml", LARGE)
+        policies = write(tmp_path / "p.yaml", self.limits, exception(rules=["maxJob"]), exception(rules=[]))
+        code, out, _ = run(capsys, "validate", "-f", sets, "--policies", policies)
+        assert (code, 'did you mean "maxJobs"?' in out, "name the rules that are not to count" in out) == (
+            1,
+            True,
+            True,
+        )
+        assert "9 Jobs, and at most 4 allowed" in out
+
+    def test_a_wrong_time_is_a_wrong_flag(self, tmp_path: Path, capsys: Any):
+        sets = write(tmp_path / "set.yaml", LARGE)
+        with pytest.raises(SystemExit):
+            run(capsys, "policy", "eval", "-f", sets, "-p", sets, "--at", "tomorrow")
+        assert "write a time such as" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("more", "code"),
+        [({}, 0), ({"time": "2030-01-03T00:00:00Z"}, 1), ({"namespace": {"name": "other"}}, 1)],
+    )
+    def test_a_suite_says_when_it_is(self, more: dict[str, Any], code: int, tmp_path: Path, capsys: Any):
+        file = write(
+            tmp_path / "s.yaml", suite({"name": "a", "jobset": "large", **more}), LARGE, self.limits, exception()
+        )
+        assert run(capsys, "policy", "test", file)[0] == code
 
 
 class TestDefaults:

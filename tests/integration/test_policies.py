@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,12 @@ from tests.support.cluster import request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset, rjob
 from tests.support.manager import USER
-from tests.support.policies import manifest, setting
+from tests.support.policies import exception, manifest, setting
 from tests.support.reviews import review
 from webhooks.jobset.handlers import VALIDATE_PATH
 
 POLICIES = "/apis/policy.jobset.x-k8s.io/v1alpha1/jobsetpolicies"
+EXCEPTIONS = "/apis/policy.jobset.x-k8s.io/v1alpha1/namespaces/{}/jobsetpolicyexceptions"
 NAMESPACE = "team-a"
 LABELS = {"example.com/tenant": "true", "example.com/pods": "3"}
 OURS = {"namespaceSelector": {"matchLabels": {"example.com/tenant": "true"}}}
@@ -54,7 +56,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path, port: int)
         objects = policy_objects(webhook_url=f"https://127.0.0.1:{port}")
         listing = {"apiVersion": "v1", "kind": "List", "items": objects}
         local.kubectl(cluster, "apply", "--server-side", "-f", "-", stdin=json.dumps(listing))
-        local.kubectl(cluster, "wait", "--for=condition=Established", "crd/jobsetpolicies.policy.jobset.x-k8s.io")
+        crds = [f"crd/{plural}.policy.jobset.x-k8s.io" for plural in ("jobsetpolicies", "jobsetpolicyexceptions")]
+        local.kubectl(cluster, "wait", "--for=condition=Established", *crds)
         body = {"metadata": {"name": NAMESPACE, "labels": LABELS}}
         assert request(cluster, "POST", "/api/v1/namespaces", body)[0] == 201
         manager = local.start(cluster, folder, webhook_port=port, sections={"featureGates": {"JobSetPolicies": True}})
@@ -188,6 +191,29 @@ def test_defaults_are_set_and_the_same_manifest_can_be_applied_again(cluster: Cl
     finally:
         request(cluster, "DELETE", one)
         request(cluster, "DELETE", f"{POLICIES}/sets")
+
+
+def test_an_exception_counts_until_it_ends_and_only_where_the_policy_allows_it(cluster: Cluster):
+    allowing = {**LIMITS, "spec": {**LIMITS["spec"], "exceptions": {
+        "allowedNamespaces": OURS["namespaceSelector"], "maxDuration": "1h"}}}  # fmt: skip
+    store(cluster, allowing)
+    large = jobset(rjob(replicas=9), namespace=NAMESPACE)
+    answered(cluster, large, 422)
+    ends = datetime.now(UTC) + timedelta(seconds=7)
+    body = exception(rules=["maxTotals"], expiresAt=ends.isoformat(timespec="seconds"))
+    body["metadata"] = {"name": "big-run"}
+    exceptions = EXCEPTIONS.format(NAMESPACE)
+    status, answer = request(cluster, "POST", EXCEPTIONS.format("default"), body)
+    assert (status, "allows no exceptions in this namespace" in answer["message"]) == (422, True)
+    late = {**body, "spec": {**body["spec"], "expiresAt": (ends + timedelta(days=1)).isoformat(timespec="seconds")}}
+    status, answer = request(cluster, "POST", exceptions, late)
+    assert (status, "policy limits allows at most 1h" in answer["message"]) == (422, True)
+    assert request(cluster, "POST", exceptions, body)[0] == 201
+    answered(cluster, large, 201)
+    wait_for(lambda: datetime.now(UTC) >= ends, what="the end of the exception")
+    assert request(cluster, "POST", f"{JOBSETS.format(NAMESPACE)}?dryRun=All", large)[0] == 422
+    assert request(cluster, "DELETE", f"{exceptions}/big-run")[0] == 200
+    assert request(cluster, "DELETE", f"{POLICIES}/limits")[0] == 200
 
 
 @pytest.mark.usefixtures("stored")

@@ -2,10 +2,16 @@
 
 import yaml
 
-from manifests.definition import policy_crd
+from manifests.definition import exception_crd, policy_crd
 from manifests.files import ROOT
 
 FILE = ROOT / "policy" / "jobsetpolicies.policy.jobset.x-k8s.io.yaml"
+
+
+def test_exceptions_are_of_a_namespace_and_in_a_file_beside_it():
+    definition = yaml.safe_load((FILE.parent / "jobsetpolicyexceptions.policy.jobset.x-k8s.io.yaml").read_text())
+    assert definition == exception_crd()
+    assert (definition["spec"]["scope"], definition["spec"]["group"]) == ("Namespaced", "policy.jobset.x-k8s.io")
 
 
 def test_it_is_of_the_whole_cluster_and_in_a_file_of_its_own():
@@ -18,7 +24,7 @@ def test_it_is_of_the_whole_cluster_and_in_a_file_of_its_own():
 def test_nothing_else_installs_it():
     others = [path for path in ROOT.rglob("*.yaml") if path.parent != FILE.parent]
     assert len(others) > 5
-    assert [path for path in others if "jobsetpolicies" in path.read_text()] == []
+    assert [path for path in others if "jobsetpolic" in path.read_text()] == []
 
 
 def test_every_list_and_text_is_bounded():
@@ -33,5 +39,6 @@ def test_every_list_and_text_is_bounded():
             missing += unbounded(child, f"{path}.{name}") if child else []
         return missing
 
-    schema = policy_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    assert unbounded(schema["properties"]["spec"], "spec") == []
+    for definition in (policy_crd(), exception_crd()):
+        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        assert unbounded(schema["properties"]["spec"], "spec") == []

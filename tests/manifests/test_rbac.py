@@ -101,8 +101,12 @@ def test_the_roles_of_people_are_bound_to_nobody():
     assert "jobset-metrics-reader" not in bound
     assert "jobset-debugger" not in bound
     assert "jobset-policy-viewer-role" not in bound
+    assert "jobset-policy-exception-granter-role" not in bound
 
 
-def test_policies_are_written_by_administrators_alone():
-    verbs = {verb for (_, group, _, _), verbs in granted().items() if group.startswith("policy.") for verb in verbs}
-    assert verbs == {"get", "list", "watch"}
+def test_policies_are_written_by_administrators_alone_and_exceptions_by_those_who_grant_them():
+    ours = {key: verbs for key, verbs in granted().items() if key[1].startswith("policy.")}
+    writers = {
+        (role, resource) for (role, _, resource, _), verbs in ours.items() if set(verbs) - {"get", "list", "watch"}
+    }
+    assert writers == {("jobset-policy-exception-granter-role", "jobsetpolicyexceptions")}

@@ -39,6 +39,22 @@ def setting(name: str = "tenants", match: JSON | None = None, rules: JSON | None
     return found
 
 
+def exception(name: str = "big-run", policy: str = "limits", **spec: Any) -> JSON:
+    """An exception from `maxJobs` of a policy, created at the beginning of 2030, until the end of it."""
+    return {
+        "apiVersion": "policy.jobset.x-k8s.io/v1alpha1",
+        "kind": "JobSetPolicyException",
+        "metadata": {"name": name, "namespace": "default", "creationTimestamp": "2030-01-01T00:00:00Z"},
+        "spec": {
+            "policy": policy,
+            "rules": ["maxJobs"],
+            "reason": "a large run",
+            "expiresAt": "2031-01-01T00:00:00Z",
+            **spec,
+        },
+    }
+
+
 def judged(*rjobs: JSON, metadata: JSON | None = None, **spec: Any) -> Judged:
     """A stored JobSet of these ReplicatedJobs and fields."""
     js = stored(jobset(*rjobs, **spec))

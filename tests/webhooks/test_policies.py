@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
 from api.features import FeatureGates
+from api.jobset_policy.exception_types import JobSetPolicyException, read_exception
 from api.jobset_policy.judged import Namespace
 from api.jobset_policy.registry import RULES
-from api.jobset_policy.types import JobSetPolicy
+from api.jobset_policy.types import Exceptions, JobSetPolicy, Selector
 from app.engine import engine
 from kube.errors import TransportError
 from tests.support.asgi import post
 from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.policies import policy
+from tests.support.policies import exception, policy
 from tests.support.reviews import answer, encode, review
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.jobset.policies import AUDIT_KEY, MOST_AUDITED, PolicyChecks
@@ -29,11 +32,21 @@ LARGE = "9 Jobs, and at most 1 allowed"
 NINE = f"{LARGE}; reduce replicas: workers has 9"
 
 
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
 class Played:
     """Policies and a namespace as a test has them, and what was counted."""
 
-    def __init__(self, *policies: JobSetPolicy, namespace: Namespace | Exception | None = None) -> None:
+    def __init__(
+        self,
+        *policies: JobSetPolicy,
+        namespace: Namespace | Exception | None = None,
+        exceptions: Sequence[JobSetPolicyException] = (),
+    ) -> None:
         self.in_force = policies
+        self.time = NOW
+        self._exceptions = exceptions
         self.asked: list[str] = []
         self.counted: list[tuple[str, str, str]] = []
         self._namespace = namespace or Namespace("default")
@@ -44,13 +57,17 @@ class Played:
             raise self._namespace
         return self._namespace
 
+    def exceptions(self, namespace: str) -> Sequence[JobSetPolicyException]:
+        assert namespace == "default"
+        return self._exceptions
+
     def decided(self, policy: str, rule: str, action: str, count: int = 1) -> None:
         assert count == 1
         self.counted.append((policy, rule, action))
 
     async def answer(self, obj: JSON, old: JSON | None = None, path: str = VALIDATE_PATH, user: str = "ann") -> JSON:
         gates = FeatureGates()
-        checks = PolicyChecks(self, self, gates, [QUEUES])
+        checks = PolicyChecks(self, self, gates, [QUEUES], lambda: self.time)
         sent = review(obj, old)
         sent["request"]["userInfo"] = {"username": user}
         app = create_app(jobset_handlers(engine(gates), None, checks))
@@ -188,6 +205,50 @@ async def test_a_jobset_that_cannot_be_read_is_refused_for_that_alone():
     unreadable["metadata"]["labels"] = {"team": 5}
     (cause,) = causes(await Played(one_job()).answer(unreadable))
     assert cause.startswith("metadata.labels")
+
+
+class TestAnException:
+    """Of `maxJobs` of a policy that allows exceptions for an hour."""
+
+    limits = one_job(exceptions=Exceptions(allowed_namespaces=Selector(match_labels={"tier": "x"}), max_duration="1h"))
+
+    def played(self, tier: str = "x", **more: Any) -> Played:
+        exceptions = [read_exception(exception(**more))]
+        return Played(self.limits, namespace=Namespace("default", {"tier": tier}), exceptions=exceptions)
+
+    async def test_lets_pass_what_the_rule_refuses_and_is_counted_and_recorded(self):
+        played = self.played()
+        response = await played.answer(large())
+        assert response["allowed"]
+        assert "warnings" not in response
+        assert played.counted == [("limits", "maxJobs", "Excepted")]
+        assert json.loads(response["auditAnnotations"][AUDIT_KEY]) == {
+            "violations": [{"policy": "limits", "rule": "maxJobs", "exception": "big-run"}]
+        }
+
+    async def test_that_nothing_needs_is_not_counted(self):
+        played = self.played()
+        assert (await played.answer(stored(jobset())))["allowed"]
+        assert played.counted == []
+
+    @pytest.mark.parametrize(("seconds", "allowed"), [(3599, True), (3600, False)])
+    async def test_ends_by_the_clock(self, seconds: int, allowed: bool):
+        played = self.played()
+        played.time = NOW + timedelta(seconds=seconds)
+        assert (await played.answer(large()))["allowed"] is allowed
+
+    async def test_counts_only_where_the_policy_allows_it_whatever_the_labels_of_the_jobset(self):
+        js = large()
+        js["metadata"]["labels"] = {"tier": "x"}
+        assert not (await self.played(tier="y").answer(js))["allowed"]
+
+    async def test_after_its_end_an_update_is_judged_for_what_it_makes_worse(self):
+        played, old = self.played(), large()
+        played.time = NOW + timedelta(days=1)
+        fewer, more = (stored(jobset(rjob(replicas=n))) for n in (8, 10))
+        assert not (await played.answer(more, old))["allowed"]
+        answered = await played.answer(fewer, old)
+        assert not any("policy limits" in text for text in causes(answered)), "replicas are immutable, and that is all"
 
 
 async def test_without_policies_no_namespace_is_asked_for():

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from api.features import FeatureGates
+from api.jobset_policy.judged import Namespace
 from api.jobset_policy.types import read_policy
 from app.check.policies import policy_faults
-from app.engine import policy_schema
-from manifests.admission import POLICIES
+from app.engine import policy_schemas
+from kube.errors import TransportError
+from manifests.admission import MUTATING_POLICIES, VALIDATING_POLICIES
 from tests.support.asgi import post
-from tests.support.policies import manifest, setting
+from tests.support.policies import exception, manifest, setting
 from tests.support.reviews import answer, encode, review
-from webhooks.policy.handlers import POLICY_PATH, policy_handlers
+from webhooks.policy.handlers import EXCEPTION_PATH, POLICY_PATH, policy_handlers
 from webhooks.router import create_app
 
 JSON = dict[str, Any]
@@ -23,9 +26,20 @@ JSON = dict[str, Any]
 GATES = FeatureGates()
 
 
-async def answered(obj: JSON | None, *stored: JSON, **more: Any) -> JSON:
-    app = create_app(policy_handlers(policy_schema(), lambda: [read_policy(each) for each in stored], GATES))
-    return answer((await post(app, POLICY_PATH, encode(review(obj, **more)))).body)
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+async def answered(
+    obj: JSON | None, *stored: JSON, path: str = POLICY_PATH, error: Exception | None = None, **more: Any
+) -> JSON:
+    async def namespace_of(name: str) -> Namespace:
+        if error is not None:
+            raise error
+        return Namespace(name, {"team": "a"})
+
+    policies = [read_policy(each) for each in stored]
+    app = create_app(policy_handlers(policy_schemas(), lambda: policies, namespace_of, GATES, lambda: NOW))
+    return answer((await post(app, path, encode(review(obj, **more)))).body)
 
 
 FAULTY = [
@@ -70,5 +84,54 @@ async def test_a_policy_that_conflicts_with_another_one_is_stored_with_warnings(
     assert "warnings" not in await answered(sets, manifest("long", ttl={"max": 9}), sets)
 
 
-def test_the_configurations_lead_to_the_handler():
-    assert {hook["clientConfig"]["path"] for hook in POLICIES} == {POLICY_PATH}
+class TestAnException:
+    """It is refused with its faults, and where its policy does not allow it."""
+
+    limits = manifest(maxJobs={"max": 1})
+    limits["spec"]["exceptions"] = {"allowedNamespaces": {"matchLabels": {"team": "a"}}, "maxDuration": "2d"}
+    good = exception(expiresAt="2030-01-02T00:00:00Z")
+
+    async def said(self, obj: JSON | None, *stored: JSON, **more: Any) -> JSON:
+        return await answered(obj, *stored, path=EXCEPTION_PATH, **more)
+
+    async def test_that_is_good_is_admitted(self):
+        response = await self.said(self.good, self.limits)
+        assert (response["allowed"], "warnings" in response) == (True, False)
+
+    async def test_of_no_policy_is_admitted_with_a_warning(self):
+        response = await self.said(self.good)
+        assert response["warnings"] == ["spec.policy: there is no such policy, so nothing is excepted"]
+
+    @pytest.mark.parametrize(
+        ("spec", "field"),
+        [
+            ({"expiresAt": "2030-01-04T00:00:00Z"}, "spec.expiresAt"),
+            ({"expiresAt": "tomorrow"}, "spec.expiresAt"),
+            ({"rules": ["maxJob"]}, "spec.rules[0]"),
+            ({"reason": ""}, "spec.reason"),
+        ],
+    )
+    async def test_with_a_fault_is_refused(self, spec: JSON, field: str):
+        status = (await self.said(exception(**{**self.good["spec"], **spec}), self.limits))["status"]
+        assert (status["code"], status["details"]["kind"]) == (422, "JobSetPolicyException")
+        assert [cause["field"] for cause in status["details"]["causes"]] == [field]
+
+    async def test_whose_spec_stays_is_not_looked_at(self):
+        ended = exception(expiresAt="2020-01-01T00:00:00Z")
+        assert not (await self.said(ended, self.limits))["allowed"]
+        labelled = {**ended, "metadata": {**ended["metadata"], "labels": {"a": "b"}}}
+        assert (await self.said(labelled, self.limits, old=ended))["allowed"]
+        assert not (await self.said(ended, self.limits, old=self.good))["allowed"]
+
+    async def test_in_a_namespace_that_cannot_be_read_is_refused_for_that(self):
+        status = (await self.said(self.good, self.limits, error=TransportError("no answer")))["status"]
+        assert (status["code"], status["message"]) == (500, "the namespace cannot be read: TransportError")
+
+    async def test_that_is_deleted_or_not_there(self):
+        assert (await self.said(None, operation="DELETE"))["allowed"]
+        assert (await self.said(None, operation="CREATE"))["status"]["code"] == 400
+
+
+def test_the_configurations_lead_to_the_handlers():
+    paths = {hook["clientConfig"]["path"] for hook in (*MUTATING_POLICIES, *VALIDATING_POLICIES)}
+    assert paths == {POLICY_PATH, EXCEPTION_PATH}

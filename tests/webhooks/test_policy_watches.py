@@ -17,7 +17,7 @@ from kube.informer import SyncTimeoutError
 from kube.transport import Request, Response
 from tests.support.faults import status_body
 from tests.support.memory_api import MemoryApi
-from tests.support.policies import manifest
+from tests.support.policies import exception, manifest
 from tests.support.tls import until
 from webhooks.policy.watches import Beside, Pauses, PolicyWatches
 
@@ -32,6 +32,7 @@ class Cluster(MemoryApi):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.serves = False
+        self.serves_exceptions = False
         self.lists = True
         self.down = False
         annotations = {"example.com/gpus": "8", "example.com/pods": "4", "example.com/long": "x" * 1000}
@@ -42,7 +43,7 @@ class Cluster(MemoryApi):
             self.requests.append(request)
             if self.down:
                 return Response(500, {}, status_body(500))
-            names = [{"name": "jobsetpolicies"}]
+            names = [{"name": "jobsetpolicies"}, *[{"name": "jobsetpolicyexceptions"}] * self.serves_exceptions]
             if self.serves:
                 return Response(200, {}, json.dumps({"resources": names}).encode())
             return Response(404, {}, status_body(404))
@@ -160,6 +161,33 @@ async def test_of_annotations_only_those_are_kept_that_policies_read():
         assert (await watches.namespace("team-a")).annotations == both
         assert (await from_cache(cluster, watches)).annotations == both
         assert cluster.asked("/api/v1/namespaces") == 3  # one more for each new annotation
+
+
+async def test_exceptions_are_known_by_namespace_while_they_are_served():
+    cluster = Cluster()
+    cluster.serves = True
+    cluster.add("a")
+    cluster.put("jobsetpolicyexceptions", "big", "team-a", spec=exception()["spec"])
+    cluster.put("jobsetpolicyexceptions", "other", "team-b", spec=exception()["spec"])
+    async with running(cluster) as watches:
+        await watches.wait_settled(5)
+        assert watches.exceptions("team-a") == []
+        cluster.serves_exceptions = True
+        await until(lambda: [each.metadata.name for each in watches.exceptions("team-a")] == ["big"])
+        assert names(watches) == ["a"]
+        cluster.drop("jobsetpolicyexceptions", "big", "team-a")
+        await until(lambda: watches.exceptions("team-a") == [])
+        cluster.serves = False
+        await until(lambda: watches.exceptions("team-b") == [] and names(watches) == [])
+
+
+async def test_a_start_waits_for_exceptions_too():
+    cluster = Cluster()
+    cluster.serves = cluster.serves_exceptions = True
+    cluster.put("jobsetpolicyexceptions", "big", "team-a", spec=exception()["spec"])
+    async with running(cluster) as watches:
+        await watches.wait_settled(5)
+        assert len(watches.exceptions("team-a")) == 1
 
 
 async def test_a_namespace_that_is_too_new_for_the_cache_is_read():

@@ -5,8 +5,9 @@ the others from being checked, and never lets a JobSet pass in silence (`failure
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -15,11 +16,14 @@ from api.features import FeatureGates
 from api.field import SPEC, ErrorType, FieldError, Rule, Severity, shortened
 from api.jobset_policy.defaults import defaults_for
 from api.jobset_policy.evaluate import Violation, violations
+from api.jobset_policy.exception_types import JobSetPolicyException
+from api.jobset_policy.exceptions import excused
 from api.jobset_policy.judged import Judged, Namespace
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import FAIL, JobSetPolicy
 from api.jsontree import dig
 from api.meta import JSON
+from kube.clock import now
 from kube.errors import KubeError, raised_at
 from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.engine import Findings
@@ -40,6 +44,8 @@ MOST_AUDITED_TEXT = 400
 """Characters of the text of one."""
 ERROR: Final = "Error"
 """The action of a rule that could not be checked."""
+EXCEPTED: Final = "Excepted"
+"""The action of a rule that is broken and does not count."""
 MATCH: Final = "match"
 """Stands for the rule where it cannot even be found out whether a policy is about the JobSet."""
 
@@ -76,6 +82,12 @@ class PolicySource(Protocol):
 
     async def namespace(self, name: str) -> Namespace:
         """A namespace. Raises `KubeError` or `TimeoutError`."""
+
+    def exceptions(self, namespace: str) -> Sequence[JobSetPolicyException]:
+        """The exceptions in a namespace, whether they count or not."""
+
+
+Clock = Callable[[], datetime]
 
 
 class PolicyMetrics(Protocol):
@@ -114,12 +126,22 @@ class Failure:
         return f"{what} of policy {self.policy.metadata.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class Excepted:
+    """A rule that a JobSet breaks, and the exception for which that does not count."""
+
+    policy: JobSetPolicy
+    rule: str
+    exception: str
+
+
 @dataclass(slots=True)
 class Judgement:
     """What policies say about one JobSet."""
 
     broken: list[Violation] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    excepted: list[Excepted] = field(default_factory=list)
 
     @property
     def findings(self) -> list[FieldError]:
@@ -151,6 +173,10 @@ class Judgement:
             for failure in self.failures
             if failure.policy.spec.audits
         ]
+        recorded += [
+            {"policy": each.policy.metadata.name, "rule": each.rule, "exception": each.exception}
+            for each in self.excepted
+        ]
         if not recorded:
             return {}
         more = {"more": len(recorded) - MOST_AUDITED} if len(recorded) > MOST_AUDITED else {}
@@ -164,6 +190,7 @@ class Judgement:
             for action in each.policy.spec.validation_actions
         }
         decisions |= {(failure.policy.metadata.name, failure.rule, ERROR) for failure in self.failures}
+        decisions |= {(each.policy.metadata.name, each.rule, EXCEPTED) for each in self.excepted}
         for decision in sorted(decisions):
             metrics.decided(*decision)
 
@@ -190,19 +217,30 @@ class PolicyChecks:
     """Judges JobSets by the policies in force, and sets their defaults in new ones.
 
     `trusted`: user names of the controllers of queues. What they change when they admit a JobSet is not judged.
+    `clock`: tells when exceptions have ended.
     """
 
     def __init__(
-        self, source: PolicySource, metrics: PolicyMetrics, gates: FeatureGates, trusted: Iterable[str] = ()
+        self,
+        source: PolicySource,
+        metrics: PolicyMetrics,
+        gates: FeatureGates,
+        trusted: Iterable[str] = (),
+        clock: Clock = now,
     ) -> None:
         self._source = source
         self._metrics = metrics
         self._gates = gates
         self._trusted = frozenset(trusted)
+        self._clock = clock
 
     def in_force(self) -> Sequence[JobSetPolicy]:
         """The policies, by name."""
         return self._source.in_force
+
+    async def namespace(self, name: str) -> Namespace:
+        """A namespace. Raises `KubeError` or `TimeoutError`."""
+        return await self._source.namespace(name)
 
     @property
     def have_defaults(self) -> bool:
@@ -253,12 +291,29 @@ class PolicyChecks:
             log.warning("policies cannot be checked: the namespace cannot be read: %s", error)
             judgement = Judgement(failures=[Failure(policy, MATCH, type(error).__name__) for policy in policies])
         else:
-            judgement = await compute(self._judged, policies, namespace, findings.object, request.stored)
+            exceptions = self._source.exceptions(request.namespace)
+            judgement = await compute(
+                self._judged, policies, namespace, findings.object, request.stored, exceptions, self._clock()
+            )
         judgement.count(self._metrics)
         return judgement
 
-    def _judged(self, policies: Sequence[JobSetPolicy], namespace: Namespace, new: JSON, old: JSON | None) -> Judgement:
+    def _judged(
+        self,
+        policies: Sequence[JobSetPolicy],
+        namespace: Namespace,
+        new: JSON,
+        old: JSON | None,
+        exceptions: Sequence[JobSetPolicyException],
+        at: datetime,
+    ) -> Judgement:
         judgement = Judgement()
+
+        def excepted(policy: JobSetPolicy, rule: str) -> bool:
+            exception = without.get((policy.metadata.name, rule))
+            if exception is not None:
+                judgement.excepted.append(Excepted(policy, rule, exception))
+            return exception is not None
 
         def failed(policy: JobSetPolicy, rule: str, error: Exception) -> None:
             judgement.failures.append(_failure(policy, rule, error))
@@ -266,7 +321,8 @@ class PolicyChecks:
         judged = self._read(new)
         if judged is not None:
             before = None if old is None else self._read(old)
-            judgement.broken = violations(policies, judged, namespace, before, failed=failed)
+            without = excused(exceptions, policies, judged, namespace, at)
+            judgement.broken = violations(policies, judged, namespace, before, excepted=excepted, failed=failed)
         return judgement
 
     def _read(self, obj: JSON) -> Judged | None:

@@ -1,4 +1,4 @@
-"""Admission of JobSetPolicies themselves: a policy with a fault is refused, with all its faults at once.
+"""Admission of JobSetPolicies and of exceptions: one with a fault is refused, with all its faults at once.
 
 A policy that conflicts with another one is admitted with warnings.
 
@@ -6,29 +6,55 @@ The same handler serves a mutating webhook, which sees a policy before the API s
 that, and a validating one, which sees what other webhooks have made of it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
 from api.features import FeatureGates
 from api.field import FieldError, by_path, invalid_status
 from api.jobset_policy.conflicts import conflicts
+from api.jobset_policy.exception_faults import exception_faults
+from api.jobset_policy.exception_types import EXCEPTION_KIND, read_exception
 from api.jobset_policy.faults import faults
+from api.jobset_policy.judged import Namespace
 from api.jobset_policy.types import GROUP, KIND, JobSetPolicy, read_policy
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
+from kube.clock import now
+from kube.errors import KubeError
 from webhooks.jobset.answers import rules_of, warning_texts
 from webhooks.jobset.schema import Schema
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied
 
 POLICY_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicy"
+EXCEPTION_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicyexception"
 
 
 Stored = Callable[[], Sequence[JobSetPolicy]]
+Clock = Callable[[], datetime]
+NamespaceOf = Callable[[str], Awaitable[Namespace]]
 
 
-def policy_handlers(schema: Schema, in_force: Stored, gates: FeatureGates) -> Mapping[str, Handler]:
-    """The handler by URL path. `schema`: that of policies. `in_force`: the policies that are stored already."""
-    return {POLICY_PATH: partial(_validate, schema, in_force, gates)}
+@dataclass(frozen=True, slots=True)
+class Schemas:
+    """Those of the CRDs of policies and of exceptions."""
+
+    policy: Schema
+    exception: Schema
+
+
+def policy_handlers(
+    schemas: Schemas, in_force: Stored, namespace_of: NamespaceOf, gates: FeatureGates, clock: Clock = now
+) -> Mapping[str, Handler]:
+    """The handlers by URL path. `in_force`: the policies that are stored already.
+
+    `namespace_of` gives a namespace by its name, and raises `KubeError` or `TimeoutError`.
+    """
+    return {
+        POLICY_PATH: partial(_validate, schemas.policy, in_force, gates),
+        EXCEPTION_PATH: partial(_validate_exception, schemas.exception, in_force, namespace_of, clock),
+    }
 
 
 def faults_of(schema: Schema, obj: JSON, known: Sequence[FieldError] = ()) -> tuple[list[FieldError], JobSetPolicy]:
@@ -55,12 +81,48 @@ def _consequence(found: tuple[str | int, ...], wrong: tuple[str | int, ...]) -> 
 
 def _validate(schema: Schema, in_force: Stored, gates: FeatureGates, request: AdmissionRequest) -> AdmissionResponse:
     """Refuse a policy with faults, whether it is created or changed; warn of conflicts with the others."""
+    if answer_at_once := _without_check(request):
+        return answer_at_once
+    found, policy = faults_of(schema, request.object or {})
+    if found:
+        return _answer(found, KIND, request)
+    return _answer(conflicts(policy, in_force(), gates), KIND, request)
+
+
+def _without_check(request: AdmissionRequest) -> AdmissionResponse | None:
     if request.operation not in {"CREATE", "UPDATE"}:
         return AdmissionResponse()
     if request.object is None:
         return denied(400, "BadRequest", f"request.object is missing from a review of {request.operation}")
-    found, policy = faults_of(schema, request.object)
-    if not found:
-        return AdmissionResponse(warnings=warning_texts(conflicts(policy, in_force(), gates)))
-    status = invalid_status(by_path(found), group=GROUP, kind=KIND, name=policy.metadata.name)
-    return AdmissionResponse(allowed=False, status=status, rules=rules_of(found))
+    return None
+
+
+def _answer(found: Sequence[FieldError], kind: str, request: AdmissionRequest) -> AdmissionResponse:
+    """A refusal with all errors, or the admission; with the warnings either way."""
+    warnings = warning_texts([error for error in found if error.is_warning])
+    errors = by_path(error for error in found if not error.is_warning)
+    if not errors:
+        return AdmissionResponse(warnings=warnings)
+    name = dig(request.object, "metadata", "name")
+    status = invalid_status(errors, group=GROUP, kind=kind, name=name if isinstance(name, str) else "")
+    return AdmissionResponse(allowed=False, status=status, rules=rules_of(errors), warnings=warnings)
+
+
+async def _validate_exception(
+    schema: Schema, in_force: Stored, namespace_of: NamespaceOf, clock: Clock, request: AdmissionRequest
+) -> AdmissionResponse:
+    """Refuse an exception with faults, or one that its policy does not allow, unless its spec stays as it is."""
+    if answer_at_once := _without_check(request):
+        return answer_at_once
+    if request.stored is not None and dig(request.stored, "spec") == dig(request.object, "spec"):
+        return AdmissionResponse()
+    obj = without_nulls(request.object)
+    if refused := schema.faults(obj):
+        return _answer(refused, EXCEPTION_KIND, request)
+    try:
+        namespace = await namespace_of(request.namespace)
+    except (KubeError, TimeoutError) as error:
+        return denied(500, "InternalError", f"the namespace cannot be read: {type(error).__name__}")
+    policies = {policy.metadata.name: policy for policy in in_force()}
+    found = exception_faults(read_exception(obj), policies, namespace, clock())
+    return _answer(found, EXCEPTION_KIND, request)

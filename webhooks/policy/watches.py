@@ -1,4 +1,4 @@
-"""Watches JobSetPolicies, and namespaces as far as policies read them, while the API server serves policies.
+"""Watches JobSetPolicies, exceptions from them, and namespaces as far as policies read them, while these are served.
 
 The CRD of policies may be installed and removed while the manager runs, so the look-up is repeated. Without it nothing
 is watched. Must not decide anything about JobSets.
@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from api.jobset_policy.exception_types import EXCEPTION_KIND, EXCEPTION_PLURAL, JobSetPolicyException
 from api.jobset_policy.judged import Namespace
 from api.jobset_policy.namespaces import KnownNamespace, NamespaceMetadata, annotation_keys, keeping
 from api.jobset_policy.types import API_VERSION, GROUP, KIND, PLURAL, VERSION, JobSetPolicy
@@ -21,6 +22,8 @@ from kube.resources import NAMESPACES, Resource
 log = logging.getLogger(__name__)
 
 JOBSET_POLICIES = Resource(GROUP, VERSION, KIND, PLURAL, namespaced=False)
+POLICY_EXCEPTIONS = Resource(GROUP, VERSION, EXCEPTION_KIND, EXCEPTION_PLURAL)
+BY_NAMESPACE = "namespace"
 READ_TIMEOUT = 2.0
 """Seconds for a namespace that is not in the cache."""
 
@@ -45,8 +48,12 @@ PAUSES = Pauses()
 Beside = Callable[[], Coroutine[Any, Any, None]]
 
 
+def _namespace_of(exception: JobSetPolicyException) -> list[str]:
+    return [exception.metadata.namespace]
+
+
 class PolicyWatches:
-    """The policies in force, and the namespaces. One for each process that serves admission.
+    """The policies in force, exceptions, and namespaces. One for each process that serves admission.
 
     `beside`: what else runs, until it is cancelled, while the API server serves policies.
     """
@@ -59,6 +66,7 @@ class PolicyWatches:
         self._problem = "no answer yet"
         self._reads = asyncio.Semaphore(READS)
         self._namespaces: Informer[KnownNamespace] | None = None
+        self._exceptions: Informer[JobSetPolicyException] | None = None
         self._asked: frozenset[str] = frozenset()
         self.in_force: tuple[JobSetPolicy, ...] = ()
         """By name."""
@@ -87,29 +95,34 @@ class PolicyWatches:
             sent = await self._client.get(NAMESPACES, name, type=NamespaceMetadata, timeout=READ_TIMEOUT)
         return keeping(lambda: asked)(sent).read
 
+    def exceptions(self, namespace: str) -> list[JobSetPolicyException]:
+        """The exceptions in a namespace, whether they count or not."""
+        return [] if self._exceptions is None else self._exceptions.store.by_index(BY_NAMESPACE, namespace)
+
     async def run(self) -> None:
         """Watch until cancelled."""
         while True:
             served = await self._served()
-            if served:
-                await self._watch()
-            elif served is None:
+            if served is None:
                 await asyncio.sleep(self._pauses.unanswered)
+            elif PLURAL in served:
+                await self._watch(with_exceptions=EXCEPTION_PLURAL in served)
             else:
+                self._namespaces, self._exceptions, self._asked, self.in_force = None, None, frozenset(), ()
                 self._settled.set()
                 await asyncio.sleep(self._pauses.absent)
 
-    async def _served(self) -> bool | None:
-        """Whether the API server serves policies; None if there is no answer."""
+    async def _served(self) -> frozenset[str] | None:
+        """What the API server serves of the group; None if there is no answer."""
         try:
-            return PLURAL in await self._client.served(API_VERSION)
+            return await self._client.served(API_VERSION)
         except (KubeError, TimeoutError) as error:
             self._problem = str(error)
             log.warning("whether %s are served is not known: %s", JOBSET_POLICIES, error)
             return None
 
-    async def _watch(self) -> None:
-        """Watch until the API server does not serve policies any more."""
+    async def _watch(self, *, with_exceptions: bool) -> None:
+        """Watch until the API server does not serve policies any more, or begins or ends to serve exceptions."""
         policies: Informer[JobSetPolicy] = Informer(self._client, JOBSET_POLICIES, JobSetPolicy)
         self._namespaces = Informer(
             self._client,
@@ -119,27 +132,37 @@ class PolicyWatches:
             metadata_only=True,
         )
         policies.on_event(lambda *_: self._take(policies))
+        parts = [policies.run(), self._namespaces.run(), *(each() for each in self._beside)]
+        exceptions: Informer[JobSetPolicyException] | None = None
+        if with_exceptions:
+            by_namespace = {BY_NAMESPACE: _namespace_of}
+            exceptions = Informer(self._client, POLICY_EXCEPTIONS, JobSetPolicyException, indexes=by_namespace)
+            parts.append(exceptions.run())
         async with asyncio.TaskGroup() as group:
-            parts = [policies.run(), self._namespaces.run(), *(each() for each in self._beside)]
             tasks = [group.create_task(part) for part in parts]
-            await self._sync(policies)
-            while await self._served() is not False:  # noqa: ASYNC110 -- discovery cannot be watched
+            await self._sync(policies, exceptions)
+            while await self._serves_the_same(with_exceptions=with_exceptions):  # noqa: ASYNC110 -- discovery cannot be watched
                 await asyncio.sleep(self._pauses.present)
             for task in tasks:
                 task.cancel()
-        log.info("%s are not served any more", JOBSET_POLICIES)
-        self._namespaces, self._asked, self.in_force = None, frozenset(), ()
+        log.info("what is served of %s has changed", API_VERSION)
 
-    async def _sync(self, policies: Informer[JobSetPolicy]) -> None:
-        """Wait for the first list."""
-        while not policies.synced:
-            try:
-                await policies.wait_synced(self._pauses.log_every)
-            except SyncTimeoutError as error:
-                self._problem = str(error)
-                log.warning("no policy is in force: %s", error)
-                if await self._served() is False:
-                    return
+    async def _serves_the_same(self, *, with_exceptions: bool) -> bool:
+        served = await self._served()
+        return served is None or (PLURAL in served and (EXCEPTION_PLURAL in served) is with_exceptions)
+
+    async def _sync(self, policies: Informer[JobSetPolicy], exceptions: Informer[JobSetPolicyException] | None) -> None:
+        """Wait for the first lists."""
+        for informer in (policies, exceptions):
+            while informer is not None and not informer.synced:
+                try:
+                    await informer.wait_synced(self._pauses.log_every)
+                except SyncTimeoutError as error:
+                    self._problem = str(error)
+                    log.warning("policies, or exceptions from them, are not known: %s", error)
+                    if not await self._serves_the_same(with_exceptions=exceptions is not None):
+                        return
+        self._exceptions = exceptions
         self._take(policies)
         self._settled.set()
         log.info("policies are in force: %d", len(self.in_force))

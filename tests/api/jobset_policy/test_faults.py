@@ -120,7 +120,7 @@ NAMES, DEFAULTS = (
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     rules=st.dictionaries(st.sampled_from([*NAMES, "other"]), JSON_VALUES, max_size=4) | JSON_VALUES,
     match=JSON_VALUES,

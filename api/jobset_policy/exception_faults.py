@@ -1,0 +1,81 @@
+"""What is wrong with an exception, beyond what the schema of its CRD says. Pure: the time is passed in."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from api.field import SPEC, ErrorType, FieldError, Rule, Severity, by_path
+from api.jobset_policy.evaluate import in_force
+from api.jobset_policy.exception_types import JobSetPolicyException
+from api.jobset_policy.exceptions import duration_of, shown, standing, time_of
+from api.jobset_policy.judged import Namespace
+from api.jobset_policy.rules.words import source
+from api.jobset_policy.types import JobSetPolicy
+from api.suggest import did_you_mean
+
+_SOURCE = source("exceptions")
+
+
+def _rule(name: str, kind: ErrorType, message: str, fix: str, severity: Severity = Severity.ERROR) -> Rule:
+    return Rule(f"policy-exception-{name}", kind, message, fix, _SOURCE, severity=severity)
+
+
+NO_RULES = _rule("rules", ErrorType.REQUIRED, "", "name the rules that are not to count")
+NO_NAMES = _rule("names", ErrorType.REQUIRED, "an empty list", "name JobSets, or remove the field")
+NO_TIME = _rule("time", ErrorType.INVALID, "no such time", "write a time such as 2030-01-31T12:00:00Z")
+EXPIRED = _rule("expired", ErrorType.INVALID, "the time is over", "write a later time")
+TOO_LONG = _rule(
+    "too-long", ErrorType.INVALID, "policy {policy} allows at most {most}", "write {latest} or an earlier time"
+)
+NOT_ALLOWED = _rule(
+    "not-allowed", ErrorType.FORBIDDEN, "{why}", "ask the owner of the policy: {field} decides about it"
+)
+NO_POLICY = _rule(
+    "policy", ErrorType.NOT_FOUND, "there is no such policy, so nothing is excepted", "{known}", Severity.WARNING
+)
+UNUSED = _rule(
+    "unused", ErrorType.NOT_FOUND, "policy {policy} has no rule {rule}", "nothing is excepted from it", Severity.WARNING
+)
+
+
+def exception_faults(
+    exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace, now: datetime
+) -> list[FieldError]:
+    """All of them, by path, for an exception that the schema has accepted. `policies`: those in force, by name."""
+    return by_path([*own_faults(exception), *_of_policy(exception, policies, namespace, now)])
+
+
+def own_faults(exception: JobSetPolicyException) -> list[FieldError]:
+    """Those that an exception has whatever the policies and the time."""
+    spec, found = exception.spec, []
+    if not spec.rules:
+        found.append(NO_RULES.at(SPEC.at("rules")))
+    if spec.match.names == ():
+        found.append(NO_NAMES.at(SPEC.at("match", "names")))
+    if time_of(spec.expires_at) is None:
+        found.append(NO_TIME.at(SPEC.at("expiresAt"), spec.expires_at))
+    return found
+
+
+def _of_policy(
+    exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace, now: datetime
+) -> Iterator[FieldError]:
+    name, expires = exception.spec.policy, time_of(exception.spec.expires_at)
+    if expires is not None and expires <= now:
+        yield EXPIRED.at(SPEC.at("expiresAt"), exception.spec.expires_at)
+    policy = policies.get(name)
+    if policy is None:
+        yield NO_POLICY.at(SPEC.at("policy"), name, known=lambda: did_you_mean(name, policies, what="policies are"))
+        return
+    demanded = {rule.name for rule, _ in in_force(policy)}
+    for i, rule in enumerate(exception.spec.rules):
+        if rule not in demanded:
+            yield UNUSED.at(SPEC.at("rules", i), rule, policy=name, rule=rule)
+    stands = standing(exception, policy, namespace, now)
+    if stands.until is None and expires is not None:
+        yield NOT_ALLOWED.at(SPEC.at("policy"), why=stands.why_not, field="spec.exceptions")
+    allowed = policy.spec.exceptions
+    if allowed is not None and stands.until is not None and expires is not None and stands.until < expires:
+        created = time_of(exception.metadata.creation_timestamp or "") or now
+        latest = shown((created + duration_of(allowed.max_duration)).replace(microsecond=0))
+        place, most = SPEC.at("expiresAt"), allowed.max_duration
+        yield TOO_LONG.at(place, exception.spec.expires_at, policy=name, most=most, latest=latest)

@@ -1,0 +1,95 @@
+"""Whether an exception counts: the one function for admission and the command line. Pure: the time is passed in."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from api.jobset_policy.exception_types import JobSetPolicyException
+from api.jobset_policy.judged import Judged, Namespace
+from api.jobset_policy.types import JobSetPolicy
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+Excused = Mapping[tuple[str, str], str]
+"""Names of exceptions, by the names of the policy and of the rule that does not count."""
+
+
+def duration_of(text: str) -> timedelta:
+    """What a duration such as `12h` stands for; nothing if it is none."""
+    number, unit = text[:-1], text[-1:]
+    return timedelta(**{_UNITS[unit]: int(number)}) if unit in _UNITS and number.isdecimal() else timedelta()
+
+
+def time_of(text: str) -> datetime | None:
+    """A time with a time zone; None if it is none."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return None if time.tzinfo is None else time
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Whether an exception counts at some time. `why_not` says it in words, and is empty if it counts.
+
+    `until`: when it ends, as far as that is known.
+    """
+
+    why_not: str = ""
+    until: datetime | None = None
+
+
+def standing(
+    exception: JobSetPolicyException, policy: JobSetPolicy | None, namespace: Namespace, now: datetime
+) -> Standing:
+    """Whether an exception in this namespace counts now. `policy`: the one that it names, None if there is none.
+
+    An exception that is not stored yet counts as created now.
+    """
+    name = exception.spec.policy
+    if policy is None:
+        return Standing(f"there is no policy {name}")
+    allowed = policy.spec.exceptions
+    if allowed is None:
+        return Standing(f"policy {name} allows no exceptions")
+    if not allowed.allowed_namespaces.matches(namespace.labels):
+        return Standing(f"policy {name} allows no exceptions in this namespace")
+    expires = time_of(exception.spec.expires_at)
+    if expires is None:
+        return Standing("expiresAt is no time with a time zone")
+    created = time_of(exception.metadata.creation_timestamp or "") or now
+    until = min(expires, created + duration_of(allowed.max_duration))
+    return Standing("" if now < until else f"it ended at {shown(until)}", until)
+
+
+def shown(time: datetime) -> str:
+    """A time as Kubernetes writes it."""
+    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def excused(
+    exceptions: Iterable[JobSetPolicyException],
+    policies: Sequence[JobSetPolicy],
+    judged: Judged,
+    namespace: Namespace,
+    now: datetime,
+) -> Excused:
+    """The rules that do not count for a JobSet now; of several exceptions from one rule the first by name.
+
+    `exceptions`: those in the namespace of the JobSet.
+    """
+    named = {policy.metadata.name: policy for policy in policies}
+    found: dict[tuple[str, str], str] = {}
+    for exception in sorted(exceptions, key=lambda each: each.metadata.name):
+        if _is_about(exception, judged):
+            policy = exception.spec.policy
+            if not standing(exception, named.get(policy), namespace, now).why_not:
+                for rule in exception.spec.rules:
+                    found.setdefault((policy, rule), exception.metadata.name)
+    return found
+
+
+def _is_about(exception: JobSetPolicyException, judged: Judged) -> bool:
+    match, meta = exception.spec.match, judged.js.metadata
+    return (match.names is None or meta.name in match.names) and match.object_selector.matches(meta.labels)

@@ -104,7 +104,7 @@ def test_the_roles_of_people_are_bound_to_nobody():
     assert "jobset-policy-exception-granter-role" not in bound
 
 
-def test_policies_are_written_by_administrators_alone_and_exceptions_by_those_who_grant_them():
+def test_policies_are_written_by_administrators_alone_and_exceptions_by_granters():
     ours = {key: verbs for key, verbs in granted().items() if key[1].startswith("policy.")}
     writers = {
         (role, resource) for (role, _, resource, _), verbs in ours.items() if set(verbs) - {"get", "list", "watch"}

@@ -126,7 +126,7 @@ async def _app(
     checks = engine(deps.options.gates, limits)
     handlers = {**jobset_handlers(checks, cluster, policies), **pods}
     if policies is not None:
-        handlers |= policy_handlers(policy_schemas(), policies.in_force, policies.namespace, deps.options.gates)
+        handlers |= policy_handlers(policy_schemas(), policies.source, deps.options.gates)
     return create_app(handlers, metrics=metrics, decides={VALIDATE_PATH})
 
 

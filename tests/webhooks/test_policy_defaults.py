@@ -142,7 +142,7 @@ async def test_without_defaults_no_namespace_is_asked_for():
 
 class TestAnUpdate:
     async def test_that_leaves_them_out_keeps_them_as_they_are_stored(self):
-        manifest = jobset(rjob("a"), rjob("b"))
+        manifest = jobset(rjob("a"), rjob("b", pod={"tolerations": [{"key": "own", "operator": "Exists"}]}))
         old = stored(await created(manifest, SETS))
         again = copy.deepcopy(manifest)
         kept, _ = with_defaults(again, old)

@@ -17,6 +17,7 @@ from manifests.admission import MUTATING_POLICIES, VALIDATING_POLICIES
 from tests.support.asgi import post
 from tests.support.policies import exception, manifest, setting
 from tests.support.reviews import answer, encode, review
+from tests.webhooks.test_policies import Played
 from webhooks.policy.handlers import EXCEPTION_PATH, POLICY_PATH, policy_handlers
 from webhooks.router import create_app
 
@@ -32,13 +33,8 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 async def answered(
     obj: JSON | None, *stored: JSON, path: str = POLICY_PATH, error: Exception | None = None, **more: Any
 ) -> JSON:
-    async def namespace_of(name: str) -> Namespace:
-        if error is not None:
-            raise error
-        return Namespace(name, {"team": "a"})
-
-    policies = [read_policy(each) for each in stored]
-    app = create_app(policy_handlers(policy_schemas(), lambda: policies, namespace_of, GATES, lambda: NOW))
+    source = Played(*map(read_policy, stored), namespace=error or Namespace("default", {"team": "a"}))
+    app = create_app(policy_handlers(policy_schemas(), source, GATES, lambda: NOW))
     return answer((await post(app, path, encode(review(obj, **more)))).body)
 
 

@@ -228,30 +228,22 @@ class PolicyChecks:
         trusted: Iterable[str] = (),
         clock: Clock = now,
     ) -> None:
-        self._source = source
+        self.source = source
         self._metrics = metrics
         self._gates = gates
         self._trusted = frozenset(trusted)
         self._clock = clock
 
-    def in_force(self) -> Sequence[JobSetPolicy]:
-        """The policies, by name."""
-        return self._source.in_force
-
-    async def namespace(self, name: str) -> Namespace:
-        """A namespace. Raises `KubeError` or `TimeoutError`."""
-        return await self._source.namespace(name)
-
     @property
     def have_defaults(self) -> bool:
         """Whether a new JobSet may get defaults."""
-        return any(policy.spec.defaults is not None for policy in self._source.in_force)
+        return any(policy.spec.defaults is not None for policy in self.source.in_force)
 
     async def fill(self, request: AdmissionRequest, obj: JSON) -> Filled:
         """A new JobSet with the defaults of the policies in force."""
-        policies = self._source.in_force
+        policies = self.source.in_force
         try:
-            namespace = await self._source.namespace(request.namespace)
+            namespace = await self.source.namespace(request.namespace)
         except (KubeError, TimeoutError) as error:
             log.warning("defaults of policies cannot be set: the namespace cannot be read: %s", error)
             own = [policy for policy in policies if policy.spec.defaults is not None]
@@ -276,22 +268,22 @@ class PolicyChecks:
     def concern(self, request: AdmissionRequest) -> bool:
         """Whether there may be anything to judge: quick, and never wrongly false."""
         old, new = request.stored, request.object
-        if not self._source.in_force or old is None:
-            return bool(self._source.in_force)
+        if not self.source.in_force or old is None:
+            return bool(self.source.in_force)
         if request.user_info.username in self._trusted or dig(new, "metadata", "deletionTimestamp") is not None:
             return False
         return _looked_at(old) != _looked_at(new)
 
     async def judge(self, request: AdmissionRequest, findings: Findings) -> Judgement:
         """What the policies in force say about the JobSet of a review."""
-        policies = self._source.in_force
+        policies = self.source.in_force
         try:
-            namespace = await self._source.namespace(request.namespace)
+            namespace = await self.source.namespace(request.namespace)
         except (KubeError, TimeoutError) as error:
             log.warning("policies cannot be checked: the namespace cannot be read: %s", error)
             judgement = Judgement(failures=[Failure(policy, MATCH, type(error).__name__) for policy in policies])
         else:
-            exceptions = self._source.exceptions(request.namespace)
+            exceptions = self.source.exceptions(request.namespace)
             judgement = await compute(
                 self._judged, policies, namespace, findings.object, request.stored, exceptions, self._clock()
             )

@@ -6,7 +6,7 @@ The same handler serves a mutating webhook, which sees a policy before the API s
 that, and a validating one, which sees what other webhooks have made of it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -17,13 +17,13 @@ from api.jobset_policy.conflicts import conflicts
 from api.jobset_policy.exception_faults import exception_faults
 from api.jobset_policy.exception_types import EXCEPTION_KIND, read_exception
 from api.jobset_policy.faults import faults
-from api.jobset_policy.judged import Namespace
 from api.jobset_policy.types import GROUP, KIND, JobSetPolicy, read_policy
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
 from kube.clock import now
 from kube.errors import KubeError
 from webhooks.jobset.answers import rules_of, warning_texts
+from webhooks.jobset.policies import PolicySource
 from webhooks.jobset.schema import Schema
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied
 
@@ -31,9 +31,7 @@ POLICY_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicy"
 EXCEPTION_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicyexception"
 
 
-Stored = Callable[[], Sequence[JobSetPolicy]]
 Clock = Callable[[], datetime]
-NamespaceOf = Callable[[str], Awaitable[Namespace]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +43,12 @@ class Schemas:
 
 
 def policy_handlers(
-    schemas: Schemas, in_force: Stored, namespace_of: NamespaceOf, gates: FeatureGates, clock: Clock = now
+    schemas: Schemas, source: PolicySource, gates: FeatureGates, clock: Clock = now
 ) -> Mapping[str, Handler]:
-    """The handlers by URL path. `in_force`: the policies that are stored already.
-
-    `namespace_of` gives a namespace by its name, and raises `KubeError` or `TimeoutError`.
-    """
+    """The handlers by URL path. `source`: what is stored already."""
     return {
-        POLICY_PATH: partial(_validate, schemas.policy, in_force, gates),
-        EXCEPTION_PATH: partial(_validate_exception, schemas.exception, in_force, namespace_of, clock),
+        POLICY_PATH: partial(_validate, schemas.policy, source, gates),
+        EXCEPTION_PATH: partial(_validate_exception, schemas.exception, source, clock),
     }
 
 
@@ -79,14 +74,16 @@ def _consequence(found: tuple[str | int, ...], wrong: tuple[str | int, ...]) -> 
     return found[:shorter] == wrong[:shorter]
 
 
-def _validate(schema: Schema, in_force: Stored, gates: FeatureGates, request: AdmissionRequest) -> AdmissionResponse:
+def _validate(
+    schema: Schema, source: PolicySource, gates: FeatureGates, request: AdmissionRequest
+) -> AdmissionResponse:
     """Refuse a policy with faults, whether it is created or changed; warn of conflicts with the others."""
     if answer_at_once := _without_check(request):
         return answer_at_once
     found, policy = faults_of(schema, request.object or {})
     if found:
         return _answer(found, KIND, request)
-    return _answer(conflicts(policy, in_force(), gates), KIND, request)
+    return _answer(conflicts(policy, source.in_force, gates), KIND, request)
 
 
 def _without_check(request: AdmissionRequest) -> AdmissionResponse | None:
@@ -109,7 +106,7 @@ def _answer(found: Sequence[FieldError], kind: str, request: AdmissionRequest) -
 
 
 async def _validate_exception(
-    schema: Schema, in_force: Stored, namespace_of: NamespaceOf, clock: Clock, request: AdmissionRequest
+    schema: Schema, source: PolicySource, clock: Clock, request: AdmissionRequest
 ) -> AdmissionResponse:
     """Refuse an exception with faults, or one that its policy does not allow, unless its spec stays as it is."""
     if answer_at_once := _without_check(request):
@@ -120,9 +117,9 @@ async def _validate_exception(
     if refused := schema.faults(obj):
         return _answer(refused, EXCEPTION_KIND, request)
     try:
-        namespace = await namespace_of(request.namespace)
+        namespace = await source.namespace(request.namespace)
     except (KubeError, TimeoutError) as error:
         return denied(500, "InternalError", f"the namespace cannot be read: {type(error).__name__}")
-    policies = {policy.metadata.name: policy for policy in in_force()}
+    policies = {policy.metadata.name: policy for policy in source.in_force}
     found = exception_faults(read_exception(obj), policies, namespace, clock())
     return _answer(found, EXCEPTION_KIND, request)

@@ -5,7 +5,7 @@ import json
 import yaml
 
 from manifests.chart.extras import DASHBOARD_FILE, certificates, monitoring
-from manifests.chart.objects import admission, configuration, definition, manager, rbac
+from manifests.chart.objects import admission, configuration, definition, manager, policies, rbac
 from manifests.chart.templates import render
 from manifests.chart.values import defaults, schema, table
 from manifests.dashboard import dashboard
@@ -64,6 +64,11 @@ control-plane: controller-manager
 {{- dig "webhook" "port" 9443 .Values.managerConfiguration | int }}
 {{- end }}
 
+{{- define "jobset.featureGates" -}}
+{{- $made := ternary (dict "JobSetPolicies" true) (dict) .Values.jobSetPolicies.enable }}
+{{- mergeOverwrite $made (default dict .Values.featureGates) | toYaml }}
+{{- end }}
+
 {{- define "jobset.configuration" -}}
 {{- $made := include "jobset.madeConfiguration" . | fromYaml }}
 {{- mergeOverwrite $made .Values.managerConfiguration | toYaml }}
@@ -89,7 +94,7 @@ yourself: `kubectl label namespace jobset-system pod-security.kubernetes.io/enfo
 The release installs and upgrades the CRD. `helm uninstall` keeps it, and with it every JobSet; with `crds.keep=false`,
 set by an upgrade before, it removes both. A CRD that is there already (from `kubectl apply`, from the Go project's
 chart, or kept by a release of another name) is taken over with `helm install --take-ownership`; Helm 4 needs
-`--force-conflicts`, too.
+`--force-conflicts`, too. The CRD of JobSetPolicies, with `jobSetPolicies.enable`, is treated the same.
 
 ## From the Go project's chart
 
@@ -129,6 +134,7 @@ def generated() -> dict[str, str]:
         "rbac": rbac(),
         "manager": manager(),
         "admission": admission(),
+        "policies": policies(),
         "certificates": certificates(),
         "monitoring": monitoring(),
     }

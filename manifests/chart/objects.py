@@ -4,15 +4,14 @@ Names that begin with `jobset-` begin with the release's name, but for those of 
 cluster has one JobSet, and the manager finds the configurations by their names.
 """
 
-import copy
 from typing import Any
 
 import yaml
 
-from manifests.access import rbac_objects
-from manifests.admission import PODS, webhook_configurations
+from manifests.access import policy_rbac_objects, rbac_objects
+from manifests.admission import PODS, policy_webhook_configurations, webhook_configurations
 from manifests.chart.templates import If, Insert, Raw, Template
-from manifests.definition import crd
+from manifests.definition import crd, policy_crd
 from manifests.naming import (
     CONFIG_KEY,
     CONFIG_MAP,
@@ -25,12 +24,13 @@ from manifests.naming import (
     SERVICE_ACCOUNT,
     WEBHOOK_SECRET,
     WEBHOOK_SERVICE,
+    Object,
 )
 from manifests.policies import pod_policies
 from manifests.workload import CONFIGURATION, manager_objects, webhook_service
 
 CERT_MANAGER = ".Values.certManager.enable"
-_RBAC_NAMES = {each["metadata"]["name"] for each in rbac_objects()}
+_RBAC_NAMES = {each["metadata"]["name"] for each in (*rbac_objects(), *policy_rbac_objects())}
 _NAMES = {CONFIG_MAP, DEPLOYMENT, METRICS_SERVICE, SERVICE_ACCOUNT, WEBHOOK_SECRET, WEBHOOK_SERVICE, *_RBAC_NAMES}
 _PREFIX = f"{IMAGE_NAME}-"
 METRICS_SECRET = f"{_PREFIX}metrics-server-cert"
@@ -69,8 +69,9 @@ def configuration() -> Template:
     config["metrics"]["bindAddress"] = Raw('{{ ternary ":8443" "0" .Values.metrics.enable | quote }}')
     config["internalCertManagement"]["enable"] = Raw(f"{{{{ not {CERT_MANAGER} }}}}")
     config["clientConnection"] = value("controller.clientConnection")
-    for key in ("featureGates", "tls"):
-        config[If(f".Values.{key}")] = {key: value(key)}
+    gates = {"featureGates": Insert('include "jobset.featureGates" .')}
+    config[If("or .Values.featureGates .Values.jobSetPolicies.enable")] = gates
+    config[If(".Values.tls")] = {"tls": value("tls")}
     return config
 
 
@@ -206,28 +207,43 @@ def rbac() -> list[Any]:
     return [templated(each) for each in rbac_objects()]
 
 
+def _kept(definition: Object) -> Object:
+    """A CRD that stays when the release goes."""
+    kept = {If(".Values.crds.keep"): {"annotations": {"helm.sh/resource-policy": "keep"}}}
+    return {**definition, "metadata": {**templated(definition["metadata"]), **kept}}
+
+
 def definition() -> list[Any]:
     """The CRD as a template, because Helm never upgrades what lies in a chart's folder `crds`."""
-    made = crd()
-    kept = {If(".Values.crds.keep"): {"annotations": {"helm.sh/resource-policy": "keep"}}}
-    return [If(".Values.crds.enabled", ({**made, "metadata": {**templated(made["metadata"]), **kept}},))]
+    return [If(".Values.crds.enabled", (_kept(crd()),))]
+
+
+def _configuration(made: Object) -> Object:
+    """A webhook configuration without what the manager or cert-manager writes into it."""
+    inject = Raw('{{ .Release.Namespace }}/{{ include "jobset.fullname" . }}-webhook-server-cert')
+    annotations = {If(CERT_MANAGER): {"annotations": {"cert-manager.io/inject-ca-from": inject}}}
+    webhooks = [
+        If('eq .Values.podAdmission "webhooks"', (templated(each),)) if each["rules"] == [PODS] else templated(each)
+        for each in made["webhooks"]
+    ]
+    return {**made, "metadata": {**templated(made["metadata"]), **annotations}, "webhooks": webhooks}
 
 
 def admission() -> list[Any]:
-    """The webhook configurations without what the manager writes into them, and the policies."""
-    configurations = []
-    for made in webhook_configurations():
-        webhooks = [
-            If('eq .Values.podAdmission "webhooks"', (each,)) if made["webhooks"][i]["rules"] == [PODS] else each
-            for i, each in enumerate(templated(made["webhooks"]))
-        ]
-        inject = Raw('{{ .Release.Namespace }}/{{ include "jobset.fullname" . }}-webhook-server-cert')
-        annotations = {If(CERT_MANAGER): {"annotations": {"cert-manager.io/inject-ca-from": inject}}}
-        metadata = {**templated(made["metadata"]), **annotations}
-        configurations.append({**copy.deepcopy(made), "metadata": metadata, "webhooks": webhooks})
+    """The webhook configurations, and the policies that can stand in the place of the webhooks of pods."""
     gate, affinity = templated(pod_policies("gate")), templated(pod_policies("affinity"))
     return [
-        *configurations,
+        *(_configuration(made) for made in webhook_configurations()),
         If('eq .Values.podAdmission "policies"', tuple(gate)),
         If('eq .Values.podAdmission "policies-without-manager"', tuple(affinity)),
     ]
+
+
+def policies() -> list[Any]:
+    """What the gate JobSetPolicies needs: the CRD, the manager's rights for it, and the webhooks that check it."""
+    wanted = ".Values.jobSetPolicies.enable"
+    made = (
+        *(templated(each) for each in policy_rbac_objects()),
+        *(_configuration(each) for each in policy_webhook_configurations()),
+    )
+    return [If(f"and {wanted} .Values.crds.enabled", (_kept(policy_crd()),)), If(wanted, made)]

@@ -138,6 +138,13 @@ VALUES = (
         "who admits pods of JobSets; policies need Kubernetes 1.36",
         ours=True,
     ),
+    Value(
+        "jobSetPolicies.enable",
+        False,
+        FLAG,
+        "JobSetPolicies: the CRD, the manager's rights for it, the webhooks that check them, and the feature gate",
+        ours=True,
+    ),
     Value("networkPolicy.enabled", True, FLAG, "whether there is a NetworkPolicy", ours=True),
     Value(
         "networkPolicy.webhookFrom",

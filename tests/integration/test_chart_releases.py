@@ -15,7 +15,7 @@ from devcluster.cluster import running
 from devcluster.spec import ClusterSpec, FakeNodes
 from manifests import files
 from tests.support.cluster import kubectl, request, wait_for
-from tests.support.helm import CHART, NAMESPACE, RELEASE
+from tests.support.helm import CHART, GO_USER, NAMESPACE, RELEASE
 
 pytestmark = pytest.mark.slow
 """The first run on a machine builds both Helms, for some minutes."""
@@ -24,8 +24,12 @@ MANAGER = "system:serviceaccount:jobset-system:jobset-controller-manager"
 MANAGER_GROUPS = ["system:serviceaccounts", "system:serviceaccounts:jobset-system"]
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io"
 DEPLOYMENT = "/apis/apps/v1/namespaces/jobset-system/deployments/jobset-controller-manager"
-NOT_SERVED = {"Certificate", "Issuer", "ServiceMonitor"}
-"""Kinds of cert-manager and of the Prometheus operator, which the cluster does not know."""
+FOREIGN = {
+    "Certificate": "cert-manager.io/v1",
+    "Issuer": "cert-manager.io/v1",
+    "ServiceMonitor": "monitoring.coreos.com/v1",
+}
+"""Kinds of cert-manager and of the Prometheus operator, whose CRDs the cluster does not have."""
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +99,28 @@ def knows_ttl(cluster):
     return "ttlSecondsAfterFinished" in schema["properties"]["spec"]["properties"]
 
 
-def replicas(cluster):
-    return request(cluster, "GET", DEPLOYMENT)[1]["spec"]["replicas"]
+def replicas(cluster, path=DEPLOYMENT):
+    return request(cluster, "GET", path)[1]["spec"]["replicas"]
+
+
+def serve(cluster, kind, api_version):
+    """A CRD of this kind that takes everything."""
+    group, version = api_version.split("/")
+    plural = f"{kind.lower()}s"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural},
+            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
+        },
+    }
+    kubectl(cluster, "apply", "-f", "-", stdin=json.dumps(definition))
+    kubectl(cluster, "wait", "--for=condition=Established", "--timeout=30s", f"crd/{plural}.{group}")
 
 
 def test_a_release_from_its_installation_to_its_end(helm, cluster, tmp_path):
@@ -134,7 +158,7 @@ def go_chart(folder: Path) -> Path:
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": "jobset-controller"},
+        "metadata": {"name": "{{ .Values.fullnameOverride }}-controller"},
         "spec": {"selector": {"matchLabels": labels}, "template": pod},
     }
     (folder / "crds").mkdir(parents=True)
@@ -145,16 +169,23 @@ def go_chart(folder: Path) -> Path:
     return folder
 
 
-def test_a_release_of_the_go_projects_chart_is_upgraded_in_place(helm, cluster, tmp_path):
+def test_a_user_of_the_go_projects_chart_upgrades_in_place_with_his_values(helm, cluster, tmp_path):
     """The CRD becomes part of the release without being created again."""
-    release(helm, cluster, "install", str(go_chart(tmp_path / "go")))
+    for kind, api_version in FOREIGN.items():
+        serve(cluster, kind, api_version)
+    release(helm, cluster, "install", str(go_chart(tmp_path / "go")), values=GO_USER)
     uid = request(cluster, "GET", CRD)[1]["metadata"]["uid"]
     forced = ("--force-conflicts",) if helm.version == 4 else ()
-    release(helm, cluster, "upgrade", str(CHART), "--take-ownership", *forced, values={"crds": {"keep": False}})
+    values = GO_USER | {"crds": {"keep": False}}
+    release(helm, cluster, "upgrade", str(CHART), "--take-ownership", *forced, values=values)
     assert request(cluster, "GET", CRD)[1]["metadata"]["uid"] == uid
-    assert replicas(cluster) == 2
-    old = DEPLOYMENT.replace("jobset-controller-manager", "jobset-controller")
+    assert replicas(cluster, DEPLOYMENT.replace("jobset-controller-", "ml-jobset-controller-")) == 3
+    old = DEPLOYMENT.replace("jobset-controller-manager", "ml-jobset-controller")
     wait_for(lambda: request(cluster, "GET", old)[0] == 404, what="the old Deployment to go")
+    issued = kubectl(cluster, "get", "certificates.cert-manager.io", "-n", NAMESPACE, "-o", "name")
+    assert sorted(issued.split()) == [
+        f"certificate.cert-manager.io/ml-jobset-{name}-server-cert" for name in ("metrics", "webhook")
+    ]
     release(helm, cluster, "uninstall")
     wait_for(lambda: request(cluster, "GET", CRD)[0] == 404, what="the CRD to go, as asked")
 
@@ -193,6 +224,7 @@ VALUES = {
     },
     "certManager": {"enable": True},
     "prometheus": {"enable": True},
+    "jobSetPolicies": {"enable": True},
     "networkPolicy": {"webhookFrom": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]},
 }
 """Every optional field of every template."""
@@ -200,7 +232,7 @@ VALUES = {
 
 @pytest.mark.parametrize("pods", ["webhooks", "policies", "policies-without-manager"])
 def test_the_api_server_knows_every_field_that_is_rendered(helm, cluster, pods):
-    objects = [o for o in helm.objects(VALUES | {"podAdmission": pods}) if o["kind"] not in NOT_SERVED]
+    objects = [o for o in helm.objects(VALUES | {"podAdmission": pods}) if o["kind"] not in FOREIGN]
     text = yaml.safe_dump_all(objects)
     shown = kubectl(
         cluster, "apply", "--dry-run=server", "--server-side", "--force-conflicts", "--validate=strict", "-f", "-",

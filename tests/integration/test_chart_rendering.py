@@ -12,9 +12,8 @@ import yaml
 from app.settings_file import load
 from manifests import files, install_objects
 from manifests.alerts import NO_LEADER
-from manifests.chart.values import VALUES
 from manifests.dashboard import dashboard
-from tests.support.helm import CHART
+from tests.support.helm import CHART, GO_USER
 
 pytestmark = pytest.mark.slow
 """The first run on a machine builds both Helms, for some minutes."""
@@ -23,34 +22,6 @@ DEPLOYMENT = ("Deployment", "jobset-controller-manager")
 CONFIG = "controller_manager_config.yaml"
 FIXED = re.compile(r"jobset-(mutating|validating)-webhook-configuration|jobset-pod-\w+|jobsets\.jobset\.x-k8s\.io")
 """Names that the manager or the API server looks for."""
-
-GO_USERS = {
-    "fullnameOverride": "js",
-    "commonLabels": {"team": "ml"},
-    "image": {"repository": "registry.example/jobset", "tag": "v9", "pullPolicy": "Always", "pullSecrets": [{"name": "pull"}]},
-    "controller": {
-        "replicas": 3,
-        "leaderElection": {"enable": False},
-        "clientConnection": {"qps": 50, "burst": 100},
-        "annotations": {"a": "deployment"},
-        "podAnnotations": {"a": "pod"},
-        "env": [{"name": "E", "value": "v"}],
-        "envFrom": [{"configMapRef": {"name": "more"}}],
-        "volumes": [{"name": "extra", "emptyDir": {}}],
-        "volumeMounts": [{"name": "extra", "mountPath": "/extra"}],
-        "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}},
-        "securityContext": {"runAsUser": 7},
-        "podSecurityContext": {"fsGroup": 8},
-        "nodeSelector": {"pool": "system"},
-        "affinity": {"nodeAffinity": {}},
-        "tolerations": [{"key": "system", "operator": "Exists"}],
-        "hostNetwork": True,
-        "podDisruptionBudget": {"enabled": True, "minAvailable": 1},
-    },
-    "certManager": {"enable": True, "issuerRef": {"kind": "ClusterIssuer", "name": "ours"}},
-    "prometheus": {"enable": True, "prometheusNamespace": "prom", "prometheusClientCertSecretName": "client"},
-}  # fmt: skip
-"""Every value of the Go project's chart, with another value than the default."""
 
 
 def by_name(objects):
@@ -70,16 +41,40 @@ def comparable(objects):
     return found
 
 
+def documents(path):
+    return [each for each in yaml.load_all(path.read_text(), yaml.CSafeLoader) if each]
+
+
 @pytest.mark.parametrize("pods", ["webhooks", "policies", "policies-without-manager"])
 def test_by_default_the_objects_of_install_yaml(helm, pods):
     installed = [each for each in install_objects(pods=pods) if each["kind"] != "Namespace"]
     assert comparable(helm.objects({"podAdmission": pods})) == comparable(installed)
 
 
+def test_policies_are_those_of_kustomize_with_the_gate_on(helm):
+    installed = [each for path in sorted((files.ROOT / "policy").glob("*.yaml")) for each in documents(path)]
+    kept = {"jobSetPolicies": {"enable": True}}
+    on, off = comparable(helm.objects(kept)), comparable(helm.objects())
+    added = {name: each for name, each in on.items() if name not in off}
+    assert added == comparable([each for each in installed if each["kind"] != "Kustomization"])
+    config = on["ConfigMap", "jobset-manager-config"]["data"][CONFIG]
+    assert config["featureGates"] == {"JobSetPolicies": True}
+    more = by_name(helm.objects(kept | {"featureGates": {"RestartJob": True, "JobSetPolicies": False}}))
+    config = yaml.safe_load(more["ConfigMap", "jobset-manager-config"]["data"][CONFIG])
+    assert config["featureGates"] == {"RestartJob": True, "JobSetPolicies": False}, "what is given wins"
+    elsewhere = helm.objects(kept | {"certManager": {"enable": True}}, release="ml", namespace="elsewhere")
+    for each in elsewhere:
+        if "Webhook" in each["kind"]:
+            inject = each["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+            assert inject == "elsewhere/ml-jobset-webhook-server-cert"
+    assert "jobset-system" not in json.dumps(elsewhere)
+
+
 def test_nothing_that_is_written_at_run_time_is_rendered(helm):
-    text = helm.template()
+    everything = GO_USER | {"certManager": {"enable": False}, "jobSetPolicies": {"enable": True}}
+    text = helm.template(everything)
     assert "caBundle" not in text
-    (secret,) = [each for each in helm.objects() if each["kind"] == "Secret"]
+    (secret,) = [each for each in helm.objects(everything) if each["kind"] == "Secret"]
     assert secret.keys() == {"apiVersion", "kind", "metadata"}
 
 
@@ -98,61 +93,56 @@ def test_an_unknown_value_is_refused(helm):
     assert "controllers" in done.stderr
 
 
-def test_the_values_of_the_go_projects_chart(helm):
-    objects = by_name(helm.objects(GO_USERS))
-    deployment = objects["Deployment", "js-controller-manager"]
+def test_the_values_of_a_user_of_the_go_projects_chart_mean_the_same(helm):
+    objects = by_name(helm.objects(GO_USER))
+    deployment = objects["Deployment", "ml-jobset-controller-manager"]
     template = deployment["spec"]["template"]
     pod, (container,) = template["spec"], template["spec"]["containers"]
-    given = GO_USERS["controller"]
-    assert all(each["metadata"]["labels"]["team"] == "ml" for each in objects.values())
-    assert template["metadata"]["labels"]["team"] == "ml"
+    given = GO_USER["controller"]
+    for labels in (template["metadata"]["labels"], *(each["metadata"]["labels"] for each in objects.values())):
+        assert labels.items() >= (GO_USER["commonLabels"] | {"app.kubernetes.io/name": "jobset"}).items()
     assert "team" not in deployment["spec"]["selector"]["matchLabels"], "a selector can never change"
-    assert (container["image"], container["imagePullPolicy"]) == ("registry.example/jobset:v9", "Always")
-    assert (pod["imagePullSecrets"], deployment["spec"]["replicas"]) == ([{"name": "pull"}], 3)
-    assert deployment["metadata"]["annotations"] == {"a": "deployment"}
-    assert template["metadata"]["annotations"]["a"] == "pod"
+    image = ("registry.example/mirror/jobset:v0.12.0-mirror.1", "Always")
+    assert (container["image"], container["imagePullPolicy"]) == image
+    assert (pod["imagePullSecrets"], deployment["spec"]["replicas"]) == ([{"name": "mirror-pull"}], 3)
+    assert deployment["metadata"]["annotations"] == given["annotations"]
+    assert template["metadata"]["annotations"].items() >= given["podAnnotations"].items()
     assert (container["env"], container["envFrom"]) == (given["env"], given["envFrom"])
     assert given["volumes"][0] in pod["volumes"]
     assert given["volumeMounts"][0] in container["volumeMounts"]
     assert container["resources"]["requests"] == {"cpu": "1", "memory": "128Mi"}
-    assert container["securityContext"]["runAsUser"] == 7
-    assert pod["securityContext"]["fsGroup"] == 8
+    assert container["resources"]["limits"]["cpu"] == "2"
+    assert container["securityContext"].items() >= {"runAsUser": 65532, "readOnlyRootFilesystem": True}.items()
+    assert pod["securityContext"].items() >= {"fsGroup": 65532, "runAsNonRoot": True}.items()
     assert {key: pod[key] for key in ("nodeSelector", "affinity", "tolerations", "hostNetwork")} == {
         key: given[key] for key in ("nodeSelector", "affinity", "tolerations", "hostNetwork")
     }
-    assert objects["PodDisruptionBudget", "js-controller-manager"]["spec"]["minAvailable"] == 1
-    assert "maxUnavailable" not in objects["PodDisruptionBudget", "js-controller-manager"]["spec"]
-
-
-def test_every_value_of_the_go_projects_chart_is_tried():
-    def paths(tree, prefix=""):
-        for key, each in tree.items():
-            path = f"{prefix}{key}"
-            yield path
-            if isinstance(each, dict):
-                yield from paths(each, f"{path}.")
-
-    theirs = {value.path for value in VALUES if not value.ours}
-    assert theirs - set(paths(GO_USERS)) == {"nameOverride", "controller.podDisruptionBudget.maxUnavailable"}
+    assert objects["PodDisruptionBudget", "ml-jobset-controller-manager"]["spec"]["minAvailable"] == 1
+    assert "maxUnavailable" not in objects["PodDisruptionBudget", "ml-jobset-controller-manager"]["spec"]
+    config = yaml.safe_load(objects["ConfigMap", "ml-jobset-manager-config"]["data"][CONFIG])
+    assert config["clientConnection"] == given["clientConnection"]
+    assert config["leaderElection"]["leaderElect"] is True
 
 
 def test_certificates_of_cert_manager(helm):
     """The manager makes none, its Secret is not in the way, and the CA bundle comes from the certificate."""
-    objects = by_name(helm.objects(GO_USERS))
-    config = yaml.safe_load(objects["ConfigMap", "js-manager-config"]["data"][CONFIG])
+    objects = by_name(helm.objects(GO_USER))
+    config = yaml.safe_load(objects["ConfigMap", "ml-jobset-manager-config"]["data"][CONFIG])
     assert config["internalCertManagement"]["enable"] is False
     assert not [each for each in objects if each[0] in {"Secret", "Issuer"}]
-    webhook, metrics = (objects["Certificate", f"js-{name}-server-cert"]["spec"] for name in ("webhook", "metrics"))
-    assert webhook["dnsNames"][0] == "js-webhook-service.jobset-system.svc"
-    assert webhook["secretName"] == "js-webhook-server-cert"
-    assert webhook["issuerRef"] == metrics["issuerRef"] == {"kind": "ClusterIssuer", "name": "ours"}
+    webhook, metrics = (
+        objects["Certificate", f"ml-jobset-{name}-server-cert"]["spec"] for name in ("webhook", "metrics")
+    )
+    assert webhook["dnsNames"][0] == "ml-jobset-webhook-service.jobset-system.svc"
+    assert webhook["secretName"] == "ml-jobset-webhook-server-cert"
+    assert webhook["issuerRef"] == metrics["issuerRef"] == GO_USER["certManager"]["issuerRef"]
     for kind in ("Mutating", "Validating"):
         found = objects[f"{kind}WebhookConfiguration", f"jobset-{kind.lower()}-webhook-configuration"]
         inject = found["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
-        assert inject == "jobset-system/js-webhook-server-cert"
-    pod = objects["Deployment", "js-controller-manager"]["spec"]["template"]["spec"]
+        assert inject == "jobset-system/ml-jobset-webhook-server-cert"
+    pod = objects["Deployment", "ml-jobset-controller-manager"]["spec"]["template"]["spec"]
     secrets = {each["name"]: each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
-    assert secrets == {"cert": "js-webhook-server-cert", "metrics-cert": "js-metrics-server-cert"}
+    assert secrets == {"cert": "ml-jobset-webhook-server-cert", "metrics-cert": "ml-jobset-metrics-server-cert"}
     own = by_name(helm.objects({"certManager": {"enable": True}}))
     issuer = own["Issuer", "jobset-selfsigned-issuer"]["metadata"]["name"]
     assert own["Certificate", "jobset-webhook-server-cert"]["spec"]["issuerRef"] == {"kind": "Issuer", "name": issuer}
@@ -166,9 +156,11 @@ def test_prometheus_finds_the_metrics_and_may_read_them(helm):
     assert monitor["endpoints"][0]["port"] in {port["name"] for port in service["spec"]["ports"]}
     (subject,) = objects["ClusterRoleBinding", "jobset-prometheus"]["subjects"]
     assert subject == {"kind": "ServiceAccount", "name": "prometheus-k8s", "namespace": "monitoring"}
-    verified = by_name(helm.objects(GO_USERS))["ServiceMonitor", "js-prometheus"]["spec"]["endpoints"][0]["tlsConfig"]
-    assert verified["serverName"] == "js-controller-manager-metrics-service.jobset-system.svc"
-    assert verified["cert"]["secret"]["name"] == "client"
+    verified = by_name(helm.objects(GO_USER))["ServiceMonitor", "ml-jobset-prometheus"]["spec"]["endpoints"][0][
+        "tlsConfig"
+    ]
+    assert verified["serverName"] == "ml-jobset-controller-manager-metrics-service.jobset-system.svc"
+    assert verified["cert"]["secret"]["name"] == "prometheus-client"
 
 
 def test_alerts_are_those_of_kustomize_and_select_the_releases_own_series(helm):
@@ -211,7 +203,7 @@ def test_the_configuration_is_one_that_the_manager_takes(helm, tmp_path):
         "tls": {"minVersion": "VersionTLS13"},
         "metrics": {"enable": False},
         "managerConfiguration": {"webhook": {"port": 10250, "workers": 2}, "clientConnection": {"qps": 7}},
-        "controller": {"excludeWebhookPortFromMesh": True},
+        "controller": {"excludeWebhookPortFromMesh": True, "leaderElection": {"enable": False}},
     }
     objects = by_name(helm.objects(values))
     path = tmp_path / "config.yaml"
@@ -220,6 +212,7 @@ def test_the_configuration_is_one_that_the_manager_takes(helm, tmp_path):
     assert (settings.webhook.port, settings.webhook.workers) == (10250, 2)
     assert (settings.client_connection.qps, settings.client_connection.burst) == (7, 500)
     assert settings.feature_gates == {"RestartJob": True}
+    assert not settings.leader_election.leader_elect
     template = objects[DEPLOYMENT]["spec"]["template"]
     ports = {port["name"]: port["containerPort"] for port in template["spec"]["containers"][0]["ports"]}
     assert ports == {"webhook-server": 10250}

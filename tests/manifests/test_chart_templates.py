@@ -1,11 +1,15 @@
 """How a template is written, and that defaults, schema and table of the values agree."""
 
+import re
+
 import jsonschema_rs
 import pytest
 import yaml
 
+from manifests.chart.files import generated
 from manifests.chart.templates import If, Insert, Raw, render
 from manifests.chart.values import VALUES, defaults, schema, table
+from tests.support.helm import GO_USER
 
 
 @pytest.mark.parametrize(
@@ -68,3 +72,33 @@ def test_each_value_has_a_row():
     rows = table().splitlines()[2:]
     assert [row.split("`")[1] for row in rows] == [value.path for value in VALUES]
     assert {row.count("|") for row in rows} == {4}
+
+
+def paths(tree, prefix=""):
+    """Of every mapping and of what is in it: `controller`, `controller.env`."""
+    for key, each in tree.items():
+        yield f"{prefix}{key}"
+        if isinstance(each, dict):
+            yield from paths(each, f"{prefix}{key}.")
+
+
+def test_a_user_of_the_go_projects_chart_keeps_his_values():
+    """Every value of that chart is in his file, but one of the two that exclude each other. Helm renders it in `integration`."""
+    jsonschema_rs.validator_for(schema()).validate(GO_USER)
+    theirs = {value.path for value in VALUES if not value.ours}
+    assert theirs - set(paths(GO_USER)) == {"controller.podDisruptionBudget.maxUnavailable"}
+    assert not {value.path for value in VALUES if value.ours} & set(paths(GO_USER))
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: value.path)
+def test_a_template_reads_each_value_or_the_mapping_it_is_in(value):
+    names = value.path.split(".")
+    known = {".".join(names[:count]) for count in range(1, len(names) + 1)}
+    made = generated()
+    read = {
+        name.rstrip(".")
+        for file in made
+        if file.startswith("templates/")
+        for name in re.findall(r"\.Values\.([\w.]+)", made[file])
+    }
+    assert known & read

@@ -14,6 +14,11 @@ import yaml
 from manifests import files
 
 CHART = files.ROOT.parent / files.CHART
+GO_USER: dict[str, Any] = yaml.safe_load(
+    (Path(__file__).parents[1] / "manifests/data/go-chart-values.yaml").read_text()
+)
+"""The values of a user of the Go project's chart."""
+
 RELEASE = "jobset"
 NAMESPACE = "jobset-system"
 

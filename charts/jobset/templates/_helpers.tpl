@@ -36,6 +36,11 @@ control-plane: controller-manager
 {{- dig "webhook" "port" 9443 .Values.managerConfiguration | int }}
 {{- end }}
 
+{{- define "jobset.featureGates" -}}
+{{- $made := ternary (dict "JobSetPolicies" true) (dict) .Values.jobSetPolicies.enable }}
+{{- mergeOverwrite $made (default dict .Values.featureGates) | toYaml }}
+{{- end }}
+
 {{- define "jobset.configuration" -}}
 {{- $made := include "jobset.madeConfiguration" . | fromYaml }}
 {{- mergeOverwrite $made .Values.managerConfiguration | toYaml }}
@@ -58,9 +63,9 @@ internalCertManagement:
   webhookSecretName: {{ include "jobset.fullname" . }}-webhook-server-cert
 clientConnection:
   {{- toYaml .Values.controller.clientConnection | nindent 2 }}
-{{- if .Values.featureGates }}
+{{- if or .Values.featureGates .Values.jobSetPolicies.enable }}
 featureGates:
-  {{- toYaml .Values.featureGates | nindent 2 }}
+  {{- include "jobset.featureGates" . | nindent 2 }}
 {{- end }}
 {{- if .Values.tls }}
 tls:

@@ -15,12 +15,12 @@ EXAMPLES = """examples:
   %(prog)s jobset/train -n team-a
   %(prog)s                                all JobSets of the namespace, one line each; -A: of all namespaces
   %(prog)s train -o json | jq -r '.. | .wayOut? // empty'
-  watch %(prog)s train                    until it runs
+  %(prog)s train -w                       again whenever it changes, until the JobSet has ended
 
 It prints, from the JobSet down to the pod, what waits for what, since when, the message of the component that reported
 it, and how to fix it. It reads the JobSet, its Jobs, its pods that are not ready, Warnings, the manager's lease, the
-groups of a set with spec.scheduling, and, where a leader pod waits for a domain of its own, nodes and the leader pods
-of other JobSets. It leaves out what you may not read, and names it at the end.
+groups of a set with spec.scheduling, and, where these lead further, nodes, claims, StorageClasses, events about pods,
+and the leader pods of other JobSets. It leaves out what you may not read, and names it at the end.
 
 exit codes:
   0  explained; without a name also if there are none
@@ -43,6 +43,7 @@ def add_explain(commands: Commands) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
     where.add_argument("-A", "--all-namespaces", action="store_true", help="all JobSets of all namespaces")
+    add("-w", "--watch", action="store_true", help="again whenever it changes, until the JobSet has ended")
     add("-o", "--output", choices=("text", "json", "yaml"), default="text", help="default: text")
     add_cluster_flags(parser)
     parser.set_defaults(handler=as_command(_explain))
@@ -56,6 +57,7 @@ def _explain(parsed: argparse.Namespace) -> int:
         namespace=parsed.namespace,
         everywhere=parsed.all_namespaces,
         output=parsed.output,
+        watch=parsed.watch,
         kubeconfig=parsed.kubeconfig,
         context=parsed.context,
     )

@@ -11,7 +11,7 @@ from api.meta import Base, Owner
 from api.pending import first_trouble
 from api.pod import DetailedPod, PodCondition
 from app.explain.needs import SeenSpec
-from app.explain.nodes import Nodes
+from app.explain.nodes import Nodes, SeenNode
 
 
 class SeenPod(DetailedPod, frozen=True, kw_only=True):
@@ -53,6 +53,19 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         return ready is not None and ready.status == "True"
 
     @property
+    def silent(self) -> bool:
+        """Whether it runs by its phase, is not ready, and its containers say nothing: its node may be gone."""
+        runs = self.status.phase == "Running" and bool(self.spec.node_name)
+        return runs and not self.ready and not self.trouble
+
+    @property
+    def initializing(self) -> str:
+        """The init container that runs just now; empty without one."""
+        inits = (of for of in self.status.init_container_statuses if of.name not in self.spec.sidecars)
+        first = next((of for of in inits if of.state.terminated is None), None)
+        return first.name if first is not None and first.state.waiting is None and self.spec.node_name else ""
+
+    @property
     def trouble(self) -> str:
         """What keeps one of its containers from running, init containers first; empty while nothing does."""
         return first_trouble(self)
@@ -60,6 +73,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
 class _Regarding(Base, frozen=True, kw_only=True):
     name: str = ""
+    namespace: str = ""
     uid: str = ""
 
 
@@ -73,6 +87,7 @@ class SeenEvent(Base, frozen=True, kw_only=True):
     reason: str = ""
     note: str = ""
     regarding: _Regarding = _Regarding()
+    related: _Regarding | None = None
     event_time: str | None = None
     series: _Series | None = None
     deprecated_first_timestamp: str | None = None
@@ -88,6 +103,48 @@ class SeenEvent(Base, frozen=True, kw_only=True):
         """When it happened last, as RFC 3339; empty if the event does not say."""
         seen = self.series.last_observed_time if self.series else ""
         return seen or self.event_time or self.deprecated_last_timestamp or ""
+
+
+class _ClaimSpec(Base, frozen=True, kw_only=True):
+    storage_class_name: str | None = None
+
+
+class _ClaimStatus(Base, frozen=True, kw_only=True):
+    phase: str = ""
+
+
+class SeenClaim(Base, frozen=True, kw_only=True):
+    """core/v1 PersistentVolumeClaim. Without a class there is no default one; an empty one asks for volumes without."""
+
+    spec: _ClaimSpec = _ClaimSpec()
+    status: _ClaimStatus = _ClaimStatus()
+
+
+class _ClassMeta(Base, frozen=True, kw_only=True):
+    name: str = ""
+    annotations: dict[str, str] = {}
+
+
+class SeenStorageClass(Base, frozen=True, kw_only=True):
+    """storage.k8s.io/v1 StorageClass."""
+
+    metadata: _ClassMeta
+    provisioner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenStorageClasses:
+    """The StorageClasses of the cluster."""
+
+    there: tuple[SeenStorageClass, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(of.metadata.name for of in self.there)
+
+    def provisioner(self, name: str) -> str | None:
+        """Of the class with this name; None if there is no such class."""
+        return next((of.provisioner for of in self.there if of.metadata.name == name), None)
 
 
 class _LeaseSpec(Base, frozen=True, kw_only=True):
@@ -140,6 +197,10 @@ class Facts:
     - `nodes`: the topology labels of every node, by its name. `node_offers`: where the scheduler misses something on
       nodes, what each has. `holders`: Jobs of all JobSets that are on nodes.
     - `lease`: the manager's; without holder where there is none.
+    - `manager`: the pod that holds the lease, looked up where Jobs are missing and nothing says why.
+    - `claims`: of pods that have no node because of them. `storage_classes`: those that there are.
+    - `nodes_by_name`: of pods that run and are not ready; None for one that is gone.
+    - `ends`: events about pods that were ended from outside. Newest first.
     - `groups`: of a set with `spec.scheduling` that has Jobs that are not ready.
     """
 
@@ -156,5 +217,10 @@ class Facts:
     node_offers: Nodes | None = None
     holders: tuple[Holder, ...] | None = None
     lease: SeenLease | None = None
+    manager: SeenPod | None = None
+    claims: Mapping[str, SeenClaim | None] = field(default_factory=dict)
+    storage_classes: SeenStorageClasses | None = None
+    nodes_by_name: Mapping[str, SeenNode | None] = field(default_factory=dict)
+    ends: tuple[SeenEvent, ...] = ()
     groups: SeenGroups | None = None
     unseen: tuple[str, ...] = ()

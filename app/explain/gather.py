@@ -5,7 +5,7 @@ pods, and those of a few Jobs. What may not be read is noted and left out. Write
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,30 +15,28 @@ from api.exclusive import topology_of
 from api.gang_status import StoredGroup
 from api.gangs import forest
 from api.jobset import JobSet
-from api.meta import Owner
+from api.meta import Owner, seconds_between
 from api.selectors import of_other_attempts
 from api.topology import NodeMetadata
+from app.explain import look_up
 from app.explain.facts import Facts, Holder, SeenEvent, SeenGroups, SeenLease, SeenPod
 from app.explain.nodes import Nodes, SeenNode
-from app.explain.remedies import MISFIT
+from app.explain.reader import LOOKED_AT, MOST_PAGES, PAGE, TIMEOUT, Reader
+from app.explain.remedies import CLAIMS, MISFIT
+from app.explain.restart_causes import failed_lately
 from app.explain.survey import Survey, lacking, survey
 from app.settings import LeaderElectionSettings
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.errors import Forbidden, NotFound
 from kube.options import METADATA_LIST
-from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, LEASES, NODES, POD_GROUPS, PODS, Resource
+from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, LEASES, NODES, POD_GROUPS, PODS
 
 LEASE = LeaderElectionSettings().resource_name
-TIMEOUT = 15.0
-"""Seconds for one request."""
-LOOKED_AT = 3
-"""Jobs that are looked up one by one, of many in the same state."""
-PAGE = 500
-MOST_PAGES = 20
-"""Pages of what belongs to others: leaders of other JobSets, events of other Jobs."""
 PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that are on a node and have not ended."""
+REPLACED = 10.0
+"""Seconds after its Job's start from which on a pod is created in the place of another."""
 FEW_PAGES = 4
 """Pages of pods that seldom matter."""
 
@@ -64,15 +62,18 @@ class _Gatherer:
         self._js = js
         self._namespace = js.metadata.namespace
         self._of_set = f"{keys.JOBSET_NAME}={js.metadata.name}"
-        self._unseen: list[str] = []
+        self._read = Reader(client, js.metadata.namespace)
 
     async def facts(self, now: datetime) -> Facts:
         jobs = await self._jobs()
         known: dict[str, Any] = {"now": now, "jobset": self._js, "jobs": jobs}
         known["warnings"] = await self._events(f"regarding.kind={keys.KIND},regarding.name={self._js.metadata.name}")
         if jobs is not None:
-            known |= await self._about(survey(self._js, jobs))
-        return Facts(**known, unseen=tuple(self._unseen))
+            of = survey(self._js, jobs)
+            known |= await self._about(of)
+            if failed_lately(self._js, now) or of.failed or _replaced(of, known.get("pods")):
+                known["ends"] = await look_up.ends(self._read, self._js)
+        return Facts(**known, unseen=tuple(self._read.unseen))
 
     async def _about(self, of: Survey) -> dict[str, Any]:
         """What matters about Jobs that are not settled."""
@@ -81,13 +82,18 @@ class _Gatherer:
             return known
         known["lease"] = await self._lease()
         known["foreign"] = await self._foreign(of)
+        if len(of.missing) == of.total and known["lease"] is not None and not self._js.status.replicated_jobs_status:
+            known["manager"] = await look_up.manager(self._read, known["lease"])
         if of.missing and self._js.status.restarts:
             known["leftover_pods"] = await self._leftover_pods(of)
         if any(lacking(child.job) for child in of.unready):
             fields = "regarding.kind=Job"
             known["job_warnings"] = await self._events(fields, {child.name for child in of.unready})
-        if not of.unready:
-            return known
+        return known | await self._about_pods(of) if of.unready else known
+
+    async def _about_pods(self, of: Survey) -> dict[str, Any]:
+        """What matters about pods of Jobs that are not ready."""
+        known: dict[str, Any] = {}
         topologies = {key for child in of.unready if (key := topology_of(child.job.metadata.annotations)) is not None}
         pods = await self._pods(of)
         gated = await self._gated() if topologies else {}
@@ -96,6 +102,11 @@ class _Gatherer:
         misfits = [pod for pod in pods or () if (said := pod.unscheduled) and MISFIT.search(said.message)]
         if misfits:
             known["node_offers"] = offers = await self._offers(misfits, topologies)
+        unbound = [pod for pod in pods or () if (said := pod.unscheduled) and CLAIMS.search(said.message)]
+        known["claims"] = claims = await look_up.claims(self._read, unbound)
+        if claims:
+            known["storage_classes"] = await look_up.storage_classes(self._read)
+        known["nodes_by_name"] = await look_up.nodes(self._read, (pod for pod in pods or () if pod.silent))
         if any(pod.unscheduled or pod.job_uid in gated for pod in leaders):
             known["nodes"] = offers.labels(topologies) if misfits and offers else await self._nodes(topologies)
         waiting = [pod for pod in leaders if pod.unscheduled]
@@ -112,7 +123,7 @@ class _Gatherer:
         there: dict[str, StoredGroup] = {}
         for resource in kinds:
             try:
-                async for group in self._some(resource, StoredGroup, resource.plural, label_selector=self._of_set):
+                async for group in self._read.some(resource, StoredGroup, resource.plural, label_selector=self._of_set):
                     owner = group.metadata.controller()
                     if owner is not None and owner.uid == self._js.metadata.uid:
                         there[group.metadata.name] = group
@@ -120,11 +131,11 @@ class _Gatherer:
                 continue  # not served: the condition says so
             except Forbidden:
                 where = f"in namespace {self._namespace}"
-                self._skip(f"groups: you may not list {resource.plural}.{resource.group} {where}")
+                self._read.skip(f"groups: you may not list {resource.plural}.{resource.group} {where}")
                 return None
         try:
             placed: dict[str, Any] = {"label_selector": self._of_set, "field_selector": PLACED}
-            bound = self._some(PODS, Owned, "pods with a node", accept=METADATA_LIST, **placed)
+            bound = self._read.some(PODS, Owned, "pods with a node", accept=METADATA_LIST, **placed)
             return SeenGroups(there, await _by_job(bound))
         except Forbidden:
             return None  # `_pods` has noted it
@@ -132,10 +143,10 @@ class _Gatherer:
     async def _jobs(self) -> tuple[Job, ...] | None:
         uid = self._js.metadata.uid
         try:
-            jobs = self._all(JOBS, Job, label_selector=self._of_set)
+            jobs = self._read.all(JOBS, Job, label_selector=self._of_set)
             return tuple([job async for job in jobs if (owner := job.metadata.controller()) and owner.uid == uid])
         except Forbidden:
-            self._skip(f"Jobs and pods: you may not list jobs in namespace {self._namespace}")
+            self._read.skip(f"Jobs and pods: you may not list jobs in namespace {self._namespace}")
             return None
 
     async def _foreign(self, of: Survey) -> Mapping[str, Owner]:
@@ -157,7 +168,7 @@ class _Gatherer:
                 if owner is None or owner.uid != self._js.metadata.uid:
                     foreign[name] = job.metadata.owner
         except Forbidden:
-            self._skip(f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}")
+            self._read.skip(f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}")
         return foreign
 
     async def _leftover_pods(self, of: Survey) -> Mapping[str, tuple[str, ...]]:
@@ -165,22 +176,24 @@ class _Gatherer:
         there = {child.name for child in of.previous}
         found: dict[str, tuple[str, ...]] = {}
         try:
-            async for pod in self._all(PODS, Owned, label_selector=of_other_attempts(self._js), accept=METADATA_LIST):
+            async for pod in self._read.all(
+                PODS, Owned, label_selector=of_other_attempts(self._js), accept=METADATA_LIST
+            ):
                 owner = pod.metadata.controller()
                 if owner is not None and owner.name not in there:
                     found[owner.name] = (*found.get(owner.name, ()), pod.metadata.name)
         except Forbidden:
-            self._skip(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}")
+            self._read.skip(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}")
         return found
 
     async def _events(self, fields: str, names: set[str] | None = None) -> tuple[SeenEvent, ...]:
         """Warnings, newest first; only those about `names`, if given."""
         found: list[SeenEvent] = []
         try:
-            async for event in self._some(EVENTS, SeenEvent, "events", field_selector=f"{fields},type=Warning"):
+            async for event in self._read.some(EVENTS, SeenEvent, "events", field_selector=f"{fields},type=Warning"):
                 found += [event] if names is None or event.regarding.name in names else []
         except Forbidden:
-            self._skip(f"events: you may not list events.events.k8s.io in namespace {self._namespace}")
+            self._read.skip(f"events: you may not list events.events.k8s.io in namespace {self._namespace}")
         return tuple(sorted(found, key=lambda event: event.last, reverse=True))
 
     async def _pods(self, of: Survey) -> tuple[SeenPod, ...] | None:
@@ -189,7 +202,7 @@ class _Gatherer:
         leads, awaits = f"{keys.COMPLETION_INDEX}=0", keys.AWAITS_LEADER
         pending = f"{self._of_set},{keys.COMPLETION_INDEX}!=0,!{awaits}"
         try:
-            leaders = self._all(PODS, SeenPod, label_selector=f"{self._of_set},{leads}")
+            leaders = self._read.all(PODS, SeenPod, label_selector=f"{self._of_set},{leads}")
             pods = [pod async for pod in leaders if pod.job_uid in uids]
             pods += [pod for pod in await self._page("Pending", pending) if pod.job_uid in uids]
             explained = {pod.job_uid for pod in pods if pod.unscheduled or pod.trouble or pod.gated}
@@ -198,7 +211,7 @@ class _Gatherer:
                 running = await self._page("Running", f"{keys.JOB_UID}={uid}")
                 pods += [pod for pod in running if not pod.ready and not pod.metadata.leads]
         except Forbidden:
-            self._skip(f"pods: you may not list pods in namespace {self._namespace}")
+            self._read.skip(f"pods: you may not list pods in namespace {self._namespace}")
             return None
         return tuple(pods)
 
@@ -214,14 +227,14 @@ class _Gatherer:
             timeout=TIMEOUT,
         )
         if page.metadata.continue_token:
-            self._skip(f"{phase.lower()} pods beyond the first {PAGE}")
+            self._read.skip(f"{phase.lower()} pods beyond the first {PAGE}")
         return page.items or []
 
     async def _gated(self) -> Mapping[str, int]:
         """How many pods of each Job await their leader."""
         selector = f"{self._of_set},{keys.AWAITS_LEADER}"
         try:
-            return await _by_job(self._all(PODS, Owned, label_selector=selector, accept=METADATA_LIST))
+            return await _by_job(self._read.all(PODS, Owned, label_selector=selector, accept=METADATA_LIST))
         except Forbidden:
             return {}  # `_pods` has noted it
 
@@ -231,11 +244,11 @@ class _Gatherer:
         try:
             async for node in self._client.pages(NODES, type=SeenNode, limit=PAGE, timeout=TIMEOUT):
                 if len(nodes) == PAGE * MOST_PAGES:
-                    self._skip(f"what nodes beyond the first {len(nodes)} offer")
+                    self._read.skip(f"what nodes beyond the first {len(nodes)} offer")
                     return None
                 nodes.add(node)
         except Forbidden:
-            self._skip("nodes: you may not list nodes, so what they offer is not known")
+            self._read.skip("nodes: you may not list nodes, so what they offer is not known")
             return None
         return nodes
 
@@ -248,7 +261,7 @@ class _Gatherer:
                 nodes[meta.name] = {key: meta.labels[key] for key in topologies if key in meta.labels}
         except Forbidden:
             what = ", ".join(sorted(topologies))
-            self._skip(f"nodes: you may not list nodes, so which values of {what} there are is not known")
+            self._read.skip(f"nodes: you may not list nodes, so which values of {what} there are is not known")
             return None
         return nodes
 
@@ -276,14 +289,16 @@ class _Gatherer:
                     if not spots:
                         break
         except Forbidden:
-            self._skip("pods of other namespaces: you may not list them, so which Jobs hold the domains is not known")
+            self._read.skip(
+                "pods of other namespaces: you may not list them, so which Jobs hold the domains is not known"
+            )
             return None
         return tuple(holders)
 
     def _placed(self, selector: str, pages: int) -> AsyncIterator[SeenPod]:
         """Pods on nodes, in all namespaces."""
         what = "pods of other JobSets"
-        return self._some(
+        return self._read.some(
             PODS, SeenPod, what, pages=pages, namespace=None, label_selector=selector, field_selector=PLACED
         )
 
@@ -294,28 +309,15 @@ class _Gatherer:
         except NotFound:
             return SeenLease()
         except Forbidden:
-            self._skip(f"the manager: you may not get leases in namespace {namespace}")
+            self._read.skip(f"the manager: you may not get leases in namespace {namespace}")
             return None
 
-    def _all(self, resource: Resource, kind: Any, **options: Any) -> AsyncIterator[Any]:
-        options = {"namespace": self._namespace, "limit": PAGE, "timeout": TIMEOUT, **options}
-        return self._client.pages(resource, type=kind, **options)
 
-    async def _some(
-        self, resource: Resource, kind: Any, what: str, *, pages: int = MOST_PAGES, **options: Any
-    ) -> AsyncIterator[Any]:
-        """The first pages of what may be any number."""
-        number = 0
-        async for item in self._all(resource, kind, **options):
-            if number == PAGE * pages:
-                self._skip(f"{what} beyond the first {number}")
-                return
-            number += 1
-            yield item
-
-    def _skip(self, text: str) -> None:
-        if text not in self._unseen:
-            self._unseen.append(text)
+def _replaced(of: Survey, pods: Iterable[SeenPod] | None) -> bool:
+    """Whether a pod is there in the place of another: it is newer than its Job's start."""
+    starts = {child.job.metadata.uid: child.job.status.start_time for child in of.unready}
+    times = ((starts.get(pod.job_uid), pod.metadata.creation_timestamp) for pod in pods or ())
+    return any(start and created and seconds_between(start, created) > REPLACED for start, created in times)
 
 
 async def _by_job(pods: AsyncIterator[Owned]) -> Counter[str]:

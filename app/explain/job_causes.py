@@ -6,6 +6,9 @@ from api.meta import Owner
 from app.explain.case import Case
 from app.explain.facts import SeenEvent
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, by_job, counted, listed
+from app.explain.manager_causes import idle_manager
+from app.explain.quota import Exceeded, exceeded
+from app.explain.remedies import for_refusal
 from app.explain.survey import lacking
 from controllers.planning.child_jobs import Child
 
@@ -95,10 +98,17 @@ def _absent(case: Case, names: list[str]) -> list[Found]:
     because: tuple[Finding, ...] = ()
     level, fix = Level.WAITS, "look again in a moment"
     if refused is not None:
+        beyond, namespace = exceeded(refused.note), case.facts.jobset.metadata.namespace
         level, fix = Level.FAULT, "fix what the message names: the manager tries again by itself"
         because = (Finding(level=Level.FAULT, cause="refused", what=refused.note, since=refused.first),)
+        if beyond is not None:
+            fix, said = beyond.fix(namespace, len(names)), Finding(level=Level.NOTE, cause="warning", what=refused.note)
+            each = f"each {beyond.words()}"
+            because = (Finding(level=Level.FAULT, cause="quota", what=each, because=(said,), since=refused.first),)
     elif case.manager_missing:
         fix = "start a manager"
+    elif idle := idle_manager(case):
+        level, because, fix = Level.FAULT, (idle,), ""
     what = f"{counted(len(names), 'Job', 'does', 'do')} not exist (yet): {listed(names)}"
     return [Found(Finding(level=level, cause="missing", what=what, because=because, fix=fix), frozenset(names))]
 
@@ -134,12 +144,36 @@ def being_deleted(case: Case, left: frozenset[str]) -> list[Found]:
 def without_pods(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that run and lack pods: admission has refused them, or the Job controller does not create them."""
     said = {event.regarding.uid: event for event in reversed(case.facts.job_warnings) if event.reason == "FailedCreate"}
-    findings = []
+    findings, refused = [], dict[tuple[str, str], list[_Refused]]()
     for child in case.survey.unready if case.survey else ():
         event = said.get(child.job.metadata.uid)
         if child.name in left and lacking(child.job) and (event or not child.job.status.active):
-            findings.append(_without_pods(child, event))
-    return by_job(findings)
+            if event is not None and (beyond := exceeded(event.note)) is not None:
+                refused.setdefault((beyond.quota, beyond.resource), []).append((child, event, beyond))
+            else:
+                findings.append(_without_pods(child, event))
+    return [_beyond_quota(same) for same in refused.values()] + by_job(findings)
+
+
+_Refused = tuple[Child, SeenEvent, Exceeded]
+
+
+def _beyond_quota(refused: list[_Refused]) -> Found:
+    """One finding for all Jobs whose pods a quota refuses."""
+    names = [child.name for child, _, _ in refused]
+    pods = sum(pods_at_once(child.job.spec) for child, _, _ in refused)
+    missing = sum(lacking(child.job) for child, _, _ in refused)
+    first, event, beyond = refused[0]
+    who = f"Job {names[0]}: lacks" if len(names) == 1 else f"{len(names)} Jobs ({listed(names)}): lack"
+    finding = Finding(
+        level=Level.FAULT,
+        cause="quota",
+        what=f"{who} {missing} of {counted(pods, 'pod')}: {beyond.words(missing)}",
+        because=(Finding(level=Level.NOTE, cause="refused", what=f"{event.reason}: {event.note}"),),
+        fix=beyond.fix(first.job.metadata.namespace, missing),
+        since=event.first,
+    )
+    return Found(finding, frozenset(names))
 
 
 def _without_pods(child: Child, said: SeenEvent | None) -> KeyedFinding:
@@ -158,7 +192,7 @@ def _without_pods(child: Child, said: SeenEvent | None) -> KeyedFinding:
         level=Level.FAULT,
         cause="pods-refused",
         what=f"Job {child.name}: lacks {lacking(job)} of {pods}: {said.reason}: {said.note}",
-        fix="fix what the message names (quota, policy, webhook, service account): the Job controller tries again",
+        fix=for_refusal(job.metadata.namespace, said.note),
         since=said.first,
     )
     return KeyedFinding(child.name, said.note.replace(child.name, ""), lambda: finding)

@@ -191,24 +191,6 @@ def unlisted(case: Case, _left: frozenset[str]) -> list[Found]:
     return found
 
 
-def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
-    """Nothing is created, restarted or placed while no manager runs."""
-    if not case.manager_missing or not left:
-        return []
-    lease = case.facts.lease
-    renewed = (lease.spec.renew_time if lease else None) or ""
-    what = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
-    found = Finding(
-        level=Level.FAULT,
-        cause="no-manager",
-        what=f"{what} in namespace {keys.MANAGER_NAMESPACE}: Jobs are neither created nor restarted nor placed",
-        fix=f"kubectl get pods -n {keys.MANAGER_NAMESPACE}; one that runs without --leader-elect or in another"
-        " namespace is not seen here",
-        since=renewed,
-    )
-    return [Found(found)]
-
-
 def restarting(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs of an earlier attempt have to go before those of this one come."""
     if case.survey is None or not case.survey.previous:

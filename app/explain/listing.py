@@ -6,7 +6,8 @@ from typing import Any, TextIO
 from api.jobset import JobSet
 from app.check.findings import printable
 from app.explain.finding import Finding, Level
-from app.explain.gather import TIMEOUT, gather_about
+from app.explain.gather import gather_about
+from app.explain.reader import TIMEOUT
 from app.explain.reasons import Explanation, explain
 from app.explain.show import age_of, json_form
 from controllers.resources import JOBSETS
@@ -54,9 +55,19 @@ class Listing:
 
 
 def cause_line(explanation: Explanation) -> str:
-    """What holds a set up, in one line: the first of what is worst. Empty for one that runs."""
+    """What holds a set up, in one line: the first of what is worst, and the last of what that is because of.
+
+    Empty for a set that runs.
+    """
     worst = _cause(explanation.root)
-    return " ".join((explanation.headline or (worst.what if worst else "")).split())
+    if explanation.headline or worst is None:
+        return " ".join(explanation.headline.split())
+    words = [worst.what]
+    while below := _cause(worst):
+        if below.level is Level.NOTE:
+            break
+        worst, words = below, [words[0], below.what]
+    return " ".join(": ".join(words).split())
 
 
 def _cause(root: Finding) -> Finding | None:

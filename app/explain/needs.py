@@ -22,6 +22,7 @@ class _Resources(Base, frozen=True, kw_only=True):
 class _Container(Base, frozen=True, kw_only=True):
     """core/v1 Container. An init container with restartPolicy Always is a sidecar."""
 
+    name: str = ""
     restart_policy: str = ""
     resources: _Resources = _Resources()
 
@@ -119,6 +120,11 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
     def claims(self) -> tuple[str, ...]:
         """Names of the PersistentVolumeClaims that it mounts."""
         return tuple(name for of in self.volumes if (name := of.persistent_volume_claim.claim_name))
+
+    @property
+    def sidecars(self) -> frozenset[str]:
+        """Names of the init containers that run beside the others."""
+        return frozenset(of.name for of in self.init_containers if of.restart_policy == "Always")
 
     @property
     def label_keys(self) -> frozenset[str]:

@@ -32,6 +32,7 @@ class _Taint(Base, frozen=True, kw_only=True):
     key: str = ""
     value: str = ""
     effect: str = ""
+    time_added: str | None = None
 
     def __str__(self) -> str:
         return _STATES.get(self.key) or f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"

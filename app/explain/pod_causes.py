@@ -9,6 +9,7 @@ from api.exclusive import topology_of
 from api.names import namespaced_job
 from api.pod import DEFAULT_SCHEDULER, PodCondition
 from app.explain.case import Case
+from app.explain.claims import unbound
 from app.explain.domains import article, in_the_way, noun
 from app.explain.facts import SeenPod
 from app.explain.finding import Finding, Found, KeyedFinding, Level, by_job, counted, seconds_since
@@ -146,7 +147,7 @@ def unscheduled(case: Case, left: frozenset[str]) -> list[Found]:
     for child in _unready(case, left):
         pods = [pod for pod in case.pods_of(child) if pod.unscheduled]
         if pods and (said := pods[0].unscheduled):
-            misfit = _misfit(case, pods[0])
+            misfit = unbound(case, pods[0]) or _misfit(case, pods[0])
             key = (said.message, misfit.what if misfit else "")
             findings.append(KeyedFinding(child.name, key, partial(_unscheduled, child, pods, misfit)))
     return by_job(findings)
@@ -265,7 +266,9 @@ def _unready_finding(case: Case, child: Child) -> KeyedFinding:
             if starting[0].spec.node_name
             else ", not looked at by the scheduler"
         )
-        what = f"{what}; {_pods(starting)} starting{node}"
+        init = starting[0].initializing
+        what = f"{what}; {_pods(starting)} starting{node}" + (f": init container {init} runs" if init else "")
+        fix = f"kubectl logs -n {starting[0].metadata.namespace} {starting[0].name} -c {init}" if init else ""
     elif pods:
         what, fix = f"{what}; {_pods(pods)} running, not ready", "see the readiness probes of its containers"
     elif case.facts.pods is None:

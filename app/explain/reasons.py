@@ -7,7 +7,7 @@ it has explained; findings are listed in this order.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.explain import group_causes, job_causes, jobset_causes, pod_causes, restart_causes
+from app.explain import ends, group_causes, job_causes, jobset_causes, manager_causes, pod_causes, restart_causes
 from app.explain.case import Case, Cause, case
 from app.explain.facts import Facts
 from app.explain.finding import Finding, Found, Level, counted
@@ -20,7 +20,7 @@ CAUSES: tuple[Cause, ...] = (
     jobset_causes.active_deadline,
     jobset_causes.start_timeout,
     jobset_causes.unlisted,
-    jobset_causes.no_manager,
+    manager_causes.no_manager,
     restart_causes.keeps_failing,
     restart_causes.jobs_keep_failing,
     jobset_causes.restarting,
@@ -33,6 +33,8 @@ CAUSES: tuple[Cause, ...] = (
     job_causes.missing,
     job_causes.halted,
     job_causes.being_deleted,
+    ends.ended_from_outside,
+    ends.node_fails,
     pod_causes.leader_waits,
     pod_causes.leader_without_domain,
     group_causes.waits,

@@ -16,6 +16,9 @@ SCHEDULER_SAYS = "the scheduler's reason counts the nodes by what is wrong with 
 MISFIT = re.compile("Insufficient|node affinity/selector|untolerated taint|were unschedulable")
 """What the scheduler says if nodes lack what a pod asks for."""
 
+CLAIMS = re.compile(r"unbound immediate PersistentVolumeClaims|persistentvolumeclaim \"|storageclass\S* \"")
+"""What it says if a claim of the pod has no volume."""
+
 _IMAGE = re.compile(r": (?:ErrImagePull|ImagePullBackOff|InvalidImageName|ErrImageNeverPull)\b")
 _CONFIG = re.compile(r": CreateContainerConfigError\b")
 
@@ -71,6 +74,36 @@ _FIXES: tuple[tuple[re.Pattern[str], Callable[[SeenPod, str], str]], ...] = (
 Claims come first: without them the scheduler looks at no node. Of several reasons the one counts that the scheduler
 looks for last, for those nodes have passed everything before: resources, then affinity, taints and cordons.
 """
+
+
+_REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r'serviceaccount "([^"]+)" not found'), "kubectl create serviceaccount {name} -n {namespace}"),
+    (
+        re.compile(r"no PriorityClass with name (\S+) was found"),
+        "kubectl create priorityclass {name} --value=0, or another priorityClassName: kubectl get priorityclass",
+    ),
+    (
+        re.compile(r'RuntimeClass "([^"]+)" not found'),
+        "create RuntimeClass {name}, or use another runtimeClassName: kubectl get runtimeclass",
+    ),
+    (
+        re.compile(r'violates PodSecurity "([^":]+)'),
+        "change what the message names, or kubectl label ns {namespace} pod-security.kubernetes.io/enforce-",
+    ),
+    (
+        re.compile(r"(m(?:ax|in)imum) (?:cpu|memory) usage per"),
+        "kubectl describe limitrange -n {namespace} shows the limits: request as much as they allow",
+    ),
+)
+"""What admission says about pods, and what to do."""
+
+
+def for_refusal(namespace: str, message: str) -> str:
+    """What to do about pods that admission refuses. `message`: of the API server."""
+    for pattern, fix in _REFUSALS:
+        if found := pattern.search(message):
+            return f"{fix.format(name=found[1], namespace=namespace)}: the Job controller tries again"
+    return "fix what the message names (quota, policy, webhook, service account): the Job controller tries again"
 
 
 def for_scheduling(pod: SeenPod, message: str) -> str:

@@ -1,7 +1,11 @@
 """Causes that are about restarts: a set that fails again and again, and Jobs that do. Pure."""
 
+from datetime import datetime
+
+from api.jobset import JobSet
 from api.jobset_status import FailedAttempt
 from app.explain.case import FRESH, Case
+from app.explain.ends import end_words
 from app.explain.finding import Finding, Found, Level, counted, listed, seconds_since
 
 LOOP = 2
@@ -39,18 +43,22 @@ def attempt(failed: FailedAttempt) -> Finding:
     return Finding(level=Level.NOTE, cause="attempt", what=what, since=failed.time)
 
 
+def failed_lately(js: JobSet, now: datetime) -> list[FailedAttempt]:
+    """Attempts that failed within the last hour, oldest first."""
+    ages = ((one, seconds_since(one.time, now)) for one in js.status.attempt_history)
+    return [one for one, age in ages if age is not None and age <= FRESH]
+
+
 def keeps_failing(case: Case, _left: frozenset[str]) -> list[Found]:
     """Attempts of the last hour have failed: how many restarts are left, and how the last attempt ended.
 
     From two attempts on the set keeps failing, whatever its Jobs are just now. One is a note.
     """
-    status, now = case.facts.jobset.status, case.facts.now
-    history = status.attempt_history
-    recent = [one for one in history if (age := seconds_since(one.time, now)) is not None and age <= FRESH]
-    if not recent or not status.restarts:
+    recent = failed_lately(case.facts.jobset, case.facts.now)
+    if not recent or not case.facts.jobset.status.restarts:
         return []
     last = recent[-1]
-    where = _where(last) or last.message or last.reason
+    where = "; ".join(filter(None, [_where(last) or last.message or last.reason, _ended(case, last)]))
     said = f"{_restarts(case)}; attempt {last.attempt}: {where}"
     if len(recent) < LOOP:
         return [Found(Finding(level=Level.NOTE, cause="restarted", what=said, since=last.time))]
@@ -63,6 +71,14 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> list[Found]:
         since=recent[0].time,
     )
     return [Found(found, state="keeps failing", headline=said)]
+
+
+def _ended(case: Case, failed: FailedAttempt) -> str:
+    """Who ended a pod of the Job that decided; empty if nobody is known to have."""
+    names = (failed.pod,) if failed.pod else ()
+    events = (event for event in case.facts.ends if event.regarding.name.startswith(names or f"{failed.failed_job}-"))
+    ended = next((event for event in events if failed.failed_job), None)
+    return "" if ended is None else f"pod {ended.regarding.name} was {end_words(ended)}"
 
 
 def _restarts(case: Case) -> str:

@@ -238,7 +238,7 @@ def test_jobs_that_are_refused():
 def test_an_old_warning_is_no_reason():
     js = a_set()
     _, body = explanation_of(facts(js, warnings=[event("JobCreationFailed", "long ago", ago=7200)], lease=lease()))
-    assert (body["level"], causes(body)) == ("waits", ["missing"])
+    assert causes(body) == ["missing", "manager-idle"]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,14 @@ def test_no_manager_runs(given: JSON, says: str):
 
 def test_a_lease_that_is_a_little_late_by_this_clock_is_held():
     _, body = explanation_of(facts(a_set(), lease=lease(ago=17)))
-    assert causes(body) == ["missing"]
+    assert causes(body) == ["missing", "manager-idle"]
+
+
+def test_a_manager_has_a_minute_before_it_is_said_to_do_nothing():
+    js = a_set()
+    js["metadata"]["creationTimestamp"] = at(NOW - timedelta(seconds=30))
+    _, body = explanation_of(facts(js, lease=lease()))
+    assert (body["level"], causes(body)) == ("waits", ["missing"])
 
 
 def test_pods_that_admission_refuses():

@@ -9,7 +9,8 @@ import pytest
 from api import keys
 from api.meta import NOBODY
 from app.explain.facts import Facts
-from app.explain.gather import LOOKED_AT, MOST_PAGES, PAGE, gather
+from app.explain.gather import gather
+from app.explain.reader import LOOKED_AT, MOST_PAGES, PAGE
 from app.explain.reasons import explain
 from kube.client import Client
 from kube.errors import NotFound

@@ -83,3 +83,51 @@ def test_a_name_that_is_none_is_refused(command, connected, words: list[str]):
     code, out, err = command("explain", *words)
     assert (code, out, cluster.asked) == (2, "", [])
     assert err.startswith("jobset explain: ")
+
+
+def test_who_watches_sees_what_changes_until_the_set_has_ended(command, connected, monkeypatch):
+    cluster = connected()
+    held, over = a_set("train", suspend=True), a_set("train", status=ended("Failed"))
+    looks = iter([held, held, over])
+    monkeypatch.setattr("app.explain.run.EVERY", 0.01)
+    send = cluster.send
+
+    async def changing(request):
+        if request.path.endswith("/jobsets/train"):
+            cluster.objects = (next(looks),)
+        return await send(request)
+
+    monkeypatch.setattr(cluster, "send", changing)
+    code, out, _ = command("explain", "train", "-w")
+    assert code == 0
+    assert [line for line in out.splitlines() if line.startswith("JobSet ")] == [
+        "JobSet team-a/train: is suspended",
+        f"JobSet team-a/train: failed (since {out.partition('failed (since ')[2].partition(')')[0]})",
+    ]
+
+
+def test_who_watches_a_list_sees_it_again_when_it_changes(command, connected, monkeypatch):
+    cluster = connected(a_set("a", suspend=True))
+    monkeypatch.setattr("app.explain.run.EVERY", 0.01)
+    looks = 0
+    send = cluster.send
+
+    async def changing(request):
+        nonlocal looks
+        if request.path.endswith("/jobsets"):
+            looks += 1
+            if looks == 3:
+                cluster.objects = (a_set("a", status=ended("Completed")),)
+            if looks == 4:
+                raise KeyboardInterrupt
+        return await send(request)
+
+    monkeypatch.setattr(cluster, "send", changing)
+    _, out, _ = command("explain", "-w")
+    assert [line.split()[:2] for line in out.splitlines()] == [
+        ["NAME", "STATE"],
+        ["a", "is"],
+        [],
+        ["NAME", "STATE"],
+        ["a", "completed"],
+    ]

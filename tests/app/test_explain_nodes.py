@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.explain.gather import MOST_PAGES, PAGE, gather
+from app.explain.gather import gather
 from app.explain.needs import Requirement, SeenSpec, Toleration, in_words
 from app.explain.nodes import Nodes, SeenNode
+from app.explain.reader import MOST_PAGES, PAGE
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.explained import (

@@ -80,7 +80,7 @@ def test_a_quota_that_keeps_pods_out(sets: Sets):
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "1"}}}
     kubectl_apply(sets.cluster, sets.namespace, quota)
     sets.apply(manifest(group(pods_per_job=3)))
-    text = sets.wait_explained("Job js-workers-0: lacks 2 of 3 pods: FailedCreate: ")
+    text = sets.wait_explained("Job js-workers-0: lacks 2 of 3 pods: need 2 pods, quota none has 0 left of 1")
     assert "exceeded quota: none" in text
 
 
@@ -90,6 +90,7 @@ def test_pods_that_fit_nowhere(sets: Sets):
         "Job js-workers-0: pod js-workers-0-0", "2 more Jobs (js-workers-1 … js-workers-2): likewise"
     )
     assert "0/20 nodes are available: 20 node(s) didn't match Pod's node affinity/selector" in text
+    assert "no node has the label nobody=has of its nodeSelector; no node has a label nobody at all" in text
 
 
 def test_a_set_that_has_failed(sets: Sets):

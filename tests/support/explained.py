@@ -145,10 +145,10 @@ def made(obj: JSON, uid: str = "", **status: Any) -> JSON:
 
 
 def facts(js: JSON, jobs: Iterable[JSON] | None = (), pods: Iterable[JSON] | None = (), **known: Any) -> Facts:
-    """What would have been read. Events in `warnings` and `job_warnings`, and `lease`, are JSON, too."""
+    """What would have been read. Events in `warnings`, `job_warnings` and `ends`, and `lease`, are JSON, too."""
     if (lease := known.pop("lease", None)) is not None:
         known["lease"] = msgspec.convert(lease, SeenLease)
-    for name in {"warnings", "job_warnings"} & known.keys():
+    for name in {"warnings", "job_warnings", "ends"} & known.keys():
         known[name] = tuple(msgspec.convert(event, SeenEvent) for event in known[name])
     return Facts(
         now=NOW,

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from app.explain.gather import PAGE
+from app.explain.reader import PAGE
 from kube.transport import Request, Response
 
 JSON = dict[str, Any]
@@ -22,7 +22,7 @@ class Cluster:
     """
 
     def __init__(self, *objects: JSON, endless: tuple[str, ...] = ()) -> None:
-        self._objects = objects
+        self.objects = objects
         self._endless = endless
         self.asked: list[Request] = []
         self.logs: dict[tuple[str, str], str] = {}
@@ -35,9 +35,9 @@ class Cluster:
         if plural == "log":
             return self._log(request.path.split("/")[-2], query)
         if request.verb in {"get", "patch"}:
-            found = [body for body in self._objects if body["metadata"]["name"] == plural]
+            found = [body for body in self.objects if body["metadata"]["name"] == plural]
             return _answer(found[0]) if found else Response(404, {}, b'{"kind":"Status","details":{"kind":"x"}}')
-        items = [body for body in self._objects if f"{body['kind'].lower()}s" == plural and _chosen(body, query)]
+        items = [body for body in self.objects if f"{body['kind'].lower()}s" == plural and _chosen(body, query)]
         first = int(query.get("continue") or 0)
         endless = plural in self._endless and ("namespaces" not in request.path or plural != "pods")
         more = endless or len(items) > first + PAGE

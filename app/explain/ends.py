@@ -1,0 +1,116 @@
+"""Causes that are about pods that somebody has ended, and about nodes that no longer answer. Pure."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from app.explain.case import FRESH, Case
+from app.explain.facts import SeenEvent, SeenPod
+from app.explain.finding import Finding, Found, KeyedFinding, Level, age, by_job, seconds_since
+from app.explain.nodes import SeenNode
+from controllers.planning.child_jobs import Child
+from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, policy_of
+
+_MARGIN = 60.0
+"""Seconds after its time by which the manager has acted on a failed node."""
+_STATES = {
+    "node.kubernetes.io/unreachable": "unreachable",
+    OUT_OF_SERVICE: "out of service",
+    "node.kubernetes.io/not-ready": "not ready",
+}
+
+
+def end_words(event: SeenEvent) -> str:
+    """`preempted by pod team-b/urgent-0`, behind `was`."""
+    match event.reason:
+        case "Preempted":
+            by = event.related
+            return f"preempted by pod {by.namespace}/{by.name}" if by and by.name else _note("preempted", event)
+        case "TaintManagerEviction":
+            return "evicted, because its node got a taint with the effect NoExecute"
+        case "NodeNotReady":
+            return "marked as not ready, because its node is not ready"
+        case _:
+            return _note("evicted", event)
+
+
+def _note(word: str, event: SeenEvent) -> str:
+    return f"{word}: {event.note.rstrip('. ')}" if event.note else word
+
+
+def ended_from_outside(case: Case, left: frozenset[str]) -> list[Found]:
+    """Pods of Jobs that are not ready that were preempted or evicted within the last hour."""
+    found: dict[str, list[SeenEvent]] = {}
+    seen: set[str] = set()
+    for event in case.facts.ends:
+        since = seconds_since(event.last, case.facts.now)
+        mine = any(event.regarding.name.startswith(f"{job}-") for job in left)
+        if mine and since is not None and since <= FRESH and not event.note.startswith("Cancelling"):
+            if event.regarding.name not in seen:
+                found.setdefault(end_words(event), []).append(event)
+            seen.add(event.regarding.name)
+    return [Found(_ended(words, events)) for words, events in found.items()]
+
+
+def _ended(words: str, events: list[SeenEvent]) -> Finding:
+    first = events[0]
+    more = f" and {len(events) - 1} more were" if len(events) > 1 else " was"
+    fix = "a higher priorityClassName keeps pods from being preempted; kubectl get priorityclass lists those there are"
+    if first.reason != "Preempted":
+        fix = f"kubectl describe pod -n {first.regarding.namespace} {first.regarding.name}; kubectl describe node NODE"
+    what = f"pod {first.regarding.name}{more} {words}"
+    return Finding(level=Level.WAITS, cause=first.reason.lower(), what=what, fix=fix, since=first.first)
+
+
+def node_fails(case: Case, left: frozenset[str]) -> list[Found]:
+    """Pods that run by their status, on nodes that are gone, unreachable, out of service or not ready."""
+    return by_job(
+        KeyedFinding(child.name, (pod.spec.node_name, state), partial(_node_fails, case, child, pod, state, since))
+        for child, pod, state, since in _on_failed_nodes(case, left)
+    )
+
+
+def _on_failed_nodes(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, SeenPod, str, str]]:
+    """Jobs with their first such pod, the state of its node, and since when."""
+    for child in case.survey.unready if case.survey else ():
+        pods = (pod for pod in case.pods_of(child) if pod.silent and pod.spec.node_name in case.facts.nodes_by_name)
+        states = ((pod, *_state(case.facts.nodes_by_name[pod.spec.node_name])) for pod in pods)
+        failed = next((found for found in states if found[1]), None)
+        if failed is not None and child.name in left:
+            yield (child, *failed)
+
+
+def _state(node: SeenNode | None) -> tuple[str, str]:
+    """What is wrong with a node and since when; empty if nothing is."""
+    if node is None:
+        return "which does not exist any more", ""
+    times = {taint.key: taint.time_added or "" for taint in node.spec.taints}
+    return next(((f"which is {word}", times[key]) for key, word in _STATES.items() if key in times), ("", ""))
+
+
+def _node_fails(case: Case, child: Child, pod: SeenPod, state: str, since: str) -> Finding:
+    return Finding(
+        level=Level.FAULT,
+        cause="node-failed",
+        what=f"Job {child.name}: pod {pod.name} is on node {pod.spec.node_name}, {state}",
+        because=_handling(case, since),
+        fix=f"if the node is off for good: kubectl delete pod -n {pod.metadata.namespace} {pod.name} --force",
+        since=since,
+    )
+
+
+def _handling(case: Case, since: str) -> tuple[Finding, ...]:
+    """What the failure policy does about it."""
+    policy = policy_of(case.facts.jobset)
+    if policy is None:
+        what, fix = "spec.failurePolicy.nodeFailure is not set: nothing is done about it", ""
+    else:
+        waited = seconds_since(since, case.facts.now)
+        limit = f"spec.failurePolicy.nodeFailure.afterSeconds is {policy.after_seconds}"
+        if waited is not None and waited < policy.after_seconds:
+            what, fix = f"its Job fails in {age(policy.after_seconds - waited)}: {limit}", ""
+        elif waited is not None and waited < policy.after_seconds + _MARGIN:
+            what, fix = f"the failure policy decides: {limit}", ""
+        else:
+            what = f"no manager has acted on it: {limit}"
+            fix = f"start the manager with --feature-gates={GATE}=true"
+    return (Finding(level=Level.NOTE, cause="node-failure-policy", what=what, fix=fix),)

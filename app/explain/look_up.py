@@ -1,0 +1,70 @@
+"""Reads what single causes need beside Jobs and pods: claims, nodes by name, how pods ended, the manager's pod.
+
+Each reads a bounded number of objects. What may not be read is noted and left out. Decides nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from api import keys
+from api.jobset import JobSet
+from app.explain.facts import SeenClaim, SeenEvent, SeenLease, SeenPod, SeenStorageClass, SeenStorageClasses
+from app.explain.nodes import SeenNode
+from app.explain.reader import LOOKED_AT, Reader
+from kube.errors import Forbidden
+from kube.resources import EVENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES
+
+ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
+"""Reasons of events that tell of a pod that is ended from outside."""
+
+
+async def claims(read: Reader, pods: Iterable[SeenPod]) -> Mapping[str, SeenClaim | None]:
+    """Of the first claims of these pods: None where there is no such claim."""
+    names = list(dict.fromkeys(name for pod in pods for name in pod.spec.claims))[:LOOKED_AT]
+    try:
+        return {name: await read.one(PERSISTENT_VOLUME_CLAIMS, SeenClaim, name) for name in names}
+    except Forbidden:
+        read.skip("claims: you may not get persistentvolumeclaims, so what is wrong with them is not known")
+        return {}
+
+
+async def storage_classes(read: Reader) -> SeenStorageClasses | None:
+    try:
+        classes = read.some(STORAGE_CLASSES, SeenStorageClass, "storage classes", pages=1, namespace=None)
+        return SeenStorageClasses(tuple([one async for one in classes]))
+    except Forbidden:
+        read.skip("storage classes: you may not list storageclasses.storage.k8s.io, so which there are is not known")
+        return None
+
+
+async def nodes(read: Reader, pods: Iterable[SeenPod]) -> Mapping[str, SeenNode | None]:
+    """The nodes of the first of these pods: None where there is no such node."""
+    names = list(dict.fromkeys(pod.spec.node_name for pod in pods))[:LOOKED_AT]
+    try:
+        return {name: await read.one(NODES, SeenNode, name) for name in names}
+    except Forbidden:
+        read.skip("nodes: you may not get nodes, so whether those of pods that are not ready work is not known")
+        return {}
+
+
+async def ends(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
+    """Events about pods of the set that were ended from outside, newest first."""
+    found: list[SeenEvent] = []
+    try:
+        for reason in ENDS:
+            fields = f"regarding.kind=Pod,reason={reason}"
+            async for event in read.some(EVENTS, SeenEvent, f"events {reason}", pages=4, field_selector=fields):
+                found += [event] if event.regarding.name.startswith(f"{js.metadata.name}-") else []
+    except Forbidden:
+        return ()  # noted where the Warnings are read
+    return tuple(sorted(found, key=lambda event: event.last, reverse=True))
+
+
+async def manager(read: Reader, lease: SeenLease) -> SeenPod | None:
+    """The pod that holds the lease; None if it runs outside the cluster or may not be read."""
+    name = (lease.spec.holder_identity or "").partition("_")[0]
+    try:
+        pod: SeenPod | None = await read.one(PODS, SeenPod, name, namespace=keys.MANAGER_NAMESPACE) if name else None
+    except Forbidden:
+        read.skip(f"the manager's pod: you may not get pods in namespace {keys.MANAGER_NAMESPACE}")
+        return None
+    return pod

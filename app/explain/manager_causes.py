@@ -1,0 +1,48 @@
+"""Causes that are about the manager: none runs, or one runs and does nothing. Pure."""
+
+from api import keys
+from app.explain.case import Case
+from app.explain.finding import Finding, Found, Level, age, seconds_since
+
+IDLE = 60.0
+"""Seconds within which a manager begins with a set."""
+
+
+def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
+    """Nothing is created, restarted or placed while no manager runs."""
+    if not case.manager_missing or not left:
+        return []
+    lease = case.facts.lease
+    renewed = (lease.spec.renew_time if lease else None) or ""
+    what = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
+    found = Finding(
+        level=Level.FAULT,
+        cause="no-manager",
+        what=f"{what} in namespace {keys.MANAGER_NAMESPACE}: Jobs are neither created nor restarted nor placed",
+        fix=f"kubectl get pods -n {keys.MANAGER_NAMESPACE}; one that runs without --leader-elect or in another"
+        " namespace is not seen here",
+        since=renewed,
+    )
+    return [Found(found)]
+
+
+def idle_manager(case: Case) -> Finding | None:
+    """A manager holds the lease and has done nothing about the set since it was created: no Jobs, no status."""
+    js, lease = case.facts.jobset, case.facts.lease
+    waited = seconds_since(js.metadata.creation_timestamp or "", case.facts.now)
+    if lease is None or case.manager_missing or waited is None or waited < IDLE:
+        return None
+    if case.facts.jobs or js.status.restarts or js.status.replicated_jobs_status:
+        return None
+    holder = (lease.spec.holder_identity or "").partition("_")[0]
+    pod = case.facts.manager
+    what = f"a manager runs ({holder} holds the lease) and has done nothing for {age(waited)}"
+    if pod is not None and not pod.ready:
+        what = f"{what}; it is not ready: a right is missing, or a cache is not filled"
+    else:
+        what = f"{what}: may it list what it reads?"
+    path = f"/api/v1/namespaces/{keys.MANAGER_NAMESPACE}/pods/{holder}:8081/proxy/readyz?verbose"
+    fix = (
+        f'kubectl get --raw "{path}" names missing rights and caches; kubectl logs -n {keys.MANAGER_NAMESPACE} {holder}'
+    )
+    return Finding(level=Level.FAULT, cause="manager-idle", what=what, fix=fix)

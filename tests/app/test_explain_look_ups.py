@@ -1,0 +1,149 @@
+"""What `jobset explain` looks up beside Jobs and pods, and when: claims, nodes by name, ends of pods, the manager."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.explain.facts import Facts
+from app.explain.gather import LEASE, gather
+from kube.client import Client
+from kube.transport import Request, Response
+from tests.support.explained import MOMENT, NOW, at, causes, event, explanation_of, job_of, lease, made, pod_of
+from tests.support.fake_cluster import Cluster
+from tests.support.jobsets import jobset, rjob, stored
+
+JSON = dict[str, Any]
+pytestmark = pytest.mark.looptime
+UNBOUND = "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/2 nodes"
+
+
+HELD = {"kind": "Lease", "metadata": {"name": LEASE}, **lease(holder="manager-0_1234")}
+
+
+class Refusing(Cluster):
+    """Refuses all requests for some collections."""
+
+    refused: tuple[str, ...] = ()
+
+    async def send(self, request: Request) -> Response:
+        if any(name in request.path.split("/") for name in self.refused):
+            return Response(403, {}, b'{"kind":"Status","reason":"Forbidden","details":{"kind":"x"}}')
+        return await super().send(request)
+
+
+async def read(*objects: JSON, refused: tuple[str, ...] = ()) -> tuple[Facts, list[str]]:
+    """The facts, and the paths that were asked for."""
+    cluster = Refusing(*objects, HELD)
+    cluster.refused = refused
+    found = await gather(Client(cluster), "default", "train", NOW)
+    return found, [request.path for request in cluster.asked]
+
+
+def a_set(**status: Any) -> JSON:
+    return made(stored(jobset(rjob(), failurePolicy={"maxRestarts": 9})), **status)
+
+
+def claiming() -> list[JSON]:
+    js = a_set()
+    job = made(job_of(js, 0), active=1)
+    volumes = [{"name": f"v{n}", "persistentVolumeClaim": {"claimName": f"c{n}"}} for n in range(5)]
+    return [js, job, made(pod_of(job, unscheduled=UNBOUND, volumes=[{"name": "tmp", "emptyDir": {}}, *volumes]))]
+
+
+async def test_claims_of_a_pod_without_a_node_are_looked_up():
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c0"}, "spec": {"storageClassName": "fast"}}
+    classes = [{"kind": "StorageClasse", "metadata": {"name": "slow"}, "provisioner": "p"}]
+    found, asked = await read(*claiming(), {**claim, "status": {"phase": "Pending"}}, *classes)
+    assert [name for name, of in found.claims.items() if of is not None] == ["c0"]
+    assert len(found.claims) == 3, "the first few"
+    assert sum(path.endswith("/storageclasses") for path in asked) == 1
+    text, body = explanation_of(found)
+    assert causes(body) == ["claim-pending", "scheduler"]
+    assert "claim c0 is Pending: there is no StorageClass fast; there are: slow" in text
+
+
+@pytest.mark.parametrize(
+    ("refused", "cause", "says"),
+    [
+        ("persistentvolumeclaims", "unscheduled", "you may not get persistentvolumeclaims"),
+        ("storageclasses", "no-claim", "you may not list storageclasses.storage.k8s.io"),
+    ],
+)
+async def test_without_the_right_to_read_claims_the_rest_is_explained(refused: str, cause: str, says: str):
+    found, _ = await read(*claiming(), refused=(refused,))
+    text, body = explanation_of(found)
+    assert causes(body)[0] == cause
+    assert says in text
+
+
+def silent() -> list[JSON]:
+    js = a_set()
+    job = made(job_of(js, 0), active=1)
+    running = [{"name": "main", "ready": False, "state": {"running": {}}}]
+    return [js, job, made(pod_of(job, node="node-3", containers=running))]
+
+
+async def test_the_node_of_a_pod_that_is_not_ready_is_looked_up():
+    taints = [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": at(MOMENT)}]
+    node = {"kind": "Node", "metadata": {"name": "node-3"}, "spec": {"taints": taints}}
+    found, _ = await read(*silent(), node)
+    text, body = explanation_of(found)
+    assert causes(body)[0] == "node-failed"
+    assert "is on node node-3, which is unreachable\n" in text
+    assert "which does not exist any more" in explanation_of((await read(*silent()))[0])[0]
+    healthy = {"kind": "Node", "metadata": {"name": "node-3"}}
+    assert causes(explanation_of((await read(*silent(), healthy))[0])[1]) == ["not-ready"]
+    forbidden, _ = await read(*silent(), refused=("nodes",))
+    assert causes(explanation_of(forbidden)[1]) == ["not-ready"]
+    assert any("you may not get nodes" in text for text in forbidden.unseen)
+
+
+def preempted(name: str = "train-workers-0-0-x") -> JSON:
+    by = {"kind": "Pod", "namespace": "team-b", "name": "urgent-0"}
+    about = {"kind": "Pod", "namespace": "default", "name": name}
+    return {
+        "kind": "Event",
+        "metadata": {"name": name},
+        **event("Preempted", "Preempted"),
+        "regarding": about,
+        "related": by,
+    }
+
+
+async def test_who_ended_pods_is_looked_up_after_a_failed_attempt():
+    history = [
+        {"attempt": n, "failedJob": "train-workers-0", "time": at(NOW - timedelta(minutes=9 - n))} for n in (0, 1)
+    ]
+    js = a_set(restarts=2, attemptHistory=history)
+    job = made(job_of(js, 0, attempt=2), active=1, ready=1)
+    found, asked = await read(js, job, preempted(), preempted("other-0"))
+    assert {event.regarding.name for event in found.ends} == {"train-workers-0-0-x"}
+    assert "pod train-workers-0-0-x was preempted by pod team-b/urgent-0; 1 of 1" in explanation_of(found)[0]
+    assert sum(path.endswith("/events") for path in asked) == 5
+    later, asked = await read(a_set(), job, preempted())
+    assert later.ends == ()
+    assert sum(path.endswith("/events") for path in asked) == 1, "nothing has failed"
+
+
+async def test_who_ended_a_pod_is_looked_up_where_another_is_in_its_place():
+    js = a_set()
+    job = made(job_of(js, 0), active=1, startTime=at(MOMENT))
+    pod = made(pod_of(job, unscheduled="0/2 nodes are available"))
+    pod["metadata"]["creationTimestamp"] = at(MOMENT + timedelta(minutes=2))
+    found, _ = await read(js, job, pod, preempted())
+    assert causes(explanation_of(found)[1])[:2] == ["preempted", "unscheduled"]
+
+
+async def test_a_manager_that_creates_nothing_is_told_from_none():
+    unready = {"type": "Ready", "status": "False"}
+    pod = {"kind": "Pod", "metadata": {"name": "manager-0"}, "status": {"conditions": [unready]}}
+    text, body = explanation_of((await read(a_set(), pod))[0])
+    assert causes(body) == ["missing", "manager-idle"]
+    assert "it is not ready: a right is missing, or a cache is not filled" in text
+    assert "kubectl get --raw" in text
+    outside, body = explanation_of((await read(a_set()))[0])
+    assert causes(body) == ["missing", "manager-idle"]
+    assert "may it list what it reads?" in outside

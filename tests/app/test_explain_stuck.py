@@ -1,0 +1,30 @@
+"""Each stuck situation of the table: its cause in one line, a fix, and the list of them in docs/explain.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.explain.listing import cause_line
+from app.explain.reasons import explain
+from tests.support import stuck_pods
+from tests.support.explained import explanation_of, walk
+from tests.support.pages import ROOT
+from tests.support.stuck import TABLE, Stuck
+
+assert stuck_pods  # adds its situations to the table
+
+
+@pytest.mark.parametrize("situation", TABLE, ids=lambda situation: situation.title)
+def test_a_stuck_situation_has_its_cause_in_one_line_and_a_fix(situation: Stuck):
+    given = situation.make()
+    assert cause_line(explain(given)) == situation.says
+    _, body = explanation_of(given)
+    fixes = [finding["wayOut"] for finding in walk(body)]
+    assert any(situation.fix in fix for fix in fixes), fixes
+
+
+def test_the_page_lists_every_situation():
+    page = (ROOT / "docs/explain.md").read_text(encoding="utf-8")
+    rows = "\n".join(f"| {of.title} | {of.says.replace('|', '')} |" for of in TABLE)
+    assert len(TABLE) >= 40
+    assert f"| Situation | Cause in one line |\n|---|---|\n{rows}\n" in page, rows

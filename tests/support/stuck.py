@@ -1,0 +1,344 @@
+"""Stuck situations and what `jobset explain` says of each, as `docs/explain.md` lists them.
+
+Objects have the conditions, messages and events that kube-scheduler, the kubelet, the Job controller and the API server
+write. Those that a real cluster can be brought into are made for real in `tests/e2e/test_stuck.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from api.meta import Owner
+from app.explain.facts import Facts, SeenPod
+from app.explain.nodes import Nodes, SeenNode
+from tests.support.explained import (
+    MOMENT,
+    NOW,
+    at,
+    event,
+    facts,
+    job_of,
+    lease,
+    made,
+    pod_of,
+)
+from tests.support.jobsets import jobset, rjob, stored
+
+JSON = dict[str, Any]
+POD = "train-workers-0-0"
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """`says`: the cause in one line, as `jobset explain` without a name shows it. `fix`: part of a fix."""
+
+    title: str
+    says: str
+    fix: str
+    make: Callable[[], Facts]
+
+
+TABLE: list[Stuck] = []
+
+
+def stuck(title: str, says: str, fix: str = "") -> Callable[[Callable[[], Facts]], Callable[[], Facts]]:
+    """Adds the situation that a function makes to the table."""
+
+    def add(make: Callable[[], Facts]) -> Callable[[], Facts]:
+        TABLE.append(Stuck(title, says, fix, make))
+        return make
+
+    return add
+
+
+def condition(kind: str, reason: str, message: str = "", status: str = "True") -> JSON:
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at(MOMENT)}
+
+
+def a_set(*rjobs: JSON, status: JSON | None = None, labels: JSON | None = None, **spec: Any) -> JSON:
+    js = made(stored(jobset(*(rjobs or (rjob(),)), namespace="team-a", **spec)), **(status or {}))
+    js["metadata"]["labels"] = labels or {}
+    return js
+
+
+def started(js: JSON, index: int = 0, **status: Any) -> JSON:
+    return made(job_of(js, index), **{"active": 1, "ready": 0, **status})
+
+
+def about_pod(*, containers: tuple[JSON, ...] = (), known: JSON | None = None, **pod: Any) -> Facts:
+    """A set of one Job with one such pod; `containers` are those of its spec."""
+    js = a_set()
+    job = started(js)
+    body = made(pod_of(job, **{"containers": pod.pop("statuses", None), **pod}))
+    if containers:
+        body["spec"]["containers"] = list(containers)
+    return facts(js, [job], [body], lease=lease(), **(known or {}))
+
+
+def node(name: str, *taints: JSON, labels: JSON | None = None, gpus: int = 8) -> JSON:
+    devices = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+    return {
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {"taints": list(taints)},
+        "status": {"allocatable": {"cpu": "64", "memory": "512Gi", "pods": "110", **devices}},
+    }
+
+
+def unscheduled(reason: str, *nodes: JSON, needs: JSON | None = None, **pod: Any) -> Facts:
+    """A pod that finds none of these nodes. `reason`: what the scheduler counts of all of them."""
+    there = nodes or (node("node-0", labels={"pool": "a100"}), node("node-1", labels={"pool": "a100"}))
+    number = len(there)
+    message = f"0/{number} nodes are available: {number} {reason}. preemption: 0/{number} nodes are available"
+    container = {"name": "main", "resources": {"requests": needs or {"cpu": "1"}}}
+    offers = Nodes(msgspec.convert(list(there), list[SeenNode]))
+    return about_pod(containers=(container,), unscheduled=message, known={"node_offers": offers}, **pod)
+
+
+def waiting(reason: str, message: str = "", name: str = "main", **status: Any) -> JSON:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"name": name, "ready": False, "state": state, **status}
+
+
+def not_started(status: JSON, **pod: Any) -> Facts:
+    return about_pod(node="node-1", phase="Pending", statuses=[status], **pod)
+
+
+AFFINITY = "node(s) didn't match Pod's node affinity/selector"
+
+
+@stuck("suspended by hand", "spec.suspend is true: its Jobs run no pods", '{"spec":{"suspend":false}}')
+def _() -> Facts:
+    return facts(a_set(suspend=True))
+
+
+@stuck(
+    "suspended until Kueue admits it",
+    "spec.suspend is true: its Jobs run no pods; it is in the Kueue queue gpus",
+    "kubectl get workloads -n team-a",
+)
+def _() -> Facts:
+    return facts(a_set(suspend=True, labels={"kueue.x-k8s.io/queue-name": "gpus"}))
+
+
+@stuck(
+    "managed by another controller",
+    "spec.managedBy is kueue.x-k8s.io/multikueue: that controller creates its Jobs, this one leaves it alone",
+    "ask that controller",
+)
+def _() -> Facts:
+    return facts(a_set(managedBy="kueue.x-k8s.io/multikueue"), None)
+
+
+@stuck(
+    "finished: completed",
+    "AllJobsCompleted: jobset completed successfully",
+)
+def _() -> Facts:
+    done = condition("Completed", "AllJobsCompleted", "jobset completed successfully")
+    return facts(a_set(status={"terminalState": "Completed", "conditions": [done]}), None)
+
+
+@stuck(
+    "finished: failed",
+    "FailedJobs: jobset failed due to one or more job failures",
+    "spec.failurePolicy.maxRestarts allows retries",
+)
+def _() -> Facts:
+    why = condition("Failed", "FailedJobs", "jobset failed due to one or more job failures")
+    return facts(a_set(status={"terminalState": "Failed", "conditions": [why]}), None)
+
+
+def deleted(*finalizers: str) -> Facts:
+    js = a_set()
+    js["metadata"] |= {"deletionTimestamp": at(MOMENT), "finalizers": list(finalizers)}
+    return facts(js, [started(js)], None)
+
+
+@stuck(
+    "a deletion that another controller's finalizer holds",
+    "it has been deleted, and stays until nothing holds it any more: finalizer example.com/keep holds it: whoever set"
+    " it has to remove it",
+    "look at the controller that the finalizer is named after",
+)
+def _() -> Facts:
+    return deleted("example.com/keep")
+
+
+@stuck(
+    "a foreground deletion that waits for pods",
+    "it has been deleted, and stays until nothing holds it any more: 1 Job (train-workers-0) and all pods of them have"
+    " to go first",
+    "kubectl delete pod NAME --force",
+)
+def _() -> Facts:
+    return deleted("foregroundDeletion")
+
+
+def failed(attempt: int, minutes: float, **more: Any) -> JSON:
+    """An attempt that failed so many minutes ago."""
+    body = {
+        "attempt": attempt,
+        "failedJob": "train-workers-0",
+        "reason": "DefaultFailurePolicy",
+        "message": "too often",
+    }
+    return {**body, "time": at(NOW - timedelta(minutes=minutes)), **more}
+
+
+def looping(*history: JSON, **known: Any) -> Facts:
+    status = {"restarts": len(history), "restartsCountTowardsMax": len(history), "attemptHistory": list(history)}
+    js = a_set(rjob(replicas=2), failurePolicy={"maxRestarts": 20}, status=status)
+    jobs = [made(job_of(js, index, attempt=len(history)), active=1, ready=1) for index in range(2)]
+    return facts(js, jobs, [], lease=lease(), **known)
+
+
+PLACE = {"pod": f"{POD}-x", "node": "node-3", "container": "main", "exitCode": 137}
+
+
+@stuck(
+    "a crash loop, all Jobs ready again",
+    "restarted 3 times, 17 of 20 restarts left; attempt 2: Job train-workers-0, container main of pod"
+    f" {POD}-x on node node-3, exit code 137",
+    "jobset logs train -n team-a --job train-workers-0",
+)
+def _() -> Facts:
+    return looping(failed(0, 30), failed(1, 20), failed(2, 10, **PLACE))
+
+
+def gone(reason: str, note: str, **more: Any) -> JSON:
+    return {**event(reason, note), "regarding": {"name": f"{POD}-x", "namespace": "team-a"}, **more}
+
+
+@stuck(
+    "restarted again and again because of preemption",
+    "restarted 2 times, 18 of 20 restarts left; attempt 1: Job train-workers-0;"
+    f" pod {POD}-x was preempted by pod team-b/urgent-workers-0-0-k8x2p",
+)
+def _() -> Facts:
+    by = {"name": "urgent-workers-0-0-k8x2p", "namespace": "team-b"}
+    ends = [gone("Preempted", "Preempted by pod 1234 on node node-3", related=by)]
+    return looping(failed(0, 20), failed(1, 10), ends=ends)
+
+
+def replaced(*ends: JSON) -> Facts:
+    return about_pod(unscheduled="0/2 nodes are available: 2 Insufficient cpu", known={"ends": list(ends)})
+
+
+@stuck(
+    "a pod was preempted, and the next one waits",
+    f"pod {POD}-x was preempted by pod team-b/urgent-workers-0-0-k8x2p",
+    "a higher priorityClassName",
+)
+def _() -> Facts:
+    by = {"name": "urgent-workers-0-0-k8x2p", "namespace": "team-b"}
+    return replaced(gone("Preempted", "Preempted by pod 1234 on node node-3", related=by))
+
+
+@stuck(
+    "a pod was evicted by the kubelet",
+    f"pod {POD}-x was evicted: The node was low on resource: memory",
+    f"kubectl describe pod -n team-a {POD}-x",
+)
+def _() -> Facts:
+    return replaced(gone("Evicted", "The node was low on resource: memory. "))
+
+
+@stuck(
+    "a pod was evicted because of a taint",
+    f"pod {POD}-x was evicted, because its node got a taint with the effect NoExecute",
+    "kubectl describe node NODE",
+)
+def _() -> Facts:
+    return replaced(gone("TaintManagerEviction", f"Marking for deletion Pod team-a/{POD}-x"))
+
+
+def on_node(state: JSON | None, **spec: Any) -> Facts:
+    """A pod that runs and is not ready, on a node in that state; None: it is gone."""
+    js = a_set(**spec)
+    job = started(js)
+    pod = made(pod_of(job, node="node-3", containers=[{"name": "main", "ready": False, "state": {"running": {}}}]))
+    found = None if state is None else msgspec.convert(state, SeenNode)
+    return facts(js, [job], [pod], lease=lease(), nodes_by_name={"node-3": found})
+
+
+def silent_node(ago: float) -> JSON:
+    since = at(NOW - timedelta(seconds=ago))
+    return node("node-3", {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": since})
+
+
+@stuck(
+    "a node that no longer answers",
+    f"Job train-workers-0: pod {POD} is on node node-3, which is unreachable",
+    f"kubectl delete pod -n team-a {POD} --force",
+)
+def _() -> Facts:
+    return on_node(silent_node(300))
+
+
+@stuck("a node that was deleted", f"Job train-workers-0: pod {POD} is on node node-3, which does not exist any more")
+def _() -> Facts:
+    return on_node(None)
+
+
+@stuck(
+    "a failed node, before failurePolicy.nodeFailure acts",
+    f"Job train-workers-0: pod {POD} is on node node-3, which is unreachable",
+)
+def _() -> Facts:
+    return on_node(silent_node(60), failurePolicy={"maxRestarts": 3, "nodeFailure": {"afterSeconds": 120}})
+
+
+@stuck(
+    "no manager runs",
+    "no manager holds the lease in namespace jobset-system: Jobs are neither created nor restarted nor placed",
+    "kubectl get pods -n jobset-system",
+)
+def _() -> Facts:
+    return facts(a_set(), lease=lease(ago=10800))
+
+
+@stuck(
+    "a manager runs and lacks a right",
+    "1 Job does not exist (yet): train-workers-0: a manager runs (manager-0 holds the lease) and has done nothing for"
+    " 12 min; it is not ready: a right is missing, or a cache is not filled",
+    "readyz?verbose",
+)
+def _() -> Facts:
+    pod = {"metadata": {"name": "manager-0"}, "status": {"conditions": [condition("Ready", "", "", "False")]}}
+    held = lease(holder="manager-0_1234")
+    return facts(a_set(), lease=held, manager=msgspec.convert(pod, SeenPod))
+
+
+@stuck(
+    "a Job waits for dependsOn",
+    "ReplicatedJob workers (1 Job): waits for driver to be ready (0 of 1)",
+    "see below why those wait",
+)
+def _() -> Facts:
+    js = a_set(rjob("driver"), rjob("workers", dependsOn=[{"name": "driver", "status": "Ready"}]))
+    return facts(js, [made(job_of(js, 0, "driver"), active=1, ready=0)], [], lease=lease())
+
+
+@stuck(
+    "the next stage waits for the one before",
+    "ReplicatedJob b (1 Job): waits for a to have succeeded (0 of 1)",
+)
+def _() -> Facts:
+    js = a_set(
+        rjob("a"), rjob("b"), executionPolicy={"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}
+    )
+    return facts(js, [made(job_of(js, 0, "a"), active=1, ready=1)], [], lease=lease())
+
+
+@stuck(
+    "the name of a Job is taken",
+    "Job train-workers-0: cannot be created, a Job of that name belongs to CronJob nightly",
+    "delete or rename that one",
+)
+def _() -> Facts:
+    return facts(a_set(), foreign={"train-workers-0": Owner("CronJob", "nightly")}, lease=lease())

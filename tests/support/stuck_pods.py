@@ -1,0 +1,396 @@
+"""Stuck situations that are about Jobs without pods and pods that do not run; see `tests/support/stuck.py`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from app.explain.facts import Facts, Holder, SeenClaim, SeenStorageClass, SeenStorageClasses
+from tests.support.explained import MOMENT, RACK, at, event, exclusive, facts, job_of, leader_of, lease, made
+from tests.support.jobsets import rjob
+from tests.support.stuck import (
+    AFFINITY,
+    JSON,
+    POD,
+    a_set,
+    about_pod,
+    node,
+    not_started,
+    started,
+    stuck,
+    unscheduled,
+    waiting,
+)
+
+NOT_SCHEDULED = f"Job train-workers-0: pod {POD} is not scheduled: "
+
+
+def refused(note: str, jobs: int = 1, pods: int = 1) -> Facts:
+    """Jobs whose pods admission refuses."""
+    js = a_set(rjob(replicas=jobs, parallelism=pods, completions=pods))
+    made_jobs = [started(js, index, active=0) for index in range(jobs)]
+    notes = [event("FailedCreate", note, about=job["metadata"]["uid"]) for job in made_jobs]
+    return facts(js, made_jobs, [], job_warnings=notes, lease=lease())
+
+
+@stuck(
+    "a quota that is used up",
+    "3 Jobs (train-workers-0, train-workers-1, train-workers-2): lack 6 of 6 pods: need 24 cpu, quota compute has 2"
+    " left of 26",
+    'kubectl patch quota compute -n team-a --type=merge -p \'{"spec":{"hard":{"requests.cpu":"48"}}}\'',
+)
+def _() -> Facts:
+    amounts = "requested: requests.cpu=4, used: requests.cpu=24, limited: requests.cpu=26"
+    return refused(f'Error creating: pods "{POD}-x" is forbidden: exceeded quota: compute, {amounts}', 3, 2)
+
+
+@stuck(
+    "a quota of Jobs",
+    "1 Job does not exist (yet): train-workers-0: each needs 1 count/jobs.batch, quota jobs has 0 left of 2",
+    '{"spec":{"hard":{"count/jobs.batch":"3"}}}',
+)
+def _() -> Facts:
+    amounts = "requested: count/jobs.batch=1, used: count/jobs.batch=2, limited: count/jobs.batch=2"
+    note = f'jobs.batch "train-workers-0" is forbidden: exceeded quota: jobs, {amounts}'
+    return facts(a_set(), warnings=[event("JobCreationFailed", note)], lease=lease())
+
+
+def lacks(note: str) -> str:
+    return f"Job train-workers-0: lacks 1 of 1 pod: FailedCreate: {note}"
+
+
+NO_ACCOUNT = (
+    f'Error creating: pods "{POD}-" is forbidden: error looking up service account team-a/trainer: serviceaccount'
+    ' "trainer" not found'
+)
+NO_PRIORITY = f'Error creating: pods "{POD}-" is forbidden: no PriorityClass with name high was found'
+TOO_OPEN = f'Error creating: pods "{POD}-" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
+NO_RUNTIME = f'Error creating: pods "{POD}-" is forbidden: pod rejected: RuntimeClass "gvisor" not found'
+
+
+@stuck("a ServiceAccount that is missing", lacks(NO_ACCOUNT), "kubectl create serviceaccount trainer -n team-a")
+def _() -> Facts:
+    return refused(NO_ACCOUNT)
+
+
+@stuck("a PriorityClass that is missing", lacks(NO_PRIORITY), "kubectl create priorityclass high")
+def _() -> Facts:
+    return refused(NO_PRIORITY)
+
+
+@stuck("a RuntimeClass that is missing", lacks(NO_RUNTIME), "create RuntimeClass gvisor")
+def _() -> Facts:
+    return refused(NO_RUNTIME)
+
+
+@stuck("a pod that the namespace's pod security refuses", lacks(TOO_OPEN), "kubectl label ns team-a pod-security")
+def _() -> Facts:
+    return refused(TOO_OPEN)
+
+
+@stuck(
+    "a Job that the Job controller has not taken up", "Job train-workers-0: has no pods (yet), and no Warning says why"
+)
+def _() -> Facts:
+    js = a_set()
+    return facts(js, [started(js, active=0)], [], lease=lease())
+
+
+@stuck(
+    "a misspelt resource",
+    f"{NOT_SCHEDULED}no node offers nvidia.com/gpus; nodes offer nvidia.com/gpu",
+    "sed 's#nvidia.com/gpus:#nvidia.com/gpu:#' | kubectl replace --force -f -",
+)
+def _() -> Facts:
+    return unscheduled("Insufficient nvidia.com/gpus", needs={"nvidia.com/gpus": "8"})
+
+
+@stuck(
+    "more than any node has",
+    f"{NOT_SCHEDULED}it needs 16 nvidia.com/gpu, the largest node has 8 (node-1)",
+    "request less, or add larger nodes",
+)
+def _() -> Facts:
+    return unscheduled("Insufficient nvidia.com/gpu", needs={"nvidia.com/gpu": "16"})
+
+
+@stuck(
+    "more than the nodes of its pool have",
+    f"{NOT_SCHEDULED}it needs 8 nvidia.com/gpu, the largest of the 1 node that its labels choose has 4 (small)",
+    "request less",
+)
+def _() -> Facts:
+    nodes = node("small", labels={"pool": "small"}, gpus=4), node("big", gpus=8)
+    return unscheduled(
+        f"Insufficient nvidia.com/gpu, 1 {AFFINITY}",
+        *nodes,
+        needs={"nvidia.com/gpu": "8"},
+        nodeSelector={"pool": "small"},
+    )
+
+
+@stuck(
+    "a node selector with a value that no node has",
+    f"{NOT_SCHEDULED}no node has the label pool=h100 of its nodeSelector; nodes have pool=a100",
+    "sed 's#pool: h100$#pool: a100#'",
+)
+def _() -> Facts:
+    return unscheduled(AFFINITY, nodeSelector={"pool": "h100"})
+
+
+@stuck(
+    "a node selector with a label that no node has",
+    f"{NOT_SCHEDULED}no node has the label pol=a100 of its nodeSelector; no node has a label pol at all: did you mean"
+    " pool?",
+    "kubectl label node NODE pol=a100",
+)
+def _() -> Facts:
+    return unscheduled(AFFINITY, nodeSelector={"pol": "a100"})
+
+
+@stuck(
+    "a node affinity that no node meets",
+    f"{NOT_SCHEDULED}no node meets its required node affinity (pool In [h100])",
+    "kubectl get nodes --show-labels",
+)
+def _() -> Facts:
+    terms = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["h100"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return unscheduled(AFFINITY, affinity={"nodeAffinity": required})
+
+
+def tainted(key: str, value: str = "", effect: str = "NoSchedule") -> Facts:
+    taint = {"key": key, "value": value, "effect": effect}
+    return unscheduled("node(s) had untolerated taint(s)", node("a", taint), node("b", taint))
+
+
+TAINTED = f"{NOT_SCHEDULED}it does not tolerate the taints of 2 nodes that could hold it: "
+
+
+@stuck("taints that it does not tolerate", f"{TAINTED}gpu=only:NoSchedule (2)", "kubectl taint node NODE gpu-")
+def _() -> Facts:
+    return tainted("gpu", "only")
+
+
+@stuck("all nodes are cordoned", f"{TAINTED}cordoned (2)", "kubectl uncordon NODE")
+def _() -> Facts:
+    return tainted("node.kubernetes.io/unschedulable")
+
+
+@stuck("all nodes are not ready", f"{TAINTED}not ready (2)", "kubectl describe node NODE")
+def _() -> Facts:
+    return tainted("node.kubernetes.io/not-ready", effect="NoExecute")
+
+
+@stuck(
+    "nodes that are in use",
+    f"{NOT_SCHEDULED}2 of 2 nodes could take it, and too little is free there",
+    "wait for other pods to end, or add nodes",
+)
+def _() -> Facts:
+    return unscheduled("Insufficient cpu", needs={"cpu": "32"})
+
+
+@stuck(
+    "a scheduler that does not run",
+    f"{NOT_SCHEDULED}no scheduler volcano looks at it",
+    "sed 's#schedulerName: volcano#schedulerName: default-scheduler#'",
+)
+def _() -> Facts:
+    return about_pod(schedulerName="volcano")
+
+
+@stuck("kube-scheduler does not run", f"{NOT_SCHEDULED}kube-scheduler has not looked at it", "component=kube-scheduler")
+def _() -> Facts:
+    return about_pod()
+
+
+@stuck(
+    "a scheduling gate",
+    f"Job train-workers-0: pod {POD} is held back by scheduling gate example.com/hold",
+    "the controller that the gate is named after has to lift it",
+)
+def _() -> Facts:
+    return about_pod(gates=("example.com/hold",))
+
+
+def claimed(claim: JSON | None, *classes: JSON) -> Facts:
+    """A pod with the claim `data`; None: there is no such claim."""
+    said = "pod has unbound immediate PersistentVolumeClaims. not found"
+    found = None if claim is None else msgspec.convert({"spec": claim, "status": {"phase": "Pending"}}, SeenClaim)
+    known = {
+        "claims": {"data": found},
+        "storage_classes": SeenStorageClasses(tuple(msgspec.convert(of, SeenStorageClass) for of in classes)),
+    }
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    return about_pod(unscheduled=f"0/2 nodes are available: {said}", known=known, volumes=volumes)
+
+
+STANDARD = {"metadata": {"name": "standard"}, "provisioner": "example.com/disk"}
+
+
+@stuck(
+    "a claim that is missing",
+    f"{NOT_SCHEDULED}there is no PersistentVolumeClaim data",
+    "kubectl get pvc -n team-a",
+)
+def _() -> Facts:
+    return claimed(None)
+
+
+@stuck(
+    "a StorageClass that is missing",
+    f"{NOT_SCHEDULED}claim data is Pending: there is no StorageClass standart; there are: standard; did you mean"
+    " standard?",
+    "kubectl delete pvc data -n team-a",
+)
+def _() -> Facts:
+    return claimed({"storageClassName": "standart"}, STANDARD)
+
+
+@stuck(
+    "a claim without StorageClass, and no default one",
+    f"{NOT_SCHEDULED}claim data is Pending: it names no StorageClass, and none of the cluster is the default one",
+    "kubectl patch storageclass standard",
+)
+def _() -> Facts:
+    return claimed({}, STANDARD)
+
+
+@stuck(
+    "a claim whose provisioner makes no volume",
+    f"{NOT_SCHEDULED}claim data is Pending: StorageClass standard has not made a volume; that is done by"
+    " example.com/disk",
+    "kubectl describe pvc data -n team-a",
+)
+def _() -> Facts:
+    return claimed({"storageClassName": "standard"}, STANDARD)
+
+
+@stuck(
+    "a claim for a volume without class",
+    f"{NOT_SCHEDULED}claim data is Pending: it asks for no StorageClass, and no volume without one is free and large"
+    " enough",
+    "kubectl get pv",
+)
+def _() -> Facts:
+    return claimed({"storageClassName": ""}, STANDARD)
+
+
+def not_ready(words: str) -> str:
+    return f"Job train-workers-0: pod {POD} is not ready: container {words}"
+
+
+@stuck(
+    "an image that cannot be pulled",
+    not_ready('main: ImagePullBackOff: Back-off pulling image "trainer:v2"'),
+    "check the name and tag of the image",
+)
+def _() -> Facts:
+    return not_started(waiting("ImagePullBackOff", 'Back-off pulling image "trainer:v2"'))
+
+
+@stuck("an image with a name that is none", not_ready("main: InvalidImageName: Failed"), "check the name and tag")
+def _() -> Facts:
+    return not_started(waiting("InvalidImageName", "Failed"))
+
+
+@stuck(
+    "a ConfigMap or Secret that is missing",
+    not_ready('main: CreateContainerConfigError: secret "token" not found'),
+    "create what the message names: a ConfigMap, a Secret",
+)
+def _() -> Facts:
+    return not_started(waiting("CreateContainerConfigError", 'secret "token" not found'))
+
+
+@stuck(
+    "a container that crashes again and again",
+    not_ready("main: CrashLoopBackOff, restarted 7 times, it ended with exit code 1 (Error): back-off 5m0s"),
+    f"kubectl logs -n team-a {POD} -c main --previous",
+)
+def _() -> Facts:
+    ended = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    return not_started(waiting("CrashLoopBackOff", "back-off 5m0s", restartCount=7, lastState=ended))
+
+
+def initializing(state: JSON) -> Facts:
+    js = a_set()
+    job = started(js)
+    pod = about_pod(node="node-1", phase="Pending").pods or ()
+    inits = [{"name": "download", "ready": False, **state}]
+    body = msgspec.to_builtins(pod[0])
+    body["metadata"]["ownerReferences"][0]["uid"] = job["metadata"]["uid"]
+    body["status"] = {
+        "phase": "Pending",
+        "initContainerStatuses": inits,
+        "containerStatuses": [waiting("PodInitializing")],
+    }
+    return facts(js, [job], [body], lease=lease())
+
+
+@stuck(
+    "an init container that fails",
+    not_ready("download: CrashLoopBackOff, restarted 3 times, it ended with exit code 2 (Error)"),
+    f"kubectl logs -n team-a {POD} -c download --previous",
+)
+def _() -> Facts:
+    ended = {"terminated": {"exitCode": 2, "reason": "Error"}}
+    return initializing({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 3, "lastState": ended})
+
+
+@stuck(
+    "an init container that takes long",
+    f"Job train-workers-0: 0 of 1 pod ready; pod {POD} is starting on node node-1: init container download runs",
+    f"kubectl logs -n team-a {POD} -c download",
+)
+def _() -> Facts:
+    return initializing({"state": {"running": {"startedAt": at(MOMENT)}}})
+
+
+@stuck(
+    "a readiness probe that fails",
+    f"Job train-workers-0: 0 of 1 pod ready; pod {POD} is running, not ready",
+    "see the readiness probes",
+)
+def _() -> Facts:
+    return about_pod(node="node-1", statuses=[{"name": "main", "ready": False, "state": {"running": {}}}])
+
+
+OWN = "Job train-workers-0: waits for a rack of its own: "
+
+
+def exclusive_leader(*holders: Holder, jobs: int = 1, labels: JSON | None = None) -> Facts:
+    js = a_set(exclusive(replicas=jobs))
+    there = [made(job_of(js, index), active=1, ready=0) for index in range(jobs)]
+    said = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules"
+    leaders = [made(leader_of(job, unscheduled=said)) for job in there]
+    nodes = {f"n{number}": {RACK: f"rack-{number}"} if labels is None else labels for number in range(2)}
+    return facts(js, there, leaders, nodes=nodes, holders=holders, lease=lease())
+
+
+@stuck(
+    "racks that other Jobs hold",
+    f"{OWN}2 of 2 racks hold Jobs of equal priority (0): team-b/j0, team-b/j1",
+    "wait until one ends, add a rack",
+)
+def _() -> Facts:
+    held = {"priority": 0, "exclusive": True, "ending": False, "namespace": "team-b"}
+    return exclusive_leader(*(Holder(job=f"j{n}", job_uid=f"u{n}", node=f"n{n}", **held) for n in range(2)))
+
+
+@stuck(
+    "more exclusive Jobs than racks",
+    f"{OWN}this JobSet has 3 exclusive Jobs, the cluster has 2 racks: they never run all at once",
+    "add nodes in new racks",
+)
+def _() -> Facts:
+    return exclusive_leader(jobs=3)
+
+
+@stuck(
+    "nodes without the topology label",
+    f"{OWN}there is no rack: none of 2 nodes has the label rack",
+    "kubectl label node NODE rack=",
+)
+def _() -> Facts:
+    return exclusive_leader(labels={})

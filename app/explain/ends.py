@@ -43,11 +43,12 @@ def ended_from_outside(case: Case, left: frozenset[str]) -> list[Found]:
     seen: set[str] = set()
     for event in case.facts.ends:
         since = seconds_since(event.last, case.facts.now)
-        mine = any(event.regarding.name.startswith(f"{job}-") for job in left)
+        name = event.regarding.name
+        mine = name.rsplit("-", 2)[0] in left or name.rsplit("-", 1)[0] in left  # of an Indexed or a NonIndexed Job
         if mine and since is not None and since <= FRESH and not event.note.startswith("Cancelling"):
-            if event.regarding.name not in seen:
+            if name not in seen:
                 found.setdefault(end_words(event), []).append(event)
-            seen.add(event.regarding.name)
+            seen.add(name)
     return [Found(_ended(words, events)) for words, events in found.items()]
 
 

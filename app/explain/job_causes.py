@@ -12,6 +12,9 @@ from app.explain.remedies import for_refusal
 from app.explain.survey import lacking
 from controllers.planning.child_jobs import Child
 
+_Refused = tuple[Child, SeenEvent, Exceeded]
+"""A Job, the Warning that its pods are refused, and the quota that does it."""
+
 
 def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
     """ReplicatedJobs that wait for others (dependsOn, startupPolicy InOrder, executionPolicy)."""
@@ -153,9 +156,6 @@ def without_pods(case: Case, left: frozenset[str]) -> list[Found]:
             else:
                 findings.append(_without_pods(child, event))
     return [_beyond_quota(same) for same in refused.values()] + by_job(findings)
-
-
-_Refused = tuple[Child, SeenEvent, Exceeded]
 
 
 def _beyond_quota(refused: list[_Refused]) -> Found:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from api.quantity import parse_quantity
 from app.explain.needs import in_words
 
-_AMOUNTS = r"(\S+=[^\s,]+(?:,\S+?=[^\s,]+)*)"
+_AMOUNTS = r"([^\s,=]+=[^\s,]+(?:,[^\s,=]+=[^\s,]+)*)"
 _EXCEEDED = re.compile(f"exceeded quota: ([^\\s,]+), requested: {_AMOUNTS}, used: {_AMOUNTS}, limited: {_AMOUNTS}")
 
 

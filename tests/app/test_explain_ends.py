@@ -49,7 +49,7 @@ def test_what_is_no_end_of_a_pod_of_the_set_is_left_out(other: JSON):
     ("given", "says"),
     [
         (gone("Preempted", "Preempted by pod 1234 on node n"), "was preempted: Preempted by pod 1234 on node n"),
-        (gone("Evicted", ""), "was evicted\n"),
+        (gone("Evicted", ""), "was evicted (since "),
         (gone("NodeNotReady", "Node is not ready"), "was marked as not ready, because its node is not ready"),
     ],
 )

@@ -134,7 +134,7 @@ def test_a_misspelt_resource(sets: Sets):
 
 
 def test_a_quota_in_one_line_for_all_jobs(sets: Sets):
-    hard = {"requests.cpu": "3", "limits.cpu": "3"}
+    hard = {"requests.cpu": "3"}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "compute"}, "spec": {"hard": hard}}
     kubectl_apply(sets.cluster, sets.namespace, quota)
     body = needing({"cpu": "2"})

@@ -239,12 +239,12 @@ def _() -> Facts:
 
 @stuck(
     "a StorageClass that is missing",
-    f"{NOT_SCHEDULED}claim data is Pending: there is no StorageClass standart; there are: standard; did you mean"
+    f"{NOT_SCHEDULED}claim data is Pending: there is no StorageClass standards; there are: standard; did you mean"
     " standard?",
     "kubectl delete pvc data -n team-a",
 )
 def _() -> Facts:
-    return claimed({"storageClassName": "standart"}, STANDARD)
+    return claimed({"storageClassName": "standards"}, STANDARD)
 
 
 @stuck(

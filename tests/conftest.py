@@ -23,6 +23,7 @@ from devcluster.certmanager import CERT_MANAGER
 from devcluster.cluster import Cluster, running
 from devcluster.errors import DevclusterError
 from devcluster.helm import HELM, VERSIONS
+from devcluster.kubeconform import KUBECONFORM
 from devcluster.programs import locate_program
 from devcluster.spec import ClusterSpec, FakeNodes, Layout
 from tests.support import distribution, rights
@@ -44,7 +45,7 @@ os.environ.setdefault("GOGC", "400")
 
 TESTS = Path(__file__).parent
 KINDS = ("integration", "e2e")
-PROGRAMS = {"helm": tuple(HELM.values()), "cert_manager": (CERT_MANAGER,)}
+PROGRAMS = {"helm": tuple(HELM.values()), "cert_manager": (CERT_MANAGER,), "kubeconform": (KUBECONFORM,)}
 """What the fixtures of these names need beside the control plane."""
 CLUSTERS = {"api_server", "jobset_server", "full_cluster", "binaries", *PROGRAMS}
 ASKED: set[rights.Right] = set()
@@ -144,6 +145,12 @@ def helm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def cert_manager() -> Path:
     """The executable of cert-manager's controllers, with its CRDs beside it."""
     return locate_program(CERT_MANAGER)
+
+
+@pytest.fixture(scope="session")
+def kubeconform() -> Path:
+    """The executable of kubeconform."""
+    return locate_program(KUBECONFORM)
 
 
 @pytest.fixture(scope="session")

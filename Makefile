@@ -7,6 +7,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/v\1/p' pyproject.toml)
+DOCKER_BUILD ?= docker build
+REVISION = $(shell git rev-parse HEAD 2> /dev/null)
+# The image's labels: SOURCE=https://... is the repository it is built from.
+LABELS = --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) --build-arg SOURCE=$(SOURCE) \
+	--build-arg CREATED=$(shell git log -1 --format=%cI 2> /dev/null)
 KUBECONFIG_FLAG = $(if $(KUBECONFIG),--kubeconfig=$(KUBECONFIG))
 KUBECTL = $(or $(shell command -v kubectl),$(shell $(BIN)/jobset cluster fetch)/kubectl)
 # Processes that run tests side by side. Most tests wait for a cluster: two for each processor keep it busy.
@@ -149,11 +154,16 @@ run: $(READY) ## Run the manager on this machine against the cluster of KUBECONF
 
 .PHONY: image
 image: ## Build the container image (IMAGE=name:tag)
-	docker build -f docker/Dockerfile -t $(or $(IMAGE),jobset:$(VERSION)) .
+	$(DOCKER_BUILD) -f docker/Dockerfile $(LABELS) -t $(or $(IMAGE),jobset:$(VERSION)) .
 
 .PHONY: image-agent
 image-agent: ## Build the image of the in-place restart agent (IMAGE=name:tag)
-	docker build -f docker/Dockerfile --target agent -t $(or $(IMAGE),jobset-in-place-restart-agent:$(VERSION)) .
+	$(DOCKER_BUILD) -f docker/Dockerfile --target agent $(LABELS) -t $(or $(IMAGE),jobset-in-place-restart-agent:$(VERSION)) .
+
+.PHONY: image-layout
+image-layout: $(READY) ## Build the image without an image builder, on Debian: build/image/oci, with SBOMs beside it
+	@rm -rf build/root build/image
+	@REVISION=$(REVISION) docker/rootfs.sh image build/root build/image
 
 .PHONY: base-image
 base-image: ## Start the images from the newest image of their base's tag (a digest in docker/Dockerfile)

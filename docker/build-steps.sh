@@ -4,13 +4,17 @@
 #
 #   build-steps.sh dependencies ROOT   the locked run-time dependencies, hashes verified   -> ROOT/opt/jobset
 #   build-steps.sh program ROOT        this project as a wheel, and the entry point        -> ROOT/opt/jobset, ROOT/manager
+#   build-steps.sh interpreter ROOT    Python, and the libraries of Debian that it needs   -> ROOT/usr, ROOT/lib, ROOT/etc
 #   build-steps.sh agent ROOT          the agent in one file for any Python 3.10 or newer  -> ROOT/agent.pyz
 #
 # Needs Python 3.11 or newer with venv (PYTHON names another one) and a package index. Extension modules are for one
-# Python: ROOT/manager names the one that was used, which is the first that everybody on the machine may run.
+# Python: ROOT/manager names the one that was used, which is the first that everybody on the machine may run. The step
+# `interpreter` needs Debian, where this is the Python of the image `python` or Debian's own.
+#
+# The same sources give the same files: bytecode names no folder of the builder, and is valid without looking at times.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-step=${1:-} root=${2:?usage: build-steps.sh dependencies|program|agent ROOT}
+step=${1:-} root=${2:?usage: build-steps.sh dependencies|program|interpreter|agent ROOT}
 builder=${PYTHON:-python3}
 target=$root/opt/jobset
 tools=$root.tools
@@ -49,14 +53,23 @@ locked() {
 }
 
 dependencies() {
-    locked --python "$python" --target "$target" --compile-bytecode --requirements pyproject.toml --extra uvloop
+    locked --python "$python" --target "$target" --requirements pyproject.toml --extra uvloop
+    # Commands start with the Python of PATH, which finds nothing here. Of kubernetes-asyncio kube/loaders.py takes the
+    # readers of kubeconfigs: without these modules, which are for callers of an API client, all is a third smaller.
+    rm -r "$target"/bin "$target"/kubernetes_asyncio/client/{api,models}
+}
+
+compile_bytecode() {
+    PYTHONHASHSEED=0 "$python" -ISm compileall -q -f --invalidation-mode unchecked-hash -s "$root" -p / "$1"
 }
 
 program() {
     locked --python "$tools/bin/python" "$(sed -n 's/^\(hatchling==[^ ;]*\).*/\1/p' requirements.lock)"
     mkdir -p "$tools/wheel"
     "$uv" build --quiet --python "$tools/bin/python" --no-build-isolation --wheel --out-dir "$tools/wheel" .
-    "$uv" pip install --quiet --python "$python" --target "$target" --compile-bytecode --no-deps "$tools"/wheel/*.whl
+    # A wheel of Python files is installed by unpacking it. An installer would add its own notes, with times and paths.
+    "$tools/bin/python" -m zipfile -e "$tools"/wheel/*.whl "$target"
+    compile_bytecode "$target"
     cat > "$root/manager" <<ENTRY
 #!$python -IBS
 # Takes the Go manager's flags. -I and -S: neither the caller's environment and directory nor packages of the machine
@@ -74,6 +87,50 @@ ENTRY
     rm -rf "$tools"
 }
 
+# Of Debian's packages only the libraries that are needed, their licences, and what scanners read: no shell, no tool.
+interpreter() {
+    local stdlib unused name library package
+    stdlib=$("$python" -ISc 'import sysconfig; print(sysconfig.get_path("stdlib"))')
+    mkdir -p "$root/etc" "$root/tmp" "$root/var/lib/dpkg/status.d"
+    chmod 1777 "$root/tmp"
+    unused=(__pycache__ 'config-3*' curses dbm dist-packages ensurepip idlelib lib2to3 pydoc_data site-packages
+        sitecustomize.py sqlite3 test tkinter turtle.py turtledemo venv
+        lib-dynload/{_ctypes_test,_curses,_dbm,_gdbm,_sqlite3,_test,_tkinter,_xx,nis,ossaudiodev,readline,xx}'*')
+    tar -C / -c "${unused[@]/#/--exclude=${stdlib#/}/}" --exclude=__pycache__ "${python#/}" "${stdlib#/}" |
+        tar -C "$root" -x --no-same-owner
+    compile_bytecode "$root$stdlib"
+
+    find "$python" "$root" -type f \( -path "$python" -o -name '*.so*' \) -exec ldd {} + |
+        awk '/=> \//{print $3} /^\t\//{print $1}' | grep -v "^$root/" | sort -u > "$root.libraries"
+    while read -r library; do
+        mkdir -p "$root$(dirname "$library")"
+        cp -L "$library" "$root$library"
+    done < "$root.libraries"
+    # A file is known by its path before or after /lib became a link to /usr/lib; a Python that was built, not at all.
+    while read -r name; do
+        for name in "$name" "$(realpath "$name")" "/usr$name"; do
+            dpkg-query -S "$name" 2> /dev/null && break
+        done | cut -d: -f1
+    done < <(cat "$root.libraries" && ls "$python" "$stdlib"/{os.py,json/__init__.py}) | sort -u > "$root.packages"
+    while read -r package; do
+        dpkg-query -s "$package" > "$root/var/lib/dpkg/status.d/$package"
+        mkdir -p "$root/usr/share/doc/$package"
+        cp -L "/usr/share/doc/$package/copyright" "$root/usr/share/doc/$package/"
+    done < "$root.packages"
+    rm "$root.libraries" "$root.packages"
+
+    mkdir -p "$root/usr/share/doc/python"
+    "$python" -ISc 'import platform; print(platform.python_version())' > "$root/usr/share/doc/python/version"
+    cp /etc/os-release "$root/etc/"
+    echo "nonroot:x:65532:65532::/tmp:/nonexistent" > "$root/etc/passwd"
+    echo "nonroot:x:65532:" > "$root/etc/group"
+    echo "hosts: files dns" > "$root/etc/nsswitch.conf"
+    echo "/usr/local/lib" > "$root/etc/ld.so.conf"
+    ldconfig -X -r "$root"
+    rm -rf "$root/var/cache"
+    chmod -R a+rX,go-w "$root"/[!t]*
+}
+
 # Standard library only, so that it needs nothing but a Python: in an image of its own, or copied beside a worker.
 agent() {
     local stage
@@ -88,6 +145,6 @@ agent() {
 
 case $step in
 dependencies | program) make_tools && "$step" ;;
-agent) agent ;;
-*) echo "build-steps.sh: unknown step \`$step\`: use dependencies, program or agent" >&2 && exit 2 ;;
+interpreter | agent) "$step" ;;
+*) echo "build-steps.sh: unknown step \`$step\`: use dependencies, program, interpreter or agent" >&2 && exit 2 ;;
 esac

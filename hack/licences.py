@@ -30,8 +30,8 @@ Each line has the licence as the distribution declares it. `requirements.lock` h
 
 ## In the image
 
-The image holds these distributions, with the texts of their licences in `/opt/jobset/*.dist-info`. The base image
-has Python and Debian's packages besides; Debian keeps their licences in `/usr/share/doc`.
+The image holds these distributions, with the texts of their licences in `/opt/jobset/*.dist-info`. It also holds
+Python and libraries of Debian, with the texts of their licences in `/usr/share/doc` and beside the standard library.
 
 {run_time}
 ## For development only

@@ -1,5 +1,6 @@
 """What the image holds, made without an image builder: locked, complete by itself, and run by nobody in particular."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -17,11 +18,14 @@ from app import local
 from devcluster.assets import Sources
 from devcluster.cluster import running
 from devcluster.spec import ClusterSpec
-from tests.support.cluster import request, wait_for
+from hack import sbom
+from tests.support.cluster import listed, request, wait_for
+from tests.support.jobs import JOBSETS, group, manifest
 
 ROOT = Path(__file__).parents[2]
 MANAGER = "system:serviceaccount:jobset-system:jobset-controller-manager"
 SECRET = "/api/v1/namespaces/jobset-system/secrets/jobset-webhook-server-cert"
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/jobset-system/leases/6d4f6a47.jobset.x-k8s.io"
 SCRIPT = ROOT / "docker" / "rootfs.sh"
 PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
@@ -93,18 +97,14 @@ def test_nothing_comes_from_the_caller_or_the_machine(root, tmp_path):
     assert (root / "manager").read_text().splitlines()[0].endswith(" -IBS")
 
 
-def test_only_what_the_lock_file_names_is_installed_and_no_tool(root):
-    locked = dict(re.findall(r"^([a-z0-9.-]+)==([^ ;]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
-    installed = {
-        p.name.removesuffix(".dist-info").rsplit("-", 1)[0].replace("_", "-").lower(): p.name.removesuffix(
-            ".dist-info"
-        ).rsplit("-", 1)[1]
-        for p in (root / "opt" / "jobset").glob("*.dist-info")
-    }
-    del installed["jobset-controller"]
-    assert installed.items() <= locked.items()
-    assert "uvloop" in installed
-    assert not {"pytest", "mypy", "uv", "hatchling"} & installed.keys()
+def test_what_the_lock_file_names_is_installed_and_no_tool(root):
+    """SystemExit if a package is missing, is of another version, or is there without being locked."""
+    parts = sbom.python_packages(root)
+    installed = {path.name.removesuffix(".dist-info").replace("_", "-").lower() for path in root.rglob("*.dist-info")}
+    assert {f"{part.purl.name}-{part.purl.version}" for part in parts} == installed
+    names = {part.purl.name for part in parts}
+    assert "uvloop" in names
+    assert not {"pytest", "mypy", "uv", "hatchling"} & names
     assert not root.with_name("root.tools").exists()
 
 
@@ -112,36 +112,72 @@ def test_every_package_is_there(root):
     assert all((root / "opt" / "jobset" / package / "__init__.py").exists() for package in PACKAGES)
 
 
-def test_the_manager_runs_from_it_unprivileged_with_the_rights_of_the_manifests(root, tmp_path_factory, binaries):
-    """Ready, certificates spread, lease held, nothing to gain in the root, clean end: all as an unprivileged user."""
+@pytest.fixture
+def cluster(tmp_path_factory, binaries):
+    """An API server of its own, as the manager takes its webhooks."""
     spec = ClusterSpec(name="image", profile="api")
     with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("image")) as cluster:
-        webhook_port, health_port = local.free_port(), local.free_port()
-        local.install(cluster, webhook_port=webhook_port)
-        credential = cluster.kubeconfig_for(MANAGER, ["system:serviceaccounts", "system:serviceaccounts:jobset-system"])
-        kubeconfig, config, log = (root.parent / name for name in ("kubeconfig", "config.yaml", "log"))
-        kubeconfig.write_bytes(credential.read_bytes())
-        config.write_text(yaml.safe_dump(local.configuration(webhook_port, health_port)))
-        with log.open("wb") as output:
-            process = subprocess.Popen(  # noqa: S603 - our own script
-                [SCRIPT, "run", root, "--", f"--config={config}", f"--kubeconfig={kubeconfig}", "--zap-log-level=2"],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-            )  # fmt: skip
-        try:
-            wait_for(lambda: process.poll() is not None or ready(health_port), what="readiness")
-            assert process.poll() is None, log.read_text()
-            seen = dict(line.split(":\t", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
-            if os.getuid() == 0:
-                assert set(seen["Uid"].split()) == set(seen["Gid"].split()) == {"65532"}
-                assert int(seen["CapEff"], 16) == int(seen["CapBnd"], 16) == 0
-                assert seen["NoNewPrivs"] == "1"
-            assert set(request(cluster, "GET", SECRET)[1]["data"]) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
-            wait_for(lambda: request(cluster, "GET", LEASE)[0] == 200, what="the lease to be taken")
-            process.terminate()
-            assert process.wait(15) == 0, log.read_text()
-        finally:
-            process.kill()
-            process.wait()
+        yield cluster
+
+
+@contextlib.contextmanager
+def ready_manager(root, cluster):
+    """The process, from when it is ready. It has to end well."""
+    webhook_port, health_port = local.free_port(), local.free_port()
+    local.install(cluster, webhook_port=webhook_port)
+    credential = cluster.kubeconfig_for(MANAGER, ["system:serviceaccounts", "system:serviceaccounts:jobset-system"])
+    kubeconfig, config, log = (root.parent / name for name in ("kubeconfig", "config.yaml", "log"))
+    kubeconfig.write_bytes(credential.read_bytes())
+    config.write_text(yaml.safe_dump(local.configuration(webhook_port, health_port)))
+    with log.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 - our own script
+            [SCRIPT, "run", root, "--", f"--config={config}", f"--kubeconfig={kubeconfig}", "--zap-log-level=2"],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+        )  # fmt: skip
+    try:
+        wait_for(lambda: process.poll() is not None or ready(health_port), what="readiness")
+        assert process.poll() is None, log.read_text()
+        yield process
+        process.terminate()
+        assert process.wait(15) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_manager_runs_from_it_unprivileged_with_the_rights_of_the_manifests(root, cluster):
+    """Ready, certificates spread, lease held, nothing to gain in the root, clean end: all as an unprivileged user."""
+    with ready_manager(root, cluster) as process:
+        seen = dict(line.split(":\t", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
+        if os.getuid() == 0:
+            assert set(seen["Uid"].split()) == set(seen["Gid"].split()) == {"65532"}
+            assert int(seen["CapEff"], 16) == int(seen["CapBnd"], 16) == 0
+            assert seen["NoNewPrivs"] == "1"
+        assert set(request(cluster, "GET", SECRET)[1]["data"]) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
+        wait_for(lambda: request(cluster, "GET", LEASE)[0] == 200, what="the lease to be taken")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_it_is_ready_after_two_seconds_of_processor_time_with_1000_jobs(root, cluster):
+    """Processor time of both processes, which a busy machine changes little."""
+    with ready_manager(root, cluster):
+        for number in range(25):
+            body = manifest(group(replicas=40), name=f"js-{number}")
+            wait_for(
+                lambda body=body: request(cluster, "POST", JOBSETS.format("default"), body)[0] == 201, what="admission"
+            )
+        wait_for(lambda: len(listed(cluster, JOBS)) == 1000, what="all Jobs", timeout=60)
+    with ready_manager(root, cluster) as process:
+        assert processor_seconds(process.pid) <= 2
+
+
+def processor_seconds(pid):
+    """Of a manager, and of the process that it has started for the webhooks."""
+    children = " ".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
+    assert len(children) == 1
+    stats = [Path(f"/proc/{one}/stat").read_text().rpartition(") ")[2].split() for one in (pid, *children)]
+    return sum(int(stat[11]) + int(stat[12]) for stat in stats) / os.sysconf("SC_CLK_TCK")
 
 
 def ready(port):
@@ -187,7 +223,7 @@ def dockerfile():
 def test_dockerfile_runs_the_same_steps():
     steps = re.findall(r'^RUN \["docker/build-steps.sh", "(\w+)", "/rootfs"\]$', dockerfile(), re.MULTILINE)
     assert steps == re.findall(r'"\$here/build-steps.sh" (\w+) "\$root"', SCRIPT.read_text())
-    assert len(re.findall("^RUN", dockerfile(), re.MULTILINE)) == len(steps) == 3
+    assert len(re.findall("^RUN", dockerfile(), re.MULTILINE)) == len(steps) == 4
 
 
 def test_image_is_unprivileged_and_starts_the_manager():

@@ -91,7 +91,9 @@ def test_without_a_digest_nothing_is_built_or_changed(docker: Docker, answer: st
     assert docker.dockerfile == before
 
 
-def test_every_stage_starts_from_the_pinned_image():
+def test_the_manager_starts_from_nothing_and_other_stages_from_the_pinned_image():
     dockerfile = (ROOT / "docker" / "Dockerfile").read_text()
-    assert set(re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)) == {"${PYTHON_IMAGE}"}
+    *others, last = re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
+    assert last == "scratch"
+    assert set(others) == {"${PYTHON_IMAGE}"}
     assert re.search(r"^ARG PYTHON_IMAGE=python:3\.11-slim@sha256:[0-9a-f]{64}$", dockerfile, re.MULTILINE)

@@ -88,6 +88,10 @@ bench-many: $(READY) ## Measure what one more JobSet costs, for up to 20,000 of 
 bench-placement: binaries ## Place and restart 40 Jobs on 60 racks, beside plain pods (ARGS="-o json")
 	@$(BIN)/python -m bench.placement $(ARGS)
 
+.PHONY: dashboard-picture
+dashboard-picture: binaries ## Draw the dashboard with the metrics of a run of two minutes (ARGS="--seconds 60")
+	@$(BIN)/python -m bench.dashboard $(ARGS)
+
 .PHONY: chaos
 chaos: binaries ## Run three replicas under load and every fault for 20 minutes, and judge (ARGS="--seed 7 --minutes 3 -o json")
 	@$(BIN)/python -m chaos $(ARGS)

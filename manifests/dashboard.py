@@ -59,13 +59,13 @@ def _quantiles(metric: str, *labels: str, window: str = "$__rate_interval") -> t
 
 
 def _last_hour(metric: str, *labels: str) -> str:
-    """How much a counter rose in the last hour, whose series begin with their first event.
+    """How much a counter rose in the last hour, whose series begin with their first event and end with their replica.
 
-    `increase` does not see that one: such a series counts with its value.
+    `increase` does not see the first event: a series that began in that hour counts with its last value.
     """
     kept = f" by ({', '.join(labels)})" if labels else ""
     series = f"{metric}{{{_OURS}}}"
-    return f"sum{kept} (({series} unless {series} offset 1h) or increase({series}[1h]))"
+    return f"sum{kept} ((last_over_time({series}[1h]) unless {series} offset 1h) or increase({series}[1h]))"
 
 
 _JOBSETS = Row(
@@ -98,7 +98,7 @@ _JOBSETS = Row(
         Panel(
             "Ended in the last hour",
             "short",
-            "JobSets that still exist. Those that their TTL has deleted are not counted.",
+            "JobSets that ended, also if they are deleted since.",
             (
                 Query("completed", _last_hour("jobset_completed_total")),
                 Query("failed", _last_hour("jobset_failed_total")),
@@ -108,7 +108,7 @@ _JOBSETS = Row(
         Panel(
             "Start timeouts",
             "short",
-            "Attempts of the last hour that ended because a pod did not run in time, of JobSets that still exist.",
+            "Attempts of the last hour that ended because a pod did not run in time.",
             (Query("start timeouts", _last_hour("jobset_start_timeouts_total")),),
         ),
     ),

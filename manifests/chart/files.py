@@ -96,6 +96,12 @@ set by an upgrade before, it removes both. A CRD that is there already (from `ku
 chart, or kept by a release of another name) is taken over with `helm install --take-ownership`; Helm 4 needs
 `--force-conflicts`, too. The CRD of JobSetPolicies, with `jobSetPolicies.enable`, is treated the same.
 
+## What `helm uninstall` leaves
+
+The CRDs with all JobSets and policies, as above. The namespace, which Helm does not delete, and in it the Lease of the
+election, which the manager made; with `certManager.enable` also the two Secrets that cert-manager made.
+`kubectl delete namespace` removes these.
+
 ## From the Go project's chart
 
 Its values keep their names and their meaning; **+** marks values that it does not have. The Deployment and the

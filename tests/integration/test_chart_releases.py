@@ -16,6 +16,7 @@ from devcluster.spec import ClusterSpec, FakeNodes
 from manifests import files
 from tests.support.cluster import kubectl, request, wait_for
 from tests.support.helm import CHART, GO_USER, NAMESPACE, RELEASE
+from tests.support.remains import collections, remains
 
 pytestmark = pytest.mark.slow
 """The first run on a machine builds both Helms, for some minutes."""
@@ -128,6 +129,8 @@ def test_a_release_from_its_installation_to_its_end(helm, cluster, tmp_path):
     kubectl(cluster, "apply", "--server-side", "-f", str(files.ROOT / "crd" / "jobsets.jobset.x-k8s.io.yaml"))
     uid = request(cluster, "GET", CRD)[1]["metadata"]["uid"]
     forced = ("--force-conflicts",) if helm.version == 4 else ()
+    kinds = collections(cluster)
+    before = remains(cluster, NAMESPACE, kinds)
     old = str(old_chart(tmp_path / "old"))
     release(helm, cluster, "install", old, "--take-ownership", *forced)
     assert (timeout(cluster), knows_ttl(cluster), replicas(cluster)) == (20, False, 2)
@@ -144,6 +147,7 @@ def test_a_release_from_its_installation_to_its_end(helm, cluster, tmp_path):
     release(helm, cluster, "uninstall")
     assert request(cluster, "GET", CRD)[1]["metadata"]["uid"] == uid, "with the CRD every JobSet would go"
     wait_for(lambda: not left(cluster), timeout=60, what="all else to go")
+    wait_for(lambda: remains(cluster, NAMESPACE, kinds) == before, timeout=60, what="all kinds of objects to go")
 
     release(helm, cluster, "install", str(CHART), values={"crds": {"keep": False}})
     assert request(cluster, "GET", CRD)[1]["metadata"]["uid"] == uid

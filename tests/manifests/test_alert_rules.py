@@ -297,13 +297,20 @@ def test_prometheus_takes_every_query_of_the_dashboard(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_dashboard_counts_the_first_event_of_a_series(tmp_path):
-    """A rule that was broken once shows for an hour; one that was broken long ago does not."""
+    """What happened once shows for an hour, also if its replica is gone; what happened long ago does not."""
     (expression,) = (made_of(query.expression) for panel, query in queries() if panel.title == "Refusals by rule")
     metric = "jobset_admission_refusals_total"
-    series = {of(metric, rule="new"): "_x70 2x60", of(metric, rule="old"): "5x130"}
+    series = {
+        of(metric, rule="new"): "_x70 2x60",
+        of(metric, rule="old"): "5x130",
+        of(metric, rule="gone"): "_x70 3x9 stale",
+    }
     asked = [
         {"expr": expression, "eval_time": when, "exp_samples": seen}
-        for when, seen in (("100m", [{"labels": '{rule="new"}', "value": 2}]), ("131m", []))
+        for when, seen in (
+            ("100m", [{"labels": '{rule="new"}', "value": 2}, {"labels": '{rule="gone"}', "value": 3}]),
+            ("131m", []),
+        )
     ]
     inputs = [{"series": name, "values": values} for name, values in series.items()]
     evaluated([{"interval": "1m", "input_series": inputs, "promql_expr_test": asked}], tmp_path)

@@ -6,20 +6,20 @@ from api.meta import JSON, find
 from app.ui.records import cut
 
 
-def timeline(js: JobSet) -> JSON:
-    """`attempts` oldest first; `left_out`: how many earlier ones the status does not record any more.
+def timeline(js: JobSet, state: str) -> JSON:
+    """`attempts` oldest first; `leftOut`: how many earlier ones the status does not record any more.
 
-    `from` is empty where nobody knows it, `to` is empty for what goes on.
+    `state` is the set's. `from` is empty where nobody knows it, `to` is empty for what goes on.
     """
     history = js.status.attempt_history
-    left_out = history[0].attempt if history else max((js.status.execution_attempts or 0), 0)
+    left_out = history[0].attempt if history else js.status.execution_attempts or 0
     begin = "" if left_out else js.metadata.creation_timestamp or ""
     attempts: list[JSON] = []
     for attempt in history:
         attempts.append(_failed(attempt, begin))
         begin = attempt.time
     if not _ended_with(js, history):
-        attempts.append(_last(js, begin, history[-1].attempt + 1 if history else left_out))
+        attempts.append(_last(js, state, begin, history[-1].attempt + 1 if history else left_out))
     return {"attempts": attempts, "leftOut": left_out, "lastRestart": _last_restart(js)}
 
 
@@ -46,18 +46,16 @@ def _failed(attempt: FailedAttempt, begin: str) -> JSON:
     }
 
 
-def _last(js: JobSet, begin: str, number: int) -> JSON:
+def _last(js: JobSet, state: str, begin: str, number: int) -> JSON:
     """The attempt that runs, or that ended otherwise than by a failure that is recorded."""
     status = js.status
     ended = find(status.conditions, status.terminal_state) if status.terminal_state else None
-    suspended = find(status.conditions, "Suspended")
-    outcome = status.terminal_state or ("Suspended" if js.suspended else "Running")
     return {
         "attempt": number if status.execution_attempts is None else status.execution_attempts,
         "from": begin,
         "to": ended.last_transition_time if ended is not None else "",
-        "outcome": outcome,
-        "reason": (ended.reason if ended else suspended.reason if js.suspended and suspended else ""),
+        "outcome": state,
+        "reason": ended.reason if ended else "",
         "message": cut(ended.message if ended else ""),
     }
 

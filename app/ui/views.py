@@ -97,7 +97,7 @@ def detail(
         "stages": _stages(js),
         "jobList": [_job(job) for job in ordered[:MOST_JOBS]],
         "jobsLeftOut": max(len(ordered) - MOST_JOBS, 0),
-        "timeline": timeline(js),
+        "timeline": timeline(js, state_of(js)),
         "maps": [domain_map(key, nodes, pods, focus) for key in topologies(js)[:MOST_MAPS]],
         "groups": [_group(group) for group in owned[:MOST_GROUPS]],
         "groupsLeftOut": max(len(owned) - MOST_GROUPS, 0),

@@ -23,9 +23,11 @@ function h(tag, attributes, ...children) {
   return made
 }
 
+// The class of a state, for its colour.
+const kindOf = word => word === 'Not scheduled yet' ? 'Waiting' : word in SHAPES && !word.includes(' ') ? word : 'other'
+
 function state(word) {
-  const kind = word in SHAPES && !word.includes(' ') ? word : word === 'Not scheduled yet' ? 'Waiting' : 'other'
-  return h('span', { class: `state ${kind}` }, h('span', { class: 'shape', 'aria-hidden': 'true' }, SHAPES[word] ?? '·'), word)
+  return h('span', { class: `state ${kindOf(word)}` }, h('span', { class: 'shape', 'aria-hidden': 'true' }, SHAPES[word] ?? '·'), word)
 }
 
 function duration(seconds) {
@@ -36,6 +38,7 @@ function duration(seconds) {
   return `${Math.floor(whole / 86400)} d ${Math.floor(whole % 86400 / 3600)} h`
 }
 
+const counted = (number, noun) => `${number} ${noun}${number === 1 ? '' : 's'}`
 const between = (from, to) => ((to ? Date.parse(to) : Date.now()) - Date.parse(from)) / 1000
 const clock = moment => new Date(moment).toLocaleString()
 
@@ -138,7 +141,7 @@ async function explain(key) {
 function tree(findings) {
   return h('ul', { class: 'tree' }, findings.map(one => h('li', {},
     one.level === 'fine' ? '' : h('span', { class: `level ${one.level}` }, one.level), ' ', one.what, ' ',
-    one.since ? h('span', { class: 'soft' }, 'since ', since(one.since)) : '',
+    one.since ? h('span', { class: 'soft' }, 'for ', since(one.since)) : '',
     one.wayOut ? h('span', { class: 'fix' }, `To fix: ${one.wayOut}`) : '',
     one.because.length ? tree(one.because) : '')))
 }
@@ -156,7 +159,7 @@ function showSet(set) {
     h('h2', {}, set.name, ' ', h('span', { class: 'soft' }, set.namespace)),
     h('p', { class: 'facts' }, h('span', {}, state(set.state)), facts.map(([name, value]) => h('span', {}, `${name} `, h('b', {}, value)))),
     card('Why', h('div', { id: 'why' }, opened.explanation ?? h('p', { class: 'soft' }, 'looking'))),
-    card(set.stages.length > 1 ? 'Stages, in order' : 'ReplicatedJobs', h('div', { class: 'stages' }, set.stages.map(stage))),
+    card(set.stages.length > 1 ? 'Stages, in order' : 'ReplicatedJobs', stages(set.stages)),
     card('Attempts', ...attempts(set.timeline)),
     ...set.maps.map(map => card(`Which Job is in which ${map.noun}`, ...domains(map))),
     ...set.groups.length ? [card('Gangs', groups(set))] : [],
@@ -165,52 +168,66 @@ function showSet(set) {
   )
 }
 
-function stage(of, place, all) {
-  return h('div', { class: 'stage' }, all.length > 1 ? h('h4', {}, `${place + 1}. ${of.name}`) : '', of.replicatedJobs.map(rjob => {
-    const share = (count, kind) => {
-      const part = h('i', { class: kind })
-      part.style.width = `${rjob.replicas ? 100 * count / rjob.replicas : 0}%`
-      return part
-    }
-    const counts = ['ready', 'active', 'succeeded', 'failed', 'suspended'].filter(kind => rjob[kind]).map(kind => `${rjob[kind]} ${kind}`)
-    return h('div', {},
-      h('p', {}, h('b', {}, rjob.name), ' ', state(rjob.state)),
-      h('div', { class: 'meter', 'aria-hidden': 'true' }, share(rjob.succeeded, 'done'), share(rjob.ready, 'ready'), share(rjob.failed, 'failed')),
-      h('p', { class: 'soft' }, `${rjob.replicas} Jobs of ${rjob.podsPerJob} pods${counts.length ? `: ${counts.join(', ')}` : ''}`),
-      rjob.after.length ? h('p', { class: 'soft' }, `starts after ${rjob.after.join(', ')}`) : '')
-  }))
+// Each stage is a box; where all start together, each ReplicatedJob is.
+function stages(all) {
+  const boxes = all.length > 1
+    ? all.map((stage, place) => [h('h4', {}, `${place + 1}. ${stage.name}`), stage.replicatedJobs.map(replicatedJob)])
+    : all.flatMap(stage => stage.replicatedJobs.map(replicatedJob))
+  return h('div', { class: 'stages' }, boxes.map(box => h('div', { class: 'stage' }, box)))
+}
+
+function replicatedJob(rjob) {
+  const share = (count, kind) => {
+    const part = h('i', { class: kind })
+    part.style.width = `${rjob.replicas ? 100 * count / rjob.replicas : 0}%`
+    return part
+  }
+  const kinds = ['ready', 'active', 'succeeded', 'failed', 'suspended'].filter(kind => rjob[kind])
+  const counts = kinds.length ? `: ${kinds.map(kind => `${rjob[kind]} ${kind}`).join(', ')}` : ''
+  return h('div', {},
+    h('p', {}, h('b', {}, rjob.name), ' ', state(rjob.state)),
+    h('div', { class: 'meter', 'aria-hidden': 'true' }, share(rjob.succeeded, 'done'), share(rjob.ready, 'ready'), share(rjob.failed, 'failed')),
+    h('p', { class: 'soft' }, `${counted(rjob.replicas, 'Job')} of ${counted(rjob.podsPerJob, 'pod')}${counts}`),
+    rjob.after.length ? h('p', { class: 'soft' }, `starts after ${rjob.after.join(', ')}`) : '')
 }
 
 function attempts(line) {
   const known = line.attempts.filter(one => one.from)
-  const bar = h('div', { class: 'bar', 'aria-hidden': 'true' }, known.map(one => {
-    const part = h('span', { class: one.outcome, title: `attempt ${one.attempt}: ${one.outcome}` }, `${SHAPES[one.outcome] ?? '·'} ${one.attempt}`)
+  const parts = known.map(one => {
+    const part = h('span', { class: kindOf(one.outcome) }, `${SHAPES[one.outcome] ?? '·'} ${one.attempt}`)
     part.style.flexGrow = Math.max(between(one.from, one.to), 1)
     return part
-  }))
-  const list = h('ul', { class: 'attempts' }, line.attempts.toReversed().map(one => {
-    const where = [one.job && `Job ${one.job}`, one.pod && `pod ${one.pod}`, one.node && `node ${one.node}`, one.container && `container ${one.container}`]
-    const code = one.exitCode === null || one.exitCode === undefined ? '' : `exit code ${one.exitCode}`
-    const facts = [...where, code, one.message || one.reason].filter(Boolean).join(', ')
-    const took = !one.from ? '' : one.to ? ` after ${duration(between(one.from, one.to))}, ${clock(one.to)}` : ''
-    return h('li', {}, h('b', {}, `Attempt ${one.attempt} `), state(one.outcome), h('span', { class: 'soft' }, took, one.to || !one.from ? '' : [' for ', since(one.from)]), facts ? h('div', {}, facts) : '')
-  }))
+  })
+  const end = known.at(-1)?.to
   const last = line.lastRestart
   return [
-    bar,
-    list,
-    line.leftOut ? h('p', { class: 'soft' }, `${line.leftOut} earlier attempts are not recorded`) : '',
-    last?.seconds === null || !last ? '' : h('p', { class: 'soft' }, `The last restart took ${duration(last.seconds)}`),
+    known.length ? h('div', { 'aria-hidden': 'true' },
+      h('div', { class: 'bar' }, parts),
+      h('p', { class: 'ends soft' }, h('span', {}, clock(known[0].from)), h('span', {}, end ? clock(end) : 'now'))) : '',
+    h('ul', { class: 'attempts' }, line.attempts.toReversed().map(attempt)),
+    line.leftOut ? h('p', { class: 'soft' }, `${counted(line.leftOut, 'earlier attempt')} not recorded`) : '',
+    last && last.seconds !== null ? h('p', { class: 'soft' }, `The last restart took ${duration(last.seconds)}`) : '',
   ]
+}
+
+function attempt(one) {
+  const objects = ['job', 'pod', 'node', 'container'].filter(kind => one[kind]).map(kind => `${kind} ${one[kind]}`)
+  const code = one.exitCode === null || one.exitCode === undefined ? '' : `exit code ${one.exitCode}`
+  const facts = [...objects, code, one.message || one.reason].filter(Boolean).join(', ')
+  const ended = one.from && one.to ? [` after ${duration(between(one.from, one.to))}, ${clock(one.to)}`] : []
+  const goesOn = one.from && !one.to ? [' for ', since(one.from)] : []
+  return h('li', {},
+    h('b', {}, `Attempt ${one.attempt} `), state(one.outcome), h('span', { class: 'soft' }, ended, goesOn),
+    facts ? h('div', {}, facts) : '')
 }
 
 function domains(map) {
   const chips = of => h('ul', {}, of.jobs.map(job => h('li', job.own ? { class: 'own' } : {},
     job.own && opened.key ? job.job : h('a', { href: linkTo(job.namespace, job.jobset) }, `${job.namespace}/${job.job}`),
-    h('span', { class: 'soft number' }, ` ${job.ready} of ${job.pods} pods ready`))),
-    of.jobsLeftOut ? h('li', {}, `${of.jobsLeftOut} more Jobs`) : '')
+    h('span', { class: 'soft number' }, ` ${job.ready} of ${counted(job.pods, 'pod')} ready`))),
+    of.jobsLeftOut ? h('li', {}, counted(of.jobsLeftOut, 'more Job')) : '')
   const boxes = map.domains.map(of => h('div', { class: 'domain' },
-    h('h4', {}, of.name, ' ', h('span', { class: 'soft' }, `${of.nodes} nodes`)),
+    h('h4', {}, of.name, ' ', h('span', { class: 'soft' }, counted(of.nodes, 'node'))),
     of.jobs.length ? chips(of) : h('span', { class: 'soft' }, '– free')))
   if (map.waiting.jobs.length) {
     boxes.push(h('div', { class: 'domain none' }, h('h4', {}, `◷ no ${map.noun} yet`), chips(map.waiting)))
@@ -220,17 +237,23 @@ function domains(map) {
     h('p', { class: 'soft' }, [
       `Node label ${map.topology}`,
       map.domains.length ? '' : 'no node that is known has it',
-      map.nodesWithoutLabel && map.domains.length ? `${map.nodesWithoutLabel} nodes are without it` : '',
-      map.domainsLeftOut ? `${map.domainsLeftOut} more are not shown` : '',
+      map.nodesWithoutLabel && map.domains.length ? `${counted(map.nodesWithoutLabel, 'node')} without it` : '',
+      map.domainsLeftOut ? `${map.domainsLeftOut} more not shown` : '',
     ].filter(Boolean).join('; ')),
   ]
 }
 
-const table = (heads, lines) => h('table', {}, h('thead', {}, h('tr', {}, heads.map(head => h('th', {}, head)))), h('tbody', {}, lines.map(line => h('tr', {}, line.map(cell => h('td', {}, cell))))))
+// Cells carry the heading of their column, for narrow windows.
+function table(heads, lines) {
+  const cell = (content, place) => h('td', content === '' ? { class: 'nothing' } : { 'data-label': heads[place] }, content)
+  return h('table', {},
+    h('thead', {}, h('tr', {}, heads.map(head => h('th', {}, head)))),
+    h('tbody', {}, lines.map(line => h('tr', {}, line.map(cell)))))
+}
 
 function groups(set) {
   const lines = set.groups.map(of => [of.name, of.gang ? `gang of ${of.least}` : 'one by one', of.parent, of.state ? state(of.state) : '–', of.message])
-  if (set.groupsLeftOut) lines.push([`${set.groupsLeftOut} more groups`])
+  if (set.groupsLeftOut) lines.push([counted(set.groupsLeftOut, 'more group')])
   return table(['Group', 'Scheduled', 'Part of', 'State', 'The scheduler says'], lines)
 }
 
@@ -238,8 +261,8 @@ function jobs(set) {
   const lines = set.jobList.map(job => [
     job.name, state(job.state), `${job.ready + job.succeeded} of ${job.pods}`, job.attempt, job.message,
   ])
-  if (set.jobsLeftOut) lines.push([`${set.jobsLeftOut} more Jobs`])
-  return lines.length ? table(['Job', 'State', 'Pods ready or done', 'Attempt', ''], lines) : h('p', { class: 'soft' }, 'There are none')
+  if (set.jobsLeftOut) lines.push([counted(set.jobsLeftOut, 'more Job')])
+  return lines.length ? table(['Job', 'State', 'Pods ready or done', 'Attempt', 'Failure'], lines) : h('p', { class: 'soft' }, 'There are none')
 }
 
 function conditions(set) {

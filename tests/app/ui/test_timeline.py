@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from app.ui.records import LONGEST_TEXT
-from app.ui.timeline import timeline
+from app.ui.timeline import timeline as timeline_of
+from app.ui.views import state_of
 from tests.support.explained import MOMENT, at
 from tests.support.shown import a_set
 
 CREATED = at(MOMENT)
 FIRST, SECOND, END = "2026-11-21T14:10:00Z", "2026-11-21T14:20:00Z", "2026-11-21T14:30:00Z"
+
+
+def timeline(js):
+    return timeline_of(js, state_of(js))
 
 
 def failed(attempt: int, time: str, **more):
@@ -21,7 +26,7 @@ def spans(line):
 
 def test_a_set_that_never_failed_has_one_attempt():
     line = timeline(a_set(executionAttempts=0))
-    assert spans(line) == [(0, CREATED, "", "Running")]
+    assert spans(line) == [(0, CREATED, "", "Waiting")]
     assert (line["leftOut"], line["lastRestart"]) == (0, None)
 
 
@@ -32,7 +37,7 @@ def test_each_attempt_begins_where_the_one_before_ended():
     assert spans(line) == [
         (0, CREATED, FIRST, "Failed"),
         (1, FIRST, SECOND, "Failed"),
-        (2, SECOND, "", "Running"),
+        (2, SECOND, "", "Waiting"),
     ]
     first = line["attempts"][0]
     assert [first[key] for key in ("job", "pod", "node", "container", "exitCode")] == [
@@ -59,7 +64,7 @@ def test_a_set_completes_in_an_attempt_of_its_own():
 def test_attempts_that_the_status_has_forgotten_are_counted():
     line = timeline(a_set(executionAttempts=13, attemptHistory=[failed(12, FIRST)]))
     assert line["leftOut"] == 12
-    assert spans(line) == [(12, "", FIRST, "Failed"), (13, FIRST, "", "Running")]
+    assert spans(line) == [(12, "", FIRST, "Failed"), (13, FIRST, "", "Waiting")]
 
 
 def test_a_suspended_set_runs_nothing():

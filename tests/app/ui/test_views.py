@@ -55,7 +55,7 @@ def test_stages_are_in_the_order_in_which_they_start():
         rjob("fetch"),
         rjob("train", replicas=2),
         rjob("export"),
-        spec={"executionPolicy": {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Complete"}},
+        spec={"executionPolicy": {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}},
         currentStage="train (2/3)",
         replicatedJobsStatus=[counts("fetch", succeeded=1), counts("train", active=2), counts("export", suspended=1)],
     )

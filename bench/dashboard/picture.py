@@ -55,15 +55,16 @@ def _panel(axes: Axes, panel: Panel, lines: Mapping[str, Lines], seconds: float)
     axes.set_title(panel.title, loc="left", fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3)
+    highest = 0.0
     for query in panel.queries:
         for labels, points in sorted(lines[query.expression].items()):
             shown = [(at, value) for at, value in points if math.isfinite(value)]
             if shown:
+                highest = max(highest, *(value for _, value in shown))
                 axes.plot(*zip(*shown, strict=True), label=legend(query.legend, labels), linewidth=1)
     axes.set_xlim(0, seconds)
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g} s"))
     if axes.lines:
-        highest = max(float(max(line.get_ydata())) for line in axes.lines)
         axes.set_ylim(0, None if highest else 1)
         if panel.unit == "short":
             axes.yaxis.set_major_locator(MaxNLocator(integer=True))

@@ -35,7 +35,7 @@ class Scrapes:
         """Take in an answer, with more labels for its series, as the newest scrape's."""
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                series = sample.name, tuple(sorted((sample.labels | labels).items()))
+                series = sample.name, tuple(sorted({**sample.labels, **labels}.items()))
                 self.values[series][self.count] = sample.value
 
     def notation(self, series: Series, since: float = 0.0) -> str:

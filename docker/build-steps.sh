@@ -110,8 +110,9 @@ interpreter() {
     while read -r name; do
         for name in "$name" "$(realpath "$name")" "/usr$name"; do
             dpkg-query -S "$name" 2> /dev/null && break
-        done | cut -d: -f1
-    done < <(cat "$root.libraries" && ls "$python" "$stdlib"/{os.py,json/__init__.py}) | sort -u > "$root.packages"
+        done || true
+    done < <(cat "$root.libraries" && ls "$python" "$stdlib"/{os.py,json/__init__.py}) |
+        cut -d: -f1 | sort -u > "$root.packages"
     while read -r package; do
         dpkg-query -s "$package" > "$root/var/lib/dpkg/status.d/$package"
         mkdir -p "$root/usr/share/doc/$package"

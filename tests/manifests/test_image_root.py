@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -147,6 +148,30 @@ def owner(library: str) -> str:
             return done.stdout.split(":")[0]
     assert re.search(r"/libpython3[.\d]*\.so", library), f"{library} is of no package"
     return ""
+
+
+def test_a_python_of_no_package_is_taken_as_in_the_base_image(folder):
+    """That of the image `python` was built from its sources. Here it is a copy of the Python that runs the tests."""
+    stdlib = Path(sysconfig.get_path("stdlib"))
+    program = folder / "python" / "bin" / stdlib.name
+    program.parent.mkdir(parents=True)
+    shutil.copy(Path(sys.base_prefix, "bin", stdlib.name), program)
+    unused = shutil.ignore_patterns("config-*", "dist-packages", "site-packages", "test", "__pycache__")
+    shutil.copytree(stdlib, folder / "python" / "lib" / stdlib.name, ignore=unused)
+    root = folder / "own-python"
+    done = subprocess.run(  # noqa: S603 - our own script
+        [ROOT / "docker" / "build-steps.sh", "interpreter", root],
+        env=os.environ | {"PYTHON": str(program)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    shown = inside(root, str(program), "-IBSc", "import json, ssl; print(json.__file__)")
+    assert shown.stdout.startswith(f"{folder}/python/lib/"), shown.stderr
+    packages = {path.name for path in (root / "var/lib/dpkg/status.d").iterdir()}
+    assert "libc6" in packages
+    assert not [name for name in packages if "python" in name]
 
 
 def test_the_size_is_what_the_page_says(image):

@@ -37,6 +37,10 @@ API_VERSIONS = (
     "rbac.authorization.k8s.io/v1",
     "v1",
 )
+EVERYTHING = VALUES | {
+    "prometheus": {"enable": True, "alerts": {"enable": True}},
+    "dashboard": {"enable": True},
+}
 EXAMPLES = files.ROOT.parent / "examples"
 KUSTOMIZATIONS = sorted(path.parent for path in files.ROOT.rglob("kustomization.yaml"))
 
@@ -94,7 +98,7 @@ def test_the_single_file_conforms(conform):
 
 
 @pytest.mark.parametrize("pods", ["webhooks", "policies", "policies-without-manager"])
-@pytest.mark.parametrize("values", [{}, GO_USER, VALUES], ids=["defaults", "values of the Go chart", "all values"])
+@pytest.mark.parametrize("values", [{}, GO_USER, EVERYTHING], ids=["defaults", "values of the Go chart", "everything"])
 def test_each_rendering_of_the_chart_conforms(conform, helm, values, pods):
     text = helm.template(values | {"podAdmission": pods})
     assert conform(text) == expected(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from collections.abc import Mapping
@@ -68,7 +69,7 @@ def _panel(axes: Axes, panel: Panel, lines: Mapping[str, Lines], seconds: float)
         axes.set_ylim(0, None if highest else 1)
         if panel.unit == "short":
             axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.yaxis.set_major_formatter(FORMATS[panel.unit])
+        axes.yaxis.set_major_formatter(copy.copy(FORMATS[panel.unit]))
         long = any(len(str(line.get_label())) > LONG for line in axes.lines)
         axes.legend(fontsize=6, framealpha=0.6, ncols=1 if long else 2).set_in_layout(False)
     else:

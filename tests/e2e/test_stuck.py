@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -151,6 +152,10 @@ def test_a_set_that_is_preempted(sets: Sets, classes: None):
     sets.wait_explained("1 of 20 nodes could take it, and too little is free there")
 
 
+def restarted(sets: Sets, times: int) -> bool:
+    return bool(sets.status("loop").get("restarts") == times)
+
+
 def test_sets_that_have_ended_and_one_that_keeps_failing(sets: Sets):
     for name, restarts in (("done", 0), ("over", 0), ("loop", 9)):
         sets.apply(manifest(group(), name=name, failurePolicy={"maxRestarts": restarts}))
@@ -160,7 +165,7 @@ def test_sets_that_have_ended_and_one_that_keeps_failing(sets: Sets):
     sets.end(sets.pods(name="over")[0], code=3)
     for attempt in range(2):
         sets.end(sets.pods(name="loop")[0], code=3)
-        wait_for(lambda done=attempt + 1: sets.status("loop").get("restarts") == done, what="a restart")
+        wait_for(partial(restarted, sets, attempt + 1), what="a restart")
         sets.wait_ready(1, name="loop")
     wait_cause(sets, "done", "AllJobsCompleted: jobset completed successfully")
     wait_cause(sets, "over", "jobset failed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from app.explain.facts import Facts, Holder, SeenClaim, SeenStorageClass, SeenStorageClasses
-from tests.support.explained import MOMENT, RACK, at, event, exclusive, facts, job_of, leader_of, lease, made
+from tests.support.explained import MOMENT, RACK, at, event, exclusive, facts, job_of, leader_of, lease, made, pod_of
 from tests.support.jobsets import rjob
 from tests.support.stuck import (
     AFFINITY,
@@ -314,18 +314,12 @@ def _() -> Facts:
 
 
 def initializing(state: JSON) -> Facts:
+    """A pod whose init container `download` is in that state."""
     js = a_set()
     job = started(js)
-    pod = about_pod(node="node-1", phase="Pending").pods or ()
-    inits = [{"name": "download", "ready": False, **state}]
-    body = msgspec.to_builtins(pod[0])
-    body["metadata"]["ownerReferences"][0]["uid"] = job["metadata"]["uid"]
-    body["status"] = {
-        "phase": "Pending",
-        "initContainerStatuses": inits,
-        "containerStatuses": [waiting("PodInitializing")],
-    }
-    return facts(js, [job], [body], lease=lease())
+    pod = made(pod_of(job, node="node-1", phase="Pending", containers=[waiting("PodInitializing")]))
+    pod["status"]["initContainerStatuses"] = [{"name": "download", "ready": False, **state}]
+    return facts(js, [job], [pod], lease=lease())
 
 
 @stuck(
@@ -374,7 +368,7 @@ def exclusive_leader(*holders: Holder, jobs: int = 1, labels: JSON | None = None
     "wait until one ends, add a rack",
 )
 def _() -> Facts:
-    held = {"priority": 0, "exclusive": True, "ending": False, "namespace": "team-b"}
+    held: JSON = {"priority": 0, "exclusive": True, "ending": False, "namespace": "team-b"}
     return exclusive_leader(*(Holder(job=f"j{n}", job_uid=f"u{n}", node=f"n{n}", **held) for n in range(2)))
 
 

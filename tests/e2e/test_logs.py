@@ -28,8 +28,6 @@ def test_a_set_is_followed_by_its_uid_from_its_admission_on(sets, manager, tmp_p
     sets.apply(manifest(group(replicas=2)))
     sets.wait_ready(2)
     sets.patch({"suspend": True})
-    wait_for(lambda: "Suspended=True" in manager.log(), what="the line about the suspension")
-    lines = followed(sets, manager, tmp_path, "js")
     where = f"{sets.namespace}/js"
     order = [
         rf"admitted CREATE {where} .* generation=1\b",
@@ -37,6 +35,8 @@ def test_a_set_is_followed_by_its_uid_from_its_admission_on(sets, manager, tmp_p
         rf"admitted UPDATE {where} .* generation=2\b",
         rf"jobset {where}: .*Suspended=True .* generation=2\b",
     ]
+    wait_for(lambda: re.search(order[-1], manager.log()), what="the line about the suspension")
+    lines = followed(sets, manager, tmp_path, "js")
     found = [next(number for number, line in enumerate(lines) if re.search(part, line)) for part in order]
     assert found[0] == 0
     assert not [line for line in lines if "/other" in line]

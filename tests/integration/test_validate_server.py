@@ -92,7 +92,8 @@ def test_without_one_the_namespace_of_the_context_fills_in(jobset_server: Cluste
     kubeconfig.write_text(yaml.safe_dump(config))
     body = jobset()
     del body["metadata"]["namespace"]
-    store(jobset_server, namespace, jobset(rjob(replicas=2), namespace=namespace))
+    other = {"containers": [{"name": "main", "image": "other"}]}
+    store(jobset_server, namespace, jobset(rjob(pod=other), namespace=namespace))
     assert validate(jobset_server.kubeconfig, body)[0] == 0
     assert validate(kubeconfig, body)[0] == 1
 

@@ -8,7 +8,9 @@ from tests.support import rights
 from tests.support.manager import USER
 from tests.support.rights import Right
 
-LISTED_BY_WATCH = {right for right in rights.granted() if right.verb == "list"}
+LISTED_BY_WATCH = {
+    right for right in rights.granted() if right.verb == "list" and right._replace(verb="watch") in rights.granted()
+}
 ALL = rights.granted() - LISTED_BY_WATCH - rights.NOT_ASKED_FOR.keys()
 
 

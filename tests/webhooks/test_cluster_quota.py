@@ -80,9 +80,10 @@ async def test_without_the_right_to_read_quotas_nothing_is_said():
     assert await said(script, jobset(of_pods(4, cpu="6"))) == []
 
 
-async def test_a_set_without_pods_asks_for_no_quota():
-    script = quotas({"hard": {"pods": "0"}})
-    assert await said(script, jobset(rjob(replicas=0))) == []
+@pytest.mark.parametrize("js", [jobset(of_pods(0, cpu="6")), jobset(rjob(replicas=9))])
+async def test_a_set_whose_pods_request_nothing_asks_for_no_quota(js: JSON):
+    script = quotas({"hard": {"pods": "0", "cpu": "1"}})
+    assert await said(script, js) == []
     assert not any(map(_is_read, script.requests))
 
 

@@ -45,7 +45,7 @@ from webhooks.jobset.cluster_memory import AnsweredSets, digest
 from webhooks.jobset.cluster_needs import Need, Needs, classes_of, needs_of
 from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_questions import PER_REVIEW, Ask, BusyError, NotAskedError, Questions, answers
-from webhooks.jobset.cluster_quota import Quotas
+from webhooks.jobset.cluster_quota import Quotas, requests_anything
 from webhooks.jobset.cluster_verdict import warning, why
 from webhooks.jobset.default import by_name
 from webhooks.jobset.places import at_existing_places
@@ -203,8 +203,9 @@ class ClusterChecks:
         """Warnings about names that its pods need and that do not exist, and about quotas that are too small for it."""
         if not self._asks_about(request):
             return []
-        has_pods = any(rjob.replicas for rjob in request.js.spec.replicated_jobs)
-        asks: list[Ask] = [partial(self._quotas.too_small, request.js, request.client)] if has_pods else []
+        asks: list[Ask] = []
+        if await compute(requests_anything, request.js):
+            asks = [partial(self._quotas.too_small, request.js, request.client)]
         return await self._answers(
             request, asks + self._lookups(request, request.needs), most=self._per_review * 3 // 8
         )

@@ -1,8 +1,8 @@
 """Whether one ReplicatedJob of a new JobSet asks for more than a ResourceQuota of its namespace allows. A warning.
 
 The API server refuses pods over a quota one by one, and no status says so. ReplicatedJobs may run one after the other,
-so each is compared on its own, and with the whole quota: what others use of it changes. Limits and quotas with scopes
-are not looked at. A quota may be changed later, and its amounts are not told: who creates JobSets need not know them.
+so each is compared on its own, and with the whole quota: what others use of it changes. Limits, quotas with scopes,
+and sets whose pods request nothing are not looked at. A quota may be changed later, and its amounts are not told: who creates JobSets need not know them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -68,6 +68,11 @@ def _counts(key: str) -> bool:
 
 def _resource(key: str) -> str:
     return "pods" if key in _PODS else key.removeprefix(_REQUESTS)
+
+
+def requests_anything(js: JobSet) -> bool:
+    """Whether pods of a JobSet request resources: quotas are not read for a set whose pods request nothing."""
+    return any(template.jobs and template.requests for template in Judged(js).templates)
 
 
 def strictest(quotas: Sequence[Quota]) -> Amounts:

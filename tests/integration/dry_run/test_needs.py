@@ -67,10 +67,11 @@ async def test_names_in_pods_and_claims_are_reported_until_they_exist(server, ma
 
 async def test_a_quota_that_is_too_small_is_reported(server, manager, ns):
     async with administrator(server) as client:
-        quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "1"}}}
+        quota = {"metadata": {"name": "small"}, "spec": {"hard": {"requests.cpu": "3"}}}
         await client.create(RESOURCE_QUOTAS, quota, namespace=ns)
-    [found] = await ask_about(manager, jobset(rjob(replicas=2), namespace=ns))
+    main = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "2"}}}
+    [found] = await ask_about(manager, jobset(rjob(replicas=2, pod=pod(containers=[main])), namespace=ns))
     assert (str(found.path), found.detail) == (
         "spec.replicatedJobs[0]",
-        "needs 2 of pods at once, more than a quota allows: some pods wait",
+        "needs 4 of cpu at once, more than a quota allows: some pods wait",
     )

@@ -1,8 +1,9 @@
 """Whether one ReplicatedJob of a new JobSet asks for more than a ResourceQuota of its namespace allows. A warning.
 
 The API server refuses pods over a quota one by one, and no status says so. ReplicatedJobs may run one after the other,
-so each is compared on its own, and with the whole quota: what others use of it changes. Limits, quotas with scopes,
-and sets whose pods request nothing are not looked at. A quota may be changed later, and its amounts are not told: who creates JobSets need not know them.
+so each is compared on its own, and with the whole quota: what others use of it changes. Limits, quotas with scopes, and
+sets whose pods request nothing are not looked at. A quota may be changed later, and its amounts are not told: who
+creates JobSets need not know them.
 """
 
 from collections.abc import Iterator, Sequence

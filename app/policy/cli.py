@@ -1,11 +1,11 @@
-"""The commands `jobset policy eval` and `jobset policy test`. Parses and calls; it decides nothing."""
+"""The commands of `jobset policy`: eval, test, scan, which. Parses and calls; it decides nothing."""
 
 import argparse
 import sys
 
 from api.features import FeatureGates, parse_feature_gates
 from app.check.cli import add_namespace_flags, colorful
-from app.commands import Commands, as_command
+from app.commands import Commands, add_cluster_flags, as_command
 from kube.clock import now
 
 EVAL_EXAMPLES = """examples:
@@ -28,17 +28,39 @@ exit codes:
   2  not checked, or not all of it: no such file, no suite in it"""
 
 
+SCAN_EXAMPLES = """examples:
+  %(prog)s -A                        JobSets of the cluster that its policies would refuse if all of them denied
+  %(prog)s -n team-a -p policies/    by policies in files, before they are stored
+  %(prog)s -A -o json | jq .counts
+
+Rules judge JobSets as they are stored. Exceptions of the cluster count.
+
+exit codes:
+  0  none would be refused
+  1  some would
+  2  it is not known, or not of all: no right to read them, policies with faults"""
+
+WHICH_EXAMPLES = """examples:
+  %(prog)s -n team-a    policies that are about the namespace, what they demand and set, and exceptions there
+
+exit codes:
+  0  shown
+  2  it is not known"""
+
+
 def add_policy(commands: Commands) -> None:
     """Register `policy` with its commands."""
-    text = "judge JobSets by JobSetPolicies, and test policies, without a cluster"
+    text = "judge JobSets by JobSetPolicies, and test policies"
     parser = commands.add_parser("policy", help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
     parts = parser.add_subparsers(dest="part", required=True, metavar="COMMAND")
     _add_eval(parts)
     _add_test(parts)
+    _add_scan(parts)
+    _add_which(parts)
 
 
-def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
-    parser = commands.add_parser(
+def _parser(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
+    return commands.add_parser(
         name,
         help=text,
         description=f"{text[0].upper()}{text[1:]}.",
@@ -46,6 +68,10 @@ def _command(commands: Commands, name: str, text: str, examples: str) -> argpars
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+
+
+def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
+    parser = _parser(commands, name, text, examples)
     gates = "as the manager in the cluster has them"
     parser.add_argument("--feature-gates", default="", metavar="A=true,B=false", help=gates)
     return parser
@@ -69,6 +95,27 @@ def _add_test(commands: Commands) -> None:
     add("names", nargs="+", metavar="DIR", help="files or directories with suites")
     add("-o", "--output", choices=("table", "json", "junit", "sarif"), default="table", help="default: table")
     parser.set_defaults(handler=as_command(_test))
+
+
+def _add_scan(commands: Commands) -> None:
+    parser = _parser(commands, "scan", "say which JobSets of a cluster policies would refuse", SCAN_EXAMPLES)
+    add = parser.add_argument
+    add("-p", "--policies", action="append", default=[], metavar="FILE|DIR", help="default: those of the cluster")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
+    where.add_argument("-A", "--all-namespaces", action="store_true", help="JobSets of all namespaces")
+    add("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    add_cluster_flags(parser)
+    parser.set_defaults(handler=as_command(_scan))
+
+
+def _add_which(commands: Commands) -> None:
+    parser = _parser(commands, "which", "show the policies that are about a namespace", WHICH_EXAMPLES)
+    add = parser.add_argument
+    add("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
+    add("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    add_cluster_flags(parser)
+    parser.set_defaults(handler=as_command(_which))
 
 
 def _gates(parsed: argparse.Namespace) -> FeatureGates:
@@ -98,3 +145,24 @@ def _test(parsed: argparse.Namespace) -> int:
 
     options = run.Options(parsed.names, _gates(parsed), parsed.output)
     return run.run(options, sys.stdout, sys.stderr, color=colorful(sys.stdout))
+
+
+def _scan(parsed: argparse.Namespace) -> int:
+    from app.policy import scan  # noqa: PLC0415 (the same)
+
+    options = scan.Options(
+        policies=parsed.policies,
+        namespace=parsed.namespace,
+        everywhere=parsed.all_namespaces,
+        output=parsed.output,
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+    )
+    return scan.run(options, sys.stdout, sys.stderr)
+
+
+def _which(parsed: argparse.Namespace) -> int:
+    from app.policy import which  # noqa: PLC0415 (the same)
+
+    options = which.Options(parsed.namespace, parsed.output, parsed.kubeconfig, parsed.context)
+    return which.run(options, sys.stdout, sys.stderr)

@@ -59,6 +59,7 @@ def test_each_rule_has_a_page_and_nothing_else_stands_beside_them():
         "admission.md",
         "defaults.md",
         "exceptions.md",
+        "rollout.md",
         "suites.md",
     }
     assert {path.stem for path in EXAMPLES.glob("*")} == {kebab(rule.name) for rule in RULES.values()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -37,7 +38,7 @@ class Cluster:
         if request.verb in {"get", "patch"}:
             found = [body for body in self.objects if body["metadata"]["name"] == plural]
             return _answer(found[0]) if found else Response(404, {}, b'{"kind":"Status","details":{"kind":"x"}}')
-        items = [body for body in self.objects if f"{body['kind'].lower()}s" == plural and _chosen(body, query)]
+        items = [body for body in self.objects if _plural(body["kind"]) == plural and _chosen(body, query)]
         first = int(query.get("continue") or 0)
         endless = plural in self._endless and ("namespaces" not in request.path or plural != "pods")
         more = endless or len(items) > first + PAGE
@@ -65,6 +66,10 @@ class Cluster:
 
     async def close(self) -> None:
         """Nothing."""
+
+
+def _plural(kind: str) -> str:
+    return re.sub("ys$", "ies", f"{kind.lower()}s")
 
 
 def _answer(body: JSON) -> Response:

@@ -1,0 +1,157 @@
+"""`jobset policy scan`: which stored JobSets policies would refuse if all of them denied. Reads; changes nothing.
+
+Exit codes: 0 none, 1 some, 2 it is not known, or not of all.
+"""
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TextIO
+
+from api.features import FeatureGates
+from api.jobset_policy.evaluate import Violation, violations
+from api.jobset_policy.exception_types import JobSetPolicyException
+from api.jobset_policy.exceptions import excused
+from api.jobset_policy.judged import Judged, Namespace
+from api.jobset_policy.types import JobSetPolicy
+from api.jsontree import dig
+from app import session
+from app.check.findings import Report, printable
+from app.check.policies import judged_of, load
+from app.policy.stored import (
+    Namespaces,
+    NoNamespaceError,
+    stored_exceptions,
+    stored_jobsets,
+    stored_policies,
+    write_table,
+)
+from kube.clock import now
+
+MOST_SHOWN = 1000
+"""Violations that are shown; the others are counted."""
+_GATES = FeatureGates({"AllAlpha": True})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`policies`: files and directories with the policies to hold JobSets to; none: those of the cluster."""
+
+    policies: Sequence[str] = ()
+    namespace: str = ""
+    everywhere: bool = False
+    output: str = "table"
+    kubeconfig: str = ""
+    context: str = ""
+
+
+@dataclass(slots=True)
+class Found:
+    """What a scan has found. `broken`: JobSets that break a rule, by policy and rule."""
+
+    jobsets: int = 0
+    refused: int = 0
+    shown: list[dict[str, str]] = field(default_factory=list)
+    left_out: int = 0
+    broken: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unread: int = 0
+
+    def add(self, judged: Judged, violated: Sequence[Violation]) -> None:
+        """Take one JobSet."""
+        self.refused += bool(violated)
+        self.broken.update({(each.policy.metadata.name, each.rule) for each in violated})
+        for each in violated:
+            if len(self.shown) == MOST_SHOWN:
+                self.left_out += 1
+                continue
+            meta, error = judged.js.metadata, each.error
+            self.shown.append({
+                "namespace": meta.namespace,
+                "jobset": meta.name,
+                "policy": each.policy.metadata.name,
+                "rule": each.rule,
+                "path": str(error.path),
+                "message": error.complaint,
+            })  # fmt: skip
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write what was found to `out` and problems to `err`; gives the exit code."""
+    return session.run("policy scan", partial(_scan, options, out, err), err, right="list")
+
+
+async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
+    given = _from_files(options.policies, err) if options.policies else []
+    if given is None:
+        return session.NOT_DONE
+    where = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
+    async with session.connected(**where) as to:
+        policies = given or await stored_policies(to.client)
+        namespace = None if options.everywhere else to.namespace
+        exceptions = await stored_exceptions(to.client, namespace)
+        namespaces, found = Namespaces(to.client, policies), Found()
+        async with session.naming(to, ""):
+            async for obj in stored_jobsets(to.client, namespace):
+                name = str(dig(obj, "metadata", "namespace"))
+                with contextlib.suppress(NoNamespaceError):  # deleted meanwhile, and the JobSet with it
+                    own = exceptions.get(name, [])
+                    _judge(obj, policies, await namespaces.get(name), own, found)
+    _write(found, options.output, out)
+    if found.unread:
+        err.write(f"jobset policy scan: JobSets that cannot be read: {found.unread}\n")
+    return session.NOT_DONE if found.unread else session.FAILED if found.refused else session.DONE
+
+
+def _from_files(names: Sequence[str], err: TextIO) -> list[JobSetPolicy] | None:
+    """The policies in these files; None if there is something wrong with them."""
+    report = Report()
+    policies = load(names, report, _GATES)
+    problems = [*report.problems, *(finding.message for finding in report.findings if finding.severity == "error")]
+    err.writelines(f"jobset policy scan: {printable(problem)}\n" for problem in problems)
+    return None if problems else policies
+
+
+def _judge(
+    obj: dict[str, Any],
+    policies: list[JobSetPolicy],
+    namespace: Namespace,
+    exceptions: list[JobSetPolicyException],
+    found: Found,
+) -> None:
+    found.jobsets += 1
+    judged = judged_of(obj, _GATES)
+    if judged is None:
+        found.unread += 1
+        return
+    without = excused(exceptions, policies, judged, namespace, now())
+    found.add(
+        judged,
+        violations(
+            policies,
+            judged,
+            namespace,
+            excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
+        ),
+    )
+
+
+def _write(found: Found, output: str, out: TextIO) -> None:
+    counts = [{"policy": policy, "rule": rule, "jobsets": n} for (policy, rule), n in sorted(found.broken.items())]
+    if output == "json":
+        body = {"jobsets": found.jobsets, "refused": found.refused, "counts": counts, "violations": found.shown}
+        json.dump({**body, "leftOut": found.left_out}, out, indent=2)
+        out.write("\n")
+        return
+    if counts:
+        head = ("POLICY", "RULE", "JOBSETS")
+        write_table([head, *((each["policy"], each["rule"], str(each["jobsets"])) for each in counts)], out)
+        out.write("\n")
+        columns = ("namespace", "jobset", "rule", "path", "message")
+        rows = [tuple(each[key] for key in columns) for each in found.shown]
+        write_table([tuple(key.upper() for key in columns), *rows], out)
+    if found.left_out:
+        out.write(f"and {found.left_out} more\n")
+    out.write(f"{found.refused} of {found.jobsets} JobSets would be refused\n")

@@ -1,0 +1,99 @@
+"""`jobset policy which`: the policies that are about a namespace, and the exceptions there. Reads; changes nothing.
+
+Exit codes: 0 shown, also if there are none; 2 it is not known.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TextIO
+
+from api.jobset_policy.defaults import each_default
+from api.jobset_policy.evaluate import in_force
+from api.jobset_policy.exception_types import JobSetPolicyException
+from api.jobset_policy.exceptions import shown, standing
+from api.jobset_policy.judged import Namespace
+from api.jobset_policy.types import JobSetPolicy, Selector
+from app import session
+from app.policy.stored import Namespaces, stored_exceptions, stored_policies, write_table
+from kube.clock import now
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The namespace; empty is that of the context."""
+
+    namespace: str = ""
+    output: str = "table"
+    kubeconfig: str = ""
+    context: str = ""
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write what was found to `out` and problems to `err`; gives the exit code."""
+    return session.run("policy which", partial(_which, options, out), err)
+
+
+async def _which(options: Options, out: TextIO) -> int:
+    where = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
+    async with session.connected(**where) as to:
+        policies = await stored_policies(to.client)
+        namespace = await Namespaces(to.client, policies).get(to.namespace)
+        exceptions = await stored_exceptions(to.client, to.namespace)
+    matching = [policy for policy in policies if policy.spec.match.namespace_selector.matches(namespace.labels)]
+    named = {policy.metadata.name: policy for policy in policies}
+    bodies = [_policy(policy) for policy in matching]
+    granted = [_exception(each, named, namespace) for each in exceptions.get(to.namespace, [])]
+    if options.output == "json":
+        json.dump({"namespace": to.namespace, "policies": bodies, "exceptions": granted}, out, indent=2)
+        out.write("\n")
+        return session.DONE
+    _write(to.namespace, bodies, granted, out)
+    return session.DONE
+
+
+def _policy(policy: JobSetPolicy) -> dict[str, Any]:
+    spec = policy.spec
+    return {
+        "name": policy.metadata.name,
+        "actions": list(spec.validation_actions),
+        "someJobSets": spec.match.object_selector != Selector(),
+        "rules": [rule.name for rule, _ in in_force(policy)],
+        "defaults": [default.name for default in each_default(spec.defaults)],
+    }
+
+
+def _exception(
+    exception: JobSetPolicyException, policies: dict[str, JobSetPolicy], namespace: Namespace
+) -> dict[str, Any]:
+    stands = standing(exception, policies.get(exception.spec.policy), namespace, now())
+    return {
+        "name": exception.metadata.name,
+        "policy": exception.spec.policy,
+        "rules": list(exception.spec.rules),
+        "until": shown(stands.until) if stands.until else None,
+        "whyNot": stands.why_not,
+    }
+
+
+def _write(namespace: str, policies: list[dict[str, Any]], exceptions: list[dict[str, Any]], out: TextIO) -> None:
+    if not policies:
+        out.write(f"no policy is about namespace {namespace}\n")
+    else:
+        rows = [
+            (
+                each["name"],
+                ",".join(each["actions"]),
+                "some, by their labels" if each["someJobSets"] else "all",
+                ", ".join([*each["rules"], *(f"default {name}" for name in each["defaults"])]),
+            )
+            for each in policies
+        ]
+        write_table([("POLICY", "ACTIONS", "JOBSETS", "RULES"), *rows], out)
+    if exceptions:
+        rows = [
+            (each["name"], each["policy"], ",".join(each["rules"]), each["whyNot"] or f"until {each['until']}")
+            for each in exceptions
+        ]
+        out.write("\n")
+        write_table([("EXCEPTION", "POLICY", "RULES", "COUNTS"), *rows], out)

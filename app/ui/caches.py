@@ -77,6 +77,7 @@ class Caches:
         ours: WatchOptions = {**where, "label_selector": _OURS}
         self._client = client
         self._board = board
+        self._scope = namespace or ""
         self._unreachable = ""
         self._sets: Informer[JobSet] = _informer(client, JOBSETS, JobSet, MOST_SETS, kept_jobset, **where)
         self._jobs: Informer[Job] = _informer(client, JOBS, Job, MOST_JOBS, **ours)
@@ -165,6 +166,7 @@ class Caches:
             groups=[
                 group for kind in self._groups for group in _of(kind, key) if group.metadata.controlled_by(uid)
             ],
+            scope=self._scope,
         )  # fmt: skip
 
     def map(self, topology: str) -> JSON:
@@ -174,7 +176,7 @@ class Caches:
         chosen = topology if topology in offered else next(iter(offered), "")
         if not chosen:
             return {"topologies": [], "map": None}
-        drawn = domain_map(chosen, self._nodes.store.list(), self._pods.store.list())
+        drawn = domain_map(chosen, self._nodes.store.list(), self._pods.store.list(), scope=self._scope)
         return {"topologies": offered, "map": drawn}
 
 

@@ -34,6 +34,8 @@ EXPLAINED_AT_ONCE = 2
 EXPLAINED_FOR = 3.0
 """Seconds for which an explanation is given again."""
 MOST_EXPLAINED = 64
+MOST_KEPT = 32
+"""Answers that are kept for other browsers that ask for the same, until the board has another version."""
 EXPLAIN_TIMEOUT = 30.0
 """Seconds for an explanation, waiting for its turn included."""
 
@@ -66,6 +68,8 @@ class Pages:
         self._closing = asyncio.Event()
         self._turns = asyncio.Semaphore(EXPLAINED_AT_ONCE)
         self._explained: Expiring[Key, bytes] = Expiring(MOST_EXPLAINED)
+        self._kept: dict[str, bytes] = {}
+        self._kept_version = 0
 
     def app(self) -> FastAPI:
         """The application: /api/... and, for all other paths, the files of the page."""
@@ -115,11 +119,26 @@ class Pages:
         return bool(done)
 
     async def _map(self, request: Request) -> Response:
-        return _json(self._shown.map(request.query_params.get("topology", "")))
+        topology = request.query_params.get("topology", "")
+        return self._answer(f"map {topology}", lambda: self._shown.map(topology))
 
     async def _detail(self, request: Request) -> Response:
-        found = self._shown.detail(_key(request))
-        return _text(404, "there is no such JobSet") if found is None else _json(found)
+        key = _key(request)
+        return self._answer(f"set {'/'.join(key)}", lambda: self._shown.detail(key))
+
+    def _answer(self, what: str, make: Callable[[], JSON | None]) -> Response:
+        """The same answer for all browsers, until something has changed."""
+        if self._kept_version != self._board.version:
+            self._kept, self._kept_version = {}, self._board.version
+        body = self._kept.get(what)
+        if body is None:
+            found = make()
+            if found is None:
+                return _text(404, "there is no such JobSet")
+            body = msgspec.json.encode(found)
+            if len(self._kept) < MOST_KEPT:
+                self._kept[what] = body
+        return Response(body, media_type="application/json", headers=_FRESH)
 
     async def _explanation(self, request: Request) -> Response:
         """Only of a set that is known: no name that a browser makes up reaches the API server."""
@@ -159,10 +178,6 @@ _FRESH = {"cache-control": "no-store"}
 
 def _key(request: Request) -> Key:
     return request.path_params["namespace"], request.path_params["name"]
-
-
-def _json(body: JSON) -> Response:
-    return Response(msgspec.json.encode(body), media_type="application/json", headers=_FRESH)
 
 
 def _text(status: int, text: str, headers: dict[str, str] | None = None) -> Response:

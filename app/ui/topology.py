@@ -33,9 +33,14 @@ class _Domain:
 
 
 def domain_map(
-    topology: str, nodes: Iterable[SeenNode], pods: Iterable[PlacedPod], focus: tuple[str, str] | None = None
+    topology: str,
+    nodes: Iterable[SeenNode],
+    pods: Iterable[PlacedPod],
+    focus: tuple[str, str] | None = None,
+    *,
+    scope: str = "",
 ) -> JSON:
-    """The domains of a node label, and which Jobs have pods there.
+    """The domains of a node label, and which Jobs have pods there. `scope`: the namespace of all pods; empty for all.
 
     With `focus` (namespace, JobSet) the domains of that set come first, and only its Jobs are named under `waiting`:
     those with pods that have no node yet, or one without the label.
@@ -59,6 +64,7 @@ def domain_map(
     return {
         "topology": topology,
         "noun": noun(topology),
+        "scope": scope,
         "domains": [_shown(domains[name], focus) | {"name": name} for name in names[:MOST_DOMAINS]],
         "domainsLeftOut": max(len(names) - MOST_DOMAINS, 0),
         "nodesWithoutLabel": sum(value is None for value in labels.values()),

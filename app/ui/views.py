@@ -76,12 +76,16 @@ def detail(
     pods: Iterable[PlacedPod],
     nodes: Sequence[SeenNode],
     groups: Sequence[StoredGroup],
+    scope: str = "",
 ) -> JSON:
-    """Everything about one set. `jobs` and `groups` are its own, `pods` and `nodes` those of the cluster."""
+    """Everything about one set. `jobs` and `groups` are its own, `nodes` those of the cluster.
+
+    `pods` are those of all JobSets in the namespace `scope`, or in all namespaces if it is empty.
+    """
     pods = list(pods)
     focus = js.metadata.namespace, js.metadata.name
     ordered = sorted(jobs, key=_place)
-    owned = sorted((group for group in groups), key=lambda group: group.metadata.name)
+    owned = sorted(groups, key=lambda group: group.metadata.name)
     return {
         **row(js),
         "conditions": [
@@ -98,7 +102,7 @@ def detail(
         "jobList": [_job(job) for job in ordered[:MOST_JOBS]],
         "jobsLeftOut": max(len(ordered) - MOST_JOBS, 0),
         "timeline": timeline(js, state_of(js)),
-        "maps": [domain_map(key, nodes, pods, focus) for key in topologies(js)[:MOST_MAPS]],
+        "maps": [domain_map(key, nodes, pods, focus, scope=scope) for key in topologies(js)[:MOST_MAPS]],
         "groups": [_group(group) for group in owned[:MOST_GROUPS]],
         "groupsLeftOut": max(len(owned) - MOST_GROUPS, 0),
     }

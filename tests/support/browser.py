@@ -75,7 +75,7 @@ class Tab:
         """What a person can read."""
         return str(await self.evaluate("document.body ? document.body.innerText : ''"))
 
-    async def wait_for(self, *words: str, seconds: float = 60) -> str:
+    async def wait_for(self, *words: str, seconds: float = 40) -> str:
         """Until all of these can be read."""
         text = ""
         try:

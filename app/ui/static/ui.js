@@ -228,7 +228,7 @@ function domains(map) {
     of.jobsLeftOut ? h('li', {}, counted(of.jobsLeftOut, 'more Job')) : '')
   const boxes = map.domains.map(of => h('div', { class: 'domain' },
     h('h4', {}, of.name, ' ', h('span', { class: 'soft' }, counted(of.nodes, 'node'))),
-    of.jobs.length ? chips(of) : h('span', { class: 'soft' }, '– free')))
+    of.jobs.length ? chips(of) : h('span', { class: 'soft' }, map.scope ? `– no JobSet of ${map.scope}` : '– no JobSet')))
   if (map.waiting.jobs.length) {
     boxes.push(h('div', { class: 'domain none' }, h('h4', {}, `◷ no ${map.noun} yet`), chips(map.waiting)))
   }

@@ -78,7 +78,7 @@ async def test_markup_of_a_stranger_is_text_and_no_policy_is_broken(tmp_path: Pa
             await tab.open(base + place)
             await tab.wait_for("live", HTML)
             if "set/default" in place:
-                await tab.wait_for("Attempt 0", f"To fix: {HTML}", f"Not looked at: {HTML}", f"Job {HTML}")
+                await tab.wait_for("Attempt 0", f"To fix: {HTML}", f"Not looked at: {HTML}", f"job {HTML}")
             assert await tab.evaluate("document.querySelectorAll('img, body script, iframe').length") == 0
         refused = await tab.evaluate(
             "(() => { try { document.body.innerHTML = '<b>x</b>'; return 'made' } catch { return 'refused' } })()"

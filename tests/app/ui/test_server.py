@@ -27,12 +27,14 @@ class Shown:
 
     def __init__(self) -> None:
         self.explained = 0
+        self.detailed = 0
         self.fault: Exception | None = None
 
     def has(self, key) -> bool:
         return key == KEY
 
     def detail(self, key):
+        self.detailed += 1
         return {"name": "<b>train</b>"} if key == KEY else None
 
     def map(self, topology):
@@ -99,6 +101,22 @@ async def test_a_set_and_a_map_are_json(browser):
     assert await browser.json("/api/sets/ns/train") == {"name": "<b>train</b>"}
     assert await browser.json("/api/map?topology=rack") == {"topology": "rack"}
     assert (await browser.get("/api/sets/ns/nobody"))[0] == 404
+
+
+async def test_a_set_is_drawn_once_for_many_browsers_until_something_changes(browser, board, shown):
+    for _ in range(3):
+        await browser.json("/api/sets/ns/train")
+    assert shown.detailed == 1
+    board.touch(KEY)
+    board.publish(lambda _: {})
+    await browser.json("/api/sets/ns/train")
+    assert shown.detailed == 2
+
+
+async def test_only_so_many_answers_are_kept(browser, pages):
+    for index in range(servers.MOST_KEPT + 5):
+        await browser.json(f"/api/map?topology={index}")
+    assert len(pages._kept) == servers.MOST_KEPT
 
 
 async def test_an_explanation_is_made_once_for_many_browsers(browser, shown):

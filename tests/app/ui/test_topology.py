@@ -22,7 +22,7 @@ def test_domains_are_counted_up_and_jobs_are_in_those_of_their_nodes():
     found, there = drawn(a_pod("a", "n1"), a_pod("a", "n1", state="Running"), a_pod("b", "n2"))
     assert there == {"rack-1": {"a": (1, 2, True)}, "rack-2": {"b": (1, 1, True)}, "rack-10": {}}
     assert list(there) == ["rack-1", "rack-2", "rack-10"]
-    assert (found["noun"], found["nodesWithoutLabel"]) == ("rack", 1)
+    assert (found["noun"], found["nodesWithoutLabel"], found["scope"]) == ("rack", 1, "")
 
 
 def test_pods_without_a_domain_wait():

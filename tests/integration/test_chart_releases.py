@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app.local import SERVED
 from devcluster.assets import Sources
 from devcluster.cluster import running
 from devcluster.spec import ClusterSpec, FakeNodes
@@ -129,6 +130,7 @@ def test_a_release_from_its_installation_to_its_end(helm, cluster, tmp_path):
     kubectl(cluster, "apply", "--server-side", "-f", str(files.ROOT / "crd" / "jobsets.jobset.x-k8s.io.yaml"))
     uid = request(cluster, "GET", CRD)[1]["metadata"]["uid"]
     forced = ("--force-conflicts",) if helm.version == 4 else ()
+    wait_for(lambda: all(request(cluster, "GET", path)[0] == 200 for path in SERVED), what="JobSets to be served")
     kinds = collections(cluster)
     before = remains(cluster, NAMESPACE, kinds)
     old = str(old_chart(tmp_path / "old"))

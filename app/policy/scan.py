@@ -146,8 +146,8 @@ def _write(found: Found, output: str, out: TextIO) -> None:
         out.write("\n")
         return
     if counts:
-        head = ("POLICY", "RULE", "JOBSETS")
-        write_table([head, *((each["policy"], each["rule"], str(each["jobsets"])) for each in counts)], out)
+        numbers = [(policy, rule, str(n)) for (policy, rule), n in sorted(found.broken.items())]
+        write_table([("POLICY", "RULE", "JOBSETS"), *numbers], out)
         out.write("\n")
         columns = ("namespace", "jobset", "rule", "path", "message")
         rows = [tuple(each[key] for key in columns) for each in found.shown]

@@ -71,7 +71,9 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         return first_trouble(self)
 
 
-class _Regarding(Base, frozen=True, kw_only=True):
+class Regarding(Base, frozen=True, kw_only=True):
+    """core/v1 ObjectReference."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -86,8 +88,8 @@ class SeenEvent(Base, frozen=True, kw_only=True):
 
     reason: str = ""
     note: str = ""
-    regarding: _Regarding = _Regarding()
-    related: _Regarding | None = None
+    regarding: Regarding = Regarding()
+    related: Regarding | None = None
     event_time: str | None = None
     series: _Series | None = None
     deprecated_first_timestamp: str | None = None

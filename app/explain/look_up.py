@@ -3,18 +3,25 @@
 Each reads a bounded number of objects. What may not be read is noted and left out. Decides nothing.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from api import keys
+from api.batch import Owned
 from api.jobset import JobSet
-from app.explain.facts import SeenClaim, SeenEvent, SeenLease, SeenPod, SeenStorageClass, SeenStorageClasses
+from app.explain.facts import Regarding, SeenClaim, SeenEvent, SeenLease, SeenPod, SeenStorageClass, SeenStorageClasses
 from app.explain.nodes import SeenNode
 from app.explain.reader import LOOKED_AT, Reader
 from kube.errors import Forbidden
+from kube.options import METADATA_LIST
 from kube.resources import EVENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES
 
 ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
 """Reasons of events that tell of a pod that is ended from outside."""
+PREEMPTED = re.compile(r"Preempted by pod (\S+) on node (\S+)")
+"""What kube-scheduler notes about a pod that it preempts."""
 
 
 async def claims(read: Reader, pods: Iterable[SeenPod]) -> Mapping[str, SeenClaim | None]:
@@ -56,7 +63,24 @@ async def ends(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
                 found += [event] if event.regarding.name.startswith(f"{js.metadata.name}-") else []
     except Forbidden:
         return ()  # noted where the Warnings are read
-    return tuple(sorted(found, key=lambda event: event.last, reverse=True))
+    found.sort(key=lambda event: event.last, reverse=True)
+    return tuple([await _with_preemptor(read, event) for event in found[:LOOKED_AT]] + found[LOOKED_AT:])
+
+
+async def _with_preemptor(read: Reader, event: SeenEvent) -> SeenEvent:
+    """The event of a preemption with the pod that preempted: its note has the UID and the node only."""
+    by = PREEMPTED.search(event.note)
+    if by is None or event.related is not None:
+        return event
+    try:
+        fields = f"spec.nodeName={by[2]}"
+        on_node = read.some(PODS, Owned, "pods of a node", namespace=None, field_selector=fields, accept=METADATA_LIST)
+        async for pod in on_node:
+            if pod.metadata.uid == by[1]:
+                return replace(event, related=Regarding(name=pod.metadata.name, namespace=pod.metadata.namespace))
+    except Forbidden:
+        read.skip("who preempted: you may not list pods of other namespaces")
+    return event
 
 
 async def manager(read: Reader, lease: SeenLease) -> SeenPod | None:

@@ -147,3 +147,17 @@ async def test_a_manager_that_creates_nothing_is_told_from_none():
     outside, body = explanation_of((await read(a_set()))[0])
     assert causes(body) == ["missing", "manager-idle"]
     assert "may it list what it reads?" in outside
+
+
+async def test_the_pod_that_preempted_is_found_by_the_uid_of_the_note():
+    js = a_set()
+    job = made(job_of(js, 0), active=1, startTime=at(MOMENT))
+    pod = made(pod_of(job, unscheduled="0/2 nodes are available"))
+    pod["metadata"]["creationTimestamp"] = at(MOMENT + timedelta(minutes=2))
+    urgent = {"kind": "Pod", "metadata": {"name": "urgent-0", "namespace": "team-b", "uid": "1-2"}}
+    noted = {**preempted(), "note": "Preempted by pod 1-2 on node node-3"}
+    del noted["related"]
+    found, _ = await read(js, job, pod, noted, urgent)
+    assert "pod train-workers-0-0-x was preempted by pod team-b/urgent-0" in explanation_of(found)[0]
+    gone, _ = await read(js, job, pod, noted)
+    assert "was preempted: Preempted by pod 1-2 on node node-3" in explanation_of(gone)[0]

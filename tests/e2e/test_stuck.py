@@ -90,10 +90,6 @@ SIMPLE: dict[str, tuple[JSON, str]] = {
         group(pod={"schedulingGates": [{"name": "example.com/hold"}]}),
         "is held back by scheduling gate example.com/hold",
     ),
-    "account": (
-        group(pod={"serviceAccountName": "trainer"}),
-        'Job account-workers-0: lacks 1 of 1 pod: FailedCreate: Error creating: pods "account-workers-0-0-',
-    ),
     "taken": (group(), "Job taken-workers-0: cannot be created, a Job of that name belongs to nobody"),
 }
 

@@ -139,7 +139,7 @@ def main() -> None:
         scrapes = measured(args.seconds)
         say("promtool evaluates the queries")
         lines = evaluate([query.expression for _, query in queries()], scrapes, METRICS_SERVICE)
-    except (BenchmarkError, local.LocalError, DevclusterError) as error:
+    except (BenchmarkError, local.LocalError, DevclusterError, OSError) as error:
         sys.exit(f"error: {error}")
     if args.keep:
         args.keep.write_text(json.dumps(lines))

@@ -87,8 +87,12 @@ def upgrade(api: Connection) -> None:
     status, answer = api.request("PUT", path, body)
     assert status == 200, answer
     probe = jobset(NEW_FIELD)
+
     # While the API server changes over it refuses for a moment, now and then.
-    wait_for(lambda: dry_run(api, probe)[0] == 201 and api.request("GET", PATH)[0] == 200, what="the new CRD")
+    def settled() -> bool:
+        return dry_run(api, probe)[0] == 201 and api.request("GET", PATH)[0] == 200
+
+    wait_for(lambda: all(settled() for _ in range(3)), what="the new CRD")
 
 
 def dry_run(api: Connection, body: JSON) -> tuple[int, JSON]:

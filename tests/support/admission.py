@@ -65,7 +65,7 @@ def admission(cluster: Cluster, gates: FeatureGates) -> Iterator[CertManager]:
         context = server_context()
         hosts = service_hosts("jobset-webhook-service", NAMESPACE, "127.0.0.1")
         client = Client(transport)
-        certs = CertManager(client, Live(context), CertOptions(NAMESPACE, SECRET, hosts, settle=0.5))
+        certs = CertManager(client, Live(context), CertOptions(NAMESPACE, SECRET, hosts, settle=1))
         handlers = jobset_handlers(engine(gates), ClusterChecks(client, budget=8.0))
         server = Server(create_app(handlers), listener, context)
         try:

@@ -27,7 +27,7 @@ CONFIGURATIONS = [
 BEHIND = 0.3
 """Seconds by which an API server may be behind when it takes over a CA bundle."""
 TOO_LATE = 0.8
-"""Seconds after which a bundle says nothing any more: managers of tests serve a new CA one second after it is known."""
+"""Seconds after which a bundle says nothing any more: a manager serves a new CA one second after it is known, or later."""
 
 
 def authorities(cluster: Cluster) -> str:

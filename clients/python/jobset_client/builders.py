@@ -1,0 +1,178 @@
+"""JobSets for common frameworks. What comes out is an ordinary `JobSet`: change it, then create it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jobset_client.base import ObjectMeta
+from jobset_client.models import (
+    Coordinator,
+    DependsOn,
+    FailurePolicy,
+    JobSet,
+    JobSetSpec,
+    ReplicatedJob,
+    SuccessPolicy,
+)
+
+JSON = Mapping[str, Any]
+INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
+"""Source of an environment variable: the completion index of the pod."""
+_SSH = "/root/.ssh"
+
+
+def jobset(name: str, *replicated_jobs: ReplicatedJob, max_restarts: int = 0, **spec: Any) -> JobSet:
+    """A JobSet of these ReplicatedJobs; `spec` are further attributes of `JobSetSpec`, such as `suspend=True`."""
+    if max_restarts:
+        spec.setdefault("failure_policy", FailurePolicy(max_restarts=max_restarts))
+    made = JobSetSpec(replicated_jobs=list(replicated_jobs), **spec)
+    return JobSet(metadata=ObjectMeta(name=name), spec=made)
+
+
+def replicated_job(  # noqa: PLR0913 (keywords)
+    name: str,
+    image: str,
+    command: Sequence[str] = (),
+    *,
+    replicas: int = 1,
+    pods: int = 1,
+    env: Mapping[str, Any] | None = None,
+    limits: Mapping[str, Any] | None = None,
+    container: JSON | None = None,
+    pod: JSON | None = None,
+    job: JSON | None = None,
+) -> ReplicatedJob:
+    """`replicas` Jobs of `pods` pods each, all of which run at once; a failed pod fails its Job.
+
+    `env`: values, or sources such as `INDEX`. `limits`: `{"nvidia.com/gpu": 8}`. `container`, `pod` and `job` are laid
+    over the container, the pod spec and the Job spec, with the API's names.
+    """
+    first: dict[str, Any] = {"name": name, "image": image}
+    if command:
+        first["command"] = list(command)
+    if env:
+        first["env"] = [
+            {"name": key, "valueFrom": value} if isinstance(value, Mapping) else {"name": key, "value": str(value)}
+            for key, value in env.items()
+        ]
+    if limits:
+        first["resources"] = {"limits": {key: str(value) for key, value in limits.items()}}
+    pod_spec = {"restartPolicy": "Never", "containers": [first | dict(container or {})], **(pod or {})}
+    job_spec = {"completionMode": "Indexed", "parallelism": pods, "completions": pods, "backoffLimit": 0, **(job or {})}
+    return ReplicatedJob(name=name, replicas=replicas, template={"spec": {**job_spec, "template": {"spec": pod_spec}}})
+
+
+def address(jobset: str, replicated_job: str, pod: int = 0, *, job: int = 0) -> str:
+    """DNS name of a pod within its namespace, where `spec.network` is as by default."""
+    return f"{jobset}-{replicated_job}-{job}-{pod}.{jobset}"
+
+
+def torchrun(  # noqa: PLR0913 (keywords)
+    name: str,
+    image: str,
+    script: Sequence[str],
+    *,
+    nodes: int = 1,
+    processes: int | str = "auto",
+    port: int = 29500,
+    max_restarts: int = 0,
+    **more: Any,
+) -> JobSet:
+    """PyTorch: one pod for each node, with torchrun in it.
+
+    `script`: what stands behind torchrun's flags, such as `["train.py", "--epochs=3"]`. `processes`: of each node, a
+    number, or auto, gpu or cpu. `more`: as for `replicated_job`.
+    """
+    command = [
+        "torchrun",
+        f"--nnodes={nodes}",
+        f"--nproc-per-node={processes}",
+        "--node-rank=$(JOB_COMPLETION_INDEX)",
+        f"--master-addr={address(name, 'node')}",
+        f"--master-port={port}",
+        *script,
+    ]
+    more["container"] = {"ports": [{"containerPort": port}], **(more.get("container") or {})}
+    made = replicated_job("node", image, command, pods=nodes, **more)
+    return jobset(name, made, max_restarts=max_restarts, coordinator=Coordinator(replicated_job="node"))
+
+
+def jax(  # noqa: PLR0913 (keywords)
+    name: str,
+    image: str,
+    command: Sequence[str],
+    *,
+    processes: int = 1,
+    port: int = 1234,
+    max_restarts: int = 0,
+    env: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> JobSet:
+    """JAX: one pod for each process.
+
+    The program reads JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID, and gives them, in this order and
+    the last two as numbers, to `jax.distributed.initialize`. `more`: as for `replicated_job`.
+    """
+    group = {
+        "JAX_COORDINATOR_ADDRESS": f"{address(name, 'process')}:{port}",
+        "JAX_NUM_PROCESSES": processes,
+        "JAX_PROCESS_ID": INDEX,
+    }
+    more["container"] = {"ports": [{"containerPort": port}], **(more.get("container") or {})}
+    made = replicated_job("process", image, command, pods=processes, env={**group, **(env or {})}, **more)
+    return jobset(name, made, max_restarts=max_restarts, coordinator=Coordinator(replicated_job="process"))
+
+
+def mpi(  # noqa: PLR0913 (keywords)
+    name: str,
+    image: str,
+    command: Sequence[str],
+    *,
+    workers: int,
+    ssh_secret: str,
+    slots: int = 1,
+    max_restarts: int = 0,
+    **more: Any,
+) -> JobSet:
+    """Open MPI over SSH: workers that run sshd, and a launcher that runs mpirun once they are ready.
+
+    The image has Open MPI and sshd. `ssh_secret` names a Secret with the keys `ssh-privatekey` and `ssh-publickey`,
+    mounted at /root/.ssh. The set is completed when the launcher is. `more`: of the workers, as for `replicated_job`.
+    """
+    keys = [
+        {"key": "ssh-privatekey", "path": "id_rsa"},
+        {"key": "ssh-publickey", "path": "authorized_keys"},
+    ]
+    volume = {"name": "ssh", "secret": {"secretName": ssh_secret, "defaultMode": 0o600, "items": keys}}
+    mount = {"name": "ssh", "mountPath": _SSH, "readOnly": True}
+
+    def with_keys(given: Mapping[str, Any] | None, key: str, one: JSON) -> dict[str, Any]:
+        laid = dict(given or {})
+        return laid | {key: [*laid.get(key, ()), one]}
+
+    probe = {"tcpSocket": {"port": 22}, "periodSeconds": 2}
+    worker = {
+        **more,
+        "pod": with_keys(more.get("pod"), "volumes", volume),
+        "container": {"readinessProbe": probe, **with_keys(more.get("container"), "volumeMounts", mount)},
+    }
+    hosts = ",".join(f"{address(name, 'worker', pod)}:{slots}" for pod in range(workers))
+    ssh = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ConnectionAttempts=10"
+    # Open MPI 4 and 5 name their settings differently.
+    settings = {
+        "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+        "OMPI_MCA_plm_rsh_args": ssh,
+        "PRTE_MCA_prte_keep_fqdn_hostnames": "true",
+        "PRTE_MCA_plm_ssh_args": ssh,
+    }
+    run = ["mpirun", "--allow-run-as-root", "-np", str(workers * slots), "--host", hosts, *command]
+    launcher = replicated_job(
+        "launcher", image, run, env=settings, pod={"volumes": [volume]}, container={"volumeMounts": [mount]}
+    )
+    launcher.depends_on = [DependsOn(name="worker", status="Ready")]
+    return jobset(
+        name,
+        replicated_job("worker", image, ["/usr/sbin/sshd", "-De"], pods=workers, **worker),
+        launcher,
+        max_restarts=max_restarts,
+        success_policy=SuccessPolicy(operator="All", target_replicated_jobs=["launcher"]),
+    )

@@ -1,0 +1,174 @@
+"""Requests and their order, without IO: both clients run these generators.
+
+An operation yields steps, is sent an `Answer` for each, and returns its result. `Emit` hands something to the user.
+What a step cannot do is thrown into the operation as an `UnreachableError`.
+"""
+
+import json
+import random
+import re
+import time
+import warnings
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from jobset_client.errors import JobSetError, JobSetWarning, UnreachableError, refused
+
+GROUP = "/apis/jobset.x-k8s.io/v1alpha2"
+FIELD_MANAGER = "jobset-client"
+"""Whose fields these are, in metadata.managedFields."""
+TIMEOUT = 15.0
+"""Seconds for one request."""
+MOST_BYTES = 256 << 20
+"""Of one answer: a page of 500 JobSets that are as large as etcd takes them."""
+MOST_IN_A_LINE = 8 << 20
+"""Bytes of one event of a watch; etcd takes objects of 1.5 MiB."""
+TRIES = 5
+"""Times that a request is sent whose answer was: later."""
+
+
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request. `what` says what it is for, for messages. `stream`: the answer is read piece by piece, by `Read`."""
+
+    method: str
+    path: str
+    what: str
+    query: tuple[tuple[str, str], ...] = ()
+    body: Any = None
+    content: str = "application/json"
+    timeout: float = TIMEOUT
+    most: int = MOST_BYTES
+    stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The next piece of the stream that was opened last; empty at its end. `timeout`: seconds to wait for it."""
+
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Wait so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Something for the user."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a step. `warnings`: values of the header Warning. `retry_after`: of that header, or empty."""
+
+    status: int = 200
+    body: bytes = b""
+    warnings: tuple[str, ...] = ()
+    retry_after: str = ""
+
+
+Step = Call | Read | Sleep | Emit
+T = TypeVar("T")
+Operation = Generator[Step, Answer, T]
+Clock = Callable[[], float]
+
+
+class Deadline:
+    """A moment after which nothing is waited for any more; without seconds there is none."""
+
+    def __init__(self, seconds: float | None, clock: Clock = time.monotonic) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._start = clock()
+
+    @property
+    def over(self) -> bool:
+        return self.left(1.0) <= 0
+
+    def left(self, most: float) -> float:
+        """Seconds until then, at most so many."""
+        return most if self.seconds is None else min(most, self.seconds - (self._clock() - self._start))
+
+
+def path(*parts: str) -> str:
+    """Parts of a path, each as one. Raises `ValueError` for one that would lead elsewhere."""
+    for part in parts:
+        if part in {"", ".", ".."}:
+            raise ValueError(f"{part!r} is no name")
+    return "/".join(quote(part, safe="") for part in parts)
+
+
+def ask(call: Call) -> Operation[Any]:
+    """Send a request; gives the decoded answer. Sends it again where nothing has been done yet. Raises `ApiError`."""
+    answer = yield from send(call)
+    try:
+        return json.loads(answer.body)
+    except ValueError as error:
+        raise JobSetError(f"cannot {call.what}: the answer is not JSON: {answer.body[:200]!r}") from error
+
+
+def send(call: Call) -> Operation[Answer]:
+    """The same without decoding. Warnings of the API server become `JobSetWarning`."""
+    for attempt in range(TRIES):
+        try:
+            answer = yield call
+        except UnreachableError:
+            if attempt or call.method != "GET" or call.stream:
+                raise
+            continue
+        if answer.status == 429 and answer.retry_after.isdigit() and attempt < TRIES - 1:
+            yield Sleep(min(float(answer.retry_after), TIMEOUT))
+            continue
+        break
+    for value in answer.warnings:
+        for text in warned(value):
+            warnings.warn(text, JobSetWarning, stacklevel=2)
+    if not 200 <= answer.status < 300:
+        raise refused(answer.status, decoded(answer.body), call.what)
+    return answer
+
+
+def decoded(body: bytes) -> Any:
+    """JSON, or text where it is none."""
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body.decode("utf-8", "replace")
+
+
+def warned(header: str) -> list[str]:
+    """The texts of a header such as `299 - "text", 299 - "more"`."""
+    return [re.sub(r"\\(.)", r"\1", text) for text in _QUOTED.findall(header)]
+
+
+def backoff(failures: int) -> float:
+    """Seconds to wait after so many failures in a row: 0.5 to 30, never the same for all clients."""
+    return min(30.0, 0.5 * (1 << min(failures, 10))) * random.uniform(0.5, 1)  # noqa: S311 (no secret)
+
+
+class Lines:
+    """Pieces of a stream as lines."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.count = 0
+        """Lines so far."""
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The lines that this piece ends. Raises `JobSetError` for one that is too long."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        if len(self._rest) > MOST_IN_A_LINE:
+            raise JobSetError(f"an event of the watch is larger than {MOST_IN_A_LINE >> 20} MiB")
+        self.count += len(lines)
+        return [line for line in lines if line]

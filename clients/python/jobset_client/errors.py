@@ -1,0 +1,129 @@
+"""What can go wrong. Each message says what happened, with the API server's words, and what to do."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class JobSetError(Exception):
+    """All errors of this package; the text is for people."""
+
+
+class UnreadableError(JobSetError, ValueError):
+    """No JobSet, or one with a field of a wrong type."""
+
+
+class UnreachableError(JobSetError):
+    """No answer: the connection failed or took too long."""
+
+
+class ApiError(JobSetError):
+    """The API server has refused."""
+
+    def __init__(self, message: str, *, status: int = 0, reason: str = "", causes: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        """HTTP status, such as 422."""
+        self.reason = reason
+        """One word of the API server, such as AlreadyExists."""
+        self.causes = causes
+        """Each fault of an object that is invalid, with the path of its field."""
+
+
+class NotFoundError(ApiError):
+    """There is no object of that name."""
+
+
+class NotServedError(ApiError):
+    """The cluster does not know JobSets."""
+
+
+class AlreadyExistsError(ApiError):
+    """There is an object of that name already."""
+
+
+class ConflictError(ApiError):
+    """The object has changed meanwhile, or is another one of the same name."""
+
+
+class InvalidError(ApiError):
+    """The object has mistakes; `causes` lists them."""
+
+
+class ForbiddenError(ApiError):
+    """No right to do that, or a quota or policy forbids it."""
+
+
+class UnauthorizedError(ApiError):
+    """The API server does not know who asks."""
+
+
+class ExpiredError(ApiError):
+    """A list or a watch has to begin again: the API server has forgotten where it was."""
+
+
+class BusyError(ApiError):
+    """The API server cannot answer now; later it may."""
+
+
+class RefusedError(JobSetError):
+    """It would change nothing, or somebody else decides about it; nothing was written."""
+
+
+class NeverError(JobSetError):
+    """The JobSet will never be in the state that was waited for: it has ended otherwise, or was deleted."""
+
+
+class WaitTimeoutError(JobSetError, TimeoutError):
+    """It was not in the state in time."""
+
+
+class JobSetWarning(UserWarning):
+    """The API server has done it, and warns."""
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: ExpiredError,
+    422: InvalidError,
+    429: BusyError,
+}
+_UNSERVED = "could not find the requested resource"
+"""What an API server says about a path that it does not serve, if it does not answer with a page."""
+_MOST_CHARACTERS = 4096
+"""Of an answer that is no Status."""
+
+
+def refused(status: int, body: Any, what: str) -> ApiError:
+    """The error that an answer means. `what`: what was asked for, such as `create JobSet team-a/train`."""
+    answer = body if isinstance(body, Mapping) else {}
+    reason = str(answer.get("reason") or "")
+    details = answer.get("details")
+    details = details if isinstance(details, Mapping) else {}
+    message = str(answer.get("message") or body or "no message")[:_MOST_CHARACTERS]
+    kind = _BY_STATUS.get(status, BusyError if status >= 500 else ApiError)
+    if reason == "AlreadyExists":
+        kind = AlreadyExistsError
+    elif status == 404 and (not answer or _UNSERVED in message):
+        kind = NotServedError
+    text = f"cannot {what}: {message}" + "".join(f"; {todo}" for todo in [_TO_DO.get(kind)] if todo)
+    return kind(text, status=status, reason=reason, causes=tuple(_causes(details)))
+
+
+def _causes(details: Mapping[str, Any]) -> list[str]:
+    causes = details.get("causes")
+    found = [one for one in causes if isinstance(one, Mapping)] if isinstance(causes, list) else []
+    return [": ".join(str(one[part]) for part in ("field", "message") if one.get(part)) for one in found]
+
+
+_TO_DO: dict[type[ApiError], str] = {
+    NotServedError: "the cluster does not serve JobSets: an administrator has to install JobSet first",
+    AlreadyExistsError: "delete it first, or choose another name (metadata.generate_name lets the API server choose)",
+    ConflictError: "get it again, and repeat",
+    UnauthorizedError: "log in again: the kubeconfig's credentials are missing or no longer valid",
+    ForbiddenError: "ask an administrator for the right, or correct what the message names",
+    BusyError: "try again later",
+}
+"""What to do, where the API server's message alone leads nowhere."""

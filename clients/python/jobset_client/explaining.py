@@ -1,0 +1,94 @@
+"""Why a JobSet waits, or how it ended, as far as its own status and its own events say. Without IO."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobset_client.core import Call, Operation, ask, path
+from jobset_client.errors import ApiError
+from jobset_client.models import JobSet
+from jobset_client.states import in_words, is_true, jobs_of, title
+
+MOST_EVENTS = 500
+"""Events that are read."""
+NAMED = 5
+"""Of these, the latest ones that are shown."""
+_LATER = {"Suspended": "its Jobs are suspended", "RestartingJobSet": "it restarts"}
+"""Conditions that the state says already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A state in words, what stands behind it line by line, and what was not looked at."""
+
+    jobset: JobSet
+    state: str
+    lines: tuple[str, ...]
+    not_looked_at: tuple[str, ...]
+
+    def __str__(self) -> str:
+        below = [f"  {line}" for line in self.lines] + [f"not looked at: {what}" for what in self.not_looked_at]
+        return "\n".join([f"{title(self.jobset)}: {self.state}", *below])
+
+
+def explain(js: JobSet) -> Operation[Explanation]:
+    """Read the events of the set, and say what they and its status tell."""
+    name, namespace = js.metadata.name, js.metadata.namespace or ""
+    place = f"/api/v1/namespaces/{path(namespace)}/events"
+    query = (("fieldSelector", f"involvedObject.uid={js.metadata.uid}"), ("limit", str(MOST_EVENTS)))
+    unseen: tuple[str, ...] = (f"Jobs, pods, nodes and the scheduler: jobset explain {name} -n {namespace}",)
+    events: list[str] = []
+    try:
+        page = yield from ask(Call(method="GET", path=place, query=query, what=f"list the events of {title(js)}"))
+        events = list(_events(page.get("items") or []))
+    except ApiError as error:
+        unseen = (f"events: {error}", *unseen)
+    return Explanation(jobset=js, state=in_words(js), lines=(*_status(js), *events), not_looked_at=unseen)
+
+
+def _status(js: JobSet) -> Iterator[str]:
+    status = js.status
+    if status.current_stage:
+        yield f"stage: {status.current_stage}"
+    counts = {one.name: one for one in status.replicated_jobs_status}
+    for rjob in js.spec.replicated_jobs:
+        of, total = counts.get(rjob.name), jobs_of(rjob.replicas)
+        if of is None:
+            yield f"{rjob.name}: none of {total} Jobs is counted yet: no manager has seen it, or it waits for its stage"
+            continue
+        numbers = [(what, getattr(of, what)) for what in ("ready", "succeeded", "failed", "active", "suspended")]
+        some = [f"{number} {what}" for what, number in numbers if number]
+        yield f"{rjob.name}: of {total} Jobs {', '.join(some) or 'none is ready yet'}"
+    if status.restarts:
+        most = (js.spec.failure_policy.max_restarts if js.spec.failure_policy else None) or 0
+        counted = status.restarts_count_towards_max or 0
+        yield f"restarts: {status.restarts}, of which {counted} count towards maxRestarts {most}"
+    for one in status.attempt_history[-1:]:
+        parts = (one.message, one.pod and f"pod {one.pod}", one.node and f"node {one.node}")
+        code = None if one.exit_code is None else f"exit code {one.exit_code}"
+        yield f"attempt {one.attempt} failed: {', '.join(part for part in (*parts, code) if part) or one.reason}"
+    for condition in status.conditions:
+        if condition.status == "True" and condition.message and condition.type not in _LATER:
+            yield f"{condition.type}: {condition.message}"
+        elif condition.status == "False" and condition.type in _HELD:
+            yield f"not {condition.type}: {condition.message or condition.reason}"
+    if js.spec.suspend and not is_true(js, "Suspended"):
+        yield "spec.suspend is true, and its Jobs are not suspended yet"
+
+
+_HELD = {"SchedulingObjectsReady", "PodGroupsInitiallyScheduled"}
+"""Conditions that hold a set up while they are false."""
+
+
+def _events(items: list[Mapping[str, Any]]) -> Iterator[str]:
+    """The latest ones, latest last."""
+    for one in sorted(items, key=_time)[-NAMED:]:
+        text = " ".join(str(one.get("message") or "").split())
+        yield f"event {one.get('type') or 'Normal'} {one.get('reason') or ''}: {text}"
+
+
+def _time(event: Mapping[str, Any]) -> str:
+    series = event.get("series") or {}
+    created = (event.get("metadata") or {}).get("creationTimestamp")
+    moments = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"), created)
+    return next((str(moment) for moment in moments if moment), "")

@@ -1,0 +1,126 @@
+"""A table of a JobSet that changes as the JobSet does, in a notebook or a terminal.
+
+It needs the package `rich`: `pip install 'jobset-client[notebook]'`.
+"""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+try:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+except ImportError as error:
+    raise ImportError("jobset_client.notebook needs the package rich: pip install 'jobset-client[notebook]'") from error
+
+from jobset_client.errors import NeverError, WaitTimeoutError
+from jobset_client.models import JobSet
+from jobset_client.operations import Event
+from jobset_client.states import in_words, jobs_of, reached, title
+
+if TYPE_CHECKING:
+    from jobset_client.aio import AsyncClient
+    from jobset_client.sync import Client
+
+MOST_ROWS = 50
+"""ReplicatedJobs that the table shows."""
+_COUNTS = ("active", "ready", "succeeded", "failed", "suspended")
+
+
+def table(jobset: JobSet) -> Table:
+    """A row for each ReplicatedJob, and the state of the set above. A notebook shows it as it is."""
+    status = jobset.status
+    parts = [f"{title(jobset)}: {in_words(jobset)}", status.current_stage and f"stage {status.current_stage}"]
+    parts += [f"restarts {status.restarts}"] if status.restarts else []
+    made = Table(title=Text(", ".join(part for part in parts if part)), title_justify="left")
+    for column in ("ReplicatedJob", "Jobs", *_COUNTS):
+        made.add_column(column, justify="left" if column == "ReplicatedJob" else "right")
+    made.add_column("done", min_width=12)
+    counts = {one.name: one for one in status.replicated_jobs_status}
+    for rjob in jobset.spec.replicated_jobs[:MOST_ROWS]:
+        total, of = jobs_of(rjob.replicas), counts.get(rjob.name)
+        numbers = [getattr(of, count) or 0 if of else 0 for count in _COUNTS]
+        bar = ProgressBar(total=max(total, 1), completed=numbers[2] if total else 1, width=12)
+        made.add_row(Text(rjob.name), str(total), *(str(number) for number in numbers), bar)
+    if (left := len(jobset.spec.replicated_jobs) - MOST_ROWS) > 0:
+        made.caption = f"and {left} more ReplicatedJobs"
+    return made
+
+
+def progress(
+    client: "Client",
+    name: str,
+    *,
+    namespace: str | None = None,
+    timeout: float | None = None,
+    console: Console | None = None,
+) -> JobSet:
+    """Show the table until the JobSet has completed or failed; gives it as it is then.
+
+    Raises `NeverError` when it is deleted, `WaitTimeoutError` after `timeout` seconds.
+    """
+    first = client.get(name, namespace=namespace)
+    with _Shown(first, console) as shown:
+        for event in client.watch(name=name, namespace=namespace, timeout=timeout):
+            if shown.ends_with(event):
+                return event.jobset
+    raise _late(first, timeout)
+
+
+async def progress_async(
+    client: "AsyncClient",
+    name: str,
+    *,
+    namespace: str | None = None,
+    timeout: float | None = None,
+    console: Console | None = None,
+) -> JobSet:
+    """`progress` with an `AsyncClient`: other cells can run meanwhile."""
+    first = await client.get(name, namespace=namespace)
+    with _Shown(first, console) as shown:
+        async for event in client.watch(name=name, namespace=namespace, timeout=timeout):
+            if shown.ends_with(event):
+                return event.jobset
+    raise _late(first, timeout)
+
+
+def _late(first: JobSet, seconds: float | None) -> WaitTimeoutError:
+    return WaitTimeoutError(f"{title(first)}: not finished after {seconds:g} s")
+
+
+class _Shown:
+    """The place of the table: a cell's output that is replaced, or lines of a terminal."""
+
+    def __init__(self, first: JobSet, console: Console | None) -> None:
+        self._first = first
+        console = console or Console()
+        self._live = None if console.is_jupyter else Live(table(first), console=console, auto_refresh=False)
+        self._cell: Any = None
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start(refresh=True)
+        else:
+            from IPython.display import display  # noqa: PLC0415 (a notebook has it)
+
+            self._cell = display(table(self._first), display_id=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def ends_with(self, event: Event) -> bool:
+        """Show the JobSet of the event; whether nothing will change any more. Raises `NeverError`."""
+        js = event.jobset
+        if event.type == "DELETED" or js.metadata.uid != self._first.metadata.uid:
+            raise NeverError(f"{title(self._first)} was deleted")
+        if self._live:
+            self._live.update(table(js), refresh=True)
+        else:
+            self._cell.update(table(js))
+        return reached(js, "finished")

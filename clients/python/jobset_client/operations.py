@@ -1,0 +1,204 @@
+"""What the clients can do, as operations without IO: requests, their order, and what follows from the answers."""
+
+from dataclasses import dataclass
+
+from jobset_client import core, explaining
+from jobset_client import logs as pod_logs
+from jobset_client.core import Call, Deadline, Emit, Operation, ask
+from jobset_client.errors import JobSetError, NeverError, RefusedError, WaitTimeoutError
+from jobset_client.models import JobSet
+from jobset_client.states import QUEUE_NAME, STATES, State, ended, reached, title
+from jobset_client.watching import Changes, Selection, read_all
+
+MOST_LISTED = 10_000
+"""JobSets that `list` gives at most, unless the caller says more."""
+MERGE = "application/merge-patch+json"
+_STRICT = (("fieldManager", core.FIELD_MANAGER), ("fieldValidation", "Strict"))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A change. `type`: ADDED, MODIFIED or DELETED; the JobSet is as it was then.
+
+    Of a JobSet that went while the watch was interrupted only name, namespace and UID are known.
+    """
+
+    type: str
+    jobset: JobSet
+
+
+def place(namespace: str | None, name: str = "") -> str:
+    """Path of a JobSet, of those of a namespace, or of all (no namespace)."""
+    where = f"{core.GROUP}/namespaces/{core.path(namespace)}" if namespace is not None else core.GROUP
+    return f"{where}/jobsets/{core.path(name)}" if name else f"{where}/jobsets"
+
+
+def create(js: JobSet, namespace: str, *, dry_run: bool) -> Operation[JobSet]:
+    """Create it in its own namespace, else in this one."""
+    where = js.metadata.namespace or namespace
+    name = js.metadata.name or f"{js.metadata.generate_name}..."
+    query = (*_STRICT, ("dryRun", "All")) if dry_run else _STRICT
+    body = js.to_dict()
+    body.pop("status", None)
+    made = yield from ask(
+        Call(method="POST", path=place(where), query=query, body=body, what=f"create JobSet {where}/{name}")
+    )
+    return JobSet.from_dict(made)
+
+
+def get(name: str, namespace: str) -> Operation[JobSet]:
+    """Read one."""
+    core.path(name)
+    found = yield from ask(Call(method="GET", path=place(namespace, name), what=f"get JobSet {namespace}/{name}"))
+    return JobSet.from_dict(found)
+
+
+def list_(namespace: str | None, labels: str, most: int) -> Operation[list[JobSet]]:
+    """Read all, page by page; more than `most` are an error and not a part of the truth."""
+    bodies, _ = yield from read_all(_selection(namespace, labels=labels), "list JobSets", most)
+    if bodies is None:
+        raise JobSetError(f"there are more than {most} JobSets: narrow it by namespace or labels, or raise most=")
+    return [JobSet.from_dict(body) for body in bodies]
+
+
+def delete(name: str, namespace: str, propagation: str) -> Operation[None]:
+    """Ask for its end."""
+    core.path(name)
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+    what = f"delete JobSet {namespace}/{name}"
+    yield from ask(Call(method="DELETE", path=place(namespace, name), body=options, what=what))
+
+
+def watch(namespace: str | None, name: str, labels: str, timeout: float | None) -> Operation[None]:
+    """Emit each JobSet that there is, and then each change, until the time is over."""
+    changes = Changes(_selection(namespace, name, labels), "watch JobSets", Deadline(timeout))
+    while (change := (yield from changes.next())) is not None:
+        if change.type != "LISTED":
+            yield Emit(Event(change.type, JobSet.from_dict(change.body)))
+
+
+def _selection(namespace: str | None, name: str = "", labels: str = "") -> Selection:
+    if name:
+        core.path(name)
+    return Selection(place(namespace), labels=labels, fields=f"metadata.name={name}" if name else "")
+
+
+def wait(name: str, namespace: str, state: State, timeout: float | None) -> Operation[JobSet]:
+    """Wait until it is in the state; give it as it is then."""
+    if state not in STATES:
+        raise ValueError(f"{state!r} is no state; there are: {', '.join(STATES)}")
+    deadline = Deadline(timeout)
+    first = yield from get(name, namespace)
+    return (yield from until(first, state, deadline))
+
+
+def until(first: JobSet, state: State, deadline: Deadline) -> Operation[JobSet]:
+    """Wait until this very JobSet, and not a later one of its name, is in the state."""
+    if _settled(first, state):
+        return first
+    namespace, name = first.metadata.namespace or "", first.metadata.name or ""
+    changes = Changes(_selection(namespace, name), f"watch JobSet {namespace}/{name}", deadline)
+    seen = False
+    while (change := (yield from changes.next())) is not None:
+        if change.type == "LISTED":
+            gone = not seen
+        else:
+            js = JobSet.from_dict(change.body)
+            gone = change.type == "DELETED" or js.metadata.uid != first.metadata.uid
+            seen = not gone
+            if seen and _settled(js, state):
+                return js
+        if gone:
+            raise NeverError(f"{title(first)} was deleted; it will never be {state}")
+    raise WaitTimeoutError(
+        f"{title(first)}: not {state} after {deadline.seconds:g} s; explain({name!r}) says what it waits for,"
+        f" or `jobset explain {name} -n {namespace}`"
+    )
+
+
+def _settled(js: JobSet, state: State) -> bool:
+    """Whether it is in the state. Raises `NeverError` where it never will be."""
+    if reached(js, state):
+        return True
+    if how := ended(js):
+        raise NeverError(f"{title(js)} {how}; it will never be {state}")
+    return False
+
+
+def suspend(name: str, namespace: str) -> Operation[JobSet]:
+    """End its pods and keep its Jobs."""
+    js = yield from get(name, namespace)
+    if js.spec.suspend:
+        return js
+    _refuse_ended(js)
+    return (yield from _write(js, suspend=True))
+
+
+def resume(name: str, namespace: str) -> Operation[JobSet]:
+    """Let its pods run again."""
+    js = yield from get(name, namespace)
+    if not js.spec.suspend:
+        return js
+    _refuse_ended(js)
+    _refuse_queued(js, "resumes it when it admits it")
+    return (yield from _write(js, suspend=False))
+
+
+def restart(name: str, namespace: str, timeout: float | None) -> Operation[JobSet]:
+    """Suspend it, wait until its Jobs are, and resume it."""
+    deadline = Deadline(timeout)
+    js = yield from get(name, namespace)
+    _refuse_ended(js)
+    if js.spec.suspend:
+        raise RefusedError(f"{title(js)} is suspended: resume({name!r}) starts its pods")
+    _refuse_queued(js, "decides when it runs; delete its pods to start them again")
+    suspended = yield from _write(js, suspend=True)
+    try:
+        yield from until(suspended, "suspended", deadline)
+        return (yield from _write(js, suspend=False))
+    except NeverError:
+        raise  # it has ended or is gone: there is nothing to resume
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        error.add_note(f"{title(js)} stays suspended until you call resume({name!r})")
+        raise
+
+
+def logs(name: str, namespace: str, wanted: pod_logs.Wanted) -> Operation[None]:
+    """Emit the logs of its pods."""
+    js = yield from get(name, namespace)
+    yield from pod_logs.logs(js, wanted)
+
+
+def explain(name: str, namespace: str) -> Operation[explaining.Explanation]:
+    """Say what it waits for, or how it ended, as far as it says so itself."""
+    js = yield from get(name, namespace)
+    return (yield from explaining.explain(js))
+
+
+def _write(js: JobSet, *, suspend: bool) -> Operation[JobSet]:
+    """Write `spec.suspend` of this very JobSet, not of a later one of its name."""
+    namespace, name = js.metadata.namespace or "", js.metadata.name or ""
+    body = {"metadata": {"uid": js.metadata.uid}, "spec": {"suspend": suspend}}
+    written = yield from ask(
+        Call(
+            method="PATCH",
+            path=place(namespace, name),
+            query=_STRICT,
+            body=body,
+            content=MERGE,
+            what=f"{'suspend' if suspend else 'resume'} JobSet {namespace}/{name}",
+        )
+    )
+    return JobSet.from_dict(written)
+
+
+def _refuse_ended(js: JobSet) -> None:
+    if how := ended(js):
+        raise RefusedError(f"{title(js)} {how}; a JobSet that has ended does not change any more")
+
+
+def _refuse_queued(js: JobSet, what: str) -> None:
+    if queue := js.metadata.labels.get(QUEUE_NAME):
+        raise RefusedError(f"{title(js)} is in the Kueue queue {queue}, which {what}")

@@ -1,0 +1,75 @@
+"""Which state a JobSet is in, as its status says."""
+
+from typing import Literal, get_args
+
+from jobset_client.models import Condition, JobSet
+
+State = Literal["completed", "failed", "finished", "ready", "suspended"]
+STATES: tuple[State, ...] = get_args(State)
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+"""Label of a JobSet that Kueue suspends and resumes."""
+
+
+def reached(js: JobSet, state: State) -> bool:
+    """Whether it is in this state now. `finished`: completed or failed."""
+    match state:
+        case "completed" | "failed":
+            return js.status.terminal_state == state.capitalize()
+        case "finished":
+            return bool(js.status.terminal_state)
+        case "suspended":
+            return bool(js.spec.suspend) and not ended(js) and is_true(js, "Suspended")
+        case _:
+            return _ready(js)
+
+
+def _ready(js: JobSet) -> bool:
+    """Whether every Job is ready or has succeeded."""
+    if ended(js) or js.spec.suspend or is_true(js, "Suspended") or is_true(js, "RestartingJobSet"):
+        return False
+    counts = {one.name: (one.ready or 0) + (one.succeeded or 0) for one in js.status.replicated_jobs_status}
+    return all(counts.get(rjob.name, 0) >= jobs_of(rjob.replicas) for rjob in js.spec.replicated_jobs)
+
+
+def jobs_of(replicas: int | None) -> int:
+    """Jobs of a ReplicatedJob: 1 where `replicas` is absent."""
+    return 1 if replicas is None else replicas
+
+
+def ended(js: JobSet) -> str:
+    """`has completed` or `has failed: why`; empty for a set that has not ended."""
+    state = js.status.terminal_state
+    if not state:
+        return ""
+    why = condition(js, state)
+    message = f": {why.message}" if state == "Failed" and why and why.message else ""
+    return f"has {state.lower()}{message}"
+
+
+def in_words(js: JobSet) -> str:
+    """The state in one or two words: completed, failed, suspended, is being suspended, restarts, runs, starts."""
+    if js.status.terminal_state:
+        return js.status.terminal_state.lower()
+    if js.metadata.deletion_timestamp:
+        return "is being deleted"
+    if js.spec.suspend:
+        return "suspended" if is_true(js, "Suspended") else "is being suspended"
+    if is_true(js, "RestartingJobSet"):
+        return "restarts"
+    return "runs" if _ready(js) else "starts"
+
+
+def condition(js: JobSet, kind: str) -> Condition | None:
+    """The condition of that type."""
+    return next((one for one in js.status.conditions if one.type == kind), None)
+
+
+def is_true(js: JobSet, kind: str) -> bool:
+    """Whether the condition of that type has status True."""
+    found = condition(js, kind)
+    return found is not None and found.status == "True"
+
+
+def title(js: JobSet) -> str:
+    """`JobSet team-a/train`."""
+    return f"JobSet {js.metadata.namespace}/{js.metadata.name}"

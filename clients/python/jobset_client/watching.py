@@ -1,0 +1,191 @@
+"""Lists and watches without IO: pages, changes, and what was missed while a watch was interrupted."""
+
+import json
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobset_client.core import Call, Deadline, Lines, Operation, Read, Sleep, ask, backoff, send
+from jobset_client.errors import ApiError, BusyError, ExpiredError, JobSetError, UnreachableError, refused
+
+JSON = dict[str, Any]
+PAGE = 500
+"""Objects of one answer to a list."""
+MOST_WATCHED = 10_000
+"""Objects that one watch keeps in mind: name, UID and version of each."""
+STREAM_SECONDS = 290.0
+"""After which a watch begins again where it was; proxies cut longer ones."""
+SLACK = 10.0
+"""Seconds that the API server may take to end a watch at the time that was agreed upon."""
+GIVE_UP = 8
+"""Failures in a row, one to two minutes, after which the next one ends a watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects: the path of a collection, and selectors."""
+
+    path: str
+    labels: str = ""
+    fields: str = ""
+
+    @property
+    def query(self) -> tuple[tuple[str, str], ...]:
+        pairs = (("labelSelector", self.labels), ("fieldSelector", self.fields))
+        return tuple(pair for pair in pairs if pair[1])
+
+
+def read_all(selection: Selection, what: str, most: int) -> Operation[tuple[list[JSON] | None, str]]:
+    """All objects, or None if there are more than `most`, and their version.
+
+    A list that takes so long that the API server forgets its beginning starts again, once.
+    """
+    try:
+        return (yield from _pages(selection, what, most))
+    except ExpiredError:
+        return (yield from _pages(selection, what, most))
+
+
+def _pages(selection: Selection, what: str, most: int) -> Operation[tuple[list[JSON] | None, str]]:
+    found: list[JSON] = []
+    token = ""
+    while True:
+        query = (*selection.query, ("limit", str(PAGE)), *([("continue", token)] if token else []))
+        page = yield from ask(Call(method="GET", path=selection.path, query=query, what=what))
+        found += page.get("items") or []
+        metadata = page.get("metadata") or {}
+        token = metadata.get("continue") or ""
+        if len(found) > most:
+            return None, ""
+        if not token:
+            return found, metadata.get("resourceVersion") or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """ADDED, MODIFIED or DELETED with the object; LISTED, without one, after each list of all that there are."""
+
+    type: str
+    body: JSON = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Changes:
+    """A list and the watch after it. Interruptions are bridged; what was missed then is found by a new list."""
+
+    selection: Selection
+    what: str
+    deadline: Deadline
+    _pending: deque[Change] = field(default_factory=deque)
+    _known: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    """UID and version of each object, by namespace and name."""
+    _version: str = ""
+    """Where the watch is; empty before the list."""
+    _lines: Lines | None = None
+    """Of the stream that is open."""
+    _failures: int = 0
+
+    def next(self) -> Operation[Change | None]:
+        """The next change; None when the time is over. Raises what will not pass by itself."""
+        while not self._pending:
+            if self.deadline.over:
+                return None
+            try:
+                yield from self._more()
+            except (ExpiredError, UnreachableError, BusyError) as error:
+                if self._failures >= GIVE_UP:
+                    raise
+                if isinstance(error, ExpiredError):
+                    self._version = ""
+                yield from self._interrupted()
+        return self._pending.popleft()
+
+    def _interrupted(self, *, failed: bool = True) -> Operation[None]:
+        self._lines = None
+        self._failures += failed
+        yield Sleep(max(0.0, self.deadline.left(backoff(self._failures))))
+
+    def _more(self) -> Operation[None]:
+        if not self._version:
+            yield from self._list()
+        elif self._lines is None:
+            yield from self._open()
+        else:
+            yield from self._read(self._lines)
+
+    def _list(self) -> Operation[None]:
+        bodies, self._version = yield from read_all(self.selection, self.what, MOST_WATCHED)
+        if bodies is None:
+            raise JobSetError(f"cannot {self.what}: more than {MOST_WATCHED}: narrow it by namespace or labels")
+        before, self._known = self._known, {}
+        for body in bodies:
+            key, now = _identity(body)
+            was = before.pop(key, None)
+            self._known[key] = now
+            if was is not None and was[0] != now[0]:
+                self._pending.append(_gone(key, was[0]))
+            if was != now:
+                self._pending.append(Change("MODIFIED" if was and was[0] == now[0] else "ADDED", body))
+        self._pending.extend(_gone(key, uid) for key, (uid, _) in before.items())
+        self._pending.append(Change("LISTED"))
+
+    def _open(self) -> Operation[None]:
+        seconds = max(1.0, self.deadline.left(STREAM_SECONDS))
+        query = (
+            *self.selection.query,
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("resourceVersion", self._version),
+            ("timeoutSeconds", str(int(seconds))),
+        )
+        path, limit = self.selection.path, seconds + SLACK
+        yield from send(Call(method="GET", path=path, query=query, what=self.what, timeout=limit, stream=True))
+        self._lines = Lines()
+
+    def _read(self, lines: Lines) -> Operation[None]:
+        answer = yield Read(max(0.05, self.deadline.left(STREAM_SECONDS + SLACK)))
+        if answer.body:
+            for line in lines.feed(answer.body):
+                self._take(line)
+            self._failures = 0
+        else:  # it ended: not at once again, and later and later where nothing comes
+            yield from self._interrupted(failed=not lines.count)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            event = json.loads(line)
+        except ValueError as error:
+            raise UnreachableError(f"cannot {self.what}: no event: {line[:200]!r}") from error
+        body = event.get("object") or {}
+        if event.get("type") == "ERROR":
+            raise _fault(body, self.what)
+        key, now = _identity(body)
+        self._version = now[1] or self._version
+        match event.get("type"):
+            case "ADDED" | "MODIFIED" as kind:
+                self._known[key] = now
+                self._pending.append(Change(kind, body))
+            case "DELETED":
+                self._known.pop(key, None)
+                self._pending.append(Change("DELETED", body))
+            case _:
+                pass  # a bookmark: only the version counts
+
+
+def _fault(body: Mapping[str, Any], what: str) -> ApiError:
+    code = body.get("code")
+    return refused(code if isinstance(code, int) else 500, body, what)
+
+
+def _identity(body: Mapping[str, Any]) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Namespace and name; UID and version."""
+    metadata = body.get("metadata") or {}
+    texts: Iterator[str] = (metadata.get(key) or "" for key in ("namespace", "name", "uid", "resourceVersion"))
+    namespace, name, uid, version = texts
+    return (namespace, name), (uid, version)
+
+
+def _gone(key: tuple[str, str], uid: str) -> Change:
+    namespace, name = key
+    return Change("DELETED", {"metadata": {"namespace": namespace, "name": name, "uid": uid}})

@@ -1,0 +1,264 @@
+"""What the Python client asks for and in which order, and what it makes of the answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobset_client import JobSet, errors, operations
+from jobset_client.core import TRIES, Answer, Deadline
+from tests.support.jobsets import jobset, rjob
+from tests.support.played_operations import Clock, event, listed, pieces, play, said, status
+
+JSON = dict[str, Any]
+
+
+def a_set(*conditions: str, ready: int = 0, ended: str = "", version: int = 1, uid: str = "u", **spec: Any) -> JSON:
+    """One ReplicatedJob of two Jobs."""
+    body = jobset(rjob(replicas=2), namespace="team-a", **spec)
+    body["metadata"] |= {"uid": uid, "resourceVersion": str(version)}
+    body["status"] = {
+        "conditions": [{"type": kind, "status": "True", "message": "its end"} for kind in (*conditions, ended) if kind],
+        "replicatedJobsStatus": [{"name": "workers", "ready": ready, "succeeded": 0}],
+        **({"terminalState": ended} if ended else {}),
+    }
+    return body
+
+
+GONE = status(404, "NotFound", 'jobsets "train" not found', name="train", kind="jobsets")
+QUEUED = {**a_set(suspend=True), "metadata": {**a_set()["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "gpus"}}}
+
+
+def test_create_sends_what_the_user_wrote_and_no_status():
+    js = JobSet.from_dict(a_set())
+    played = play(operations.create(js, "other", dry_run=False), [said(a_set(version=2), 201)])
+    (call,) = played.calls
+    assert (call.method, call.path) == ("POST", "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team-a/jobsets")
+    assert call.query == (("fieldManager", "jobset-client"), ("fieldValidation", "Strict"))
+    assert call.body == {key: value for key, value in a_set().items() if key != "status"}
+    assert played.result.metadata.resource_version == "2"
+
+
+def test_a_dry_run_stores_nothing():
+    js = JobSet.from_dict({"metadata": {"name": "a"}})
+    (call,) = play(operations.create(js, "other", dry_run=True), [said(a_set())]).calls
+    assert call.path.endswith("/namespaces/other/jobsets")
+    assert ("dryRun", "All") in call.query
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_name_that_leads_elsewhere_is_not_sent(name: str):
+    played = play(operations.get(name, "team-a"), [])
+    assert (type(played.error), played.steps) == (ValueError, [])
+
+
+def test_a_name_with_a_slash_stays_one_part_of_the_path():
+    (call,) = play(operations.get("a/b", "team-a"), []).calls
+    assert call.path.endswith("/jobsets/a%2Fb")
+
+
+REFUSALS = [
+    (GONE, errors.NotFoundError, 'cannot get JobSet team-a/train: jobsets "train" not found'),
+    (status(404, "NotFound", "no such jobset"), errors.NotFoundError, "no such jobset"),
+    (Answer(404, b"404 page not found\n"), errors.NotServedError, "an administrator has to install JobSet"),
+    (
+        status(404, "NotFound", "the server could not find the requested resource"),
+        errors.NotServedError,
+        "an administrator has to install JobSet",
+    ),
+    (status(403, "Forbidden", "no right", name="train"), errors.ForbiddenError, "no right; ask an administrator"),
+    (status(401, "Unauthorized", "who"), errors.UnauthorizedError, "log in again"),
+    (status(409, "AlreadyExists", "is there", name="a"), errors.AlreadyExistsError, "choose another name"),
+    (status(409, "Conflict", "changed", name="a"), errors.ConflictError, "get it again"),
+    (status(503, "ServiceUnavailable", "down"), errors.BusyError, "down; try again later"),
+    (Answer(502, b"<html>bad gateway"), errors.BusyError, "<html>bad gateway"),
+    (Answer(400, b"[]"), errors.ApiError, "no message"),
+    (Answer(418, b'{"details": [], "message": null}'), errors.ApiError, "cannot get JobSet team-a/train: "),
+]
+
+
+@pytest.mark.parametrize(("answer", "kind", "words"), REFUSALS)
+def test_a_refusal_says_why_and_what_to_do(answer: Answer, kind: type[Exception], words: str):
+    played = play(operations.get("train", "team-a"), [answer])
+    assert type(played.error) is kind
+    assert words in str(played.error)
+    assert played.error.status == answer.status
+
+
+def test_an_invalid_jobset_names_all_its_mistakes():
+    causes = [{"field": "spec.a", "message": "bad"}, {"message": "worse"}, None, {"field": None}]
+    answer = status(422, "Invalid", "is invalid", name="train", causes=causes)
+    error = play(operations.create(JobSet(), "team-a", dry_run=False), [answer]).error
+    assert isinstance(error, errors.InvalidError)
+    assert error.causes == ("spec.a: bad", "worse", "")
+
+
+def test_an_answer_that_is_no_json_is_said():
+    played = play(operations.get("train", "team-a"), [Answer(200, b"hello")])
+    assert "the answer is not JSON" in str(played.error)
+
+
+def test_warnings_of_the_api_server_are_python_warnings():
+    header = r'299 - "first, with a \"quote\"", 299 - "second"'
+    with pytest.warns(errors.JobSetWarning) as caught:
+        play(operations.get("train", "team-a"), [said(a_set(), warnings=(header, "299 nothing"))])
+    assert [str(one.message) for one in caught] == ['first, with a "quote"', "second"]
+
+
+def test_a_busy_server_is_asked_again_as_often_as_it_says_but_not_for_ever():
+    later = Answer(429, b"", retry_after="1")
+    played = play(operations.get("train", "team-a"), [later, said(a_set())])
+    assert (played.slept, played.result.metadata.name) == (1, "train")
+    played = play(operations.get("train", "team-a"), [later] * 99)
+    assert (len(played.calls), type(played.error)) == (TRIES, errors.BusyError)
+
+
+def test_only_what_changes_nothing_is_repeated_after_a_broken_connection():
+    broken = errors.UnreachableError("broken")
+    assert play(operations.get("train", "team-a"), [broken, said(a_set())]).result is not None
+    assert play(operations.get("train", "team-a"), [broken, broken]).error is broken
+    assert play(operations.create(JobSet(), "team-a", dry_run=False), [broken]).error is broken
+
+
+def test_a_list_is_read_in_pages():
+    played = play(operations.list_(None, "team=a", 100), [listed(a_set(), more="t"), listed(a_set(uid="v"))])
+    assert [js.metadata.uid for js in played.result] == ["u", "v"]
+    assert played.calls[0].path == "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
+    assert played.calls[0].query == (("labelSelector", "team=a"), ("limit", "500"))
+    assert ("continue", "t") in played.calls[1].query
+
+
+def test_a_list_begins_again_once_where_the_server_has_forgotten_it():
+    expired = status(410, "Expired", "too old")
+    played = play(operations.list_("team-a", "", 9), [listed(a_set(), more="t"), expired, listed(a_set())])
+    assert len(played.result) == 1
+    again = play(operations.list_("team-a", "", 9), [expired, expired])
+    assert isinstance(again.error, errors.ExpiredError)
+
+
+def test_a_list_that_is_too_long_is_an_error_and_no_part_of_the_truth():
+    played = play(operations.list_("team-a", "", 1), [listed(a_set(), a_set(uid="v"), more="t")])
+    assert "there are more than 1 JobSets" in str(played.error)
+    assert len(played.calls) == 1
+
+
+def test_a_list_without_items_is_empty():
+    assert play(operations.list_("team-a", "", 1), [said({"items": None, "metadata": None})]).result == []
+
+
+def test_delete_asks_for_the_end():
+    (call,) = play(operations.delete("train", "team-a", "Foreground"), [said({"kind": "Status"})]).calls
+    assert (call.method, call.body["propagationPolicy"]) == ("DELETE", "Foreground")
+
+
+@pytest.mark.parametrize(
+    ("body", "state"),
+    [
+        (a_set(ready=2), "ready"),
+        (a_set("Suspended", suspend=True), "suspended"),
+        (a_set(ended="Completed"), "completed"),
+        (a_set(ended="Failed"), "failed"),
+        (a_set(ended="Failed"), "finished"),
+    ],
+)
+def test_a_wait_ends_at_once_in_the_state(body: JSON, state: Any):
+    played = play(operations.wait("train", "team-a", state, None), [said(body)])
+    assert (played.result.metadata.name, len(played.calls)) == ("train", 1)
+
+
+def test_a_wait_watches_until_the_state_comes():
+    answers = [
+        said(a_set()),
+        listed(a_set()),
+        *pieces(event("MODIFIED", a_set(ready=1, version=11)), event("MODIFIED", a_set(ready=2, version=12))),
+    ]
+    played = play(operations.wait("train", "team-a", "ready", None), answers)
+    assert played.result.status.replicated_jobs_status[0].ready == 2
+    assert played.asked == ["GET train", "GET jobsets", "GET jobsets"]
+    assert dict(played.calls[2].query)["fieldSelector"] == "metadata.name=train"
+    assert dict(played.calls[2].query)["resourceVersion"] == "10"
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ([listed(a_set()), *pieces(event("MODIFIED", a_set(ended="Failed")))], "has failed: its end"),
+        ([listed(a_set()), *pieces(event("DELETED", a_set()))], "was deleted"),
+        ([listed()], "was deleted"),
+        ([listed(a_set(uid="another", ended="Completed"))], "was deleted"),
+    ],
+)
+def test_a_wait_ends_when_the_state_will_never_come(answers: list[Answer], words: str):
+    played = play(operations.wait("train", "team-a", "completed", None), [said(a_set()), *answers])
+    assert isinstance(played.error, errors.NeverError)
+    assert str(played.error) == f"JobSet team-a/train {words}; it will never be completed"
+
+
+def test_a_state_that_there_is_not_is_named():
+    played = play(operations.wait("train", "team-a", "Ready", None), [])
+    assert "'Ready' is no state; there are: completed, failed, finished, ready, suspended" in str(played.error)
+
+
+def test_a_wait_has_a_timeout():
+    clock = Clock()
+    first = JobSet.from_dict(a_set())
+    answers = [listed(a_set()), Answer(), *[Answer(body=event("BOOKMARK", a_set()))] * 99]
+    played = play(operations.until(first, "ready", Deadline(5, clock)), answers, clock)
+    assert isinstance(played.error, TimeoutError)
+    assert str(played.error).startswith("JobSet team-a/train: not ready after 5 s; explain('train')")
+
+
+@pytest.mark.parametrize(("operation", "now"), [(operations.suspend, False), (operations.resume, True)])
+def test_suspend_and_resume_write_one_field_of_this_very_set(operation: Any, now: bool):
+    played = play(operation("train", "team-a"), [said(a_set(suspend=now)), said(a_set(suspend=not now))])
+    call = played.calls[1]
+    assert (call.method, call.content) == ("PATCH", "application/merge-patch+json")
+    assert call.body == {"metadata": {"uid": "u"}, "spec": {"suspend": not now}}
+    already = play(operation("train", "team-a"), [said(a_set(suspend=not now))])
+    assert (len(already.calls), already.result.spec.suspend) == (1, not now)
+
+
+@pytest.mark.parametrize(
+    ("operation", "body", "words"),
+    [
+        (operations.suspend("train", "team-a"), a_set(ended="Failed"), "has failed: its end; a JobSet that has ended"),
+        (operations.resume("train", "team-a"), QUEUED, "is in the Kueue queue gpus, which resumes it"),
+        (operations.restart("train", "team-a", 9), a_set(ended="Completed"), "has completed; a JobSet that has ended"),
+        (operations.restart("train", "team-a", 9), a_set(suspend=True), "is suspended: resume('train')"),
+    ],
+)
+def test_what_would_be_in_vain_is_refused_and_not_written(operation: Any, body: JSON, words: str):
+    played = play(operation, [said(body)])
+    assert isinstance(played.error, errors.RefusedError)
+    assert words in str(played.error)
+    assert len(played.calls) == 1
+
+
+def test_a_restart_suspends_waits_and_resumes():
+    suspended = a_set("Suspended", suspend=True, version=12)
+    answers = [
+        said(a_set(ready=2)),
+        said(a_set(suspend=True, version=11)),
+        listed(a_set(suspend=True, version=11)),
+        *pieces(event("MODIFIED", suspended))[:2],
+        said(a_set(version=13)),
+    ]
+    played = play(operations.restart("train", "team-a", 60), answers)
+    assert played.asked == ["GET train", "PATCH train", "GET jobsets", "GET jobsets", "PATCH train"]
+    assert [call.body["spec"] for call in played.calls if call.body] == [{"suspend": True}, {"suspend": False}]
+    assert played.result.metadata.resource_version == "13"
+
+
+@pytest.mark.parametrize(
+    ("fault", "resumable"), [(status(403, "Forbidden", "no"), True), (KeyboardInterrupt(), True), (listed(), False)]
+)
+def test_a_restart_that_breaks_off_says_how_to_resume(fault: Any, resumable: bool):
+    operation = operations.restart("train", "team-a", 60)
+    with pytest.raises(BaseException) as caught:  # noqa: PT012
+        next(operation)
+        operation.send(said(a_set(ready=2)))
+        operation.send(said(a_set(suspend=True)))
+        operation.throw(fault) if isinstance(fault, BaseException) else operation.send(fault)
+    notes = getattr(caught.value, "__notes__", [])
+    assert notes == (["JobSet team-a/train stays suspended until you call resume('train')"] if resumable else [])

@@ -1,6 +1,10 @@
-"""What JobSetPolicies have decided, for a bounded number of policies."""
+"""What JobSetPolicies have decided, for a bounded number of policies; and who else hears of it."""
+
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter
+
+from api.jobset_policy.types import PolicyId
 
 MOST_POLICIES = 200
 """Policies that have series of their own."""
@@ -9,8 +13,15 @@ OTHER_POLICIES = "(others)"
 """No name that a policy could have."""
 
 
+class Listener(Protocol):
+    """Hears of what admission has decided."""
+
+    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None: ...
+    def used(self, namespace: str, name: str, uid: str) -> None: ...
+
+
 class PolicyHooks:
-    """`webhooks.jobset.policies.PolicyMetrics`."""
+    """`webhooks.jobset.policies.PolicyMetrics` and `controllers.policy.exceptions.ExceptionMetrics`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._decisions = Counter(
@@ -19,10 +30,35 @@ class PolicyHooks:
             ("policy", "rule", "action"),
             registry=registry,
         )
+        self._exceptions = Counter(
+            "jobset_policy_exceptions_total",
+            "Exceptions from a JobSetPolicy that were used for the first time, or have ended",
+            ("policy", "action"),
+            registry=registry,
+        )
         self._policies: set[str] = set()
+        self._listeners: list[Listener] = []
 
-    def decided(self, policy: str, rule: str, action: str, count: int = 1) -> None:
+    def tell(self, listener: Listener) -> None:
+        """From now on, tell of each decision, too: of this process and of those that report to it."""
+        self._listeners.append(listener)
+
+    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
         """Administrators name policies. Those beyond the first `MOST_POLICIES` of this process are counted together."""
+        self._decisions.labels(self._label(policy.name), rule, action).inc(count)
+        for listener in self._listeners:
+            listener.decided(policy, rule, action, count)
+
+    def used(self, namespace: str, name: str, uid: str) -> None:
+        """Has no metric: exceptions are named by tenants."""
+        for listener in self._listeners:
+            listener.used(namespace, name, uid)
+
+    def exception(self, policy: str, action: str) -> None:
+        """An exception from a stored policy was used for the first time, or has ended."""
+        self._exceptions.labels(self._label(policy), action).inc()
+
+    def _label(self, policy: str) -> str:
         if len(self._policies) < MOST_POLICIES:
             self._policies.add(policy)
-        self._decisions.labels(policy if policy in self._policies else OTHER_POLICIES, rule, action).inc(count)
+        return policy if policy in self._policies else OTHER_POLICIES

@@ -4,7 +4,7 @@ A default that a rule of a policy refuses is not set where both policies match, 
 somebody else has written. It is said at the policy: see conflicts.py.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from api.jobset import JobSet, JobSetSpec, ReplicatedJob
 from api.jobset_policy.default_types import Defaults
 from api.jobset_policy.evaluate import in_force, matches
 from api.jobset_policy.judged import Judged, Namespace
+from api.jobset_policy.rules.words import PolicyRule
 from api.jobset_policy.types import GROUP, JobSetPolicy
 from api.jsontree import dig
 from api.meta import JSON, ObjectMeta
@@ -98,11 +99,17 @@ def defaults_for(
     matching = sorted(
         (policy for policy in policies if matches(policy, labels, namespace)), key=lambda policy: policy.metadata.name
     )
+    rules = [demand for policy in matching for demand in _about_defaults(policy)]
     chosen: dict[str, tuple[JobSetPolicy, Default]] = {}
     for policy in matching:
         try:
-            for default in _admitted(policy, matching, namespace, gates):
-                chosen.setdefault(default.name, (policy, default))
+            own = list(each_default(policy.spec.defaults))
+            if all(default.name in chosen for default in own):
+                continue
+            refused = {refusal.default.name for refusal in _refused(own, rules, namespace)}
+            for default in own:
+                if default.name not in refused and (default.name != DEADLINE or gates[DEADLINE_GATE]):
+                    chosen.setdefault(default.name, (policy, default))
         except Exception as error:
             if failed is None:
                 raise
@@ -113,18 +120,6 @@ def defaults_for(
 def _labels(obj: JSON) -> dict[str, str]:
     labels = dig(obj, "metadata", "labels")
     return labels if isinstance(labels, dict) else {}
-
-
-def _admitted(
-    policy: JobSetPolicy, matching: Sequence[JobSetPolicy], namespace: Namespace, gates: FeatureGates
-) -> list[Default]:
-    own = list(each_default(policy.spec.defaults))
-    if not own:
-        return []
-    refused = {refusal.default.name for other in matching for refusal in refusals(policy, other, namespace)}
-    if not gates[DEADLINE_GATE]:
-        refused.add(DEADLINE)
-    return [default for default in own if default.name not in refused]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +133,21 @@ class Refusal:
 
 def refusals(policy: JobSetPolicy, other: JobSetPolicy, namespace: Namespace) -> Iterator[Refusal]:
     """The defaults of a policy that rules of another one, or its own, refuse."""
-    rules = [(rule, demanded) for rule, demanded in in_force(other) if rule.name in _ABOUT_DEFAULTS]
-    own = list(each_default(policy.spec.defaults)) if rules else []
-    if not own:
-        return
+    rules = _about_defaults(other)
+    if rules and (own := list(each_default(policy.spec.defaults))):
+        yield from _refused(own, rules, namespace)
+
+
+Demand = tuple[PolicyRule, object]
+"""A rule, and what it demands."""
+
+
+def _about_defaults(policy: JobSetPolicy) -> list[Demand]:
+    """The rules of a policy that may refuse a default."""
+    return [(rule, demanded) for rule, demanded in in_force(policy) if rule.name in _ABOUT_DEFAULTS]
+
+
+def _refused(own: Sequence[Default], rules: Iterable[Demand], namespace: Namespace) -> Iterator[Refusal]:
     known = {_place_in_sample(default): default for default in own}
     sample = _sample(own)
     for rule, demanded in rules:

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import msgspec
 
 from api.jobset_policy.rule_types import Rules
+from api.jobset_policy.status_types import JobSetPolicyExceptionStatus
 from api.jobset_policy.types import Selector
 from api.meta import Base, ObjectMeta, doc
 from api.policies import SET
@@ -57,6 +58,9 @@ class JobSetPolicyException(Base, frozen=True, kw_only=True):
 
     metadata: ObjectMeta
     spec: Annotated[JobSetPolicyExceptionSpec, doc("What the exception is.")]
+    status: Annotated[JobSetPolicyExceptionStatus, doc("What became of it, as the manager writes it.")] = (
+        JobSetPolicyExceptionStatus()
+    )
 
 
 def read_exception(obj: object) -> JobSetPolicyException:

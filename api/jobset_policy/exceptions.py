@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from api.jobset_policy.exception_types import JobSetPolicyException
 from api.jobset_policy.judged import Judged, Namespace
-from api.jobset_policy.types import JobSetPolicy
+from api.jobset_policy.types import Exceptions, JobSetPolicy
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -55,12 +55,17 @@ def standing(
         return Standing(f"policy {name} allows no exceptions")
     if not allowed.allowed_namespaces.matches(namespace.labels):
         return Standing(f"policy {name} allows no exceptions in this namespace")
-    expires = time_of(exception.spec.expires_at)
-    if expires is None:
+    until = ends_at(exception, allowed, now)
+    if until is None:
         return Standing("expiresAt is no time with a time zone")
-    created = time_of(exception.metadata.creation_timestamp or "") or now
-    until = min(expires, created + duration_of(allowed.max_duration))
     return Standing("" if now < until else f"it ended at {shown(until)}", until)
+
+
+def ends_at(exception: JobSetPolicyException, allowed: Exceptions, now: datetime) -> datetime | None:
+    """When an exception ends that its policy allows; None if its own end is no time."""
+    expires = time_of(exception.spec.expires_at)
+    created = time_of(exception.metadata.creation_timestamp or "") or now
+    return None if expires is None else min(expires, created + duration_of(allowed.max_duration))
 
 
 def shown(time: datetime) -> str:

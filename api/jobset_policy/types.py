@@ -4,12 +4,13 @@ As in api/jobset.py the records are the one source of the fields: the decoder re
 `make manifests` turns their descriptions and keywords into the CRD. What a schema cannot say stands in faults.py.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
 from api.jobset_policy.default_types import Defaults
 from api.jobset_policy.rule_types import Rules
+from api.jobset_policy.status_types import JobSetPolicyStatus
 from api.keys import GROUP as JOBSET_GROUP
 from api.meta import Base, ObjectMeta, doc
 from api.policies import ATOMIC, SET
@@ -26,6 +27,7 @@ GATE: Final = "JobSetPolicies"
 DENY: Final = "Deny"
 WARN: Final = "Warn"
 AUDIT: Final = "Audit"
+ENFORCE: Final = "Enforce"
 FAIL: Final = "Fail"
 IGNORE: Final = "Ignore"
 
@@ -132,6 +134,14 @@ class JobSetPolicySpec(Base, frozen=True, kw_only=True):
         Defaults | None,
         doc("What is set in a new JobSet where its author has written nothing. Nothing is overwritten."),
     ] = None
+    api_server: Annotated[
+        str,
+        doc(
+            "Enforce: the manager keeps the defaults, and the rules if they deny, in admission policies of the API"
+            " server, which hold while the manager is down. Absent: only the manager's webhooks apply them.",
+            enum=[ENFORCE],
+        ),
+    ] = ""
     exceptions: Annotated[
         Exceptions | None, doc("Where JobSetPolicyExceptions from this policy count. Absent: nowhere.")
     ] = None
@@ -147,9 +157,21 @@ class JobSetPolicySpec(Base, frozen=True, kw_only=True):
         return WARN in self.validation_actions
 
     @property
+    def in_api_server(self) -> bool:
+        """Whether the API server is to hold it by itself, too."""
+        return self.api_server == ENFORCE
+
+    @property
     def audits(self) -> bool:
         """Whether a violation is recorded in the audit log."""
         return AUDIT in self.validation_actions
+
+
+class PolicyId(NamedTuple):
+    """Whose decisions are counted: a policy that is created again under its name is another one."""
+
+    name: str
+    uid: str
 
 
 class JobSetPolicy(Base, frozen=True, kw_only=True):
@@ -157,6 +179,18 @@ class JobSetPolicy(Base, frozen=True, kw_only=True):
 
     metadata: ObjectMeta
     spec: Annotated[JobSetPolicySpec, doc("What is demanded.")]
+
+    @property
+    def id(self) -> PolicyId:
+        """Whose decisions are counted."""
+        return PolicyId(self.metadata.name, self.metadata.uid)
+
+
+class JobSetPolicyObject(JobSetPolicy, frozen=True, kw_only=True):
+    """What a platform team demands of JobSets. Several policies add up: a JobSet has to meet all that match it."""
+
+    # Apart from the record that admission reads: whatever stands in a status, the policy is in force.
+    status: Annotated[JobSetPolicyStatus, doc("What became of it, as the manager writes it.")] = JobSetPolicyStatus()
 
 
 def read_policy(obj: object) -> JobSetPolicy:

@@ -1,4 +1,4 @@
-"""The commands of `jobset policy`: eval, test, scan, which. Parses and calls; it decides nothing."""
+"""The commands of `jobset policy`: eval, test, scan, which, export. Parses and calls; it decides nothing."""
 
 import argparse
 import sys
@@ -21,11 +21,13 @@ exit codes:
 TEST_EXAMPLES = """examples:
   %(prog)s policies/                           every suite (kind JobSetPolicySuite) in this directory and below
   %(prog)s -o junit policies/ > policies.xml   for continuous integration; also -o json and -o sarif
+  %(prog)s --server policies/                  also on an API server with the webhooks, started for this run
 
 exit codes:
   0  all tests passed
   1  some failed, or a suite or policy has faults
-  2  not checked, or not all of it: no such file, no suite in it"""
+  2  not checked, or not all of it: no such file, no suite in it
+  3  with --server: the API server judges otherwise"""
 
 
 SCAN_EXAMPLES = """examples:
@@ -47,6 +49,22 @@ exit codes:
   0  shown
   2  it is not known"""
 
+EXPORT_EXAMPLES = """examples:
+  %(prog)s -f policies/ | kubectl apply --server-side -f -    the API server refuses what they deny, without the manager
+  %(prog)s -f policies/ --only vap > rules.yaml               ValidatingAdmissionPolicies, and their bindings
+  %(prog)s -f policies/ -o json | jq '.items[].metadata.name'
+
+Each JobSetPolicy becomes a ValidatingAdmissionPolicy with the same rules, actions and words. Messages on standard error
+say where one differs; docs/policy/api-server.md has a table. Exceptions in the same files count until their end, and
+only for new JobSets. The API server has to be Kubernetes 1.34 or later.
+
+What is printed stays as it is: export and apply it again when a policy or an exception has changed.
+
+exit codes:
+  0  exported
+  1  a policy or an exception has faults; nothing is exported
+  2  not exported: no such file, no policy in it"""
+
 
 def add_policy(commands: Commands) -> None:
     """Register `policy` with its commands."""
@@ -57,6 +75,7 @@ def add_policy(commands: Commands) -> None:
     _add_test(parts)
     _add_scan(parts)
     _add_which(parts)
+    _add_export(parts)
 
 
 def _parser(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
@@ -93,6 +112,7 @@ def _add_test(commands: Commands) -> None:
     parser = _command(commands, "test", "run tests of policies", TEST_EXAMPLES)
     add = parser.add_argument
     add("names", nargs="+", metavar="DIR", help="files or directories with suites")
+    add("--server", action="store_true", help="ask a local API server, too, with ValidatingAdmissionPolicies of suites")
     add("-o", "--output", choices=("table", "json", "junit", "sarif"), default="table", help="default: table")
     parser.set_defaults(handler=as_command(_test))
 
@@ -116,6 +136,17 @@ def _add_which(commands: Commands) -> None:
     add("-o", "--output", choices=("table", "json"), default="table", help="default: table")
     add_cluster_flags(parser)
     parser.set_defaults(handler=as_command(_which))
+
+
+def _add_export(commands: Commands) -> None:
+    parser = _command(commands, "export", "write policies as admission policies of the API server", EXPORT_EXAMPLES)
+    add = parser.add_argument
+    add("-f", "--filename", action="append", required=True, metavar="FILE|DIR", help="policies, exceptions; repeatable")
+    add("--only", choices=("vap", "map"), default="", help="only rules (vap), or only defaults (map)")
+    users = "user whose updates are not judged; repeatable. Default: Kueue, as in the manager's configuration"
+    add("--queue-controller", action="append", metavar="USER", help=users)
+    add("-o", "--output", choices=("yaml", "json"), default="yaml", help="default: yaml")
+    parser.set_defaults(handler=as_command(_export))
 
 
 def _gates(parsed: argparse.Namespace) -> FeatureGates:
@@ -143,7 +174,7 @@ def _eval(parsed: argparse.Namespace) -> int:
 def _test(parsed: argparse.Namespace) -> int:
     from app.policy import run  # noqa: PLC0415 (the same)
 
-    options = run.Options(parsed.names, _gates(parsed), parsed.output)
+    options = run.Options(parsed.names, _gates(parsed), parsed.output, server=parsed.server)
     return run.run(options, sys.stdout, sys.stderr, color=colorful(sys.stdout))
 
 
@@ -166,3 +197,12 @@ def _which(parsed: argparse.Namespace) -> int:
 
     options = which.Options(parsed.namespace, parsed.output, parsed.kubeconfig, parsed.context)
     return which.run(options, sys.stdout, sys.stderr)
+
+
+def _export(parsed: argparse.Namespace) -> int:
+    from app.policy import export  # noqa: PLC0415 (the same)
+    from app.settings import PolicySettings  # noqa: PLC0415 (the same)
+
+    trusted = parsed.queue_controller or PolicySettings().queue_controllers
+    options = export.Options(parsed.filename, _gates(parsed), trusted, now(), parsed.only, parsed.output)
+    return export.run(options, sys.stdout, sys.stderr)

@@ -9,7 +9,8 @@ from api.jobset_policy.evaluate import Violation, violations
 from api.jobset_policy.exceptions import excused, time_of
 from api.jobset_policy.judged import Judged
 from api.jobset_policy.rules.words import source
-from api.jobset_policy.types import DENY, WARN
+from api.jobset_policy.types import DENY, WARN, JobSetPolicy
+from api.jsontree import dig
 from api.meta import JSON
 from app.check.checks import Checks
 from app.check.policies import EARLIEST, in_namespace, judged_of, namespace_of, with_policy_defaults
@@ -17,6 +18,7 @@ from app.policy.suite import Expectation, Loaded, SuiteTest, missing
 from webhooks.jobset.policy_defaults import Record, recorded
 
 PASS = "Pass"  # noqa: S105 - a verdict
+AUDIT = "Audit"
 MOST_QUOTED = 5
 
 _SOURCE = source("suites")
@@ -35,17 +37,58 @@ INVALID_JOBSET = Rule(
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """One finding about a JobSet. `text`: all that is said, path included; `complaint`: without path and fix."""
+
+    action: str
+    policy: str
+    rule: str
+    path: str
+    complaint: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What policies say about a JobSet. `defaults`: those that it gets, None for one that is there already."""
+
+    found: Sequence[Found] = ()
+    defaults: Record | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
-    """A test that was run; without failures it has passed."""
+    """A test that was run; without failures it has passed.
+
+    `verdict`: None if it could not be judged. `skipped`: only an API server can judge it. `differs`: one judged
+    otherwise.
+    """
 
     name: str
-    failures: tuple[FieldError, ...]
+    failures: tuple[FieldError, ...] = ()
+    verdict: Verdict | None = None
+    skipped: bool = False
+    differs: bool = False
+
+    @property
+    def sent(self) -> bool:
+        """Whether an API server can be asked about the JobSet."""
+        return self.skipped or self.verdict is not None
+
+    @property
+    def state(self) -> str:
+        """In a word."""
+        if self.differs:
+            return "DIFF"
+        return "FAIL" if self.failures else "skip" if self.skipped else "ok"
 
 
-def action_of(violation: Violation) -> str:
+def action_of(policy: JobSetPolicy) -> str:
     """What a violation leads to."""
-    spec = violation.policy.spec
-    return DENY if spec.denies else WARN if spec.warns else "Audit"
+    return DENY if policy.spec.denies else WARN if policy.spec.warns else AUDIT
 
 
 def judge(loaded: Loaded, number: int, gates: FeatureGates) -> Result:
@@ -58,15 +101,20 @@ def judge(loaded: Loaded, number: int, gates: FeatureGates) -> Result:
         if name not in loaded.jobsets:
             return Result(test.name, (missing(path.at(member), name, loaded.jobsets),))
         objects[member] = loaded.jobsets[name]
-    return Result(test.name, tuple(_failures(loaded, test, path, objects, gates)))
+    if test.server_only:
+        return Result(test.name, skipped=True)
+    verdict, faults = _judged(loaded, test, path, objects, gates)
+    failures = faults if verdict is None else list(compared(verdict, test, path))
+    return Result(test.name, tuple(failures), verdict)
 
 
-def _failures(
+def _judged(
     loaded: Loaded, test: SuiteTest, path: Path, objects: dict[str, JSON], gates: FeatureGates
-) -> Iterator[FieldError]:
-    judged: dict[str, Judged | None] = {}
+) -> tuple[Verdict | None, list[FieldError]]:
+    """The verdict; or None, and why there is none."""
+    judged: dict[str, Judged] = {}
     checks = Checks(gates)
-    got: Record = {}
+    got: Record | None = None
     where = namespace_of(test.namespace.name, test.namespace.labels, test.namespace.annotations)
     for member, obj in objects.items():
         sent = checks.sent(obj)
@@ -74,59 +122,55 @@ def _failures(
             sent = replace(sent, object=with_policy_defaults(loaded.policies, sent.object, where, gates))
             got = recorded(sent.object)
         findings = checks.create(sent, children=False)
-        judged[member] = judged_of(findings.object, gates)
-        if findings.errors or judged[member] is None:
+        read = judged_of(findings.object, gates)
+        if findings.errors or read is None:
             text = "; ".join(str(error) for error in findings.errors[:MOST_QUOTED])
-            yield INVALID_JOBSET.at(path.at(member), text=text)
-            return
-    new = judged["jobset"]
-    if test.defaults is not None:
-        yield from _other_defaults(test.defaults, got, path.at("defaults"))
-    if new is not None:
-        own = in_namespace(loaded.exceptions, test.namespace.name)
-        without = excused(own, loaded.policies, new, where, time_of(test.time) or EARLIEST)
-        found = violations(
-            loaded.policies,
-            new,
-            where,
-            judged.get("oldJobset"),
-            excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
-        )
-        yield from compared(found, test.expect, path)
+            return None, [INVALID_JOBSET.at(path.at(member), dig(obj, "metadata", "name"), text=text)]
+        judged[member] = read
+    own = in_namespace(loaded.exceptions, test.namespace.name)
+    without = excused(own, loaded.policies, judged["jobset"], where, time_of(test.time) or EARLIEST)
+    found = violations(
+        loaded.policies,
+        judged["jobset"],
+        where,
+        judged.get("oldJobset"),
+        excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
+    )
+    return Verdict([_found(violation) for violation in found], got), []
 
 
-def _other_defaults(expected: Sequence[str], got: Record, path: Path) -> Iterator[FieldError]:
-    names = sorted(name for names in got.values() for name in names)
-    if sorted(expected) != names:
-        yield OTHER_DEFAULTS.at(path, list(expected), found=", ".join(names) or "none")
+def _found(violation: Violation) -> Found:
+    error, policy = violation.error, violation.policy
+    return Found(action_of(policy), policy.metadata.name, violation.rule, str(error.path), error.complaint, str(error))
 
 
-def compared(found: Sequence[Violation], expected: Sequence[Expectation], path: Path) -> Iterator[FieldError]:
+def compared(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldError]:
     """What is expected and was not found, and what was found and is not expected."""
-    fitting = [{i for i, violation in enumerate(found) if _fits(wanted, violation)} for wanted in expected]
-    for number, (wanted, fits) in enumerate(zip(expected, fitting, strict=True)):
+    if test.defaults is not None:
+        names = sorted(name for names in (verdict.defaults or {}).values() for name in names)
+        if sorted(test.defaults) != names:
+            shown = ", ".join(names) or "none"
+            yield OTHER_DEFAULTS.at(path.at("defaults"), list(test.defaults), found=shown)
+    found = verdict.found
+    fitting = [{i for i, each in enumerate(found) if _fits(wanted, each)} for wanted in test.expect]
+    for number, (wanted, fits) in enumerate(zip(test.expect, fitting, strict=True)):
         if bool(fits) == (wanted.action == PASS):
-            of_rule = [_text(violation) for violation in found if violation.rule == wanted.rule]
+            of_rule = [str(each) for each in found if each.rule == wanted.rule]
             shown = "; ".join(of_rule[:MOST_QUOTED]) or "nothing by this rule"
             place = path.at("expect", number)
             yield NOT_FOUND.at(place, wanted.rule, rule=wanted.rule, action=wanted.action.lower(), found=shown)
     known = set().union(*fitting)
-    for i, violation in enumerate(found):
+    for i, each in enumerate(found):
         if i not in known:
-            text, action = str(violation.error), action_of(violation)
-            yield UNEXPECTED.at(path.at("expect"), violation.rule, rule=violation.rule, action=action, text=text)
+            yield UNEXPECTED.at(path.at("expect"), each.rule, rule=each.rule, action=each.action, text=each.text)
 
 
-def _fits(wanted: Expectation, violation: Violation) -> bool:
-    """Whether a violation is what is meant; for `Pass`, what must not be there."""
+def _fits(wanted: Expectation, found: Found) -> bool:
+    """Whether a finding is what is meant; for `Pass`, what must not be there."""
     return (
-        violation.rule == wanted.rule
-        and wanted.action in {PASS, action_of(violation)}
-        and wanted.policy in {"", violation.policy.metadata.name}
-        and wanted.path in {"", str(violation.error.path)}
-        and wanted.message in str(violation.error)
+        found.rule == wanted.rule
+        and wanted.action in {PASS, found.action}
+        and wanted.policy in {"", found.policy}
+        and wanted.path in {"", found.path}
+        and wanted.message in found.text
     )
-
-
-def _text(violation: Violation) -> str:
-    return f"{action_of(violation)} {violation.error}"

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, TextIO
 
 from api.features import FeatureGates
-from api.jobset_policy.evaluate import Violation, violations
+from api.jobset_policy.audit import broken_rules
+from api.jobset_policy.evaluate import Violation
 from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.exceptions import excused
 from api.jobset_policy.judged import Judged, Namespace
 from api.jobset_policy.types import JobSetPolicy
 from api.jsontree import dig
@@ -126,16 +126,7 @@ def _judge(
     if judged is None:
         found.unread += 1
         return
-    without = excused(exceptions, policies, judged, namespace, now())
-    found.add(
-        judged,
-        violations(
-            policies,
-            judged,
-            namespace,
-            excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
-        ),
-    )
+    found.add(judged, broken_rules(policies, judged, namespace, exceptions, now()))
 
 
 def _write(found: Found, output: str, out: TextIO) -> None:

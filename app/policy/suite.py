@@ -18,7 +18,7 @@ from api.field import ErrorType, FieldError, Path, Rule
 from api.jobset_policy.exception_types import TIME_PATTERN, JobSetPolicyException
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import API_VERSION, JobSetPolicy
-from api.jsontree import without_nulls
+from api.jsontree import dig, without_nulls
 from api.meta import JSON, Base, doc
 from app.check.documents import Document
 from app.check.findings import Report, located
@@ -29,6 +29,9 @@ from manifests.definition import schema_of
 from webhooks.jobset.schema import Schema
 
 SUITE_KIND: Final = "JobSetPolicySuite"
+VALIDATING: Final = "ValidatingAdmissionPolicy"
+MUTATING: Final = "MutatingAdmissionPolicy"
+ADMISSION_KINDS: Final = (VALIDATING, f"{VALIDATING}Binding", MUTATING, f"{MUTATING}Binding")
 MOST_TESTS: Final = 1000
 _TEXTS = {"type": "string"}
 
@@ -52,7 +55,7 @@ class SuiteNamespace(Base, frozen=True, kw_only=True):
 class Expectation(Base, frozen=True, kw_only=True):
     """What a rule is expected to decide."""
 
-    rule: Annotated[str, doc("Name of the rule, such as maxTotals.")]
+    rule: Annotated[str, doc("Name of the rule, such as maxTotals; or ValidatingAdmissionPolicy, with --server.")]
     action: Annotated[
         str, doc("Deny, Warn, Audit, or Pass for a rule that is met.", enum=["Deny", "Warn", "Audit", "Pass"])
     ]
@@ -79,6 +82,10 @@ class SuiteTest(Base, frozen=True, kw_only=True):
         tuple[str, ...] | None,
         doc("Names of all defaults that a new JobSet gets, such as labels[team]. Absent: any.", maxItems=MOST_TESTS),
     ] = None
+    server_only: Annotated[
+        bool,
+        doc("Whether only an API server can judge it, since policies of its own are part of the test."),
+    ] = False
     expect: Annotated[
         tuple[Expectation, ...], doc("All that is found. Empty: nothing is found.", maxItems=MOST_TESTS)
     ] = ()
@@ -96,13 +103,18 @@ class Suite(Base, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Loaded:
-    """A suite with what it names: the document that it stands in, policies, exceptions, and JobSets by name."""
+    """A suite with what it names: the document that it stands in, policies, exceptions, and JobSets by name.
+
+    `manifests`: the policies by name, as they are written. `admission`: policies of the API server itself.
+    """
 
     document: Document
     suite: Suite
     policies: list[JobSetPolicy] = field(default_factory=list)
     exceptions: list[JobSetPolicyException] = field(default_factory=list)
     jobsets: dict[str, JSON] = field(default_factory=dict)
+    manifests: dict[str, JSON] = field(default_factory=dict)
+    admission: list[JSON] = field(default_factory=list)
 
 
 @cache
@@ -116,6 +128,11 @@ def suite_schema() -> Schema:
 def is_suite(obj: JSON) -> bool:
     """Whether a document is a suite."""
     return obj.get("kind") == SUITE_KIND
+
+
+def is_admission(obj: JSON) -> bool:
+    """Whether a document is a policy of the API server itself, or a binding of one."""
+    return obj.get("kind") in ADMISSION_KINDS
 
 
 def suites(names: Sequence[str], report: Report, gates: FeatureGates) -> Iterator[Loaded]:
@@ -137,7 +154,14 @@ def _with_files(document: Document, suite: Suite, report: Report, gates: Feature
     own, folder = document.source.name, FilePath(document.source.name).parent
     loaded = Loaded(document, suite)
     names = [own, *(str(folder / name) for name in suite.policies)]
-    loaded.policies = policies_in(_documents(names, is_policy, report), report, gates)
+    documents = list(_documents(names, is_policy, report))
+    loaded.policies = policies_in(iter(documents), report, gates)
+    good = {policy.metadata.name for policy in loaded.policies}
+    for found in documents:
+        if (name := dig(found.value, "metadata", "name")) in good:
+            loaded.manifests.setdefault(name, found.value)
+    found_too = Inputs(names, recursive=True, wanted=is_admission).documents()
+    loaded.admission = [each.value for each in found_too if isinstance(each.value, dict)]
     loaded.exceptions = exceptions_in(_documents(names, is_exception, report), report)
     for found in _documents([own, *(str(folder / name) for name in suite.manifests)], is_jobset, report):
         metadata = found.value.get("metadata") if isinstance(found.value, dict) else None

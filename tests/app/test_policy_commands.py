@@ -57,9 +57,12 @@ def test_each_rule_has_a_page_and_nothing_else_stands_beside_them():
     assert {path.name for path in (ROOT / "docs" / "policy").glob("*.md")} == made | {
         "README.md",
         "admission.md",
+        "compared.md",
+        "audit.md",
         "defaults.md",
         "exceptions.md",
         "rollout.md",
+        "status.md",
         "suites.md",
     }
     assert {path.stem for path in EXAMPLES.glob("*")} == {kebab(rule.name) for rule in RULES.values()}
@@ -330,6 +333,27 @@ class TestSuites:
         assert [test["passed"] for test in json.loads(out)["tests"]] == [True, False]
         _, out, _ = self.result(tmp_path, capsys, *tests, output="sarif")
         assert [result["ruleId"] for result in json.loads(out)["runs"][0]["results"]] == ["policy-test-missing"]
+
+    def test_what_only_an_api_server_can_judge_is_skipped(self, tmp_path: Path, capsys: Any):
+        code, out, _ = self.result(tmp_path, capsys, {"name": "x", "jobset": "large", "serverOnly": True})
+        assert (code, out.splitlines()) == (
+            0,
+            [
+                f"skip  {tmp_path}/suite.yaml: x",
+                "1 suite, 1 test, 0 failed, 1 skipped: run them with --server",
+            ],
+        )
+        _, out, _ = self.result(tmp_path, capsys, {"name": "x", "jobset": "large", "serverOnly": True}, output="junit")
+        assert len(list(ET.fromstring(out).iter("skipped"))) == 1  # noqa: S314 (our own)
+
+    def test_without_binaries_there_is_no_api_server(self, tmp_path: Path, capsys: Any, monkeypatch: Any):
+        monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+        self.result(tmp_path, capsys, self.denied)
+        code, out, err = run(capsys, "policy", "test", "--server", str(tmp_path))
+        assert (code, out.splitlines()[-1]) == (2, "1 suite, 1 test, 0 failed")
+        assert err == (
+            "jobset policy test: --server needs kube-apiserver and etcd: `jobset cluster fetch` brings them here, once\n"
+        )
 
     def test_a_jobset_that_is_missing_or_wrong_fails_the_test(self, tmp_path: Path, capsys: Any):
         code, out, _ = self.result(tmp_path, capsys, {"name": "a", "jobset": "huge"})

@@ -14,13 +14,14 @@ import msgspec
 
 from api.features import FeatureGates
 from api.field import SPEC, ErrorType, FieldError, Rule, Severity, shortened
+from api.jobset_policy.counts import MATCHED, SET
 from api.jobset_policy.defaults import defaults_for
-from api.jobset_policy.evaluate import Violation, violations
+from api.jobset_policy.evaluate import Violation, matches, violations
 from api.jobset_policy.exception_types import JobSetPolicyException
 from api.jobset_policy.exceptions import excused
 from api.jobset_policy.judged import Judged, Namespace
 from api.jobset_policy.rules.words import source
-from api.jobset_policy.types import FAIL, JobSetPolicy
+from api.jobset_policy.types import FAIL, JobSetPolicy, PolicyId
 from api.jsontree import dig
 from api.meta import JSON
 from kube.clock import now
@@ -47,12 +48,10 @@ ERROR: Final = "Error"
 EXCEPTED: Final = "Excepted"
 """The action of a rule that is broken and does not count."""
 MATCH: Final = "match"
-"""Stands for the rule where it cannot even be found out whether a policy is about the JobSet."""
+"""Stands for the rule where it is counted, or cannot be found out, whether a policy is about the JobSet."""
 
 DEFAULTS: Final = "defaults"
 """Stands for the rule where defaults are counted, or could not be set."""
-SET: Final = "Set"
-"""The action of defaults that were set."""
 
 UNCHECKED = Rule(
     "policy-rule-unchecked",
@@ -91,9 +90,12 @@ Clock = Callable[[], datetime]
 
 
 class PolicyMetrics(Protocol):
-    """Where decisions are counted, once for each review, policy, rule and action."""
+    """Where decisions are counted, once for each review, policy, rule and action; and who hears of exceptions."""
 
-    def decided(self, policy: str, rule: str, action: str, count: int = 1) -> None: ...
+    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None: ...
+
+    def used(self, namespace: str, name: str, uid: str) -> None:
+        """A rule that a JobSet breaks does not count because of this exception. Not called for dry runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,7 @@ class Excepted:
     policy: JobSetPolicy
     rule: str
     exception: str
+    uid: str
 
 
 @dataclass(slots=True)
@@ -142,6 +145,8 @@ class Judgement:
     broken: list[Violation] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     excepted: list[Excepted] = field(default_factory=list)
+    matched: list[PolicyId] = field(default_factory=list)
+    """The policies that are about it."""
 
     @property
     def findings(self) -> list[FieldError]:
@@ -185,23 +190,24 @@ class Judgement:
     def count(self, metrics: PolicyMetrics) -> None:
         """Count each decision once."""
         decisions = {
-            (each.policy.metadata.name, each.rule, action)
+            (each.policy.id, each.rule, action)
             for each in self.broken
             for action in each.policy.spec.validation_actions
         }
-        decisions |= {(failure.policy.metadata.name, failure.rule, ERROR) for failure in self.failures}
-        decisions |= {(each.policy.metadata.name, each.rule, EXCEPTED) for each in self.excepted}
+        decisions |= {(failure.policy.id, failure.rule, ERROR) for failure in self.failures}
+        decisions |= {(each.policy.id, each.rule, EXCEPTED) for each in self.excepted}
+        decisions |= {(policy, MATCH, MATCHED) for policy in self.matched}
         for decision in sorted(decisions):
             metrics.decided(*decision)
 
 
 @dataclass(slots=True)
 class Filled:
-    """A new JobSet with the defaults of policies, and the operations that set them. `policies`: names of theirs."""
+    """A new JobSet with the defaults of policies, and the operations that set them. `policies`: those that did."""
 
     object: JSON
     operations: list[JSON] = field(default_factory=list)
-    policies: tuple[str, ...] = ()
+    policies: tuple[PolicyId, ...] = ()
     failures: list[Failure] = field(default_factory=list)
 
     def answer(self, response: AdmissionResponse) -> AdmissionResponse:
@@ -251,8 +257,8 @@ class PolicyChecks:
         else:
             filled = await compute(self._filled, policies, namespace, obj)
         Judgement(failures=filled.failures).count(self._metrics)
-        for name in filled.policies:
-            self._metrics.decided(name, DEFAULTS, SET)
+        for policy in filled.policies:
+            self._metrics.decided(policy, DEFAULTS, SET)
         return filled
 
     def _filled(self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON) -> Filled:
@@ -263,7 +269,8 @@ class PolicyChecks:
 
         draft = PatchDraft(obj)
         record = set_defaults(draft, defaults_for(policies, obj, namespace, self._gates, failed=failed))
-        return Filled(draft.object, draft.operations, tuple(record), failures)
+        set_by = tuple(policy.id for policy in policies if policy.metadata.name in record)
+        return Filled(draft.object, draft.operations, set_by, failures)
 
     def concern(self, request: AdmissionRequest) -> bool:
         """Whether there may be anything to judge: quick, and never wrongly false."""
@@ -288,6 +295,9 @@ class PolicyChecks:
                 self._judged, policies, namespace, findings.object, request.stored, exceptions, self._clock()
             )
         judgement.count(self._metrics)
+        if not request.dry_run:
+            for name, uid in sorted({(each.exception, each.uid) for each in judgement.excepted}):
+                self._metrics.used(request.namespace, name, uid)
         return judgement
 
     def _judged(
@@ -304,7 +314,7 @@ class PolicyChecks:
         def excepted(policy: JobSetPolicy, rule: str) -> bool:
             exception = without.get((policy.metadata.name, rule))
             if exception is not None:
-                judgement.excepted.append(Excepted(policy, rule, exception))
+                judgement.excepted.append(Excepted(policy, rule, exception, uids[exception]))
             return exception is not None
 
         def failed(policy: JobSetPolicy, rule: str, error: Exception) -> None:
@@ -313,6 +323,9 @@ class PolicyChecks:
         judged = self._read(new)
         if judged is not None:
             before = None if old is None else self._read(old)
+            labels = judged.js.metadata.labels
+            judgement.matched = [each.id for each in policies if matches(each, labels, namespace)]
+            uids = {each.metadata.name: each.metadata.uid for each in exceptions}
             without = excused(exceptions, policies, judged, namespace, at)
             judgement.broken = violations(policies, judged, namespace, before, excepted=excepted, failed=failed)
         return judgement

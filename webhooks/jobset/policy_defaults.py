@@ -39,8 +39,12 @@ def recorded(obj: Any) -> Record:
 
 
 def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Default]]) -> Record:
-    """Set these where the JobSet has nothing, and write the annotation; gives the defaults that were set."""
+    """Set these where the JobSet has nothing, and write the annotation; gives the defaults that were set.
+
+    The API server may have set those of a policy that it holds by itself, and named them. These names are kept.
+    """
     record: dict[str, list[str]] = {}
+    named = recorded(draft.object)
     for policy, default in defaults:
         before = len(draft.operations)
         for path in _places(draft.object, default):
@@ -48,7 +52,8 @@ def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Defau
                 draft.append(path, default.value)
             else:
                 draft.default(path, default.value, empty_is_absent=default.parts == ("priorityClassName",))
-        if len(draft.operations) > before:
+        in_api_server = policy.spec.in_api_server and default.name in named.get(policy.metadata.name, ())
+        if len(draft.operations) > before or in_api_server:
             record.setdefault(policy.metadata.name, []).append(default.name)
     _write(draft, record)
     return record

@@ -46,6 +46,10 @@ class Pauses:
 
 PAUSES = Pauses()
 Beside = Callable[[], Coroutine[Any, Any, None]]
+OnWatch = Callable[
+    [Informer[JobSetPolicy], Informer[KnownNamespace], Informer[JobSetPolicyException] | None],
+    None,
+]
 
 
 def _namespace_of(exception: JobSetPolicyException) -> list[str]:
@@ -55,12 +59,21 @@ def _namespace_of(exception: JobSetPolicyException) -> list[str]:
 class PolicyWatches:
     """The policies in force, exceptions, and namespaces. One for each process that serves admission.
 
-    `beside`: what else runs, until it is cancelled, while the API server serves policies.
+    `beside`: what else runs, until it is cancelled, while the API server serves policies. `on_watch`: gets the caches
+    whenever policies and exceptions are listed in new ones.
     """
 
-    def __init__(self, client: Client, *, beside: Sequence[Beside] = (), pauses: Pauses = PAUSES) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        beside: Sequence[Beside] = (),
+        on_watch: OnWatch | None = None,
+        pauses: Pauses = PAUSES,
+    ) -> None:
         self._client = client
         self._beside = beside
+        self._on_watch = on_watch
         self._pauses = pauses
         self._settled = asyncio.Event()
         self._problem = "no answer yet"
@@ -98,6 +111,15 @@ class PolicyWatches:
     def exceptions(self, namespace: str) -> list[JobSetPolicyException]:
         """The exceptions in a namespace, whether they count or not."""
         return [] if self._exceptions is None else self._exceptions.store.by_index(BY_NAMESPACE, namespace)
+
+    @property
+    def all_exceptions(self) -> list[JobSetPolicyException]:
+        """The exceptions of all namespaces."""
+        return [] if self._exceptions is None else self._exceptions.store.list()
+
+    def exception(self, namespace: str, name: str) -> JobSetPolicyException | None:
+        """One of them."""
+        return None if self._exceptions is None else self._exceptions.store.get(namespace, name)
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -141,6 +163,8 @@ class PolicyWatches:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part) for part in parts]
             await self._sync(policies, exceptions)
+            if self._on_watch is not None and policies.synced:
+                self._on_watch(policies, self._namespaces, exceptions)
             while await self._serves_the_same(with_exceptions=with_exceptions):  # noqa: ASYNC110 -- discovery cannot be watched
                 await asyncio.sleep(self._pauses.present)
             for task in tasks:

@@ -11,7 +11,7 @@ from api.jobset_policy.rules.words import PolicyRule, declared, held, limited, o
 from api.policies import FailurePolicy
 
 _POLICY = SPEC.at("failurePolicy")
-_DEFAULT_BACKOFF = 6
+DEFAULT_BACKOFF = 6
 """What the API server sets for a Job without a backoffLimit."""
 
 RESTARTS = limited("maxRestarts", "write a smaller number")
@@ -67,7 +67,7 @@ def _backoff(template: Template) -> tuple[str, int]:
     if per_index is not None and spec.get("backoffLimit") is None:
         return "backoffLimitPerIndex", per_index
     own = spec.get("backoffLimit")
-    return "backoffLimit", _DEFAULT_BACKOFF if own is None else own
+    return "backoffLimit", DEFAULT_BACKOFF if own is None else own
 
 
 def backoffs(rule: BackoffLimit, judged: Judged, namespace: Namespace) -> Iterator[Number]:

@@ -7,8 +7,8 @@ from api.jobset_policy.judged import Judged, Namespace, Template
 from api.jobset_policy.rule_types import ImageRegistries
 from api.jobset_policy.rules.words import PolicyRule, declared
 
-_HUB = "docker.io"
-_HUB_NAMES = {"index.docker.io", "registry-1.docker.io"}
+HUB = "docker.io"
+HUB_NAMES = {"index.docker.io", "registry-1.docker.io"}
 
 REGISTRY = declared(
     "imageRegistries", ErrorType.FORBIDDEN, "images may not come from {registry}", "use an image from {allowed}"
@@ -38,8 +38,8 @@ def full_name(image: str) -> str:
     name = f"{head}{slash}{tail.partition(':')[0]}"
     host, slash, path = name.partition("/")
     if not slash or not ("." in host or ":" in host or host == "localhost"):
-        return f"{_HUB}/{name}" if slash else f"{_HUB}/library/{name}"
-    return f"{_HUB}/{path}" if host in _HUB_NAMES else name
+        return f"{HUB}/{name}" if slash else f"{HUB}/library/{name}"
+    return f"{HUB}/{path}" if host in HUB_NAMES else name
 
 
 def image_registries(rule: ImageRegistries, judged: Judged, _: Namespace) -> Iterator[FieldError]:

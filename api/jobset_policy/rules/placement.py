@@ -93,7 +93,7 @@ def node_selectors(rule: NodeSelectors, judged: Judged, _: Namespace) -> Iterato
         if pod.get("nodeName"):
             yield NODE_NAME.at(path.at("nodeName"), pod["nodeName"])
         for key, value in (pod.get("nodeSelector") or {}).items():
-            yield from _selected(path.at("nodeSelector", key), allowed, key, (value,))
+            yield from _selected(path.at("nodeSelector", key), allowed, key, (value,), value)
         affinity: JSON = (pod.get("affinity") or {}).get("nodeAffinity") or {}
         for place, term in _terms(affinity) if affinity else ():
             yield from _term(path.at("affinity", "nodeAffinity", *place), term, allowed)
@@ -110,22 +110,25 @@ def _terms(affinity: JSON) -> Iterator[tuple[tuple[str | int, ...], JSON]]:
 def _term(path: Path, term: JSON, allowed: Mapping[str, NodeLabel]) -> Iterator[FieldError]:
     for i, expression in enumerate(term.get("matchExpressions") or ()):
         chosen = tuple(expression.get("values") or ()) if expression.get("operator") == "In" else None
-        yield from _selected(path.at("matchExpressions", i), allowed, expression.get("key") or "", chosen)
+        yield from _selected(path.at("matchExpressions", i), allowed, expression.get("key") or "", chosen, expression)
     if term.get("matchFields"):
-        yield NODE_NAME.at(path.at("matchFields"))
+        yield NODE_NAME.at(path.at("matchFields"), term["matchFields"])
 
 
 def _selected(
-    path: Path, allowed: Mapping[str, NodeLabel], key: str, values: tuple[str, ...] | None
+    path: Path, allowed: Mapping[str, NodeLabel], key: str, values: tuple[str, ...] | None, stated: object
 ) -> Iterator[FieldError]:
-    """Nodes that are selected by a label: for these values, or in a way that names none (None)."""
+    """Nodes that are selected by a label: for these values, or in a way that names none (None).
+
+    `stated`: all of what the author has written. It is not shown; an update that changes it is a new violation.
+    """
     label = allowed.get(key)
     if label is None:
-        yield NODE_LABEL.at(path, key=key, allowed=lambda: did_you_mean(key, allowed, what="allowed are"))
+        yield NODE_LABEL.at(path, stated, key=key, allowed=lambda: did_you_mean(key, allowed, what="allowed are"))
         return
     known = label.values
     if known is not None and (values is None or any(value not in known for value in values)):
-        yield NODE_VALUE.at(path, key=key, allowed=lambda: f"allowed are: {', '.join(known)}")
+        yield NODE_VALUE.at(path, stated, key=key, allowed=lambda: f"allowed are: {', '.join(known)}")
 
 
 def tolerations(rule: Tolerations, judged: Judged, _: Namespace) -> Iterator[FieldError]:
@@ -140,7 +143,8 @@ def tolerations(rule: Tolerations, judged: Judged, _: Namespace) -> Iterator[Fie
         for i, toleration in enumerate(template.pod.get("tolerations") or ()):
             what = _untolerable(toleration, allowed.get(toleration.get("key") or ""))
             if what:
-                yield TOLERATION.at(template.pod_path.at("tolerations", i), what=what, allowed=lambda: _taints(rule))
+                path = template.pod_path.at("tolerations", i)
+                yield TOLERATION.at(path, toleration, what=what, allowed=lambda: taints(rule))
 
 
 def _untolerable(toleration: JSON, entry: AllowedToleration | None) -> str:
@@ -156,7 +160,8 @@ def _untolerable(toleration: JSON, entry: AllowedToleration | None) -> str:
     return ""
 
 
-def _taints(rule: Tolerations) -> str:
+def taints(rule: Tolerations) -> str:
+    """The taints that may be tolerated, in words."""
     return "allowed are: " + ", ".join(
         entry.key
         + (f"={'|'.join(entry.values)}" if entry.values is not None else "")

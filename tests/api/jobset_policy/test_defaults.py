@@ -140,6 +140,16 @@ def test_a_deadline_without_its_gate_is_said_at_the_policy():
     assert str(found.path) == "spec.defaults.activeDeadlineSeconds"
 
 
+def test_policies_with_the_same_defaults_are_not_tried_on_each_other(monkeypatch: pytest.MonkeyPatch):
+    """The work grows with the number of policies, and not with its square."""
+    tried: list[Any] = []
+    real = defaults_module._sample
+    monkeypatch.setattr(defaults_module, "_sample", lambda own: tried.append(own) or real(own))
+    many = [sets(f"policy-{number:02}", ttlSecondsAfterFinished=60) for number in range(20)]
+    assert [each.metadata.name for each, _ in defaults_for(many, jobset(), Namespace(), GATES)] == ["policy-00"]
+    assert len(tried) == 1
+
+
 def test_an_exception_keeps_no_other_policy_from_being_looked_at(monkeypatch: pytest.MonkeyPatch):
     real = defaults_module.each_default
 

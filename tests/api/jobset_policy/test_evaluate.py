@@ -137,6 +137,21 @@ class TestUpdates:
         assert texts(judged(rjob(replicas=8)), ours, namespace=where, old=LARGE) == []
         assert len(texts(judged(rjob(replicas=10)), ours, namespace=where, old=LARGE)) == 1
 
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ({"nodeSelector": {"rack": "0"}}, {"nodeSelector": {"rack": "7"}}),
+            ({"nodeSelector": {"pool": "b"}}, {"nodeSelector": {"pool": "c"}}),
+            ({"tolerations": [{"key": "t", "value": "a"}]}, {"tolerations": [{"key": "t", "value": "b"}]}),
+        ],
+        ids=["label", "value", "toleration"],
+    )
+    def test_another_value_of_what_is_forbidden_is_another_violation(self, old, new):
+        allowed = {"nodeSelectors": {"allowed": [{"key": "pool", "values": ["a"]}]}, "tolerations": {"allowed": []}}
+        before, after = (judged(rjob(pod=pod)) for pod in (old, new))
+        assert texts(before, policy(**allowed), old=before) == []
+        assert len(texts(after, policy(**allowed), old=before)) == 1
+
     def test_an_item_that_is_removed_moves_no_other_into_sight(self):
         ours = policy(tolerations={"allowed": [{"key": "ok"}]})
         both, one, other = (

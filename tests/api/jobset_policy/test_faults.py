@@ -120,6 +120,7 @@ NAMES, DEFAULTS = (
 )
 
 
+@pytest.mark.no_cover
 @settings(max_examples=100)
 @given(
     rules=st.dictionaries(st.sampled_from([*NAMES, "other"]), JSON_VALUES, max_size=4) | JSON_VALUES,

@@ -1,0 +1,165 @@
+"""Pieces of CEL, the language of the API server's admission policies. Pure.
+
+An expression is a `Cel`; a plain text is a literal. Expressions name the JobSet by a `Root`: `object`, or `oldObject`
+where the JobSet before an update is looked at.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from string import Formatter
+from typing import Final
+
+from api.field import MAX_SHOWN_VALUE, ErrorType, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Cel:
+    """An expression."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A JobSet that expressions look at, and the suffix of the variables that are made from it."""
+
+    name: str
+    suffix: str
+
+    def variable(self, name: str) -> Cel:
+        return Cel(f"variables.{name}{self.suffix}")
+
+
+NEW: Final = Root("object", "")
+OLD: Final = Root("oldObject", "Before")
+
+_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def text(value: str) -> Cel:
+    """A text as a literal."""
+    return Cel("'" + "".join(_ESCAPES.get(char, char) for char in value) + "'")
+
+
+def texts(values: Iterable[str]) -> Cel:
+    """A list of texts as a literal."""
+    return Cel(f"[{', '.join(str(text(value)) for value in values)}]")
+
+
+NO_TEXTS: Final = Cel("[''].filter(x, false)")
+"""An empty list of texts: `[]` alone has no type."""
+
+
+def joined(*parts: str | Cel) -> Cel:
+    """A text made of literals and expressions."""
+    merged: list[str | Cel] = []
+    for part in parts:
+        last = merged[-1] if merged else None
+        if isinstance(part, str) and isinstance(last, str):
+            merged[-1] = last + part
+        elif part != "":
+            merged.append(part)
+    return Cel(" + ".join(str(text(part) if isinstance(part, str) else part) for part in merged) or "''")
+
+
+def filled(template: str, words: Mapping[str, str | Cel]) -> list[str | Cel]:
+    """A template of a rule with its words."""
+    parts: list[str | Cel] = []
+    for literal, name, _, _ in Formatter().parse(template):
+        parts += [literal, words[name]] if name else [literal]
+    return parts
+
+
+def quoted(value: Cel) -> Cel:
+    """A text in quotes, cut when it is long, as messages show values."""
+    return Cel(
+        f"strings.quote(size({value}) > {MAX_SHOWN_VALUE} ?"
+        f" {value}.substring(0, {MAX_SHOWN_VALUE - 3}) + '...' : {value})"
+    )
+
+
+SHOWN = {ErrorType.INVALID, ErrorType.NOT_SUPPORTED}
+"""Kinds of findings of policies that show the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Writes findings in the name of a policy. A finding is a list: what it is compared by, its place, its text."""
+
+    policy: str
+
+    def at(
+        self,
+        rule: Rule,
+        path: Cel,
+        key: Cel | None = None,
+        /,
+        shown: Cel | None = None,
+        apart: Cel | None = None,
+        **words: str | Cel,
+    ) -> Cel:
+        """The finding that a rule is broken at a path. `key`: the place without indices of lists of a template.
+
+        `shown`: the value, as the kinds of findings that quote it do. `apart`: a text that is not shown, by which
+        findings differ.
+        """
+        body: list[str | Cel] = [rule.type.text]
+        if shown is not None and rule.type in SHOWN:
+            body += [": ", shown]
+        body.append(f": policy {self.policy}")
+        if rule.message:
+            body += [": ", *filled(rule.message, words)]
+        if rule.fix:
+            body += ["; ", *filled(rule.fix, words)]
+        compared = path if key is None else key
+        return Cel(f"[{compared if apart is None else joined(compared, ' ', apart)}, {path}, {joined(*body)}]")
+
+
+def conditional(condition: str | Cel, found: Cel) -> Cel:
+    """A list with one finding where the condition holds, else an empty one."""
+    return Cel(f"({condition} ? [{found}] : [])")
+
+
+def added(*lists: Cel) -> Cel:
+    """Lists behind each other."""
+    return Cel(" + ".join(f"({each})" if " " in each.text else each.text for each in lists) or "[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The number of an item of a list in a template, an int. Findings are compared without it."""
+
+    number: str
+
+
+Place = tuple[Cel, Cel]
+"""A path, and what a finding there is compared by."""
+
+
+def place(*parts: str | Cel | Index) -> Place:
+    """The place that these parts make."""
+    path = [Cel(f"'[' + string({part.number}) + ']'") if isinstance(part, Index) else part for part in parts]
+    return joined(*path), joined(*(part for part in parts if not isinstance(part, Index)))
+
+
+def of_template(number: str, *rest: str | Cel | Index) -> Place:
+    """A place in the ReplicatedJob of that number, an int."""
+    return place("spec.replicatedJobs[", Cel(f"string({number})"), "]", *rest)
+
+
+def of_pod(number: str, *rest: str | Cel | Index) -> Place:
+    """A place in the spec of its pods."""
+    return of_template(number, ".template.spec.template.spec", *rest)
+
+
+Shared = Callable[[Root], Cel]
+_VARIABLE = re.compile(r"\bvariables\.([A-Za-z0-9]+)")
+
+
+def names_in(expression: Cel | str) -> set[str]:
+    """Names of the variables that an expression reads."""
+    return set(_VARIABLE.findall(str(expression)))

@@ -1,0 +1,95 @@
+"""The status of policies and of exceptions. Records, turned into the CRDs like those of types.py."""
+
+from typing import Annotated, Any, Final
+
+from api.meta import Base, Condition, doc
+from api.policies import ATOMIC, INT64, MAP_BY_NAME
+
+MAP_BY_TYPE: Final = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+
+_TIME: dict[str, Any] = {"format": "date-time", "maxLength": 40}
+_COUNT: dict[str, Any] = {"minimum": 0, **INT64}
+MOST_RULES = 64
+"""Rules that have counts: more than any version knows."""
+MOST_SHOWN = 20
+"""Violations of stored JobSets that a status shows."""
+
+
+class Counts(Base, frozen=True, kw_only=True):
+    """How often something happened, since the policy was created."""
+
+    denied: Annotated[int, doc("Times that a violation was refused.", **_COUNT)] = 0
+    warned: Annotated[int, doc("Times that the author was warned.", **_COUNT)] = 0
+    audited: Annotated[int, doc("Times that a violation was recorded in the audit log.", **_COUNT)] = 0
+    excepted: Annotated[int, doc("Times that a violation did not count by a JobSetPolicyException.", **_COUNT)] = 0
+    failed: Annotated[int, doc("Times that a rule could not be checked.", **_COUNT)] = 0
+    last_seen: Annotated[str | None, doc("When the last of these happened.", **_TIME)] = None
+
+
+class RuleCounts(Counts, frozen=True, kw_only=True):
+    """What one rule has led to: once for each review."""
+
+    name: Annotated[str, doc("Name of the rule; `defaults` for the defaults, `match` for the selectors.", maxLength=63)]
+
+
+class AuditedViolation(Base, frozen=True, kw_only=True):
+    """One rule that a stored JobSet breaks."""
+
+    namespace: Annotated[str, doc("Namespace of the JobSet.", maxLength=63)]
+    name: Annotated[str, doc("Name of the JobSet.", maxLength=253)]
+    rule: Annotated[str, doc("Name of the rule.", maxLength=63)]
+    message: Annotated[str, doc("What the rule says, cut when it is long.", maxLength=1024)] = ""
+
+
+class PolicyAudit(Base, frozen=True, kw_only=True):
+    """What stored JobSets break of the policy, whatever its validationActions."""
+
+    time: Annotated[str, doc("When the JobSets were looked at.", **_TIME)]
+    jobsets: Annotated[int, doc("JobSets that the policy is about.", **_COUNT)] = 0
+    violations: Annotated[int, doc("Rules that they break: each once for each JobSet.", **_COUNT)] = 0
+    unchecked: Annotated[int, doc("Rules that could not be checked, counted in the same way.", **_COUNT)] = 0
+    first: Annotated[
+        tuple[AuditedViolation, ...],
+        doc("The first violations by namespace and name.", maxItems=MOST_SHOWN, **ATOMIC),
+    ] = ()
+
+
+class JobSetPolicyStatus(Counts, frozen=True, kw_only=True):
+    """What became of the policy. The counts are those of all rules together."""
+
+    observed_generation: Annotated[
+        int, doc("Generation of the policy that the conditions are about.", minimum=0, **INT64)
+    ] = 0
+    conditions: Annotated[
+        tuple[Condition, ...],
+        doc(
+            "Ready: whether the policy is in force without faults. Conflicting: whether its defaults and other policies"
+            " contradict each other.",
+            maxItems=8,
+            **MAP_BY_TYPE,
+        ),
+    ] = ()
+    matched: Annotated[int, doc("Reviews of JobSets that the policy is about.", **_COUNT)] = 0
+    defaulted: Annotated[int, doc("New JobSets that got defaults.", **_COUNT)] = 0
+    rules: Annotated[
+        tuple[RuleCounts, ...], doc("What each rule has led to, if it has.", maxItems=MOST_RULES, **MAP_BY_NAME)
+    ] = ()
+    audit: Annotated[
+        PolicyAudit | None, doc("What stored JobSets break of it. Absent: they were not looked at yet.")
+    ] = None
+
+
+class JobSetPolicyExceptionStatus(Base, frozen=True, kw_only=True):
+    """Whether the exception counts, and whether it was ever needed."""
+
+    conditions: Annotated[
+        tuple[Condition, ...],
+        doc(
+            "InForce: whether the exception counts, and why not. Used: whether a JobSet was ever admitted because of"
+            " it.",
+            maxItems=8,
+            **MAP_BY_TYPE,
+        ),
+    ] = ()
+    until: Annotated[str | None, doc("When the exception ends, by expiresAt and by the policy.", **_TIME)] = None
+    first_used: Annotated[str | None, doc("When a JobSet was first admitted because of it.", **_TIME)] = None

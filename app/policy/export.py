@@ -1,0 +1,72 @@
+"""`jobset policy export`: policies as the API server's own admission policies.
+
+Exit codes: 0 all of them, 1 a policy or exception has faults, 2 not read, or not all of it.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TextIO
+
+import yaml
+
+from api.features import FeatureGates
+from api.jobset_policy.compiled.defaults import mutating
+from api.jobset_policy.compiled.exceptions import in_time
+from api.jobset_policy.compiled.policy import Circumstances, validating
+from api.jobset_policy.compiled.registry import COMPILED, Fit
+from api.jobset_policy.evaluate import in_force
+from api.jobset_policy.exception_types import JobSetPolicyException
+from api.jobset_policy.exceptions import shown
+from api.jobset_policy.types import JobSetPolicy
+from api.meta import JSON
+from app.check.findings import Report, printable, write_text
+from app.check.policies import load, load_exceptions
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`names`: files and directories with policies. `only`: `vap`, `map` or nothing for both."""
+
+    names: Sequence[str]
+    gates: FeatureGates
+    trusted: Sequence[str]
+    now: datetime
+    only: str = ""
+    output: str = "yaml"
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write the objects to `out`, and to `err` what is wrong or differs from the policies; gives the exit code."""
+    report = Report()
+    policies = load(options.names, report, options.gates)
+    exceptions = load_exceptions(options.names, report)
+    write_text([finding for finding in report.findings if finding.severity == "error"], err, color=False)
+    err.writelines(f"jobset policy export: {printable(problem)}\n" for problem in report.problems)
+    if report.problems or report.errors:
+        return 2 if report.problems else 1
+    beside = Circumstances(options.trusted, exceptions, options.now)
+    found: list[JSON] = []
+    for policy in policies:
+        found += validating(policy, beside) if options.only != "map" else []
+        found += mutating(policy, policies, options.gates) if options.only != "vap" else []
+    for policy in policies:
+        err.writelines(f"{policy.metadata.name}: {note}\n" for note in notes(policy, exceptions, options.now))
+    if options.output == "json":
+        json.dump({"apiVersion": "v1", "kind": "List", "items": found}, out, indent=2)
+        out.write("\n")
+    else:
+        yaml.safe_dump_all(found, out, sort_keys=False, allow_unicode=True, width=2**31 - 1)
+    return 0
+
+
+def notes(policy: JobSetPolicy, exceptions: Sequence[JobSetPolicyException], now: datetime) -> Iterator[str]:
+    """Where what is exported differs from the policy, and which exceptions it has."""
+    for rule, _ in in_force(policy):
+        compiled = COMPILED[rule.name]
+        if compiled.fit is not Fit.EXACT:
+            yield f"{rule.name}: {compiled.fit.value}: {compiled.note}"
+    for exception, end in in_time(exceptions, policy, now):
+        meta = exception.metadata
+        yield f"exception {meta.namespace}/{meta.name} counts for new JobSets until {shown(end)}"

@@ -1,0 +1,1 @@
+"""What the manager writes about JobSetPolicies. Decides nothing about JobSets."""

@@ -1,0 +1,145 @@
+"""Looks at all stored JobSets again and again, and writes into the status of each policy what they break.
+
+In the replica with the lease, from the caches that it has. The judging is pure and done in a thread, a few JobSets at a
+time, with pauses four times as long: the event loop goes on, and an audit takes at most a fifth of a processor. Without
+policies there is none.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from api.jobset import JobSet
+from api.jobset_policy.audit import Audit, as_written
+from api.jobset_policy.exception_types import JobSetPolicyException
+from api.jobset_policy.judged import Judged, Namespace
+from api.packed import unpacked
+from controllers.policy.controller import PolicySource
+from controllers.resources import JOBSET_POLICIES
+from kube import clock
+from kube.client import Client
+from kube.errors import KubeError, NotFound, raised_at
+from kube.store import Key, Store
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 10
+"""JobSets that are judged without a pause."""
+PAUSE = 4.0
+"""Length of a pause, as a multiple of the work before it."""
+LOOK_EVERY = 5.0
+"""Seconds between two looks whether policies have come or changed."""
+SOON = 30.0
+"""Seconds after which an audit may follow another one because policies have changed."""
+
+
+class _Subject(NamedTuple):
+    """A JobSet with what is needed to judge it."""
+
+    jobset: JobSet
+    namespace: Namespace
+    exceptions: Sequence[JobSetPolicyException]
+
+
+class Reports(Protocol):
+    """Where results go, beside the status of policies."""
+
+    async def write(self, audit: Audit) -> None:
+        """Write what an audit has found. Raises nothing that is expected to happen."""
+
+
+class PolicyAudits:
+    """`every`: seconds from the begin of one audit to that of the next. `reports` None: there are none."""
+
+    def __init__(
+        self,
+        client: Client,
+        jobsets: Store[JobSet],
+        source: PolicySource,
+        *,
+        every: float,
+        reports: Reports | None = None,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        self._client = client
+        self._jobsets = jobsets
+        self._source = source
+        self._every = every
+        self._reports = reports
+        self._now = now
+
+    async def run(self) -> None:
+        """Audit until cancelled: every so many seconds, and soon after policies have changed."""
+        begun = -self._every
+        audited: tuple[tuple[str, int], ...] = ()
+        while True:
+            policies = tuple((each.metadata.uid, each.metadata.generation) for each in self._source.in_force)
+            passed = asyncio.get_running_loop().time() - begun
+            if policies and passed >= (self._every if policies == audited else min(SOON, self._every)):
+                begun, audited = asyncio.get_running_loop().time(), policies
+                await self.audit()
+            await asyncio.sleep(min(LOOK_EVERY, self._every))
+
+    async def audit(self) -> None:
+        """One audit by the policies that are in force when it begins."""
+        at = self._now()
+        audit = Audit(tuple(self._source.in_force), reports=self._reports is not None)
+        seconds = asyncio.get_running_loop().time
+        namespaces: dict[str, Namespace | None] = {}
+        keys = self._jobsets.keys()
+        for start in range(0, len(keys), AT_ONCE):
+            subjects = [subject async for subject in self._subjects(keys[start : start + AT_ONCE], namespaces)]
+            begun = seconds()
+            await asyncio.to_thread(_judge, audit, subjects, at)
+            await asyncio.sleep(PAUSE * (seconds() - begun))
+        for policy in audit.policies:
+            await self._write(audit, policy.metadata.name, clock.rfc3339(at))
+        if self._reports is not None:
+            await self._reports.write(audit)
+
+    async def _subjects(self, keys: Sequence[Key], namespaces: dict[str, Namespace | None]) -> AsyncIterator[_Subject]:
+        """Those JobSets that are still there and stay. `namespaces`: what is known of them, None if not readable."""
+        for namespace, name in keys:
+            jobset = self._jobsets.get(namespace, name)
+            if jobset is None or jobset.metadata.deletion_timestamp is not None:
+                continue
+            if namespace not in namespaces:
+                namespaces[namespace] = await self._namespace(namespace)
+            where = namespaces[namespace]
+            if where is not None:
+                yield _Subject(jobset, where, self._source.exceptions(namespace))
+
+    async def _namespace(self, name: str) -> Namespace | None:
+        try:
+            return await self._source.namespace(name)
+        except NotFound:
+            return None  # deleted meanwhile, and its JobSets with it
+        except (KubeError, TimeoutError) as error:
+            log.warning("JobSets of namespace %s are not audited: it cannot be read: %s", name, error)
+            return None
+
+    async def _write(self, audit: Audit, policy: str, at: str) -> None:
+        body = {"status": {"audit": as_written(audit.of(policy, at))}}
+        try:
+            await self._client.patch(JOBSET_POLICIES, policy, body, subresource="status")
+        except NotFound:
+            return  # gone meanwhile, or a CRD without status
+        except KubeError as error:
+            log.warning("the audit of policy %s is not written: %s", policy, error)
+
+
+def _judge(audit: Audit, subjects: Iterable[_Subject], at: datetime) -> None:
+    """A bug that one JobSet shows must not end the manager, whoever wrote that JobSet."""
+    for jobset, namespace, exceptions in subjects:
+        try:
+            audit.add(Judged(unpacked(jobset)), namespace, exceptions, at)
+        except Exception as error:  # noqa: BLE001 -- the same boundary as that of a reconcile
+            _report(jobset, error)
+
+
+def _report(jobset: JobSet, error: Exception) -> None:
+    """Log a bug. The text of an exception may quote the object: type and place find the fault."""
+    where, name = f"{jobset.metadata.namespace}/{jobset.metadata.name}", type(error).__name__
+    log.error("JobSet %s is not audited: error=%s at=%s", where, name, raised_at(error))

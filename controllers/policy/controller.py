@@ -1,0 +1,200 @@
+"""Keeps the conditions of policies and of exceptions up to date, in the replica with the lease.
+
+Whether an exception counts is decided by `api.jobset_policy.exceptions`, at each review. What stands in its status
+is for people: nobody reads it to decide.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final, Protocol
+
+import msgspec
+
+from api.features import FeatureGates
+from api.jobset_policy.conditions import EXPIRED, FIRST_USED, USED, exception_status, happened, policy_status
+from api.jobset_policy.exception_types import EXCEPTION_KIND, JobSetPolicyException
+from api.jobset_policy.exceptions import standing
+from api.jobset_policy.judged import Namespace
+from api.jobset_policy.namespaces import KnownNamespace
+from api.jobset_policy.status_types import JobSetPolicyStatus
+from api.jobset_policy.types import API_VERSION, JobSetPolicy
+from api.meta import Base, Identity
+from controllers.resources import JOBSET_POLICIES, POLICY_EXCEPTIONS
+from kube import clock
+from kube.client import Client
+from kube.controller import Request, Result
+from kube.errors import NotFound
+from kube.events import Recorder, Reference
+from kube.informer import Informer
+from kube.store import ChangeKind
+from kube.workqueue import WorkQueue
+
+NAME: Final = "jobset-policy"
+WORKERS = 2
+LOOK_AGAIN = 3600.0
+"""Seconds after which an exception in force is looked at again at the latest, whatever the clock has done."""
+LATE = 0.1
+"""Seconds after its end at which an exception is looked at: clocks differ."""
+NOTES = {
+    EXPIRED: "it does not count any more: {message}; JobSets that exist go on",
+    FIRST_USED: "for the first time, a JobSet broke a rule of policy {policy} and that did not count",
+}
+
+
+class PolicySource(Protocol):
+    """Where policies, exceptions and namespaces come from."""
+
+    @property
+    def in_force(self) -> Sequence[JobSetPolicy]:
+        """The policies, by name."""
+
+    async def namespace(self, name: str) -> Namespace:
+        """A namespace. Raises `KubeError` or `TimeoutError`."""
+
+    def exceptions(self, namespace: str) -> Sequence[JobSetPolicyException]:
+        """The exceptions in a namespace, whether they count or not."""
+
+    def exception(self, namespace: str, name: str) -> JobSetPolicyException | None:
+        """One of them."""
+
+
+class ExceptionMetrics(Protocol):
+    """Counts what happens to exceptions, by the names of stored policies."""
+
+    def exception(self, policy: str, action: str) -> None: ...
+
+
+class _Stored(Base, frozen=True, kw_only=True):
+    metadata: Identity
+    status: JobSetPolicyStatus = JobSetPolicyStatus()
+
+
+class PolicyReconciler:
+    """Reconciles policies, whose requests have no namespace, and exceptions. `source` is set before it is used."""
+
+    source: PolicySource
+
+    def __init__(
+        self,
+        client: Client,
+        gates: FeatureGates,
+        recorder: Recorder,
+        metrics: ExceptionMetrics,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        self._client = client
+        self._gates = gates
+        self._recorder = recorder
+        self._metrics = metrics
+        self._now = now
+
+    def feed(
+        self,
+        queue: WorkQueue[Request],
+        policies: Informer[JobSetPolicy],
+        namespaces: Informer[KnownNamespace],
+        exceptions: Informer[JobSetPolicyException] | None,
+    ) -> None:
+        """Put into the queue all that is in these caches, and from now on what a change in them is about."""
+        stored = [] if exceptions is None else [exceptions]
+        policies.enqueue(queue, lambda policy: [Request("", policy.metadata.name)])
+        for each in stored:
+            each.enqueue(queue, lambda exception: [_request(exception)])
+        here = len(policies.store)
+
+        def policy_changed(_: ChangeKind, old: JobSetPolicy | None, new: JobSetPolicy | None) -> None:
+            nonlocal here
+            if here > 0:
+                here -= 1  # it was here already
+            elif old is None or new is None or old.spec != new.spec:
+                self._add_concerned(queue, {each.metadata.name for each in (old, new) if each is not None}, stored)
+
+        def namespace_changed(_: ChangeKind, old: KnownNamespace | None, new: KnownNamespace | None) -> None:
+            if old is not None and new is not None and old.read.labels != new.read.labels:
+                for exception in self.source.exceptions(new.name):
+                    queue.add(_request(exception))
+
+        policies.on_event(policy_changed)
+        namespaces.on_event(namespace_changed)
+
+    def _add_concerned(
+        self, queue: WorkQueue[Request], names: set[str], stored: list[Informer[JobSetPolicyException]]
+    ) -> None:
+        """Policies of these names have changed: the others may conflict with them, and their exceptions may end."""
+        for policy in self.source.in_force:
+            queue.add(Request("", policy.metadata.name))
+        for exceptions in stored:
+            for exception in exceptions.store.list():
+                if exception.spec.policy in names:
+                    queue.add(_request(exception))
+
+    async def reconcile(self, request: Request) -> Result | None:
+        """Look at one policy or exception."""
+        try:
+            if not request.namespace:
+                await self._policy(request.name)
+                return None
+            return await self._exception(request)
+        except NotFound:
+            return None  # gone meanwhile, or a CRD without status
+
+    async def _policy(self, name: str) -> None:
+        policies = self.source.in_force
+        policy = next((each for each in policies if each.metadata.name == name), None)
+        if policy is None:
+            return
+        stored = await self._client.get(JOBSET_POLICIES, name, type=_Stored)
+        status = policy_status(policy, stored.status, policies, self._gates, clock.rfc3339(self._now()))
+        if status == stored.status:
+            return
+        changed = {
+            "observedGeneration": status.observed_generation,
+            "conditions": [msgspec.to_builtins(each) for each in status.conditions],
+        }
+        body = {"metadata": {"resourceVersion": stored.metadata.resource_version}, "status": changed}
+        await self._client.patch(JOBSET_POLICIES, name, body, subresource="status")
+
+    async def _exception(self, request: Request) -> Result | None:
+        exception = self.source.exception(request.namespace, request.name)
+        if exception is None:
+            return None
+        named = exception.spec.policy
+        policy = next((each for each in self.source.in_force if each.metadata.name == named), None)
+        namespace = await self.source.namespace(request.namespace)
+        at = self._now()
+        stands = standing(exception, policy, namespace, at)
+        status = exception_status(exception, stands, clock.rfc3339(at))
+        if status != exception.status:
+            await self._write(exception, msgspec.to_builtins(status))
+            for condition in happened(exception.status, status):
+                what = FIRST_USED if condition.type == USED else EXPIRED
+                note = NOTES[what].format(policy=named, message=condition.message)
+                self._recorder.record(_reference(exception), "Normal", f"Exception{what}", note)
+                if policy is not None:
+                    self._metrics.exception(named, what)
+        if stands.why_not or stands.until is None:
+            return None
+        return Result(min((stands.until - at).total_seconds() + LATE, LOOK_AGAIN))
+
+    async def _write(self, exception: JobSetPolicyException, status: dict[str, object]) -> None:
+        """Every field that is set here, so that one that is not there any more goes."""
+        meta = exception.metadata
+        fields = {"until": None, **{key: value for key, value in status.items() if key != "firstUsed"}}
+        body = {"metadata": {"resourceVersion": meta.resource_version}, "status": fields}
+        await self._client.patch(POLICY_EXCEPTIONS, meta.name, body, subresource="status", namespace=meta.namespace)
+
+
+def _request(exception: JobSetPolicyException) -> Request:
+    return Request(exception.metadata.namespace, exception.metadata.name)
+
+
+def _reference(exception: JobSetPolicyException) -> Reference:
+    meta = exception.metadata
+    return Reference(
+        api_version=API_VERSION,
+        kind=EXCEPTION_KIND,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )

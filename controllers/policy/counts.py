@@ -1,0 +1,97 @@
+"""Writes what admission has counted into the status of policies, from each replica.
+
+Replicas share no state: each reads the status, adds what is new and writes it, provided that nobody has written
+meanwhile. A replica that dies loses what it has not written yet. A write without an answer is not repeated: nothing is
+counted twice.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from api.jobset_policy.counts import Tally, added
+from api.jobset_policy.status_types import JobSetPolicyStatus
+from api.jobset_policy.types import PolicyId
+from api.meta import Base, Identity
+from controllers.resources import JOBSET_POLICIES
+from kube import clock
+from kube.client import Client
+from kube.errors import Conflict, KubeError, NotFound, ServerError, TransportError, UnreadableAnswerError
+
+log = logging.getLogger(__name__)
+
+MOST_POLICIES = 10_000
+"""Policies with counts that are not written yet; what others decide then is not counted."""
+TRIES = 5
+"""Of one write, while other replicas write, too."""
+PAUSE = 0.2
+"""Seconds until the next try, at most; more for each further one."""
+TIMEOUT = 10.0
+"""Seconds for one request."""
+
+
+class _Stored(Base, frozen=True, kw_only=True):
+    """A policy, as far as its counts go."""
+
+    metadata: Identity
+    status: JobSetPolicyStatus = JobSetPolicyStatus()
+
+
+class PolicyCounts:
+    """The counts of one replica. `jitter`: a random number from 0 to 1, for the pause after a conflict."""
+
+    def __init__(self, client: Client, *, jitter: Callable[[], float], now: Callable[[], datetime] = clock.now) -> None:
+        self._client = client
+        self._jitter = jitter
+        self._now = now
+        self._new: dict[PolicyId, Tally] = {}
+        self._failing = False
+
+    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
+        """Count a decision; never waits."""
+        if policy in self._new or len(self._new) < MOST_POLICIES:
+            self._new.setdefault(policy, Tally()).add(rule, action, count, clock.rfc3339(self._now()))
+
+    async def write(self) -> None:
+        """Write what is new, one policy after the other. What cannot be written now is kept for the next time."""
+        kept: KubeError | None = None
+        for policy in list(self._new):
+            tally = self._new.pop(policy)
+            try:
+                await self._write(policy, tally)
+            except NotFound:
+                continue  # no such policy any more, or a CRD without status
+            except _UnknownError as error:
+                log.warning("counts of policy %s may be lost: %s", policy.name, error)
+            except KubeError as error:
+                self._new.setdefault(policy, Tally()).join(tally)
+                kept = error
+        if kept is not None and not self._failing:
+            log.warning("counts of policies wait to be written: %s", kept)
+        self._failing = kept is not None
+
+    async def _write(self, policy: PolicyId, tally: Tally) -> None:
+        name = policy.name
+        for tried in range(TRIES):
+            stored = await self._client.get(JOBSET_POLICIES, name, type=_Stored, timeout=TIMEOUT)
+            if stored.metadata.uid != policy.uid:
+                return  # created again meanwhile: what the one before it has decided is none of its counts
+            status = added(stored.status, tally)
+            body = {"metadata": {"resourceVersion": stored.metadata.resource_version}, "status": status}
+            try:
+                await self._client.patch(JOBSET_POLICIES, name, body, subresource="status", timeout=TIMEOUT)
+            except Conflict:
+                if tried == TRIES - 1:
+                    raise
+                await asyncio.sleep(PAUSE * (tried + self._jitter()))
+            except (ServerError, TransportError, UnreadableAnswerError) as error:
+                if isinstance(error, TransportError) and not error.sent:
+                    raise
+                raise _UnknownError(str(error)) from error
+            else:
+                return
+
+
+class _UnknownError(KubeError):
+    """A write that may have been done, or may still be."""

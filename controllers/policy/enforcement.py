@@ -1,0 +1,194 @@
+"""Keeps what is compiled from policies with `apiServer: Enforce` applied, in the replica with the lease.
+
+By server-side apply under a name of its own. Each object is owned by its policy, so that it goes with the policy while
+no manager runs, too. Without such a policy nothing is written.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final, Protocol
+
+import msgspec
+
+from api.features import FeatureGates
+from api.jobset_policy.compiled.enforced import ENFORCED, enforced
+from api.jobset_policy.compiled.policy import Circumstances, compiled_name
+from api.jobset_policy.exception_types import JobSetPolicyException
+from api.jobset_policy.types import JobSetPolicy
+from api.meta import JSON, Base, Identity
+from kube import clock
+from kube.client import Client, PatchType
+from kube.errors import Forbidden, KubeError, NotFound, raised_at
+from kube.options import METADATA_LIST
+from kube.resources import (
+    MUTATING_ADMISSION_POLICIES,
+    MUTATING_ADMISSION_POLICY_BINDINGS,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+    Resource,
+)
+
+log = logging.getLogger(__name__)
+
+FIELD_MANAGER: Final = "jobset-policies"
+KINDS = (
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+    MUTATING_ADMISSION_POLICIES,
+    MUTATING_ADMISSION_POLICY_BINDINGS,
+)
+"""Policies before their bindings: a binding alone does nothing."""
+LOOK_EVERY = 0.5
+"""Seconds between two looks whether policies or exceptions have changed. A look asks nobody."""
+AGAIN = 60.0
+"""Seconds after which everything is applied again, whatever somebody else has made of it."""
+RETRY = 5.0
+LOG_EVERY = 60.0
+
+Key = tuple[Resource, str]
+"""A kind of object, and the name of one."""
+
+
+class Source(Protocol):
+    """Where policies and exceptions come from."""
+
+    @property
+    def in_force(self) -> Sequence[JobSetPolicy]:
+        """The policies, by name."""
+
+    @property
+    def all_exceptions(self) -> Sequence[JobSetPolicyException]:
+        """The exceptions of all namespaces."""
+
+
+class _Stored(Base, frozen=True, kw_only=True):
+    metadata: Identity
+
+
+class Enforcement:
+    """`trusted`: users whose updates are not judged."""
+
+    def __init__(
+        self,
+        client: Client,
+        source: Source,
+        gates: FeatureGates,
+        trusted: Sequence[str],
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        self._client = client
+        self._source = source
+        self._gates = gates
+        self._trusted = tuple(trusted)
+        self._now = now
+        self._looked_at: object = None
+        self._stored: dict[Key, bytes] | None = None
+        """What was applied; None: it is not known what a manager before this one has applied."""
+        self._due = 0.0
+        self._logged = -LOG_EVERY
+
+    async def run(self) -> None:
+        """Keep them applied until cancelled."""
+        while True:  # noqa: ASYNC110 -- it may be due because of the time alone
+            await asyncio.sleep(LOOK_EVERY if await self.look() else RETRY)
+
+    async def look(self) -> bool:
+        """Apply what has changed; gives whether all of it could be."""
+        policies, time = self._source.in_force, asyncio.get_running_loop().time()
+        asked = [policy for policy in policies if policy.spec.in_api_server]
+        if not (asked or self._stored or (policies and self._stored is None)):
+            return True
+        exceptions = self._source.all_exceptions if asked else ()
+        seen = (
+            [(each.metadata.uid, each.metadata.generation) for each in policies],
+            [(each.metadata.uid, each.metadata.resource_version) for each in exceptions if _is_about(each, asked)],
+        )
+        again = bool(asked) and time >= self._due
+        if seen == self._looked_at and not again:
+            return True
+        done = await self._apply(policies, exceptions, again=again)
+        self._looked_at = seen if done else None
+        self._due = time + AGAIN if again else self._due
+        return done
+
+    async def _apply(
+        self, policies: Sequence[JobSetPolicy], exceptions: Sequence[JobSetPolicyException], *, again: bool
+    ) -> bool:
+        """One policy that cannot be applied does not keep others from it. What is there of it stays."""
+        beside = Circumstances(self._trusted, exceptions, self._now())
+        wanted: set[Key] = set()
+        failed: set[str] = set()
+        try:
+            if self._stored is None:
+                self._stored = dict.fromkeys(await self._left_behind(), b"")
+        except (KubeError, TimeoutError) as error:
+            self._log("", error)
+            return False
+        for policy in policies:
+            try:
+                for body in enforced(policy, policies, beside, self._gates):
+                    wanted.add(_key(body))
+                    await self._store(body, self._stored, again=again)
+            except Exception as error:  # noqa: BLE001 -- a bug in one rule must not end the manager
+                failed.add(compiled_name(policy.metadata.name))
+                self._log(policy.metadata.name, error)
+        for key in [key for key in self._stored if key not in wanted and key[1] not in failed]:
+            try:
+                await self._remove(key)
+            except (KubeError, TimeoutError) as error:
+                failed.add(key[1])
+                self._log(key[1], error)
+            else:
+                del self._stored[key]
+        return not failed
+
+    async def _store(self, body: JSON, stored: dict[Key, bytes], *, again: bool) -> None:
+        resource, name = key = _key(body)
+        digest = msgspec.json.encode(body)
+        if again or stored.get(key) != digest:
+            await self._client.patch(
+                resource, name, body, patch_type=PatchType.APPLY, field_manager=FIELD_MANAGER, force=True
+            )
+            stored[key] = digest
+
+    async def _remove(self, key: Key) -> None:
+        resource, name = key
+        try:
+            await self._client.delete(resource, name)
+        except NotFound:
+            return
+        log.info("%s %s is removed: its policy does not ask for it any more", resource, name)
+
+    async def _left_behind(self) -> list[Key]:
+        """What a manager before this one has applied. Without the right to know, it was none that had the right.
+
+        That right is for all kinds or for none, so a manager without it asks once.
+        """
+        found: list[Key] = []
+        for resource in KINDS:
+            pages = self._client.pages(resource, type=_Stored, label_selector=f"{ENFORCED}=true", accept=METADATA_LIST)
+            try:
+                found += [(resource, each.metadata.name) async for each in pages]
+            except Forbidden:
+                return []
+            except NotFound:
+                continue  # a kind that this API server does not have
+        return found
+
+    def _log(self, name: str, error: Exception) -> None:
+        time = asyncio.get_running_loop().time()
+        if time >= self._logged + LOG_EVERY:
+            self._logged = time
+            hint = "; are the rights of manifests/policy-in-api-server there?" if isinstance(error, Forbidden) else ""
+            text = str(error) if isinstance(error, KubeError) else f"{type(error).__name__} at {raised_at(error)}"
+            log.warning("policy %s is not kept in the API server: %s%s", name, text, hint)
+
+
+def _key(body: JSON) -> Key:
+    return next(resource for resource in KINDS if resource.kind == body["kind"]), body["metadata"]["name"]
+
+
+def _is_about(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy]) -> bool:
+    return any(policy.metadata.name == exception.spec.policy for policy in policies)

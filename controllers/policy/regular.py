@@ -1,0 +1,47 @@
+"""Writes what one replica has gathered, again and again, and a last time at its stop."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+
+class Writer(Protocol):
+    """What is gathered and has to be written."""
+
+    async def write(self) -> None:
+        """Write what is new; raises nothing that is expected to happen. What cannot be written now is kept."""
+
+
+class Regularly:
+    """Lets these write every so many seconds.
+
+    `jitter`: a random number from 0 to 1, so that replicas that start together do not go on writing at the same time.
+    """
+
+    def __init__(self, writers: Sequence[Writer], *, every: float, jitter: Callable[[], float]) -> None:
+        self._writers = writers
+        self._every = every
+        self._jitter = jitter
+        self._writing = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await asyncio.sleep(self._every * (1 + self._jitter() / 4))
+            await self._write()
+
+    async def flush(self, timeout: float) -> None:
+        """Write all that is new; give up after `timeout` seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._write()
+        except TimeoutError:
+            log.warning("what policies have decided was not all written before the stop")
+
+    async def _write(self) -> None:
+        async with self._writing:
+            for writer in self._writers:
+                await writer.write()

@@ -1,0 +1,79 @@
+"""Writes what an audit has found as reports: those that changed, and none that is empty or of a policy that is gone.
+
+A cluster need not have the CRD of reports: then nothing is written. A report of the same name that is not ours stays.
+"""
+
+import logging
+from typing import Final
+
+from api.jobset_policy.audit import Audit
+from api.jobset_policy.reports import (
+    DIGEST,
+    OURS,
+    REPORT_KIND,
+    REPORT_PLURAL,
+    REPORTS_GROUP,
+    REPORTS_VERSION,
+    report,
+)
+from api.meta import JSON, Base, ObjectMeta
+from kube.client import Client
+from kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
+from kube.options import METADATA_LIST
+from kube.resources import Resource
+
+log = logging.getLogger(__name__)
+
+REPORTS: Final = Resource(REPORTS_GROUP, REPORTS_VERSION, REPORT_KIND, REPORT_PLURAL)
+
+
+class _Stored(Base, frozen=True, kw_only=True):
+    """A report of which only metadata was sent."""
+
+    metadata: ObjectMeta
+
+
+class PolicyReports:
+    """`controllers.policy.audit.Reports`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def write(self, audit: Audit) -> None:
+        """Write what an audit has found. What fails is logged and written after the next one."""
+        try:
+            if REPORT_PLURAL in await self._client.served(REPORTS.api_version):
+                await self._write(audit)
+        except KubeError as error:
+            log.warning("reports about policies are not written: %s", error)
+
+    async def _write(self, audit: Audit) -> None:
+        policies = {policy.metadata.name: policy for policy in audit.policies}
+        stored = {
+            (each.metadata.namespace, each.metadata.name): each.metadata
+            async for each in self._client.pages(
+                REPORTS, type=_Stored, label_selector=f"{OURS}=true", accept=METADATA_LIST
+            )
+        }
+        for (namespace, policy), found in audit.reports.items():
+            body = report(policies[policy], namespace, found)
+            before = stored.pop((namespace, body["metadata"]["name"]), None)
+            if before is None or before.annotations.get(DIGEST) != body["metadata"]["annotations"][DIGEST]:
+                await self._store(body, before)
+        for meta in stored.values():
+            try:
+                await self._client.delete(REPORTS, meta.name, namespace=meta.namespace, uid=meta.uid)
+            except NotFound:
+                continue
+
+    async def _store(self, body: JSON, before: ObjectMeta | None) -> None:
+        name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+        try:
+            if before is None:
+                await self._client.create(REPORTS, body, namespace=namespace)
+            else:
+                await self._client.patch(REPORTS, name, body, namespace=namespace)
+        except AlreadyExists:
+            log.warning("there is a report %s/%s of somebody else: ours is left out", namespace, name)
+        except (NotFound, Forbidden) as error:
+            log.info("report %s/%s is left out, such as in a namespace that goes: %s", namespace, name, error)

@@ -1,0 +1,70 @@
+"""Writes into the status of an exception when it was first used, from whichever replica comes first."""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from api.jobset_policy.status_types import JobSetPolicyExceptionStatus
+from api.meta import Base, Identity
+from controllers.resources import POLICY_EXCEPTIONS
+from kube import clock
+from kube.client import Client
+from kube.errors import Conflict, KubeError, NotFound
+
+log = logging.getLogger(__name__)
+
+MOST_WAITING = 1_000
+"""Exceptions that wait to be written; others are written when they are used again."""
+MOST_KNOWN = 10_000
+"""Exceptions of which it is known that they were used before."""
+TIMEOUT = 10.0
+"""Seconds for one request."""
+
+
+class _Stored(Base, frozen=True, kw_only=True):
+    """An exception, as far as its use goes."""
+
+    metadata: Identity
+    status: JobSetPolicyExceptionStatus = JobSetPolicyExceptionStatus()
+
+
+class ExceptionUses:
+    """The exceptions that were used in one replica: each is read once, and written if nobody has done so before."""
+
+    def __init__(self, client: Client, *, now: Callable[[], datetime] = clock.now) -> None:
+        self._client = client
+        self._now = now
+        self._waiting: dict[str, tuple[str, str, str]] = {}
+        self._known: dict[str, None] = {}
+
+    def used(self, namespace: str, name: str, uid: str) -> None:
+        """Remember one; never waits."""
+        if uid not in self._known and uid not in self._waiting and len(self._waiting) < MOST_WAITING:
+            self._waiting[uid] = namespace, name, clock.rfc3339(self._now())
+
+    async def write(self) -> None:
+        """Write what is new. What cannot be written now is kept, but for uses of exceptions that are gone."""
+        for uid, (namespace, name, at) in list(self._waiting.items()):
+            try:
+                await self._write(uid, namespace, name, at)
+            except NotFound:
+                pass
+            except Conflict:
+                continue  # somebody has written: it is read again
+            except KubeError as error:
+                log.warning("the first use of exception %s/%s waits to be written: %s", namespace, name, error)
+                return
+            self._waiting.pop(uid, None)
+            self._known[uid] = None
+            if len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+
+    async def _write(self, uid: str, namespace: str, name: str, at: str) -> None:
+        stored = await self._client.get(POLICY_EXCEPTIONS, name, type=_Stored, namespace=namespace, timeout=TIMEOUT)
+        meta = stored.metadata
+        if meta.uid != uid or stored.status.first_used is not None:
+            return
+        body = {"metadata": {"resourceVersion": meta.resource_version}, "status": {"firstUsed": at}}
+        await self._client.patch(
+            POLICY_EXCEPTIONS, name, body, subresource="status", namespace=namespace, timeout=TIMEOUT
+        )

@@ -1,0 +1,110 @@
+"""What the conditions of policies and exceptions say, and when their times change."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from api.features import FeatureGates
+from api.jobset_policy.conditions import exception_status, happened, policy_status
+from api.jobset_policy.exception_types import JobSetPolicyException, read_exception
+from api.jobset_policy.exceptions import Standing
+from api.jobset_policy.status_types import JobSetPolicyExceptionStatus, JobSetPolicyStatus
+from api.jobset_policy.types import JobSetPolicy, read_policy
+from api.meta import Condition, find
+from tests.support.policies import exception, policy, setting
+
+FIRST, LATER = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"
+COUNTS = Standing("", datetime(2030, 6, 1, tzinfo=UTC))
+ENDED = Standing("it ended at 2030-06-01T00:00:00Z", datetime(2030, 6, 1, tzinfo=UTC))
+NOWHERE = Standing("policy limits allows no exceptions")
+GATES = FeatureGates()
+
+
+def of_policy(found: JobSetPolicy, *others: JobSetPolicy, before: JobSetPolicyStatus | None = None) -> Any:
+    at = LATER if before else FIRST
+    return policy_status(found, before or JobSetPolicyStatus(), [found, *others], GATES, at)
+
+
+def told(status: Any) -> dict[str, tuple[str, str, str]]:
+    return {each.type: (each.status, each.reason, each.last_transition_time) for each in status.conditions}
+
+
+def test_a_good_policy_is_ready():
+    status = of_policy(policy(maxJobs={"max": 1}))
+    assert told(status) == {"Ready": ("True", "InForce", FIRST)}
+
+
+def test_counts_stay_and_the_generation_is_told():
+    found = policy(maxJobs={"max": 1})
+    newer = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, generation=3))
+    status = policy_status(newer, JobSetPolicyStatus(denied=5), [newer], GATES, FIRST)
+    assert (status.observed_generation, status.denied) == (3, 5)
+
+
+def test_a_policy_with_faults_is_not_ready_and_says_why():
+    status = of_policy(policy(actions=("Deny", "Warn"), maxJobs={"max": "many"}))
+    ready = find(status.conditions, "Ready")
+    assert ready is not None
+    assert (ready.status, ready.reason) == ("False", "Faulty")
+    assert "spec.rules.maxJobs" in ready.message
+    assert "Deny and Warn exclude each other" in ready.message
+
+
+def test_a_conflict_is_told_at_both_policies_until_it_is_gone():
+    sets = read_policy(setting("sets", ttlSecondsAfterFinished=60))
+    limits = policy("limits", ttl={"max": 1})
+    at_sets, at_limits = of_policy(sets, limits), of_policy(limits, sets)
+    for status in (at_sets, at_limits):
+        assert told(status)["Conflicting"] == ("True", "ContradictingDefaults", FIRST)
+    conflict = find(at_sets.conditions, "Conflicting")
+    assert conflict is not None
+    assert "rule ttl of policy limits refuses it" in conflict.message
+    assert of_policy(sets, limits, before=at_sets) == at_sets, "the same says nothing new"
+    gone = of_policy(sets, before=at_sets)
+    assert told(gone) == {"Ready": ("True", "InForce", FIRST), "Conflicting": ("False", "NoConflict", LATER)}
+
+
+def test_a_message_is_bounded_however_many_policies_conflict():
+    sets = read_policy(setting("sets", ttlSecondsAfterFinished=60))
+    others = [policy(f"limits-{number:03}-{'x' * 200}", ttl={"max": 1}) for number in range(200)]
+    conflict = find(of_policy(sets, *others).conditions, "Conflicting")
+    assert conflict is not None
+    assert conflict.message.endswith("; and 195 more")
+    assert len(conflict.message) < 2000
+
+
+def of_exception(stands: Standing, before: JobSetPolicyExceptionStatus | None = None) -> JobSetPolicyExceptionStatus:
+    found: JobSetPolicyException = read_exception(exception())
+    found = msgspec.structs.replace(found, status=before or JobSetPolicyExceptionStatus())
+    return exception_status(found, stands, LATER if before else FIRST)
+
+
+def test_an_exception_counts_or_ended_or_is_not_allowed():
+    assert told(of_exception(COUNTS)) == {"InForce": ("True", "InForce", FIRST)}
+    assert told(of_exception(ENDED)) == {"InForce": ("False", "Expired", FIRST)}
+    status = of_exception(NOWHERE)
+    assert told(status) == {"InForce": ("False", "NotAllowed", FIRST)}
+    assert (status.conditions[0].message, status.until) == (NOWHERE.why_not, None)
+    assert of_exception(COUNTS).until == "2030-06-01T00:00:00Z"
+
+
+def test_each_thing_happens_to_an_exception_once():
+    def reasons(before: JobSetPolicyExceptionStatus, after: JobSetPolicyExceptionStatus) -> list[str]:
+        return [each.reason for each in happened(before, after)]
+
+    empty = JobSetPolicyExceptionStatus()
+    counts = of_exception(COUNTS)
+    assert reasons(empty, counts) == []
+    by_a_replica = msgspec.structs.replace(counts, first_used=FIRST)
+    used = of_exception(COUNTS, by_a_replica)
+    assert reasons(by_a_replica, used) == ["FirstUsed"]
+    assert of_exception(COUNTS, used) == used
+    ended = of_exception(ENDED, used)
+    assert reasons(used, ended) == ["Expired"]
+    assert reasons(ended, of_exception(ENDED, ended)) == []
+    assert reasons(empty, of_exception(ENDED)) == ["Expired"], "it ended while no manager ran"
+    assert reasons(ended, of_exception(NOWHERE, ended)) == []
+    assert isinstance(happened(used, ended)[0], Condition)

@@ -1,0 +1,171 @@
+"""Conditions and events of policies and exceptions on a model of the API server, and when they are looked at again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from api.features import FeatureGates
+from api.meta import JSON
+from controllers.policy.controller import PolicyReconciler
+from controllers.policy.uses import ExceptionUses
+from kube.client import Client
+from kube.controller import Controller, Request
+from kube.events import Reference
+from kube.workqueue import WorkQueue
+from tests.support.policies import exception, manifest, setting
+from tests.support.tls import until
+from tests.webhooks.test_policy_watches import SHORT, Cluster
+from webhooks.policy.watches import PolicyWatches
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+ALLOWED: JSON = {"allowedNamespaces": {"matchLabels": {"example.com/team": "a"}}, "maxDuration": "1h"}
+
+
+class Played(Cluster):
+    """The cluster with the controller on it, and what it records."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.serves = self.serves_exceptions = True
+        self.time = NOW
+        self.events: list[tuple[str, str]] = []
+        self.counted: list[tuple[str, str]] = []
+
+    def record(
+        self, regarding: Reference, event_type: str, reason: str, note: str, /, *, distinct: bool = False
+    ) -> None:
+        assert (regarding.kind, regarding.namespace, event_type) == ("JobSetPolicyException", "team-a", "Normal")
+        assert note
+        assert not distinct
+        self.events.append((regarding.name, reason))
+
+    def exception(self, policy: str, action: str) -> None:
+        self.counted.append((policy, action))
+
+    def allow(self, **fields: Any) -> None:
+        """Store the policy that allows exceptions."""
+        spec = {**manifest(maxJobs={"max": 1})["spec"], "exceptions": {**ALLOWED, **fields}}
+        self.put("jobsetpolicies", "limits", "", metadata={"namespace": "", "generation": 1}, spec=spec)
+
+    def grant(self, name: str = "big-run", policy: str = "limits") -> None:
+        created = {"creationTimestamp": "2030-01-01T00:00:00Z"}
+        spec = exception(policy=policy)["spec"]
+        self.put("jobsetpolicyexceptions", name, "team-a", metadata=created, spec=spec)
+
+    def status(self, name: str = "big-run") -> JSON:
+        found: JSON = self.objects("jobsetpolicyexceptions")["team-a", name].get("status", {})
+        return found
+
+    def reason(self, name: str = "big-run") -> str:
+        """Why the exception counts, or why not."""
+        found = [each["reason"] for each in self.status(name).get("conditions", []) if each["type"] == "InForce"]
+        return found[0] if found else ""
+
+    def told(self, policy: str) -> dict[str, str]:
+        """Conditions of a policy."""
+        conditions = self.objects("jobsetpolicies")["", policy].get("status", {}).get("conditions", [])
+        return {each["type"]: each["status"] for each in conditions}
+
+    @property
+    def writes(self) -> int:
+        return len([request for request in self.requests if request.method != "GET"])
+
+
+@contextlib.asynccontextmanager
+async def running(played: Played) -> AsyncIterator[None]:
+    client, queue = Client(played), WorkQueue[Request]()
+    reconciler = PolicyReconciler(client, FeatureGates(), played, played, now=lambda: played.time)
+    reconciler.source = watches = PolicyWatches(client, on_watch=partial(reconciler.feed, queue), pauses=SHORT)
+    controller = Controller("policies", queue, reconciler.reconcile, workers=2)
+    tasks = [asyncio.create_task(part) for part in (watches.run(), controller.run())]
+    try:
+        yield
+        assert not any(task.done() for task in tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_an_exception_counts_ends_and_says_so_once():
+    played = Played()
+    played.allow(maxDuration="1s")
+    played.grant()
+    async with running(played):
+        await until(lambda: played.reason() == "InForce")
+        assert played.status()["until"] == "2030-01-01T00:00:01Z"
+        played.time += timedelta(seconds=1)
+        await until(lambda: played.reason() == "Expired")
+        assert played.events == [("big-run", "ExceptionExpired")]
+        assert played.counted == [("limits", "Expired")]
+    writes = played.writes
+    async with running(played):
+        played.grant("another")
+        await until(lambda: played.reason("another") == "Expired")
+    assert played.writes == writes + 1, "a new leader says nothing again"
+    assert played.events == [("big-run", "ExceptionExpired"), ("another", "ExceptionExpired")]
+
+
+async def test_the_first_use_is_written_by_one_replica_and_is_one_event():
+    played = Played()
+    played.allow()
+    played.grant()
+    uid = played.objects("jobsetpolicyexceptions")["team-a", "big-run"]["metadata"]["uid"]
+    later = NOW + timedelta(days=1)
+    replicas = [ExceptionUses(Client(played), now=lambda: NOW), ExceptionUses(Client(played), now=lambda: later)]
+    async with running(played):
+        await until(lambda: played.reason() == "InForce")
+        for uses in replicas:
+            uses.used("team-a", "big-run", uid)
+            uses.used("team-a", "big-run", "uid of one that is gone")
+        await replicas[0].write()
+        await replicas[1].write()
+        await until(lambda: played.events == [("big-run", "ExceptionFirstUsed")])
+        assert played.counted == [("limits", "FirstUsed")]
+        assert played.status()["firstUsed"] == "2030-01-01T00:00:00Z"
+        asked = len(played.requests)
+        for uses in replicas:
+            uses.used("team-a", "big-run", uid)
+            await uses.write()
+        assert len(played.requests) == asked, "what is known is not asked for again"
+
+
+async def test_what_a_policy_or_a_namespace_allows_later_is_noticed():
+    played = Played()
+    played.grant()
+    async with running(played):
+        await until(lambda: played.reason() == "NotAllowed")
+        played.allow()
+        await until(lambda: played.reason() == "InForce")
+        namespace = played.objects("namespaces")["", "team-a"]["metadata"]
+        played.put("namespaces", "team-a", "", metadata={**namespace, "labels": {}})
+        await until(lambda: played.reason() == "NotAllowed")
+        assert "until" not in played.status()
+        played.put("namespaces", "team-a", "", metadata=namespace)
+        await until(lambda: played.reason() == "InForce")
+        played.drop("jobsetpolicies", "limits", "")
+        await until(lambda: played.reason() == "NotAllowed")
+    assert played.events == []
+
+
+async def test_conflicts_of_policies_are_told_at_both_and_taken_back():
+    played = Played()
+    played.add("limits", ttl={"max": 1})
+    played.put(
+        "jobsetpolicies", "sets", "", metadata={"namespace": ""}, spec=setting(ttlSecondsAfterFinished=60)["spec"]
+    )
+    both = {"Ready": "True", "Conflicting": "True"}
+    async with running(played):
+        await until(lambda: played.told("limits") == played.told("sets") == both)
+        played.add("limits", ttl={"max": 100})
+        await until(lambda: played.told("limits")["Conflicting"] == played.told("sets")["Conflicting"] == "False")
+        writes = played.writes
+        played.put("jobsetpolicies", "limits", "", metadata={"namespace": "", "labels": {"a": "b"}})
+        played.add("other")
+        await until(lambda: played.told("other") == {"Ready": "True"})
+    assert played.writes == writes + 1, "what says nothing new is not written"

@@ -1,0 +1,191 @@
+"""What is applied, left alone and removed of policies that the API server is to hold by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from api.features import FeatureGates
+from api.jobset_policy.compiled import enforced
+from api.jobset_policy.exception_types import JobSetPolicyException, read_exception
+from api.jobset_policy.types import JobSetPolicy, read_policy
+from controllers.policy.enforcement import AGAIN, Enforcement
+from kube.client import Client
+from kube.transport import Request, Response
+from tests.support.faults import status_body
+from tests.support.memory_api import MemoryApi
+from tests.support.policies import exception, manifest
+
+AT = datetime(2030, 6, 1, tzinfo=UTC)
+PREFIX = "/apis/admissionregistration.k8s.io/v1/"
+RULES = {"validatingadmissionpolicies", "validatingadmissionpolicybindings"}
+DEFAULTS = {"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
+
+
+def asking(
+    name: str = "limits", actions: tuple[str, ...] = ("Deny",), *, version: int = 1, **more: Any
+) -> JobSetPolicy:
+    """A policy with `apiServer: Enforce`; `more` are fields of its spec."""
+    body = manifest(name, actions, maxJobs={"max": version})
+    body["metadata"] |= {"uid": f"uid-{name}", "generation": version}
+    body["spec"] |= {"apiServer": "Enforce", **more}
+    return read_policy(body)
+
+
+@dataclass
+class World(MemoryApi):
+    """Policies, exceptions, and an API server that takes what is applied. `refuses`: a part of paths, with 403."""
+
+    in_force: tuple[JobSetPolicy, ...] = ()
+    all_exceptions: tuple[JobSetPolicyException, ...] = ()
+    stored: dict[str, dict[str, Any]] = field(default_factory=dict)
+    refuses: str = ""
+
+    def answered(self, request: Request) -> Response:
+        path = request.path.removeprefix(PREFIX)
+        if self.refuses and self.refuses in path:
+            return Response(403, {}, status_body(403))
+        if request.method == "PATCH":
+            assert dict(request.query) == {"fieldManager": "jobset-policies", "force": "true"}
+            self.stored[path] = json.loads(request.body or b"")
+            return Response(200, {}, request.body or b"")
+        if request.method == "DELETE":
+            gone = self.stored.pop(path, None)
+            return Response(404, {}, status_body(404)) if gone is None else Response(200, {}, b"{}")
+        assert dict(request.query)["labelSelector"] == "policy.jobset.x-k8s.io/enforced=true"
+        items = [body for name, body in self.stored.items() if name.startswith(f"{path}/")]
+        return Response(200, {}, json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode())
+
+    @property
+    def kinds(self) -> set[str]:
+        return {path.partition("/")[0] for path in self.stored}
+
+    def asked(self) -> list[str]:
+        """Verbs of the requests since the last call."""
+        verbs = [request.method for request in self.requests]
+        self.requests.clear()
+        return verbs
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def enforcement(world: World) -> Enforcement:
+    return Enforcement(Client(world), world, FeatureGates(), ("kueue",), now=lambda: AT)
+
+
+async def test_without_policies_nobody_is_asked(world: World):
+    manager = enforcement(world)
+    assert await manager.look()
+    assert world.asked() == []
+    world.in_force = (read_policy(manifest(maxJobs={"max": 1})),)
+    assert await manager.look()
+    assert set(world.asked()) == {"GET"}, "once, whether a manager before left something"
+    assert await manager.look()
+    assert world.asked() == []
+
+
+async def test_without_the_right_it_asks_once_for_what_was_left_behind(world: World):
+    manager = enforcement(world)
+    world.in_force, world.refuses = (read_policy(manifest(maxJobs={"max": 1})),), "admissionpolic"
+    assert await manager.look()
+    assert await manager.look()
+    assert [request.path for request in world.requests] == [f"{PREFIX}validatingadmissionpolicies"]
+
+
+async def test_each_change_is_applied_once_and_owned_by_the_policy(world: World):
+    manager = enforcement(world)
+    world.in_force = (asking(defaults={"labels": {"a": "b"}}),)
+    assert await manager.look()
+    assert world.kinds == RULES | DEFAULTS
+    (owner,) = world.stored["validatingadmissionpolicies/jobset-policy-limits"]["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("JobSetPolicy", "limits", "uid-limits")
+    world.asked()
+    assert await manager.look()
+    assert world.asked() == []
+    world.in_force = (asking(version=2, defaults={"labels": {"a": "b"}}),)
+    assert await manager.look()
+    assert world.asked() == ["PATCH"], "only the policy with the rule has changed"
+
+
+@pytest.mark.parametrize("actions", [("Warn",), ("Audit",), ("Warn", "Audit")])
+async def test_rules_that_do_not_deny_are_left_to_the_webhooks(world: World, actions: tuple[str, ...]):
+    world.in_force = (asking(actions=actions, defaults={"labels": {"a": "b"}}),)
+    assert await enforcement(world).look()
+    assert world.kinds == DEFAULTS
+
+
+async def test_what_no_policy_asks_for_is_removed_also_by_the_next_manager(world: World):
+    manager = enforcement(world)
+    world.in_force = (asking(), asking("other"))
+    assert await manager.look()
+    world.in_force = (asking(),)
+    assert await manager.look()
+    assert {path.partition("/")[2] for path in world.stored} == {"jobset-policy-limits"}
+    world.in_force = (read_policy(manifest(maxJobs={"max": 1})),)
+    assert await enforcement(world).look()
+    assert world.stored == {}
+
+
+async def test_an_exception_that_comes_or_goes_changes_what_is_applied(world: World):
+    allowed = {"allowedNamespaces": {}, "maxDuration": "999d"}
+    world.in_force = (asking(exceptions=allowed),)
+    manager = enforcement(world)
+    for exceptions, there in (((), False), ((read_exception(exception()),), True), ((), False)):
+        world.all_exceptions = exceptions
+        assert await manager.look()
+        assert ("2031-01-01T00:00:00Z" in json.dumps(world.stored)) is there
+
+
+async def test_without_the_right_it_is_tried_again_and_said(world: World, caplog: pytest.LogCaptureFixture):
+    manager = enforcement(world)
+    world.in_force, world.refuses = (asking(),), "validating"
+    assert not await manager.look()
+    assert "are the rights of manifests/policy-in-api-server there?" in caplog.text
+    world.refuses = ""
+    assert await manager.look()
+    assert world.kinds == RULES
+
+
+async def test_a_policy_that_cannot_be_compiled_keeps_no_other_from_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    manager = enforcement(world)
+    world.in_force = (asking("broken"), asking("good"))
+    assert await manager.look()
+    validating = enforced.validating
+
+    def failing(policy: JobSetPolicy, *more: Any) -> Any:
+        return 1 / 0 if policy.metadata.name == "broken" else validating(policy, *more)
+
+    monkeypatch.setattr(enforced, "validating", failing)
+    world.in_force = (asking("broken", version=2), asking("good", version=2))
+    assert not await manager.look()
+    assert "policy broken is not kept in the API server: ZeroDivisionError" in caplog.text
+    texts = {
+        path: json.dumps(body) for path, body in world.stored.items() if path.startswith("validatingadmissionpolicies/")
+    }
+    assert ["'2'" in texts[f"validatingadmissionpolicies/jobset-policy-{name}"] for name in ("broken", "good")] == [
+        False,
+        True,
+    ]
+
+
+@pytest.mark.looptime
+async def test_what_somebody_else_has_changed_is_applied_again(world: World):
+    manager = enforcement(world)
+    world.in_force = (asking(),)
+    assert await manager.look()
+    world.stored.clear()
+    assert await manager.look()
+    assert world.stored == {}
+    await asyncio.sleep(AGAIN)
+    assert await manager.look()
+    assert world.kinds == RULES

@@ -1,0 +1,263 @@
+"""Exported policies on a real API server that asks no webhook: the verdicts and words of `jobset policy eval`.
+
+Each example is judged by the policies of all rules. They warn, so one dry run has the verdicts of all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import yaml
+
+from api.features import FeatureGates
+from api.jobset_policy.compiled.policy import Circumstances, compiled_name, validating
+from api.jobset_policy.compiled.registry import COMPILED
+from api.jobset_policy.evaluate import violations
+from api.jobset_policy.exception_types import read_exception
+from api.jobset_policy.judged import Judged
+from api.jobset_policy.rules.words import kebab
+from api.jobset_policy.types import read_policy
+from api.meta import JSON
+from app.check.checks import Checks
+from app.check.findings import Report
+from app.check.policies import NAME_LABEL, judged_of, namespace_of
+from app.policy.reference import EXAMPLES
+from app.policy.suite import suites
+from devcluster.cluster import Cluster
+from tests.support import cluster as clusters
+from tests.support.cluster import apply, request, wait_for
+from tests.support.jobs import JOBSETS
+from tests.support.jobsets import jobset, rjob
+from tests.support.policies import exception, manifest
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+COLLECTIONS = {
+    "ValidatingAdmissionPolicyBinding": f"{ADMISSION}/validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies",
+}
+GATES = FeatureGates({"AllAlpha": True})
+WARNED, DENIED = "exported-warns", "exported-denies"
+LABELS = {"quota.example.com/gpus": "32", "quota.example.com/jobs": "3"}
+OTHER_WORDS = {
+    "nodeSelectors",
+    "priorityClasses",
+    "requiredQueue",
+    "restartStrategies",
+    "managedBy",
+    "exclusiveTopologies",
+}
+"""Rules that say which allowed value may have been meant; the exported ones only list them."""
+
+
+def restricted(policy: JSON, namespace: str, actions: list[str]) -> JSON:
+    """The policy for one namespace, with other actions."""
+    match = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+    return {**policy, "spec": {**policy["spec"], "match": match, "validationActions": actions}}
+
+
+def loaded(name: str) -> tuple[JSON, dict[str, JSON]]:
+    """The policy and the JobSets of a rule's page."""
+    file = EXAMPLES / f"{kebab(name)}.yaml"
+    (suite,) = suites([str(file)], Report(), GATES)
+    return next(iter(yaml.safe_load_all(file.read_text()))), suite.jobsets
+
+
+def judged(js: JSON) -> Judged:
+    checks = Checks(GATES)
+    found = judged_of(checks.create(checks.sent(js), children=False).object, GATES)
+    assert found is not None
+    return found
+
+
+def offline(policy: JSON, js: JSON, labels: dict[str, str] | None = None) -> list[str]:
+    """What the policy says without a cluster, with the place of each finding."""
+    where = namespace_of(policy["spec"]["match"]["namespaceSelector"]["matchLabels"][NAME_LABEL], labels or LABELS, {})
+    return [str(violation.error) for violation in violations([read_policy(policy)], judged(js), where)]
+
+
+def store(cluster: Cluster, policy: JSON, *exceptions: JSON) -> None:
+    """Apply what is exported of a policy."""
+    own = Circumstances(("kueue",), [read_exception(each) for each in exceptions], datetime.now(UTC))
+    for body in validating(read_policy(policy), own):
+        apply(cluster, COLLECTIONS[body["kind"]], body)
+
+
+def remove(cluster: Cluster, *policies: JSON) -> None:
+    for body in policies:
+        for collection in COLLECTIONS.values():
+            request(cluster, "DELETE", f"{collection}/{compiled_name(body['metadata']['name'])}")
+
+
+def warnings(cluster: Cluster, js: JSON) -> dict[str, str]:
+    """Messages in the warnings about a dry run, by the name of the policy; the JobSet has to be admitted."""
+    answer = clusters._send(cluster, "POST", f"{JOBSETS.format(WARNED)}?dryRun=All", json.dumps(js))
+    assert answer.status == 201, answer.data
+    found = {}
+    for warning in re.findall(r'299 - "((?:\\.|[^"])*)"', answer.headers.get("Warning", "")):
+        text = re.sub(r"\\(.)", r"\1", warning)
+        name, message = re.findall(r"^Validation failed for .* with binding 'jobset-policy-(.*?)': (.*)$", text)[0]
+        found[name] = message
+    return found
+
+
+@pytest.fixture(scope="module")
+def policies(jobset_server: Cluster) -> Iterator[dict[str, JSON]]:
+    """The policy of each rule's page, exported with warnings, in force."""
+    for name in (WARNED, DENIED):
+        body = {"metadata": {"name": name, "labels": LABELS}}
+        assert request(jobset_server, "POST", "/api/v1/namespaces", body)[0] == 201
+    found = {name: restricted(loaded(name)[0], WARNED, ["Warn"]) for name in COMPILED}
+    for policy in found.values():
+        store(jobset_server, policy)
+    for name in COMPILED:
+        bad = loaded(name)[1]["bad"]
+        wait_for(lambda bad=bad, name=name: kebab(name) in warnings(jobset_server, bad), what=f"the policy of {name}")
+    yield found
+    remove(jobset_server, *found.values())
+    for name in (WARNED, DENIED):
+        clusters.drop_namespace(jobset_server, name)
+
+
+@pytest.mark.parametrize("name", list(COMPILED))
+def test_examples_of_each_rule_get_the_verdicts_of_the_command(
+    jobset_server: Cluster, policies: dict[str, JSON], name: str
+):
+    for js in loaded(name)[1].values():
+        wanted = {kebab(rule): found for rule, policy in policies.items() if (found := offline(policy, js))}
+        got = warnings(jobset_server, js)
+        assert got.keys() == wanted.keys()
+        if name not in OTHER_WORDS:
+            assert [finding for finding in wanted.get(kebab(name), ()) if finding not in got[kebab(name)]] == []
+
+
+def answered(cluster: Cluster, js: JSON, query: str = "?dryRun=All") -> tuple[int, str]:
+    """Code and message of the answer to a create."""
+    status, answer = request(cluster, "POST", JOBSETS.format(DENIED) + query, js)
+    return status, answer.get("message", "")
+
+
+@pytest.fixture
+def in_force(jobset_server: Cluster, policies: dict[str, JSON]) -> Iterator[Any]:
+    """Exports policies that deny, one after the other, each until the test ends. Its JobSet `bad` has to be refused."""
+    stored: list[JSON] = []
+    refused: list[JSON] = []
+
+    def put(policy: JSON, bad: JSON, *exceptions: JSON) -> str:
+        store(jobset_server, policy, *exceptions)
+        stored.append(policy)
+        refused.append(bad)
+        wait_for(lambda: answered(jobset_server, bad)[0] == 422, what="the policy")
+        return answered(jobset_server, bad)[1]
+
+    yield put
+    remove(jobset_server, *stored)
+    clusters.request(jobset_server, "DELETE", JOBSETS.format(DENIED))
+    for bad in refused:
+        wait_for(lambda bad=bad: answered(jobset_server, bad)[0] == 201, what="the end of the policy")
+
+
+def denying(**rules: Any) -> JSON:
+    return restricted(manifest(**rules), DENIED, ["Deny"])
+
+
+def sized(*replicas: int, name: str = "train", **spec: Any) -> JSON:
+    """A JobSet with ReplicatedJobs of these sizes."""
+    return jobset(*(rjob(f"w{i}", replicas=n) for i, n in enumerate(replicas)), name=name, namespace=DENIED, **spec)
+
+
+def test_a_policy_that_denies_refuses_without_any_webhook_and_names_all_its_findings(
+    jobset_server: Cluster, in_force: Any
+):
+    policy = denying(maxJobs={"max": 2}, ttl={"required": True}, requiredLabels=[{"key": "example.com/team"}])
+    message = in_force(policy, sized(2, 3))
+    prefix, _, text = message.partition(" denied request: ")
+    assert prefix.endswith("ValidatingAdmissionPolicy 'jobset-policy-limits' with binding 'jobset-policy-limits'")
+    found = offline(policy, sized(2, 3))
+    assert len(found) == 3
+    assert all(each in text for each in found)
+    good = sized(2, ttlSecondsAfterFinished=1)
+    good["metadata"]["labels"] = {"example.com/team": "a"}
+    assert answered(jobset_server, good)[0] == 201
+
+
+def test_a_limit_stands_at_the_namespace_and_one_that_is_no_amount_is_said(jobset_server: Cluster, in_force: Any):
+    policy = denying(maxJobs={"max": 99, "fromNamespaceLabel": "quota.example.com/jobs"})
+    assert (
+        "4 Jobs, and at most 3 allowed by label quota.example.com/jobs of the namespace; reduce replicas: w0 has 4"
+        in (in_force(policy, sized(4)))
+    )
+    assert answered(jobset_server, sized(3))[0] == 201
+    assert "by label" not in answered(jobset_server, sized(3))[1]
+
+
+def test_an_update_is_refused_only_for_what_it_makes_worse(jobset_server: Cluster, in_force: Any):
+    one, merge = f"{JOBSETS.format(DENIED)}/train", "application/merge-patch+json"
+    large = sized(9, suspend=True)
+    large["metadata"]["labels"] = {"a": "b"}
+    assert answered(jobset_server, large, "")[0] == 201
+    policy = denying(maxJobs={"max": 3}, requiredLabels=[{"key": "a"}, {"key": "c"}], imagesByDigest=True)
+    in_force(policy, sized(4))
+    assert request(jobset_server, "PATCH", one, {"spec": {"suspend": False}}, merge)[0] == 200
+    assert request(jobset_server, "PATCH", one, {"metadata": {"annotations": {"x": "y"}}}, merge)[0] == 200
+    status, answer = request(jobset_server, "PATCH", one, {"metadata": {"labels": {"a": None}}}, merge)
+    assert (status, answer["message"].partition("request: ")[2]) == (
+        422,
+        "metadata.labels.a: Required value: policy limits; add the label a",
+    )
+    js = request(jobset_server, "GET", one)[1]
+    for jobs, code in ((10, 422), (8, 200), (9, 422), (2, 200)):
+        js["spec"]["replicatedJobs"][0]["replicas"] = jobs
+        status, answer = request(jobset_server, "PUT", one, js)
+        assert (jobs, status) == (jobs, code), answer
+        js = answer if status == 200 else js
+    js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
+    assert request(jobset_server, "PUT", one, js)[0] == 422
+    assert request(jobset_server, "DELETE", one)[0] == 200
+
+
+def test_another_value_of_a_node_selector_is_another_violation(jobset_server: Cluster, in_force: Any):
+    one = f"{JOBSETS.format(DENIED)}/train"
+    chosen = jobset(rjob(pod={"nodeSelector": {"rack": "0"}}), namespace=DENIED, suspend=True)
+    assert answered(jobset_server, chosen, "")[0] == 201
+    in_force(denying(nodeSelectors={"allowed": [{"key": "pool"}]}, maxJobs={"max": 3}), sized(4))
+    js = request(jobset_server, "GET", one)[1]
+    for rack, code in (("7", 422), ("0", 200)):
+        js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"rack": rack}
+        assert request(jobset_server, "PUT", one, js)[0] == code
+    assert request(jobset_server, "DELETE", one)[0] == 200
+
+
+def test_an_exception_ends_to_the_second_and_nobody_has_to_apply_anything(jobset_server: Cluster, in_force: Any):
+    policy = denying(maxJobs={"max": 3})
+    policy["spec"]["exceptions"] = {"allowedNamespaces": {}, "maxDuration": "1h"}
+    ends = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=20)
+    own = exception(expiresAt=ends.isoformat(), match={"names": ["big"]})
+    own["metadata"] |= {"namespace": DENIED, "creationTimestamp": datetime.now(UTC).isoformat(timespec="seconds")}
+    in_force(policy, sized(4), own)
+    assert answered(jobset_server, sized(4, name="big"))[0] == 201
+    wait_for(lambda: datetime.now(UTC) >= ends, what="the end of the exception")
+    assert answered(jobset_server, sized(4, name="big"))[0] == 422
+
+
+def test_a_large_set_costs_less_than_the_api_server_allows(jobset_server: Cluster, policies: dict[str, JSON]):
+    """300 ReplicatedJobs of four containers, each with labels and tolerations: judged by every rule, none fails."""
+    container = {
+        "image": "registry.example.com/team/a@sha256:1",
+        "resources": {"limits": {"cpu": "1", "memory": "1Gi"}},
+    }
+    pod = {
+        "restartPolicy": "Never",
+        "containers": [{"name": f"c{i}", **container} for i in range(4)],
+        "tolerations": [{"key": f"example.com/{i}", "operator": "Exists"} for i in range(8)],
+        "nodeSelector": {f"example.com/{i}": "a" for i in range(8)},
+    }
+    large = jobset(*(rjob(f"w{i}", replicas=0, pod=pod) for i in range(300)), namespace=WARNED)
+    found = warnings(jobset_server, large)
+    wanted = {kebab(rule) for rule, policy in policies.items() if offline(policy, large)}
+    assert found.keys() == wanted
+    assert {name: text for name, text in found.items() if "cost limit" in text or "resulted in error" in text} == {}

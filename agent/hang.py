@@ -44,7 +44,7 @@ def _dump_by_signal(number: signal.Signals, pid: int) -> None:
 def _dump_by_command(settings: WatchdogSettings, shell: str, pid: int) -> None:
     say("running STACK_DUMP_COMMAND")
     try:
-        command = worker.start(shell, settings.dump_command, {**os.environ, "WORKER_PID": str(pid)})
+        command = worker.start((shell, "-c", settings.dump_command), {**os.environ, "WORKER_PID": str(pid)})
     except OSError as error:
         say(f"no stack dump: cannot run {shell}: {error.strerror}")
         return

@@ -158,7 +158,7 @@ class Agent:
         elif self._settings.worker is not None:
             try:
                 worker.adopt_orphans()
-                child = self._start(*self._settings.worker)
+                child = self._start(self._settings.worker)
             except OSError as error:
                 say(f"cannot start the worker with {self._settings.worker[0]}: {error.strerror}")
                 return 1
@@ -166,15 +166,18 @@ class Agent:
             self._thread(lambda: worker.reap(child, self._ended, self._all_gone))
         return None
 
-    def _start(self, shell: str, command: str) -> int:
+    def _start(self, command: tuple[str, ...]) -> int:
         """Start the worker, and the watchdog's threads if there is to be one. Raises OSError."""
         settings = self._settings.watchdog
         if settings is None:
-            return worker.start(shell, command)
+            return worker.start(command)
         watchdog = self._watchdog = Watchdog(
-            settings, shell, hang=lambda reason: self._events.put(Hang(reason)), printed=self._printed
+            settings,
+            self._settings.shell,
+            hang=lambda reason: self._events.put(Hang(reason)),
+            printed=self._printed,
         )
-        child = worker.start(shell, command, output=watchdog.output)
+        child = worker.start(command, output=watchdog.output)
         for work in watchdog.work:
             self._thread(work)
         return child
@@ -217,12 +220,13 @@ class Agent:
 
 def main() -> None:
     """Run the agent and end the process."""
-    if sys.argv[1:]:
-        helpful = sys.argv[1:] in (["--help"], ["-h"])
+    first, *command = sys.argv[1:] or ["--"]
+    if first != "--" or (sys.argv[1:] and not command):
+        helpful = not command and first in {"--help", "-h"}
         (sys.stdout if helpful else sys.stderr).write(HELP)
         sys.exit(0 if helpful else 2)
     try:
-        agent = Agent(read(os.environ))
+        agent = Agent(read(os.environ, command))
     except SettingsError as error:
         for line in str(error).splitlines():
             say(line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ DEFAULT_PORT = "8081"
 DEFAULT_EXIT_CODE = "1"
 
 HELP = f"""\
-usage: agent            (it takes no arguments; everything comes from the environment)
+usage: agent [-- COMMAND [ARGUMENT ...]]     (everything else comes from the environment)
 
 Holds this pod's worker back until all pods of its JobSet are ready for the same attempt, and ends when that attempt is
 over, so that the kubelet starts the worker again without a new pod. For JobSets with
@@ -28,11 +28,12 @@ required, unless IN_PLACE_RESTART is false:
   JOBSET_NAME                  name of the JobSet (fieldRef metadata.labels['jobset.sigs.k8s.io/jobset-name'])
   POD_NAME                     name of this pod (fieldRef metadata.name)
 
-to run the worker as a child of the agent (main container mode):
-  WORKER_COMMAND               run by `$SHELL -c` when the barrier is lifted; the agent ends with its exit code
-  SHELL                        the shell for it; without it, the bash in PATH
+to run the worker as a child of the agent (main container mode), one of both:
+  COMMAND [ARGUMENT ...]       run without a shell when the barrier is lifted; the agent ends with its exit code
+  WORKER_COMMAND               the same, run by `$SHELL -c`
+  SHELL                        the shell for that and for STACK_DUMP_COMMAND; without it, the bash in PATH
 
-to run beside the worker (sidecar mode, without WORKER_COMMAND):
+to run beside the worker (sidecar mode, without a command):
   STARTUP_PROBE_PORT           port of the agent's startup probe, default {DEFAULT_PORT}
   STARTUP_PROBE_PATH           path that answers 200 once the barrier is lifted, default {DEFAULT_PATH}
 
@@ -55,9 +56,10 @@ class SettingsError(Exception):
 
 
 class Settings(NamedTuple):
-    """All settings of the agent. `worker` is shell and command in main container mode, None beside a worker.
+    """All settings of the agent. `worker` is a program with its arguments in main container mode, None beside a worker.
 
-    Without `in_place` the agent never asks the API server, and the fields for that are empty.
+    Without `in_place` the agent never asks the API server, and the fields for that are empty. `shell` is empty if
+    nothing is run by one.
     """
 
     in_place: bool
@@ -68,14 +70,15 @@ class Settings(NamedTuple):
     port: int
     account: Path
     exit_code: int
-    worker: tuple[str, str] | None
+    worker: tuple[str, ...] | None
+    shell: str
     probe_port: int
     probe_path: str
     watchdog: WatchdogSettings | None
 
 
-def read(env: Mapping[str, str]) -> Settings:
-    """Settings from the environment. Raises SettingsError."""
+def read(env: Mapping[str, str], program: Sequence[str] = ()) -> Settings:
+    """Settings from the environment; `program` is the worker with its arguments, if given. Raises SettingsError."""
     problems: list[str] = []
     required = {
         "JOBSET_NAME": "set it to the name of the JobSet: valueFrom.fieldRef.fieldPath"
@@ -85,18 +88,22 @@ def read(env: Mapping[str, str]) -> Settings:
         "KUBERNETES_SERVICE_PORT": "the kubelet sets it in every pod; outside of one, set the API server's port",
     }
     command = env.get("WORKER_COMMAND", "")
-    in_place = _in_place(env, problems)
+    worked = bool(command or program)
+    in_place = _in_place(env, problems, worked=worked)
+    if command and program:
+        problems.append("WORKER_COMMAND and a command after -- exclude each other: set one of them")
     if in_place:
         problems += [f"{name} is not set: {hint}" for name, hint in required.items() if not env.get(name)]
     probe = [name for name in ("STARTUP_PROBE_PATH", "STARTUP_PROBE_PORT") if env.get(name)]
-    if command and probe:
+    if worked and probe:
         problems.append(
-            f"WORKER_COMMAND and {' and '.join(probe)} exclude each other: set WORKER_COMMAND alone to run the worker"
-            " as a child of the agent, or the probe alone to run the agent beside it"
+            f"{'WORKER_COMMAND' if command else 'a command after --'} and {' and '.join(probe)} exclude each other: set"
+            " the command alone to run the worker as a child of the agent, the probe alone to run the agent beside it"
         )
     path = env.get("STARTUP_PROBE_PATH") or DEFAULT_PATH
     if not path.startswith("/"):
         problems.append(f"STARTUP_PROBE_PATH is {path!r}: it has to start with /")
+    shell = _shell(env, problems) if command or env.get("STACK_DUMP_COMMAND") else ""
     account = Path(env.get("SERVICE_ACCOUNT_DIR") or SERVICE_ACCOUNT)
     settings = Settings(
         in_place=in_place,
@@ -107,22 +114,23 @@ def read(env: Mapping[str, str]) -> Settings:
         port=number(env, "KUBERNETES_SERVICE_PORT", "443", 65535, problems),
         account=account,
         exit_code=number(env, "IN_PLACE_RESTART_EXIT_CODE", DEFAULT_EXIT_CODE, 255, problems),
-        worker=(_shell(env, problems), command) if command else None,
+        worker=(shell, "-c", command) if command else tuple(program) or None,
+        shell=shell,
         probe_port=number(env, "STARTUP_PROBE_PORT", DEFAULT_PORT, 65535, problems),
         probe_path=path,
-        watchdog=read_watchdog(env, problems),
+        watchdog=read_watchdog(env, problems, worked=worked),
     )
     if problems:
         raise SettingsError("\n".join(problems))
     return settings
 
 
-def _in_place(env: Mapping[str, str], problems: list[str]) -> bool:
+def _in_place(env: Mapping[str, str], problems: list[str], *, worked: bool) -> bool:
     text = env.get("IN_PLACE_RESTART") or "true"
     if text not in {"true", "false"}:
         problems.append(f"IN_PLACE_RESTART is {text!r}: set true or false")
-    if text == "false" and not env.get("WORKER_COMMAND"):
-        problems.append("IN_PLACE_RESTART is false without WORKER_COMMAND: there is nothing that the agent could do")
+    if text == "false" and not worked:
+        problems.append("IN_PLACE_RESTART is false without a command: there is nothing that the agent could do")
     return text != "false"
 
 

@@ -64,13 +64,15 @@ class WatchdogSettings(NamedTuple):
     exit_code: int
 
 
-def read_watchdog(env: Mapping[str, str], problems: list[str]) -> WatchdogSettings | None:
-    """None without a deadline. What is wrong is added to `problems`."""
+def read_watchdog(env: Mapping[str, str], problems: list[str], *, worked: bool) -> WatchdogSettings | None:
+    """None without a deadline. `worked`: the agent starts the worker. What is wrong is added to `problems`."""
     if not env.get(DEADLINE):
         problems += [f"{name} is set without {DEADLINE}: set both or none" for name in OPTIONS if env.get(name)]
         return None
-    if not env.get("WORKER_COMMAND"):
-        problems.append(f"{DEADLINE} needs WORKER_COMMAND: the agent can end only a worker that it has started")
+    if not worked:
+        problems.append(
+            f"{DEADLINE} needs WORKER_COMMAND, or a command after --: the agent ends only a worker that it has started"
+        )
     if not (env.get(FILE) or env.get(PATTERN)):
         problems.append(f"{DEADLINE} needs {FILE} or {PATTERN}: else there is nothing that shows progress")
     if env.get("STACK_DUMP_SIGNAL") and env.get("STACK_DUMP_COMMAND"):

@@ -29,16 +29,16 @@ def adopt_orphans() -> None:
 
 
 def start(
-    shell: str, command: str, env: Mapping[str, str] = os.environ, output: Mapping[int, int] | None = None
+    command: tuple[str, ...], env: Mapping[str, str] = os.environ, output: Mapping[int, int] | None = None
 ) -> int:
-    """Start `shell -c command` in a process group of its own, with signals as if it had been started by the kubelet.
+    """Start a program with its arguments in a process group of its own, with signals as if the kubelet had started it.
 
     `output` has other descriptors for its stdout (1) and stderr (2). Gives its process id, which is also the group's.
     Raises OSError.
     """
-    return os.posix_spawn(
-        shell,
-        [shell, "-c", command],
+    return os.posix_spawnp(
+        command[0],
+        command,
         env,
         file_actions=[(os.POSIX_SPAWN_DUP2, theirs, number) for number, theirs in (output or {}).items()],
         setpgroup=0,

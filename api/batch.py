@@ -4,6 +4,10 @@ The containers of a Job are never looked at after creation, so they are not kept
 goes through these records (they are patched field by field).
 """
 
+import functools
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Protocol
 
 import msgspec
@@ -12,16 +16,17 @@ from msgspec.structs import force_setattr
 from api.keys import JOB_COMPLETE, JOB_CONTROLLER, JOB_FAILED, JOB_FAILURE_TARGET, JOB_SUSPENDED
 from api.meta import JSON, Base, Condition, Identity, ObjectMeta, find, is_true, shared
 
+_OF_JOB_CONTROLLER = frozenset(
+    {"batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"}
+)
+"""Labels that the API server gives to a Job's pod template, with the Job's UID and name."""
+
 
 class TemplateMeta(Base, frozen=True, kw_only=True):
-    """Metadata of a Job's pod template."""
+    """Metadata of a Job's pod template, without the labels that the API server adds."""
 
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
-
-    def __post_init__(self) -> None:
-        force_setattr(self, "labels", shared(self.labels))
-        force_setattr(self, "annotations", shared(self.annotations))
 
 
 class SchedulingGroup(Base, frozen=True, kw_only=True):
@@ -44,11 +49,18 @@ class SchedulingFields(Base, frozen=True, kw_only=True):
         return "" if self.scheduling_group is None else self.scheduling_group.pod_group_name
 
 
+_NO_FIELDS = SchedulingFields()
+
+
 class PodTemplate(Base, frozen=True, kw_only=True):
     """A Job's pod template without its containers."""
 
     metadata: TemplateMeta = TemplateMeta()
-    spec: SchedulingFields = SchedulingFields()
+    spec: SchedulingFields = _NO_FIELDS
+
+    def __post_init__(self) -> None:
+        if self.spec == _NO_FIELDS:
+            force_setattr(self, "spec", _NO_FIELDS)
 
 
 class JobSpec(Base, frozen=True, kw_only=True):
@@ -87,6 +99,44 @@ class JobStatus(Base, frozen=True, kw_only=True):
     start_time: str | None = None
     conditions: tuple[Condition, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.start_time is not None:
+            force_setattr(self, "start_time", sys.intern(self.start_time))
+
+
+class _With(Mapping[str, str]):
+    """A map that has all of another one, and a few texts of its own under other keys. It keeps only these."""
+
+    __slots__ = ("_own", "_texts")
+
+    def __init__(self, texts: dict[str, str], own: dict[str, str]) -> None:
+        self._texts = texts
+        self._own = own
+
+    def __getitem__(self, key: str) -> str:
+        own = self._own.get(key)
+        return self._texts[key] if own is None else own
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(self._texts, self._own)
+
+    def __len__(self) -> int:
+        return len(self._texts) + len(self._own)
+
+
+def _like(texts: dict[str, str], known: dict[str, str]) -> Mapping[str, str]:
+    """The texts as they are, without a second copy of the known ones, if they have all of these."""
+    own = texts.items() - known.items()
+    if len(texts) - len(own) != len(known):
+        return shared(texts)
+    return _With(known, _map_of(tuple(sorted(own)))) if own else known
+
+
+@functools.lru_cache(maxsize=256)
+def _map_of(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """One map for many Jobs: most often it is the label of their priority."""
+    return shared(dict(items))
+
 
 class Job(Base, frozen=True, kw_only=True):
     """A child Job as it is cached."""
@@ -96,9 +146,11 @@ class Job(Base, frozen=True, kw_only=True):
     status: JobStatus = JobStatus()
 
     def __post_init__(self) -> None:
-        template = self.spec.template.metadata
-        if template.annotations == self.metadata.annotations:
-            force_setattr(template, "annotations", self.metadata.annotations)
+        """Share what is the same in many Jobs, or twice in one: most of the memory of a Job is maps and texts."""
+        template, meta = self.spec.template.metadata, self.metadata
+        labels = {key: value for key, value in template.labels.items() if key not in _OF_JOB_CONTROLLER}
+        force_setattr(template, "labels", _like(labels, meta.labels))
+        force_setattr(template, "annotations", _like(template.annotations, meta.annotations))
 
     @property
     def finished(self) -> str | None:

@@ -15,6 +15,7 @@ from api.layout import JobPosition, JobRange
 from api.meta import JSON
 from api.names import coordinator_endpoint, job_key, namespaced_job, subdomain, volume_claim_name
 from api.priority import Priorities
+from api.restart_agent import with_agent
 
 NO_UID = "00000000-0000-0000-0000-000000000000"
 """Stands for the uid of a JobSet that is not stored yet: an owner reference must have one."""
@@ -171,6 +172,7 @@ def pod_template(js: JobSet, position: JobPosition, labels: dict[str, str], anno
     volumes = _claim_volumes(js, spec)
     if volumes:
         spec["volumes"] = [*(spec.get("volumes") or []), *volumes]
+    spec = with_agent(js, position.replicated_job, spec)
     return {
         **template,
         "metadata": {

@@ -33,6 +33,11 @@ class FailureAction:
     words: str
 
     @property
+    def reach(self) -> int:
+        """How much it ends, as a number: an action of which it is higher recreates more, or fails the set."""
+        return (Scope.JOB, Scope.REPLICATED_JOB, Scope.JOBSET, Scope.NOTHING).index(self.scope)
+
+    @property
     def restarts_part(self) -> bool:
         """Whether it recreates some Jobs and leaves the rest of the set alone."""
         return self.scope in {Scope.JOB, Scope.REPLICATED_JOB}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from api.failure_actions import MAX_REPLICAS_TO_RESTART
 from api.meta import Base, Condition, doc
-from api.policies import ATOMIC, INT32, MAP_BY_NAME
+from api.policies import ATOMIC, INT32, INT64, MAP_BY_NAME, MOST_FAILED_NODES
 
 
 class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
@@ -33,8 +33,9 @@ class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
     completed_indexes: Annotated[
         str,
         doc(
-            "Indexes of the Jobs that completed in this attempt, as in batch/v1 (1,3-5): a completed Job that is"
-            " deleted is not run again. Not in the Go JobSet."
+            "Indexes of the Jobs that completed in this attempt, as in batch/v1 (1,3-5), or a bitmap if that text is"
+            " long (bits: and base64, bit i of byte b, from the lowest, is index 8b+i): a completed Job that is deleted"
+            " is not run again. Not in the Go JobSet."
         ),
     ] = ""
     started: Annotated[
@@ -69,6 +70,18 @@ class RuleRestarts(Base, frozen=True, kw_only=True):
     restarts: Annotated[int, doc("Restarts that it has brought about.", **INT32)] = 0
 
 
+class RuleStep(Base, frozen=True, kw_only=True):
+    """How far a rule of the failure policy that says `then` has come. Not in the Go JobSet."""
+
+    name: Annotated[str, doc("Name of the rule.")]
+    step: Annotated[int, doc("Number of the action that it takes, from 1: the rule's own.", **INT32)] = 1
+    restarts: Annotated[int, doc("Restarts by that action.", **INT32)] = 0
+    times: Annotated[
+        tuple[Annotated[str, doc("RFC 3339, seconds.", format="date-time")], ...],
+        doc("When the last of them were decided; absent where no withinSeconds asks for it.", maxItems=10, **ATOMIC),
+    ] = ()
+
+
 class FailedAttempt(Base, frozen=True, kw_only=True):
     """How one attempt at running the set ended in failure. Not in the Go JobSet."""
 
@@ -83,6 +96,20 @@ class FailedAttempt(Base, frozen=True, kw_only=True):
     node: Annotated[str, doc("Node of that pod.")] = ""
     container: Annotated[str, doc("Container of that pod that decided, or failed first.")] = ""
     exit_code: Annotated[int | None, doc("Exit code of that container.", **INT32)] = None
+    step: Annotated[
+        int | None, doc("Number of the action of the rule that decided, from 1; absent without `then`.", **INT32)
+    ] = None
+
+
+class FailedNode(Base, frozen=True, kw_only=True):
+    """A node that failed the set. Not in the Go JobSet."""
+
+    name: Annotated[str, doc("Name of the node.")]
+    failures: Annotated[int, doc("Times that it failed the set.", **INT32)] = 0
+    last_time: Annotated[str, doc("When it last did: RFC 3339, seconds.", format="date-time")] = ""
+    reason: Annotated[str, doc("How, in words, at most 256 bytes.")] = ""
+    topology_key: Annotated[str, doc("With scope Domain: the label of nodes by which the Job was placed.")] = ""
+    domain: Annotated[str, doc("With scope Domain: the value of that label, where it is known.")] = ""
 
 
 class LastRestart(Base, frozen=True, kw_only=True):
@@ -95,6 +122,57 @@ class LastRestart(Base, frozen=True, kw_only=True):
     duration_seconds: Annotated[
         int | None, doc("Seconds until every Job was ready or done again; absent until then.", **INT32)
     ] = None
+
+
+class AttemptTimes(Base, frozen=True, kw_only=True):
+    """How long one start or recovery took, and how long the attempt ran after it. Not in the Go JobSet."""
+
+    attempt: Annotated[int, doc("Number of the attempt, counted as in executionAttempts.", **INT32)] = 0
+    since: Annotated[
+        str,
+        doc(
+            "When what made it necessary happened: a failure, else the start or the resume. RFC 3339, seconds; the"
+            " other times count from here.",
+            format="date-time",
+        ),
+    ] = ""
+    detected_after_seconds: Annotated[
+        int | None, doc("Seconds until the restart was decided; absent for a start and a resume.", **INT32)
+    ] = None
+    drained_after_seconds: Annotated[
+        int | None, doc("Seconds until the old Jobs and pods were gone; absent where none had to go.", **INT32)
+    ] = None
+    created_after_seconds: Annotated[
+        int | None, doc("Seconds until all Jobs that might run existed; absent where none was created.", **INT32)
+    ] = None
+    ready_after_seconds: Annotated[
+        int | None, doc("Seconds until all of them were ready or done; absent until then.", **INT32)
+    ] = None
+    running_seconds: Annotated[int, doc("Seconds that it then ran, as far as they are counted.", **INT32)] = 0
+
+
+class Recovery(Base, frozen=True, kw_only=True):
+    """How long the set ran, how long it did not, and what its recoveries took. Not in the Go JobSet."""
+
+    running_seconds: Annotated[
+        int, doc("Seconds in which every Job that might run was ready or done, until `since`.", **INT64)
+    ] = 0
+    lost_seconds: Annotated[
+        int, doc("All other seconds until `since`, without those for which it was suspended.", **INT64)
+    ] = 0
+    goodput: Annotated[str, doc("runningSeconds as a share of both, rounded down: `99.5%`.")] = ""
+    running: Annotated[bool, doc("Whether it has run since then; else these seconds are lost.")] = False
+    since: Annotated[
+        str,
+        doc(
+            "Until when the seconds are counted: RFC 3339, seconds. Absent while suspended and after the end.",
+            format="date-time",
+        ),
+    ] = ""
+    attempts: Annotated[
+        tuple[AttemptTimes, ...],
+        doc("The last starts and recoveries, oldest first, at most 10.", maxItems=10, **ATOMIC),
+    ] = ()
 
 
 class JobSetStatus(Base, frozen=True, kw_only=True):
@@ -115,6 +193,13 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
         tuple[ReplicatedJobStatus, ...],
         doc("Counts for each ReplicatedJob, by name descending.", **MAP_BY_NAME),
     ] = ()
+    ready_jobs: Annotated[
+        str,
+        doc(
+            "Jobs that are ready or have succeeded, of all Jobs of the set, as of the last write of the status: `2/4`."
+            " For people; programs read replicatedJobsStatus. Not in the Go JobSet."
+        ),
+    ] = ""
     current_stage: Annotated[
         str,
         doc("Last stage that has been released, `trainer (2/3)` (executionPolicy InOrder). Not in the Go JobSet."),
@@ -122,6 +207,13 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
     failure_policy_restarts: Annotated[
         tuple[RuleRestarts, ...],
         doc("Restarts by rules with maxRestarts of their own. Not in the Go JobSet.", **MAP_BY_NAME),
+    ] = ()
+    failure_policy_steps: Annotated[
+        tuple[RuleStep, ...],
+        doc(
+            "How far rules that say `then` have come (feature gate JobSetFailureEscalation). Not in the Go JobSet.",
+            **MAP_BY_NAME,
+        ),
     ] = ()
     execution_attempts: Annotated[
         int | None,
@@ -141,12 +233,25 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
             format="date-time",
         ),
     ] = ""
-    last_restart: Annotated[LastRestart | None, doc("The last restart of the whole set; absent before the first.")] = (
-        None
-    )
+    last_restart: Annotated[
+        LastRestart | None, doc("The last restart of the whole set; absent before the first. Not in the Go JobSet.")
+    ] = None
     attempt_history: Annotated[
         tuple[FailedAttempt, ...],
         doc("How the last attempts failed, oldest first, at most 10. Not in the Go JobSet.", maxItems=10, **ATOMIC),
+    ] = ()
+    recovery: Annotated[
+        Recovery | None,
+        doc("What failures cost (feature gate JobSetRecoveryTimes); absent without it. Not in the Go JobSet."),
+    ] = None
+    failed_nodes: Annotated[
+        tuple[FailedNode, ...],
+        doc(
+            "Nodes that failed the set within failurePolicy.avoidNodes.forSeconds, by the time of their last failure"
+            " (feature gate JobSetAvoidNodes). Not in the Go JobSet.",
+            maxItems=MOST_FAILED_NODES,
+            **MAP_BY_NAME,
+        ),
     ] = ()
     previous_in_place_restart_attempt: Annotated[
         int | None,

@@ -52,6 +52,9 @@ PLACEMENT_GATE = "jobset.sigs.k8s.io/exclusive-placement"
 AWAITS_LEADER = "jobset.sigs.k8s.io/awaits-leader"
 """Label, "true", of the pods that have the gate: what the controller watches them by."""
 
+AVOIDED_NODES = "jobset.sigs.k8s.io/avoided-nodes"
+"""Annotation of a Job: names of the nodes that its pods keep away from, with commas. Not known to the Go JobSet."""
+
 # Condition types.
 COMPLETED = "Completed"
 FAILED = "Failed"
@@ -65,6 +68,7 @@ GROUPS_SCHEDULED = "PodGroupsInitiallyScheduled"
 # Reasons of Warnings that `jobset explain` knows.
 JOB_CREATION_FAILED = "JobCreationFailed"
 PLACEMENT_PENDING = "ExclusivePlacementPending"
+PODS_UNSCHEDULABLE = "PodsUnschedulable"
 
 # Condition types of batch/v1 Jobs that mean "finished".
 JOB_COMPLETE = "Complete"

@@ -4,6 +4,7 @@ Only what the control plane reads is typed; fields that are not named here are d
 because nothing in this project writes a typed object back: writes are patches or JSON built by hand.
 """
 
+import functools
 import sys
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
@@ -33,11 +34,17 @@ class Base(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     """Immutable record with the wire's camelCase names; absent fields take their defaults."""
 
 
+NO_TEXTS: dict[str, str] = {}
+"""The labels or annotations of everything that has none. Nobody changes those of a record."""
+
+
 def shared(texts: dict[str, str]) -> dict[str, str]:
     """The same map of texts that equal ones of other objects share: Jobs of a JobSet differ in few labels.
 
     A text is kept as long as an object has it.
     """
+    if not texts:
+        return NO_TEXTS
     intern = sys.intern
     return {intern(key): intern(value) for key, value in texts.items()}
 
@@ -51,9 +58,17 @@ class OwnerReference(Base, frozen=True, kw_only=True):
     uid: str
     controller: bool = False
 
-    def __post_init__(self) -> None:
+
+_Owners = tuple[OwnerReference, ...]
+
+
+@functools.lru_cache(maxsize=256)
+def _shared_owners(owners: _Owners) -> _Owners:
+    """What the other children of these owners share. Lists and bursts bring the children of one after another."""
+    for owner in owners:
         for field in ("api_version", "kind", "name", "uid"):
-            force_setattr(self, field, sys.intern(getattr(self, field)))
+            force_setattr(owner, field, sys.intern(getattr(owner, field)))
+    return owners
 
 
 class Owner(NamedTuple):
@@ -79,7 +94,11 @@ class Identity(Base, frozen=True, kw_only=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    owner_references: tuple[OwnerReference, ...] = ()
+    owner_references: _Owners = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "namespace", sys.intern(self.namespace))
+        force_setattr(self, "owner_references", _shared_owners(self.owner_references))
 
     def controller(self) -> OwnerReference | None:
         """The one owner with `controller: true`, if there is one."""
@@ -112,6 +131,9 @@ class ObjectMeta(Identity, frozen=True, kw_only=True):
     finalizers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.creation_timestamp is not None:
+            force_setattr(self, "creation_timestamp", sys.intern(self.creation_timestamp))
         labels, annotations = shared(self.labels), shared(self.annotations)
         force_setattr(self, "labels", labels)
         force_setattr(self, "annotations", labels if annotations == labels else annotations)

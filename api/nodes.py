@@ -75,7 +75,7 @@ def node_with(keys: frozenset[str]) -> Callable[[DetailedNode], Node]:
 
 
 class BoundPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod of a JobSet that is bound to a node. For `deleting` and `ended` see `PodOnFailedNode`."""
+    """A pod of a JobSet with a node. The last fields are as in `PodOnFailedNode`; a leader has no domain."""
 
     namespace: str
     name: str
@@ -88,6 +88,8 @@ class BoundPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created: str
     deleting: bool
     ended: bool
+    topology: str
+    domain: str
 
     @property
     def metadata(self) -> "BoundPod":
@@ -112,4 +114,6 @@ def bound_pod(pod: DetailedPod) -> BoundPod | None:
         created=intern(meta.creation_timestamp or ""),
         deleting=deleting,
         ended=ended,
+        topology=intern(meta.topology or ""),
+        domain=intern(pod.domain),
     )

@@ -1,7 +1,11 @@
 """Why a pod does not run, in the words of the kubelet and the scheduler."""
 
+import re
+
 from api.pod import ContainerStatus, DetailedPod
 
+_COUNTS = re.compile(r"0/[0-9]+ nodes are available: ")
+"""How kube-scheduler begins."""
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
 """Reasons of a waiting container that are no trouble."""
 
@@ -34,3 +38,14 @@ def why_pending(pod: DetailedPod) -> str:
     word = "" if starting is None or starting.state.waiting is None else starting.state.waiting.reason
     slow = f"container {starting.name}: {word}" if starting is not None else "the kubelet has said nothing about it"
     return f"{first_trouble(pod) or slow} (node {pod.spec.node_name})"
+
+
+def may_lack_a_node(pod: DetailedPod) -> bool:
+    """Whether a pod has no node, and might find one if its node affinity were other.
+
+    kube-scheduler counts the nodes by what they lack, and names the first thing of each. Other schedulers have other
+    words: with those, any pod without a node may.
+    """
+    said = pod.status.condition("PodScheduled")
+    words = said.message if said is not None else ""
+    return not pod.spec.node_name and (not _COUNTS.match(words) or "affinity/selector" in words)

@@ -192,6 +192,7 @@ class PodStatus(Base, frozen=True, kw_only=True):
     """core/v1 PodStatus. For `phase` see `CachedPodStatus`."""
 
     phase: str = ""
+    reason: str = ""
     nominated_node_name: str = ""
     conditions: tuple[PodCondition, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
@@ -212,6 +213,11 @@ class DetailedPod(PodMetadata, frozen=True, kw_only=True):
     def live(self) -> bool:
         """Neither ended nor being deleted."""
         return self.metadata.deletion_timestamp is None and self.status.phase not in {"Succeeded", "Failed"}
+
+    @property
+    def domain(self) -> str:
+        """The domain to which its node selector ties it in exclusive placement; empty for a leader."""
+        return self.spec.node_selector.get(self.metadata.topology or "", "")
 
     @property
     def awaits_leader(self) -> bool:

@@ -15,6 +15,8 @@ ATOMIC: Final = {"x-kubernetes-list-type": "atomic"}
 SET: Final = {"x-kubernetes-list-type": "set"}
 INT32: Final = {"format": "int32"}
 INT64: Final = {"format": "int64"}
+MOST_FAILED_NODES: Final = 32
+"""Nodes that a set remembers, and may keep away from."""
 ExitCode = Annotated[int, doc("An exit code other than 0, which is no failure.", minimum=1, **INT32)]
 
 NOT_FAILED = "a failed Job sets off the failure policy, so nothing can wait for it: wait for Succeeded, Ready or Active"
@@ -136,6 +138,23 @@ class OnExitCodes(Base, frozen=True, kw_only=True):
     ] = ""
 
 
+class Escalation(Base, frozen=True, kw_only=True):
+    """What a rule does from then on, once its action has not helped. Not in the Go JobSet."""
+
+    after_restarts: Annotated[
+        int,
+        doc("Restarts by the action before it, after which this one takes over.", minimum=1, maximum=10, **INT32),
+    ]
+    within_seconds: Annotated[
+        int | None,
+        doc("Only restarts of the last so many seconds count. Absent: all of them.", minimum=1, **INT32),
+    ] = None
+    action: Annotated[
+        str,
+        doc("What is done then, as in rules; it has to recreate more.", enum=[*failure_actions.ACTIONS]),
+    ]
+
+
 class FailurePolicyRule(Base, frozen=True, kw_only=True):
     """What to do about a failed Job that matches. The first matching rule of the list decides."""
 
@@ -178,6 +197,15 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
             **INT32,
         ),
     ] = None
+    then: Annotated[
+        tuple[Escalation, ...],
+        doc(
+            "What follows when the action has not helped, step by step (feature gate JobSetFailureEscalation). Absent:"
+            " the same action each time. Not in the Go JobSet.",
+            maxItems=4,
+            **ATOMIC,
+        ),
+    ] = ()
 
 
 class NodeFailure(Base, frozen=True, kw_only=True):
@@ -194,7 +222,9 @@ class NodeFailure(Base, frozen=True, kw_only=True):
     action: Annotated[
         str,
         doc(
-            "What is done where no rule of the failure policy matches, as in rules. Absent: RestartJobSet.",
+            "What is done where no rule of the failure policy matches, as in rules. Absent: RestartJobSet; with"
+            " restartStrategy InPlaceRestart, pods that need not be waited for are replaced, and all others restart in"
+            " place.",
             enum=[*failure_actions.ACTIONS],
         ),
     ] = ""
@@ -206,6 +236,78 @@ class NodeFailure(Base, frozen=True, kw_only=True):
             " waited for, unless the node does not exist."
         ),
     ] = False
+
+
+class RestartAgent(Base, frozen=True, kw_only=True):
+    """Puts the agent for restarts in place into the pods. Not in the Go JobSet."""
+
+    image: Annotated[str, doc("Image of the agent.", minLength=1, maxLength=1024, **{"x-required": True})]
+    mode: Annotated[
+        str,
+        doc(
+            "Sidecar: a container of its own, for any image and command of the workers; Kubernetes 1.36 or newer."
+            " MainContainer: a copy of the agent runs the command of the first container, whose image needs Python"
+            " 3.10 or newer. Absent: Sidecar.",
+            enum=["Sidecar", "MainContainer"],
+        ),
+    ] = ""
+    probe_port: Annotated[
+        int | None,
+        doc("Sidecar: port of the startup probe. Absent: 8081.", minimum=1, maximum=65535, **INT32),
+    ] = None
+
+
+class AvoidNodes(Base, frozen=True, kw_only=True):
+    """Which nodes that failed the set its next pods keep away from, and for how long. Not in the Go JobSet.
+
+    A node fails the set by nodeFailure, or by a failed pod that `onExitCodes` or `onPodReasons` name.
+    """
+
+    after_failures: Annotated[
+        int, doc("Failures of a node from which on it is avoided. Absent: 1.", minimum=1, **INT32)
+    ] = 1
+    for_seconds: Annotated[
+        int, doc("Seconds after its last failure for which a node is avoided. Absent: 3600.", minimum=1, **INT32)
+    ] = 3600
+    max_nodes: Annotated[
+        int,
+        doc(
+            "Nodes that are avoided at a time, those that failed last. Absent: 8.",
+            minimum=1,
+            maximum=MOST_FAILED_NODES,
+            **INT32,
+        ),
+    ] = 8
+    scope: Annotated[
+        str,
+        doc(
+            "Node: the node alone. Domain: in exclusive placement, all nodes of the topology domain that the Job had."
+            " Absent: Node.",
+            enum=["Node", "Domain"],
+        ),
+    ] = ""
+    on_exit_codes: Annotated[
+        OnExitCodes | None,
+        doc("Exit codes of failed pods that say that the node is to blame. Absent: none. Needs restartPolicy Never."),
+    ] = None
+    on_pod_reasons: Annotated[
+        tuple[Annotated[str, doc("A reason.", maxLength=256)], ...],
+        doc(
+            "Reasons in the status of failed pods, or of their containers, that say that the node is to blame, such as"
+            " UnexpectedAdmissionError. Empty: none.",
+            maxItems=32,
+            **SET,
+        ),
+    ] = ()
+    drop_after_seconds: Annotated[
+        int,
+        doc(
+            "Seconds for which a pod may find no node before the node that failed first is not avoided any more and its"
+            " Job is created again. Absent: 120.",
+            minimum=1,
+            **INT32,
+        ),
+    ] = 120
 
 
 class FailurePolicy(Base, frozen=True, kw_only=True):
@@ -231,6 +333,16 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
             enum=["JobFailed", "FailureTarget"],
         ),
     ] = ""
+    in_place_restarts: Annotated[
+        int | None,
+        doc(
+            "With restartStrategy InPlaceRestart: restarts in place after which every Job is recreated instead, counted"
+            " against maxRestarts like each of them (feature gate JobSetFailureEscalation). Absent: no limit but"
+            " maxRestarts. Not in the Go JobSet.",
+            minimum=1,
+            **INT32,
+        ),
+    ] = None
     start_timeout_seconds: Annotated[
         int | None,
         doc(
@@ -246,6 +358,20 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
         doc(
             "Lets pods of a node that is gone, unreachable or out of service fail their Job, with reason NodeFailure"
             " (feature gate JobSetNodeFailure). Absent: nodes are not looked at. Not in the Go JobSet."
+        ),
+    ] = None
+    avoid_nodes: Annotated[
+        AvoidNodes | None,
+        doc(
+            "Keeps pods of Jobs that are created again away from nodes that failed the set (feature gate"
+            " JobSetAvoidNodes). Absent: pods go where the scheduler likes. Not in the Go JobSet."
+        ),
+    ] = None
+    agent: Annotated[
+        RestartAgent | None,
+        doc(
+            "With restartStrategy InPlaceRestart: puts the agent into all pods that restart in place. Absent: the pod"
+            " templates have to hold it. Not in the Go JobSet."
         ),
     ] = None
 

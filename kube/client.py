@@ -261,6 +261,16 @@ class Client:
         """GET of any other path: /version, /readyz, /openapi/v3, the log of a pod."""
         return (await self._call(Request(method="GET", path=path, verb="get", query=query, timeout=TIMEOUT))).body
 
+    def log(
+        self, path: str, query: tuple[tuple[str, str], ...], *, idle: float, break_after: int
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Lines of the log of a pod, without empty ones, as they are written; longer ones in pieces.
+
+        `idle` seconds of silence end it with a TransportError.
+        """
+        request = Request(method="GET", path=path, verb="get", query=query, timeout=idle, break_after=break_after)
+        return self.transport.stream(request)
+
     async def served(self, group_version: str) -> frozenset[str]:
         """Plural names of the resources of a `group/version`; none if the API server does not serve it."""
         try:

@@ -141,6 +141,8 @@ class Controller(Generic[K]):
             finally:
                 self.queue.done(request)
                 self._count(-1)
+            # A reconcile that asks for nothing never waits: thousands of them would hold up leases, probes and watches.
+            await asyncio.sleep(0)
 
     def _count(self, change: int) -> None:
         self._active += change

@@ -14,7 +14,7 @@ the server answers AlreadyExists or 404, which are outcomes. Must not do IO.
 import enum
 import heapq
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -183,6 +183,10 @@ class Store(Generic[T]):
 
     def get(self, namespace: str, name: str) -> T | None:
         return self._objects.get((namespace, name))
+
+    def keys(self) -> Sequence[Key]:
+        """The keys of all objects: for a large store much quicker than the objects."""
+        return tuple(self._objects)
 
     def list(self, namespace: str | None = None) -> Objects[T]:
         """All objects, or those of one namespace (a scan)."""

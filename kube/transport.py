@@ -43,7 +43,8 @@ class Request:
 
     `limited` False passes the client-side rate and concurrency limits (lease renewals must not queue behind a burst of
     creates). `accept` names the form of the answer. `guard` is called in the moment in which the request is sent, after
-    all waiting; what it raises ends the call.
+    all waiting; what it raises ends the call. `break_after`: a stream of any text: a longer line is given in pieces of
+    about so many bytes, and what follows the last newline is a line, too. 0: a watch.
     """
 
     method: str
@@ -56,6 +57,7 @@ class Request:
     limited: bool = True
     accept: str = "application/json"
     guard: Callable[[], None] | None = None
+    break_after: int = 0
 
     @property
     def call(self) -> Call:
@@ -158,7 +160,8 @@ class HttpTransport:
             generation = self._credentials.generation
             async with self._open(request, limits) as response:
                 if response.status == 200:
-                    async with contextlib.aclosing(_lines(response.content, self._max_line)) as lines:
+                    found = _lines(response.content, self._max_line, request.break_after)
+                    async with contextlib.aclosing(found) as lines:
                         yield lines
                     return
                 body = await response.read()
@@ -241,8 +244,8 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
     return joined
 
 
-async def _lines(content: aiohttp.StreamReader, max_line: int) -> AsyncGenerator[bytes]:
-    """Split on newlines; a partial last line (a cut connection) is dropped, never half-decoded."""
+async def _lines(content: aiohttp.StreamReader, max_line: int, break_after: int) -> AsyncGenerator[bytes]:
+    """Split on newlines; a partial last line of a watch (a cut connection) is dropped, never half-decoded."""
     rest = bytearray()
     async for chunk in content.iter_any():
         begin = 0
@@ -253,5 +256,10 @@ async def _lines(content: aiohttp.StreamReader, max_line: int) -> AsyncGenerator
             if line:
                 yield line
         rest += memoryview(chunk)[begin:]
+        if break_after and len(rest) > break_after:
+            yield bytes(rest)
+            rest.clear()
         if len(rest) > max_line:
             raise TransportError(f"a watch event is longer than {max_line} bytes")
+    if break_after and rest:
+        yield bytes(rest)

@@ -12,6 +12,7 @@ from api.features import FeatureGates
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from api.names import subdomain, volume_claim_names
+from api.packed import unpacked
 from api.pod import Pod
 from api.priority import Priorities
 from controllers.gang.execute import GroupWriteError
@@ -20,9 +21,10 @@ from controllers.indexes import BY_OWNER
 from controllers.jobset.execute import Caches, Executor, FailedWrites, ForeignObjectError
 from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.leftover_pods import LeftoverPods
-from controllers.jobset.memory import Memories, Memory
+from controllers.jobset.memory import NO_EVENTS, Memories, Memory
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.pending_pods import look_at_pending_pods
+from controllers.jobset.unscheduled_pods import UnscheduledPods
 from controllers.jobset.watches import BY_SET, owning_jobset
 from controllers.planning.actions import DeleteJobs, Plan, PodQuery, creates_only, of_type
 from controllers.planning.child_jobs import not_recorded
@@ -31,6 +33,7 @@ from controllers.planning.finished import finished
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
+from controllers.planning.sorted_jobs import SortedJobs
 from controllers.planning.summary import summary
 from controllers.resources import JOBSETS
 from kube.client import Client
@@ -92,6 +95,7 @@ class JobSetReconciler:
         self._options = options or Options()
         self._executor = Executor(client, caches, recorder)
         self._stalled = StalledGangs(client, self._executor.event)
+        self._unscheduled = UnscheduledPods(client, self._executor.event)
         self._stopwatch = Stopwatch(milestones)
         self.memories = Memories()
         """What is known of each JobSet beyond the caches."""
@@ -111,25 +115,26 @@ class JobSetReconciler:
 
     async def reconcile(self, request: Request) -> Result:
         add_log_fields(namespace=request.namespace, name=request.name)
-        js = self._caches.jobsets.get(request.namespace, request.name)
-        if js is None:
+        cached = self._caches.jobsets.get(request.namespace, request.name)
+        if cached is None:
             self.memories.forget(request)
             return Result()
-        add_log_fields(uid=js.metadata.uid, generation=js.metadata.generation)
-        memory = self.memories.get_or_create(request, js.metadata.uid)
+        add_log_fields(uid=cached.metadata.uid, generation=cached.metadata.generation)
+        memory = self.memories.get_or_create(request, cached.metadata.uid)
         clock = asyncio.get_running_loop().time
         began = clock()
         wait = max(memory.rest_until, memory.namespace_ends_until) - began
         if wait > 0:
             return Result(wait)
+        js = unpacked(cached)
         observed = self._observe(js, memory)
         moment = self._options.wall_clock().timestamp()
         memory.attempt_times = self._stopwatch.saw(memory.attempt_times, js, observed.jobs, moment)
-        decided = self._plan(observed)
+        decided = self._plan(observed, memory)
         memory.rest_until = clock() + REST * (clock() - began)
         while decided.pod_query is not None:
             observed = await self._answer(observed, decided.pod_query)
-            decided = self._plan(observed)
+            decided = self._plan(observed, memory)
         self._warn(js, decided, memory)
         if said := summary(js, decided):
             log.info("%s %s: %s", NAME, request, said)
@@ -147,8 +152,9 @@ class JobSetReconciler:
         finally:
             self._look_after_pods(js, decided)
         group_retry = memory.group_error_until - clock()
-        stalled = await self._stalled.look(observed, memory.stalled)
-        again = (decided.requeue_after, group_retry if group_retry > 0 else None, stalled)
+        waiting = self._unscheduled if js.spec.scheduling is None else self._stalled
+        look = await waiting.look(observed, memory.stalled)
+        again = (decided.requeue_after, group_retry if group_retry > 0 else None, look)
         return Result(min((seconds for seconds in again if seconds is not None), default=None))
 
     async def _carry_out(self, js: JobSet, decided: Plan, memory: Memory) -> bool:
@@ -184,9 +190,13 @@ class JobSetReconciler:
         cache.overlay(stored)
         return stored.metadata.resource_version == meta.resource_version
 
-    def _plan(self, observed: Observed) -> Plan:
-        options = self._options
-        return plan(observed, self._gates, options.limits, create_suspended=options.create_suspended)
+    def _plan(self, observed: Observed, memory: Memory) -> Plan:
+        options, suspended = self._options, self._options.create_suspended
+        if len(observed.jobs) < options.limits.sorted_jobs_from:
+            memory.sorted_jobs = None
+        elif memory.sorted_jobs is None:
+            memory.sorted_jobs = SortedJobs()
+        return plan(observed, self._gates, options.limits, create_suspended=suspended, known=memory.sorted_jobs)
 
     def _look_after_pods(self, js: JobSet, decided: Plan) -> None:
         """Follow or leave pods of earlier attempts. A plan that has failed may have deleted Jobs, too."""
@@ -234,7 +244,7 @@ class JobSetReconciler:
         for event in decided.warnings:
             if event not in memory.warned:
                 self._executor.event(js, event)
-        memory.warned = frozenset(decided.warnings)
+        memory.warned = frozenset(decided.warnings) or NO_EVENTS
 
     def _observe(self, js: JobSet, memory: Memory) -> Observed:
         """One frozen view of the caches."""

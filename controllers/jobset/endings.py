@@ -1,15 +1,19 @@
 """Counts JobSets that end (metrics jobset_completed_total, jobset_failed_total and that of exceeded deadlines).
 
-Attempts that end because pods do not run in time are counted, too.
+Attempts that end because pods do not run in time, or because of a node, are counted, too, and the seconds that sets ran
+and lost.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from api import keys
 from api.jobset import JobSet
+from api.jobset_status import FailedAttempt, Recovery
 from api.meta import find
 from controllers.jobset.memory import Memories
 from controllers.planning.deadline import EXCEEDED
+from controllers.planning.node_failure import REASON as NODE_FAILURE
 from controllers.planning.start_timeout import REASON as START_TIMEOUT
 from kube.controller import Request
 
@@ -20,6 +24,8 @@ class Outcomes(Protocol):
     def finished(self, namespace: str, name: str, state: str) -> None: ...
     def deadline_exceeded(self, namespace: str, name: str) -> None: ...
     def start_timed_out(self, namespace: str, name: str) -> None: ...
+    def node_failed(self) -> None: ...
+    def spent(self, running: int, lost: int) -> None: ...
     def forget(self, namespace: str, name: str) -> None: ...
 
 
@@ -28,10 +34,11 @@ class Endings:
 
     See docs/reference/metrics.md#jobsets, and defect 10 in docs/reference/defects.md.
 
-    A JobSet counts when the watch shows it finished after it had shown the same UID unfinished. That holds whether the
-    answer to the write arrived or not, however often the write was tried, and whatever overlays the store had: handlers
-    do not get overlays. A JobSet that is finished when first seen ended under another process. One that ended and was
-    deleted while the watch had lost both events is not counted.
+    A JobSet counts when the watch shows it finished after it had shown the same UID unfinished; an attempt counts when
+    the watch shows a history with it after one without it. That holds whether the answer to the write arrived or not,
+    however often the write was tried, and whatever overlays the store had: the `old` of a handler may be an overlay, so
+    the status that the watch showed last is kept. What ended before a JobSet is first seen was counted by another
+    process. A JobSet that ended and was deleted while the watch had lost both events is not counted.
     """
 
     def __init__(self, outcomes: Outcomes, memories: Memories) -> None:
@@ -41,30 +48,40 @@ class Endings:
     def on_event(self, _kind: object, old: JobSet | None, new: JobSet | None) -> None:
         """A `kube.informer.Handler`. Register it when the lease is won and before the first reconcile."""
         if new is not None:
-            self._saw(new)
-            if old is not None and old.status.attempt_history != new.status.attempt_history:
-                self._attempts_ended(old, new)
+            if new.is_ours:
+                self._saw(new)
         elif old is not None:
             meta = old.metadata
             self._memories.forget(Request(meta.namespace, meta.name), meta.uid)
             self._outcomes.forget(meta.namespace, meta.name)
 
     def _saw(self, js: JobSet) -> None:
-        meta, state = js.metadata, js.status.terminal_state
-        if not js.is_ours:
-            return
+        meta, status = js.metadata, js.status
         memory = self._memories.get_or_create(Request(meta.namespace, meta.name), meta.uid)
-        if state and memory.unfinished:
-            self._outcomes.finished(meta.namespace, meta.name, state)
-            failed = find(js.status.conditions, keys.FAILED)
+        before, memory.shown = memory.shown, status
+        if before is None:
+            return
+        if status.terminal_state and not before.terminal_state:
+            self._outcomes.finished(meta.namespace, meta.name, status.terminal_state)
+            failed = find(status.conditions, keys.FAILED)
             if failed is not None and failed.reason == EXCEEDED:
                 self._outcomes.deadline_exceeded(meta.namespace, meta.name)
-        memory.unfinished = not state
+        self._attempts_ended(js, before.attempt_history)
+        self._seconds_counted(before.recovery, status.recovery)
 
-    def _attempts_ended(self, old: JobSet, new: JobSet) -> None:
-        """Both states come from the watch, so an attempt is new in one of them only."""
-        if old.metadata.uid != new.metadata.uid or not new.is_ours:
+    def _attempts_ended(self, js: JobSet, before: Sequence[FailedAttempt]) -> None:
+        after = js.status.attempt_history
+        for attempt in after if before != after else ():
+            if attempt in before:
+                continue
+            if attempt.message.startswith(f"{START_TIMEOUT}: "):
+                self._outcomes.start_timed_out(js.metadata.namespace, js.metadata.name)
+            elif attempt.message.startswith(f"{NODE_FAILURE}: "):
+                self._outcomes.node_failed()
+
+    def _seconds_counted(self, old: Recovery | None, new: Recovery | None) -> None:
+        """Those of the first state that this process saw were counted by an earlier one."""
+        if old is None or new is None or old is new:
             return
-        for attempt in new.status.attempt_history:
-            if attempt not in old.status.attempt_history and attempt.message.startswith(f"{START_TIMEOUT}: "):
-                self._outcomes.start_timed_out(new.metadata.namespace, new.metadata.name)
+        running, lost = new.running_seconds - old.running_seconds, new.lost_seconds - old.lost_seconds
+        self._outcomes.spent(max(running, 0), max(lost, 0))

@@ -38,6 +38,7 @@ from controllers.planning.actions import (
     Plan,
     of_type,
 )
+from controllers.planning.node_failure import REASON
 from controllers.resources import JOBSETS
 from kube.client import Client, PatchType
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
@@ -236,8 +237,18 @@ class Executor:
     async def _delete_pod(self, js: JobSet, nodes: NodeWatches, action: DeletePod) -> None:
         namespace = js.metadata.namespace
         with suppress(NotFound):
+            if action.failed:
+                await self._mark_failed(namespace, action)
             await self.client.delete(PODS, action.name, namespace=namespace, grace_period_seconds=0, uid=action.uid)
         nodes.pods.store.overlay_deleted(namespace, action.name, action.uid)
+
+    async def _mark_failed(self, namespace: str, action: DeletePod) -> None:
+        """What kube-controller-manager writes before it deletes a pod of a node that is gone."""
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": REASON, "message": action.failed}
+        mark = {"metadata": {"uid": action.uid}, "status": {"phase": "Failed", "conditions": [condition]}}
+        await self.client.patch(
+            PODS, action.name, mark, namespace=namespace, subresource="status", patch_type=PatchType.STRATEGIC
+        )
 
     async def _patch_job(self, js: JobSet, action: PatchJob) -> None:
         namespace = js.metadata.namespace

@@ -102,4 +102,7 @@ def summary(pod: DetailedPod) -> FailedPod:
         conditions=frozenset((c.type, c.status) for c in status.conditions),
         deleting=pod.metadata.deletion_timestamp is not None,
         index_failures=integer(pod.metadata.annotations.index_failures) or 0,
+        reasons=tuple(filter(None, (status.reason, *(end.reason for _, end in ended)))),
+        topology=pod.metadata.topology or "",
+        domain=pod.domain,
     )

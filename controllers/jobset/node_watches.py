@@ -91,7 +91,10 @@ class NodeWatches:
         for name, taints in failures.items():
             seen = self._first_seen.setdefault(name, {})
             since[name] = min((added or seen.setdefault(taint, now), taint) for taint, added in taints)
-        return tuple(_on_failed_node(pod, *since[pod.node]) for pod in pods if pod.node in since)
+        found = [pod for pod in pods if pod.node in since]
+        leading = {pod.job_uid for pod in found if pod.topology and not pod.domain}
+        domains = {pod.job_uid: pod.domain for pod in pods if pod.domain and pod.job_uid in leading}
+        return tuple(_on_failed_node(pod, *since[pod.node], domains.get(pod.job_uid, pod.domain)) for pod in found)
 
     async def read(self, js: JobSet, names: Iterable[str]) -> None:
         """Read these nodes and the pods of the set on them, past the watches. Raises what the client raises."""
@@ -143,7 +146,8 @@ class NodeWatches:
         return () if ("", node) in unreadable else GONE
 
 
-def _on_failed_node(pod: BoundPod, since: str, taint: str) -> PodOnFailedNode:
+def _on_failed_node(pod: BoundPod, since: str, taint: str, domain: str) -> PodOnFailedNode:
+    """`domain`: a leader's own record does not have it, those of its followers do."""
     return PodOnFailedNode(
         name=pod.name,
         uid=pod.uid,
@@ -154,4 +158,6 @@ def _on_failed_node(pod: BoundPod, since: str, taint: str) -> PodOnFailedNode:
         created=pod.created,
         deleting=pod.deleting,
         ended=pod.ended,
+        topology=pod.topology,
+        domain=domain,
     )

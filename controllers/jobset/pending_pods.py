@@ -1,12 +1,13 @@
 """Looks up the pending pods of a JobSet with a time limit for its start: the answer to a `PodQuery` of that kind."""
 
+import dataclasses
 from collections.abc import Mapping
 
 from api import keys
-from api.pending import why_pending
+from api.pending import may_lack_a_node, why_pending
 from api.pod import DetailedPod
 from controllers.planning.observed import Observed, PendingPod
-from controllers.planning.start_timeout import next_look
+from controllers.planning.start_timeout import limits, next_look
 from kube.client import Client
 from kube.resources import PODS
 
@@ -20,9 +21,9 @@ async def look_at_pending_pods(client: Client, observed: Observed) -> tuple[Mapp
 
     One list of the pending pods of the set, in pages. Raises what the client raises.
     """
-    meta, policy = observed.jobset.metadata, observed.jobset.spec.failure_policy
-    seconds = policy.start_timeout_seconds if policy is not None else None
-    found: dict[str, PendingPod] = {}
+    meta = observed.jobset.metadata
+    first: dict[str, PendingPod] = {}
+    homeless: dict[str, PendingPod] = {}
     pages = client.pages(
         PODS,
         type=DetailedPod,
@@ -34,9 +35,17 @@ async def look_at_pending_pods(client: Client, observed: Observed) -> tuple[Mapp
     async for pod in pages:
         if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp is not None:
             continue
-        uid, created = pod.metadata.labels.job_uid, pod.metadata.creation_timestamp or ""
-        first = found.get(uid)
-        if first is None or (created, pod.metadata.name) < (first.created, first.name):
-            why = why_pending(pod)[:LONGEST_REASON]
-            found[uid] = PendingPod(pod.metadata.name, pod.spec.node_name, created, why)
-    return found, next_look(found.values(), seconds or 0, observed.now)
+        uid, why = pod.metadata.labels.job_uid, why_pending(pod)[:LONGEST_REASON]
+        seen = PendingPod(pod.metadata.name, pod.spec.node_name, pod.metadata.creation_timestamp or "", why)
+        _keep_first(first, uid, seen)
+        if may_lack_a_node(pod):
+            _keep_first(homeless, uid, seen)
+    found = {uid: dataclasses.replace(pod, homeless=homeless.get(uid)) for uid, pod in first.items()}
+    return found, next_look(found.values(), limits(observed.jobset), observed.now)
+
+
+def _keep_first(kept: dict[str, PendingPod], uid: str, pod: PendingPod) -> None:
+    """Of the pods of a Job the one that was created first."""
+    other = kept.get(uid)
+    if other is None or (pod.created, pod.name) < (other.created, other.name):
+        kept[uid] = pod

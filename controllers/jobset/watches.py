@@ -10,6 +10,7 @@ from api.features import FeatureGates
 from api.jobset import JobSet
 from api.meta import Identity, OwnerReference
 from api.names import subdomain
+from api.packed import packed
 from api.pod import Pod
 from api.priority import PriorityClass
 from controllers.gang.watches import GroupWatches
@@ -43,7 +44,7 @@ class Watches:
         failed_node_taints: Iterable[str] = (),
     ) -> None:
         ours = keys.JOBSET_NAME
-        self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_key})
+        self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_key}, transform=packed)
         indexes = {BY_OWNER: controller_uid, BY_SET: _set_key}
         self.jobs = Informer(client, JOBS, Job, indexes=indexes, label_selector=ours)
         self.services = Informer(client, SERVICES, Service)

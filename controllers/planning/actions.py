@@ -64,10 +64,15 @@ class PatchJob:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete a pod without waiting for its node (grace period 0). The UID guards a newer pod of the same name."""
+    """Delete a pod without waiting for its node (grace period 0). The UID guards a newer pod of the same name.
+
+    `failed`: why it has failed, empty if nobody has to know. Its Job may wait for its failure before it makes another
+    pod (podReplacementPolicy Failed), and the kubelet that would report it is silent.
+    """
 
     name: str
     uid: str
+    failed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

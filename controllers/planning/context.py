@@ -17,6 +17,7 @@ from controllers.planning.groups import GroupPlan
 from controllers.planning.limits import Limits
 from controllers.planning.observed import Observed
 from controllers.planning.partial import Partial
+from controllers.planning.sorted_jobs import SortedJobs
 from controllers.planning.stages import Stages
 from controllers.planning.status import StatusDraft
 
@@ -70,18 +71,29 @@ class Context:
         return dataclasses.replace(self, status=status, job_budget=self.job_budget - created)
 
 
-def context(observed: Observed, gates: FeatureGates, limits: Limits, *, create_suspended: bool = True) -> Context:
-    """Sort and count what was observed. `create_suspended` off: nothing is created for a set while it is suspended."""
+def context(
+    observed: Observed,
+    gates: FeatureGates,
+    limits: Limits,
+    *,
+    create_suspended: bool = True,
+    known: SortedJobs | None = None,
+) -> Context:
+    """Sort and count what was observed. `create_suspended` off: nothing is created for a set while it is suspended.
+
+    `known`: the Jobs as they were sorted for the plan before; only what has changed is sorted then.
+    """
     js = observed.jobset
     layout = layout_of(js)
-    children = sort_jobs(js, observed.jobs, layout, gates, observed.departed)
+    sort = sort_jobs if known is None else known.sort
+    children = sort(js, observed.jobs, layout, gates, observed.departed)
     counts = counters.count(js, children)
     stages = Stages(js, counts, children)
     may_leave_pods = batch_deletion.may_leave_pods(js, children, layout, gates, limits)
     leftovers = batch_deletion.leftovers(observed.leftovers, children) if may_leave_pods else frozenset()
     draft = StatusDraft(js.status, observed.now)
     draft.update(replicated_jobs_status=stages.remembered())
-    queued = sum(child.job.queued and not child.deleting for child in children.active)
+    queued = sum(tally.queued for tally in children.tallies.values())
     return Context(
         observed=observed,
         gates=gates,

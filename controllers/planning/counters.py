@@ -7,7 +7,6 @@ from collections import Counter
 
 import msgspec
 
-from api.batch import Job, pods_at_once
 from api.indexes import format_indexes
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
@@ -21,34 +20,18 @@ _NEGLIGIBLE_DELAY = 0.001
 """Seconds. Timers are a little early, and times are floats: what is left then is not worth another plan."""
 
 
-def job_ready(job: Job) -> bool:
-    """Whether every pod that the Job wants at once is ready or has succeeded."""
-    return job.status.succeeded + (job.status.ready or 0) >= pods_at_once(job.spec)
-
-
 def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
     """One entry for each ReplicatedJob of the spec, by name descending, zeros included."""
-    ready: Counter[str] = Counter()
-    active: Counter[str] = Counter()
-    suspended: Counter[str] = Counter()
-    for child in children.active:
-        job, name = child.job, child.replicated_job
-        if job_ready(job):
-            ready[name] += 1
-        if job.status.active > 0:
-            active[name] += 1
-        if job.spec.suspend:
-            suspended[name] += 1
     failed = Counter(child.replicated_job for child in children.failed if not child.gone)
     stored = {s.name: s for s in js.status.replicated_jobs_status}
     return tuple(
         ReplicatedJobStatus(
             name=name,
-            ready=ready[name],
+            ready=children.tally(name).ready,
             succeeded=len(children.completed[name]),
             failed=failed[name],
-            active=active[name],
-            suspended=suspended[name],
+            active=children.tally(name).with_pods,
+            suspended=children.tally(name).suspended,
             completed_indexes=format_indexes(children.completed[name]),
             **(keep((*REACHED, *RESTARTS_OF_JOBS), stored[name]) if name in stored else {}),
         )
@@ -59,6 +42,13 @@ def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
 def all_ready(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> bool:
     """Whether every Job of the set is ready or has succeeded."""
     return sum(c.ready + c.succeeded for c in counts) == sum(r.replicas for r in js.spec.replicated_jobs)
+
+
+def noted(js: JobSet, status: JobSetStatus) -> JobSetStatus:
+    """A status that is about to be written, with `readyJobs`. Nothing is written for this alone."""
+    done = sum(entry.ready + entry.succeeded for entry in status.replicated_jobs_status)
+    wanted = sum(r.replicas for r in js.spec.replicated_jobs)
+    return msgspec.structs.replace(status, ready_jobs=f"{done}/{wanted}")
 
 
 def write_delay(old: JobSetStatus, new: JobSetStatus, jobs: int, since_last_write: float | None) -> float:

@@ -11,8 +11,8 @@ from api.meta import find, is_true
 from api.names import job_name
 from controllers.planning.actions import Action, DeleteGroup
 from controllers.planning.child_jobs import Child, ChildJobs
-from controllers.planning.counters import job_ready
 from controllers.planning.observed import KnownGroups
+from controllers.planning.tally import job_ready
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
 """The child Jobs of a plan as they are to be created or resumed (docs/reference/names-and-labels.md#jobs)."""
 
+from api.avoided_nodes import avoided, away_from
 from api.children import build_job, in_group, with_priority
 from api.layout import JobRange
 from api.meta import JSON
 from controllers.planning.context import Context
+from controllers.planning.failed_nodes import wanted
 
 
 def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = None) -> JSON:
@@ -22,4 +24,6 @@ def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = Non
     )
     if (pods := ctx.groups.group_of(job["metadata"]["name"])) is not None:
         job = in_group(job, pods.template, pods.name)
+    if ctx.js.status.failed_nodes and wanted(ctx) is not None:
+        job = away_from(job, avoided(ctx.js, ctx.now))
     return job if ctx.observed.priorities is None else with_priority(job, ctx.observed.priorities)

@@ -7,6 +7,8 @@ tolerations and gates of an earlier admission do not linger (defect 3 in docs/re
 Labels of the Job controller stay.
 """
 
+from collections.abc import Mapping
+
 from api import keys
 from api.exclusive import topology_of
 from api.meta import JSON
@@ -98,7 +100,7 @@ def _template_patch(child: Child, wanted: JSON) -> JSON:
     return {name: part for name, part in (("metadata", metadata), ("spec", fields)) if part}
 
 
-def _map_patch(have: dict[str, str], wanted: dict[str, str]) -> dict[str, str | None]:
+def _map_patch(have: Mapping[str, str], wanted: dict[str, str]) -> dict[str, str | None]:
     """Merge patch between two maps; null removes a key. Keys of the Job controller are not ours to remove."""
     patch: dict[str, str | None] = {k: v for k, v in wanted.items() if have.get(k) != v}
     for key in have.keys() - wanted.keys():

@@ -18,6 +18,8 @@ class Limits:
       smaller set that would cost more calls than it saves: it takes two more to look for their pods.
     - `jobs_per_deletion`: Jobs that one such call deletes. The API server deletes the Jobs of one call one after the
       other, and handles several calls at the same time.
+    - `sorted_jobs_from`: of a set with this many Jobs or more it is remembered how they were sorted. In a smaller set
+      that would save little, and it takes a quarter of a KiB for each Job.
     - `foreign_retry`: seconds until the next check whether the name that another owner's object holds is free.
     - `cache_lag`: seconds that the cache of JobSets may be behind that of Jobs.
     - `named_objects`: objects that one warning names; the rest is counted.
@@ -31,6 +33,7 @@ class Limits:
     judgements: int = 20_000
     batch_deletion_from: int = 10
     jobs_per_deletion: int = 30
+    sorted_jobs_from: int = 200
     foreign_retry: float = 10.0
     cache_lag: float = 60.0
     named_objects: int = 5

@@ -11,11 +11,13 @@ pod is deleted without waiting for its node. A watch that is behind ends no atte
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from api.batch import Job, pods_at_once
+from api.features import FeatureGates
 from api.jobset import JobSet
 from api.meta import seconds_between
-from api.policies import NodeFailure
+from api.policies import FailurePolicyRule, NodeFailure
 from controllers.planning.child_jobs import Child, as_failed
 from controllers.planning.observed import PodOnFailedNode
 
@@ -51,18 +53,35 @@ def seconds_left(pods: Iterable[PodOnFailedNode], seconds: int, now: str) -> flo
     return min((wait for wait in left if wait > 0), default=None)
 
 
-def failed_jobs(children: Sequence[Child], pods: Iterable[PodOnFailedNode]) -> list[tuple[Child, PodOnFailedNode]]:
-    """The Jobs of the attempt that have a pod among these, each with the first of them.
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Pods on failed nodes, each with the Job of the attempt that runs it.
+
+    `failed`: the first pod of each Job that fails because of it. `replaced`: pods in whose place the Job makes others,
+    while all other pods of the set restart in place.
+    """
+
+    failed: list[tuple[Child, PodOnFailedNode]]
+    replaced: list[tuple[Child, PodOnFailedNode]]
+
+
+def lost(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnFailedNode]) -> Lost:
+    """What becomes of the Jobs of the attempt that have a pod among these.
 
     A pod that has ended, or is being deleted while the Job has another in its place, is no failure.
     """
     running = {child.job.metadata.uid: child for child in children if not (child.deleting or child.job.spec.suspend)}
-    found: dict[str, tuple[Child, PodOnFailedNode]] = {}
+    failed: dict[str, tuple[Child, PodOnFailedNode]] = {}
+    replaced: list[tuple[Child, PodOnFailedNode]] = []
     for pod in pods:
         child = running.get(pod.job_uid)
-        if child is not None and not pod.ended and not (pod.deleting and _complete(child.job)):
-            found.setdefault(pod.job_uid, (child, pod))
-    return list(found.values())
+        if child is None or pod.ended or (pod.deleting and _complete(child.job)):
+            continue
+        if _replaced(js, gates, child, pod):
+            replaced.append((child, pod))
+        else:
+            failed.setdefault(pod.job_uid, (child, pod))
+    return Lost(list(failed.values()), replaced)
 
 
 def _complete(job: Job) -> bool:
@@ -71,6 +90,27 @@ def _complete(job: Job) -> bool:
     if job.spec.completions is not None:
         wanted = min(wanted, job.spec.completions - job.status.succeeded)
     return not job.doomed and job.status.active >= wanted
+
+
+def _replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnFailedNode) -> bool:
+    """Whether the Job makes another pod in place of this one, and all other pods restart in place.
+
+    So it is with InPlaceRestart where neither a rule nor `nodeFailure` has an action for such a failure.
+    Its end must not be waited for: it was asked for, or the node is off.
+    """
+    policy = js.spec.failure_policy
+    wanted = policy.node_failure if policy is not None else None
+    if policy is None or wanted is None or policy.restart_strategy != "InPlaceRestart" or not gates["InPlaceRestart"]:
+        return False
+    decided = wanted.action or any(_may_decide(rule, child) for rule in policy.rules)
+    return not decided and (wanted.force_delete_pods or pod.taint in {"", OUT_OF_SERVICE})
+
+
+def _may_decide(rule: FailurePolicyRule, child: Child) -> bool:
+    """Whether a rule may be about Jobs that fail because of a node; its patterns are not looked at."""
+    reasons, targets = rule.on_job_failure_reasons, rule.target_replicated_jobs
+    of_it = REASON in reasons if reasons else True
+    return of_it and rule.on_exit_codes is None and (not targets or child.replicated_job in targets)
 
 
 def as_node_failure(child: Child, pod: PodOnFailedNode, now: str) -> Child:

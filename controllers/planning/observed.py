@@ -33,6 +33,8 @@ class FailedPod:
       container had ended, RFC 3339, may be empty. `conditions`: (type, status).
     - `deleting`: it is being deleted, which may be why it failed.
     - `index_failures`: how often its index had failed before it; 0 where the Job does not count that.
+    - `reasons`: that of its status, and those with which its containers ended. `topology`, `domain`: in exclusive
+      placement, the label of nodes by which its Job was placed, and the value of it; of a leader only the label.
     """
 
     name: str
@@ -42,16 +44,24 @@ class FailedPod:
     conditions: frozenset[tuple[str, str]] = frozenset()
     deleting: bool = False
     index_failures: int = 0
+    reasons: tuple[str, ...] = ()
+    topology: str = ""
+    domain: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPod:
-    """A pod of phase Pending without a scheduling gate. `created`: RFC 3339. `why`: what keeps it from running."""
+    """A pod of phase Pending without a scheduling gate. `created`: RFC 3339. `why`: what keeps it from running.
+
+    `homeless`: of the pods of the same Job the one that was created first of those for which the scheduler has found no
+    node, and for which one more node may be of use; None if there is none.
+    """
 
     name: str
     node: str
     created: str
     why: str
+    homeless: "PendingPod | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,8 @@ class PodOnFailedNode:
     - `taint`: the key; empty if the node does not exist. `since`: RFC 3339, when the taint was added. If the API server
       does not say when, or the node does not exist: when this process first saw it so.
     - `deleting`: it has a deletion timestamp. `ended`: its phase is Succeeded or Failed.
+    - `topology`, `domain`: in exclusive placement, the label of nodes by which its Job was placed, and the value of it,
+      empty if it is not known.
     """
 
     name: str
@@ -73,6 +85,8 @@ class PodOnFailedNode:
     created: str = ""
     deleting: bool = False
     ended: bool = False
+    topology: str = ""
+    domain: str = ""
 
 
 FailedPodsByJob = Mapping[str, tuple[FailedPod, ...]]

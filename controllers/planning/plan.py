@@ -10,12 +10,13 @@ from collections.abc import Callable
 
 from api.features import FeatureGates
 from api.jobset_status import JobSetStatus
-from controllers.planning import counters
+from controllers.planning import counters, recovery
 from controllers.planning.actions import Plan
 from controllers.planning.context import Context, context
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import Observed
 from controllers.planning.partial import Partial, Stop, combine
+from controllers.planning.sorted_jobs import SortedJobs
 from controllers.planning.steps.apply_failure_policy import apply_failure_policy
 from controllers.planning.steps.arrange_groups import arrange_groups
 from controllers.planning.steps.complete import complete
@@ -23,6 +24,7 @@ from controllers.planning.steps.count_attempt import count_attempt
 from controllers.planning.steps.create_claims import create_claims
 from controllers.planning.steps.create_jobs import create_jobs
 from controllers.planning.steps.create_service import create_service
+from controllers.planning.steps.drop_failed_nodes import drop_failed_nodes
 from controllers.planning.steps.end_restart import end_restart
 from controllers.planning.steps.enforce_deadline import enforce_deadline
 from controllers.planning.steps.finish import expire, finish
@@ -47,6 +49,7 @@ STEPS: tuple[Step, ...] = (
     end_restart,
     enforce_deadline,
     watch_start,
+    drop_failed_nodes,
     apply_failure_policy,
     complete,
     release_stages,
@@ -61,16 +64,25 @@ STEPS: tuple[Step, ...] = (
 
 
 def plan(
-    observed: Observed, gates: FeatureGates, limits: Limits = DEFAULT_LIMITS, *, create_suspended: bool = True
+    observed: Observed,
+    gates: FeatureGates,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    create_suspended: bool = True,
+    known: SortedJobs | None = None,
 ) -> Plan:
-    """What to do now. `create_suspended` off: nothing is created for a set while it is suspended."""
+    """What to do now. `create_suspended` off: nothing is created for a set while it is suspended.
+
+    `known`: what the plans before have found out about the Jobs of a large set. It changes how long this takes, and
+    nothing else.
+    """
     js = observed.jobset
     if js.metadata.deletion_timestamp is not None:
         return Plan()
     if not js.is_ours:
         expiry = expire(js, observed.now)
         return Plan(actions=expiry.actions, requeue_after=expiry.requeue_after)
-    ctx = context(observed, gates, limits, create_suspended=create_suspended)
+    ctx = context(observed, gates, limits, create_suspended=create_suspended, known=known)
     partials: list[Partial] = []
     for step in STEPS:
         partial = step(ctx)
@@ -91,8 +103,8 @@ def _close(ctx: Context, decided: Partial) -> Plan:
         requeue_after = delay if requeue_after is None else min(delay, requeue_after)
     return Plan(
         actions=decided.actions,
-        status=status if write else None,
-        counters=counted if write and counted != stored and not _write_delay(ctx, counted) else None,
+        status=_noted(ctx, status) if write else None,
+        counters=_noted(ctx, counted) if write and counted != stored and not _write_delay(ctx, counted) else None,
         events=decided.events if write else (),
         requeue_after=requeue_after,
         status_first=decided.status_first,
@@ -101,6 +113,11 @@ def _close(ctx: Context, decided: Partial) -> Plan:
         follow_pods=decided.follow_pods,
         reported_group=decided.reported_group,
     )
+
+
+def _noted(ctx: Context, status: JobSetStatus) -> JobSetStatus:
+    """A status that is about to be written, with what is said only together with something else."""
+    return counters.noted(ctx.js, recovery.noted(ctx, status))
 
 
 def _write_delay(ctx: Context, status: JobSetStatus) -> float:

@@ -7,7 +7,6 @@ it, so that a pod that loses readiness later neither takes conditions back nor b
 (defect 18 in docs/reference/defects.md). A restart and a suspension forget it, and the order is enforced again.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
@@ -20,7 +19,6 @@ from api.jobset_status import ReplicatedJobStatus
 from api.stages import Stage, in_order, stage_name, stages
 from controllers.planning.attempts import REACHED
 from controllers.planning.child_jobs import ChildJobs
-from controllers.planning.counters import job_ready
 
 
 class Unmet(NamedTuple):
@@ -42,16 +40,14 @@ class Stages:
         self._counts = {c.name: c for c in counts}
         self._replicated_jobs = js.spec.replicated_jobs
         self._replicas = {r.name: r.replicas for r in js.spec.replicated_jobs}
-        self._running = {c.replicated_job for c in children.active if not c.job.spec.suspend}
-        # A Job that is being suspended may still report ready pods: they are about to go.
-        self._halting = Counter(c.replicated_job for c in children.active if c.job.spec.suspend and job_ready(c.job))
+        self._tally = children.tally
+        self._running = {name for name, tally in children.tallies.items() if tally.running}
         self._place = {name: place for place, name in enumerate(self._replicas)}
         self._suspended = js.suspended
         self._ordered = in_order(js.spec)
         self._awaited_ready, self._passed = _awaited_ready(js, self._running)
         self._stages = stages(js.spec)
         self._state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
-        self._there = _there(children) if self._stages and self._state == "Active" else Counter()
         self._last = self._last_released()
         self._released = {rjob.name for stage in self._stages[: self._last + 1] for rjob in stage}
         # In an ordered start: the first that has not started. What stands behind it waits.
@@ -62,7 +58,7 @@ class Stages:
         counts = self._counts.get(name)
         if counts is None:
             return False
-        done = counts.ready + counts.succeeded - self._halting[name]
+        done = counts.ready + counts.succeeded - self._tally(name).halting
         return counts.started or done == self._replicas[name] or name in self._passed
 
     def may_start(self, rjob: ReplicatedJob) -> bool:
@@ -124,7 +120,8 @@ class Stages:
         counts = self._counts[name]
         if self._state not in {"Ready", "Active"}:
             return counts.succeeded
-        there = counts.ready - self._halting[name] if self._state == "Ready" else self._there[name]
+        tally = self._tally(name)
+        there = counts.ready - tally.halting if self._state == "Ready" else tally.there
         return counts.succeeded + (0 if self._suspended else there)
 
     def remembered(self) -> tuple[ReplicatedJobStatus, ...]:
@@ -197,15 +194,6 @@ class Stages:
         if counts is None:
             return False
         return counts.succeeded == self._replicas[name] if status == "Complete" else self.started(name)
-
-
-def _there(children: ChildJobs) -> Counter[str]:
-    """Jobs that have pods, or had them all, by ReplicatedJob; one that is being suspended is not there."""
-    return Counter(
-        c.replicated_job
-        for c in children.active
-        if not c.job.spec.suspend and (c.job.status.active > 0 or job_ready(c.job))
-    )
 
 
 def _awaited_ready(js: JobSet, running: AbstractSet[str]) -> tuple[AbstractSet[str], AbstractSet[str]]:

@@ -9,10 +9,13 @@ A Job of which all pods are ready costs nothing. For the others the pending pods
 of them may be late; what that look finds tells when the next one is worth it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from api import avoided_nodes
 from api.batch import Job
+from api.jobset import JobSet
 from api.meta import seconds_between
 from controllers.planning.child_jobs import Child, as_failed
 from controllers.planning.observed import PendingPod
@@ -22,6 +25,19 @@ REASON = "StartTimeout"
 """Reason with which such a Job counts as failed."""
 LOOKS = 20
 """At most so many looks in the time of one pod, but one a second is always possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds that a pod may take. `start`: until it runs. `node`: until it has a node (avoidNodes). None: any time."""
+
+    start: int | None = None
+    node: int | None = None
+
+    @property
+    def known(self) -> tuple[int, ...]:
+        """Those that there are."""
+        return tuple(seconds for seconds in (self.start, self.node) if seconds is not None)
 
 
 def starting(job: Job) -> bool:
@@ -36,14 +52,32 @@ def seconds_left(jobs: Iterable[Job], seconds: int, now: str, start_look: str) -
     return max(left, -_age(start_look, now)) if start_look else left
 
 
-def next_look(pods: Iterable[PendingPod], seconds: int, now: str) -> str:
+def limits(js: JobSet) -> Limits:
+    """The time limits of the pods of a set, whether or not their gates are on."""
+    policy, away = js.spec.failure_policy, avoided_nodes.policy_of(js)
+    return Limits(
+        start=None if policy is None else policy.start_timeout_seconds,
+        node=None if away is None else away.drop_after_seconds,
+    )
+
+
+def next_look(pods: Collection[PendingPod], limits: Limits, now: str) -> str:
     """When the next look may find a late pod, after a look at `now` that found `pods`: RFC 3339.
 
-    A pod that is created after `now` cannot be late sooner than `seconds` after that.
+    A pod that is created after `now` cannot be late sooner than a time limit after that.
     """
-    left = min((seconds - _age(pod.created, now) for pod in pods), default=float(seconds))
-    wait = max(left, seconds / LOOKS, 1.0)
+    least = float(min(limits.known, default=0))
+    waits = [least, *(limits.start - _age(pod.created, now) for pod in pods if limits.start is not None)]
+    homeless = (pod.homeless for pod in pods)
+    waits += [limits.node - _age(pod.created, now) for pod in homeless if pod is not None and limits.node is not None]
+    wait = max(min(waits), least / LOOKS, 1.0)
     return (datetime.fromisoformat(now) + timedelta(seconds=wait)).isoformat()
+
+
+def without_node(pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> dict[str, PendingPod]:
+    """The pods that have found no node for so long, by the UID of their Job; one of each Job."""
+    found = {uid: pod.homeless for uid, pod in (pending or {}).items() if pod.homeless is not None}
+    return {uid: pod for uid, pod in found.items() if _age(pod.created, now) >= seconds}
 
 
 def late(children: Iterable[Child], pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> list[Child]:

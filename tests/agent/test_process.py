@@ -354,13 +354,29 @@ def test_help_teaches_and_arguments_are_refused(agent_file):
         )
 
     shown = run("--help")
+    assert "-- COMMAND" in shown.stdout
     assert shown.returncode == 0
     for name in ("JOBSET_NAME", "WORKER_COMMAND", "STARTUP_PROBE_PORT", "IN_PLACE_RESTART_EXIT_CODE", "SHELL"):
         assert name in shown.stdout
     assert run("--port=1").returncode == 2
+    assert run("--").returncode == 2
     missing = run()
     assert missing.returncode == 1
     assert "JOBSET_NAME is not set: set it to" in missing.stderr
+
+
+def test_a_program_gets_its_arguments_as_they_are(agent_file, tmp_path):
+    agent = agents.Process(
+        agent_file, tmp_path / "log", {"IN_PLACE_RESTART": "false"}, arguments=["printf", "%s;", "$HOME '", ""]
+    )
+    assert agent.ended() == 0
+    assert "$HOME ';;" in agent.log()
+
+
+def test_a_program_that_is_not_there_is_reported(agent_file, tmp_path):
+    agent = agents.Process(agent_file, tmp_path / "log", {"IN_PLACE_RESTART": "false"}, arguments=["no-such-program"])
+    assert agent.ended() == 1
+    assert "cannot start the worker with no-such-program: No such file or directory" in agent.log()
 
 
 def test_the_sidecar_example_is_accepted_by_the_api_server(stage):

@@ -73,15 +73,27 @@ def test_numbers(env, name, value):
     assert f"{name} is" in problems({**env, name: value})
 
 
+def test_a_program_needs_no_shell(env, tmp_path):
+    settings = read({**env, "PATH": str(tmp_path)}, ["train", "$(HOME) 'x'"])
+    assert (settings.worker, settings.shell) == (("train", "$(HOME) 'x'"), "")
+
+
+def test_a_program_excludes_the_other_ways(env):
+    with pytest.raises(SettingsError, match="WORKER_COMMAND and a command after -- exclude each other"):
+        read({**env, "WORKER_COMMAND": "true", "SHELL": "/bin/sh"}, ["train"])
+    with pytest.raises(SettingsError, match="a command after -- and STARTUP_PROBE_PORT exclude each other"):
+        read({**env, "STARTUP_PROBE_PORT": "8081"}, ["train"])
+
+
 class TestShell:
     def test_the_one_of_the_environment(self, env):
-        assert read({**env, "WORKER_COMMAND": "true", "SHELL": "/bin/sh"}).worker == ("/bin/sh", "true")
+        assert read({**env, "WORKER_COMMAND": "true", "SHELL": "/bin/sh"}).worker == ("/bin/sh", "-c", "true")
 
     def test_by_its_name(self, env):
-        assert read({**env, "WORKER_COMMAND": "true", "SHELL": "sh"}).worker == ("/usr/bin/sh", "true")
+        assert read({**env, "WORKER_COMMAND": "true", "SHELL": "sh"}).worker == ("/usr/bin/sh", "-c", "true")
 
     def test_without_one_it_is_bash(self, env):
-        assert read({**env, "WORKER_COMMAND": "true"}).worker == ("/usr/bin/bash", "true")
+        assert read({**env, "WORKER_COMMAND": "true"}).worker == ("/usr/bin/bash", "-c", "true")
 
     def test_without_any_shell_the_error_says_what_to_set(self, env, tmp_path):
         assert "set SHELL to a shell" in problems({**env, "WORKER_COMMAND": "true", "PATH": str(tmp_path)})

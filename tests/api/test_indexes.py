@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.indexes import Indexes, format_indexes, parse_indexes
+from api.indexes import LONG, Indexes, format_indexes, parse_indexes
 from api.keys import MAX_INT32
 from tests.support.work import memory, steps
 
@@ -63,3 +63,38 @@ def test_what_is_named_again_is_kept_once():
     text = "0-99999,"
     assert memory(lambda: parse_indexes(text * 2000, 100_000)) < 2000 * 250
     assert steps(lambda: parse_indexes(text * 2000, 100_000)) < 2000 * 10
+
+
+@given(st.sets(st.integers(0, 30_000), max_size=50), st.integers(1, 7), st.integers(0, 25_000))
+def test_long_text_is_a_bitmap_and_means_the_same(more, step, limit):
+    indexes = Indexes.of(range(0, 20_000, step)).also(more)
+    text = format_indexes(indexes)
+    assert text.startswith("bits:") == (step > 1)
+    assert len(text) < LONG + 1_100
+    assert parse_indexes(text, 30_001) == indexes
+    assert parse_indexes(text, limit) == {index for index in indexes if index < limit}
+
+
+def test_the_worst_case_of_100000_jobs_stays_small():
+    assert len(format_indexes(Indexes.of(range(0, 100_000, 2)))) < 17_000
+
+
+def test_a_few_indexes_far_apart_are_text():
+    """A bitmap of them would be much longer, or too long to be read."""
+    far = Indexes.of(range(0, MAX_INT32, 1_000_003))
+    assert format_indexes(far).startswith("0,1000003,")
+
+
+@pytest.mark.parametrize(
+    "text", ["bits:", "bits:x", "bits:?", "bits:AQ", "bits: AQ==", "bits:٣", "bits:" + "/" * 400_000]
+)
+def test_a_bitmap_that_cannot_be_read_names_nothing(text):
+    assert parse_indexes(text, MAX_INT32) == frozenset()
+
+
+def test_a_flood_of_bits_is_bounded_by_the_number_of_jobs():
+    def read(length: int) -> Indexes:
+        return parse_indexes("bits:" + "VVVV" * length, 1000)
+
+    assert memory(lambda: read(80_000)) < memory(lambda: read(1000)) + 80_000 * 4 * 6
+    assert steps(lambda: read(80_000)) == steps(lambda: read(1000))

@@ -227,6 +227,7 @@ def bytes_per_object(store: Store, lines: list[bytes], read) -> float:
         tracemalloc.stop()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("bound", [True, False], ids=["bound", "waiting"])
 async def test_a_cached_leader_costs_at_most_a_kibibyte(bound):
     store = PlacementWatches(Client(MemoryApi())).leaders.store
@@ -236,6 +237,7 @@ async def test_a_cached_leader_costs_at_most_a_kibibyte(bound):
     assert len(store.by_index(BY_JOB, "00000007-1111-4222-8333-444444444444")) == 1
 
 
+@pytest.mark.no_cover
 async def test_a_cached_node_costs_at_most_a_kibibyte():
     store = PlacementWatches(Client(MemoryApi())).nodes.store
     lines, decoder = [node_json(number) for number in range(MANY)], msgspec.json.Decoder(NodeMetadata)

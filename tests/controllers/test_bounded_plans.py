@@ -135,6 +135,7 @@ NUMBERS: dict[str, Callable[[int], Observed]] = {
 """A set by a number that a user can write."""
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("what", NUMBERS)
 def test_no_number_makes_a_plan_longer(what: str):
     some, most = NUMBERS[what](20_000), NUMBERS[what](MAX_INT32)
@@ -240,6 +241,7 @@ LISTS: dict[str, Callable[[int], Observed]] = {
 """A set by the length of a list that a user can write."""
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("what", LISTS)
 def test_a_longer_list_takes_work_in_proportion(what: str):
     few, some, most = (LISTS[what](length) for length in (150, 300, 600))

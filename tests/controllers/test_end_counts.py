@@ -92,6 +92,21 @@ class TestEndings:
             await process.caught_up()
         assert (process.tally.finished_, process.tally.too_long) == (ONE_FAILED, counted)
 
+    async def test_what_is_new_counts_though_readers_have_seen_it_in_the_answer(self):
+        """The answer to a write is mostly there before the event, and is the `old` of it."""
+        api = MemoryApi()
+        ended = [{"message": f"{reason}: x", "attempt": 0} for reason in ("StartTimeout", "NodeFailure")]
+        async with leader(api) as process:
+            process.lead()
+            api.put("jobsets", "a", status={"restarts": 0, "recovery": {"runningSeconds": 1, "lostSeconds": 1}})
+            await process.caught_up()
+            spent = {"runningSeconds": 61, "lostSeconds": 8}
+            await process.write({"status": {"restarts": 1, "attemptHistory": ended, "recovery": spent}})
+            assert process.tally.by_node == 0
+            await process.caught_up()
+        tally = process.tally
+        assert (tally.too_late, tally.by_node, tally.seconds) == ([("ns", "a")], 1, [(60, 7)])
+
     async def test_attempts_that_end_because_a_pod_is_late_are_counted_once_each(self):
         api = MemoryApi()
         late, other = ({"message": f"{reason}: x", "attempt": 0} for reason in ("StartTimeout", "BackoffLimitExceeded"))
@@ -103,6 +118,26 @@ class TestEndings:
             api.put("jobsets", "b", status={"restarts": 1, "attemptHistory": [late]})
             await process.caught_up()
         assert process.tally.too_late == [("ns", "a")] * 2, "what an earlier process has counted does not count again"
+
+    async def test_attempts_that_a_node_ended_are_counted_without_names(self):
+        api = MemoryApi()
+        lost, other = ({"message": f"{reason}: x", "attempt": 0} for reason in ("NodeFailure", "BackoffLimitExceeded"))
+        async with leader(api) as process:
+            process.lead()
+            for history in ([], [lost], [lost, other], [lost, other, {**lost, "attempt": 2}]):
+                api.put("jobsets", "a", status={"restarts": len(history), "attemptHistory": history})
+                await process.caught_up()
+        assert process.tally.by_node == 2
+
+    async def test_seconds_are_counted_as_they_grow_and_only_here(self):
+        api = MemoryApi()
+        async with leader(api) as process:
+            process.lead()
+            for running, lost in ((100, 5), (100, 5), (160, 5), (160, 12)):
+                spent = {"runningSeconds": running, "lostSeconds": lost}
+                api.put("jobsets", "a", status={"restarts": 0, "recovery": spent})
+                await process.caught_up()
+        assert [sum(of) for of in zip(*process.tally.seconds, strict=True)] == [60, 7]
 
     async def test_defect_10_a_lost_answer_loses_no_count_and_the_retry_adds_none(self):
         api = MemoryApi()

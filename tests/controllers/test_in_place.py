@@ -235,3 +235,58 @@ def test_a_spec_that_cannot_be_restarted_in_place_is_reported_once(parallelism, 
     draft = decide(js, pods(0, 0, 0))
     assert [reason for reason, _ in draft.warnings] == ["InPlaceRestartMisconfigured"]
     assert draft.status == js.status
+
+
+def limited(js, observed, most):
+    draft = Recorder(js)
+    apply(js, observed, frozenset({JOB}), draft, most)
+    return draft
+
+
+def at_attempt(current, *, counted=0, restarts=None, execution=None):
+    """Status of a set whose pods run an attempt; `counted` of its restarts were of the whole set, as they count."""
+    restarts = counted if restarts is None else restarts
+    return {
+        "currentInPlaceRestartAttempt": current,
+        "restarts": restarts,
+        "restartsCountTowardsMax": counted,
+        "executionAttempts": restarts if execution is None else execution,
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "reported", "recreated"),
+    [
+        (at_attempt(1), (2, 1, 1), False),  # the second restart in place of two
+        (at_attempt(2), (2, 2, 2), False),  # it runs
+        (at_attempt(2), (3, 2, 2), True),  # a third is asked for
+        (at_attempt(2), (3, 3, 3), True),  # all pods failed at once
+        (at_attempt(2, counted=1), (3, 3, 3), False),  # new pods of the recreated set
+        (at_attempt(2, counted=1), (3, 3), False),  # some of them
+        (at_attempt(3, counted=1), (4, 3, 3), True),  # one of them fails: never in place again
+        (at_attempt(4, counted=2), (4, 4, 4), False),
+        (at_attempt(3, restarts=1), (3, 3, 3), False),  # a restart that does not count is no restart in place
+        (at_attempt(3, restarts=1), (4, 3, 3), True),
+        (at_attempt(3, execution=1), (3, 3, 3), False),  # nor is a resume
+        (at_attempt(7), (8, 8, 8), False),  # there were more before the limit held: joined, and nobody fails
+        (at_attempt(7), (8, 7, 7), True),
+        ({}, (1, 1, 0), False),
+    ],
+)
+def test_after_so_many_restarts_in_place_the_set_is_recreated(status, reported, recreated):
+    js = jobset(status=status, max_restarts=20)
+    draft = limited(js, pods(*reported), 2)
+    assert draft.status.restarts == js.status.restarts + recreated
+    assert draft.status.restarts_count_towards_max == js.status.restarts_count_towards_max + recreated
+    if recreated:
+        assert draft.status.last_restart.reason == "InPlaceRestartsUsedUp"
+        assert attempts(draft) == attempts(Recorder(js)), "no agent is asked to start again"
+        [restarting] = [of for of in draft.status.conditions if of.type == keys.RESTARTING]
+        assert restarting.message == "recreating all jobs: 2 restarts in place have not helped"
+    assert limited(js, pods(*reported), None).status.restarts == js.status.restarts
+
+
+def test_a_recreation_counts_against_max_restarts_as_a_restart_in_place_does():
+    js = jobset(status=at_attempt(3, counted=1), max_restarts=3)
+    assert limited(js, pods(4, 3, 3), 2).status.terminal_state == "Failed"
+    assert limited(js, pods(3, 3, 3), 2).status.terminal_state == ""

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.batch import Job
+from api.jobset_status import JobSetStatus
 from api.meta import NOBODY, ObjectMeta
 from controllers.gang.stalled import Reports
 from controllers.jobset.memory import Memories, Memory
@@ -14,6 +15,7 @@ from controllers.jobset.milestones import AttemptTimes
 from controllers.jobset.old_pods import Followed
 from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import Event
+from controllers.planning.sorted_jobs import SortedJobs
 from kube.controller import Request
 
 WHO = Request("ns", "js")
@@ -34,11 +36,12 @@ SAMPLES = {
     "group_error_until": 4.0,
     "namespace_ends_until": 5.0,
     "reported_group": "group",
-    "unfinished": True,
+    "shown": JobSetStatus(),
     "attempt_times": AttemptTimes(suspended=False, restarts=1, start=None),
     "stalled": Reports(next_look=6.0),
     "start_look": "2026-01-01T00:00:00Z",
     "followed": Followed(attempt=1, pods=None),
+    "sorted_jobs": SortedJobs(),
 }
 """A value of each field of a record that it does not start with. A field without one fails the tests."""
 

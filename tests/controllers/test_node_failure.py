@@ -45,7 +45,7 @@ class NodeWorld(World):
             super()._do(action)
             return
         [pod] = [p for p in self.pods_on_failed_nodes if (p.name, p.uid) == (action.name, action.uid)]
-        assert pod.deleting, f"pod {pod.name} is not being deleted"
+        assert pod.deleting or action.failed, f"pod {pod.name} is not being deleted"
         self.pods_on_failed_nodes.remove(pod)
 
 
@@ -288,6 +288,73 @@ class TestPodsThatNobodyEnds:
         plan = world.plan()
         assert [type(action) for action in plan.actions] == [DeletePod] * force
         assert plan.warnings == ()
+
+
+class TestInPlaceRestart:
+    """With that strategy the Job replaces a lost pod, and the set goes on."""
+
+    def lost(self, taint: str = UNREACHABLE, *, force: bool = True, gates=GATE | {"InPlaceRestart": True}, **policy):
+        policy = {"restartStrategy": "InPlaceRestart", **policy}
+        workers = rjob("workers", 2, parallelism=1, completions=1)
+        world = running(workers, force=force, gates=gates, **policy)
+        on_failed_node(world, taint=taint)
+        world.seconds += 30
+        return world
+
+    @pytest.mark.parametrize(("force", "taint"), [(True, UNREACHABLE), (False, ""), (False, OUT_OF_SERVICE)])
+    def test_the_pod_is_marked_as_failed_and_deleted_and_no_job_restarts(self, force, taint):
+        world = self.lost(taint, force=force)
+        [action] = world.plan().actions
+        assert (action.name, action.uid) == (POD, "pod-of-js-workers-1")
+        assert action.failed.startswith("node n1, which ")
+        [said] = warnings(world, "LostPodsReplaced")
+        assert said.startswith(f"pod {POD} is on node n1, which ")
+        world.settle()
+        assert (world.status.restarts, world.pods_on_failed_nodes, len(world.live())) == (0, [], 2)
+
+    def test_all_lost_pods_are_replaced_those_in_deletion_too(self):
+        world = self.lost()
+        on_failed_node(world, "js-workers-0", node="n2", deleting=True, since=at(0))
+        world.jobs["js-workers-0"]["status"]["active"] = 0
+        assert [bool(action.failed) for action in world.plan().actions] == [True, True]
+
+    def test_nothing_is_replaced_if_the_node_has_come_back_unseen(self):
+        world = self.lost()
+        world.nodes_back.add("n1")
+        assert world.plan().actions == ()
+
+    @pytest.mark.parametrize(
+        ("policy", "force"),
+        [
+            ({}, False),
+            ({"action": "RestartJobSet"}, True),
+            ({"rules": [{"name": "r", "action": "RestartJobSet"}]}, True),
+            ({"rules": [{"name": "r", "action": "RestartJobSet", "onJobFailureReasons": ["NodeFailure"]}]}, True),
+            ({"gates": GATE}, True),
+        ],
+    )
+    def test_the_set_restarts_if_a_rule_or_action_says_so_or_nobody_ends_the_pod(self, policy, force):
+        world = self.lost(force=force, **policy)
+        world.settle()
+        assert world.status.restarts == 1
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            {"onJobFailureReasons": ["BackoffLimitExceeded"]},
+            {"targetReplicatedJobs": ["other"]},
+            {"onExitCodes": {"operator": "NotIn", "values": [1]}},
+        ],
+    )
+    def test_rules_that_are_about_something_else_do_not_matter(self, rule):
+        world = self.lost(rules=[{"name": "r", "action": "FailJobSet", **rule}])
+        world.settle()
+        assert (world.status.restarts, world.status.terminal_state) == (0, "")
+
+    def test_a_suspended_set_replaces_nothing(self):
+        world = self.lost()
+        suspend(world)
+        assert not any(isinstance(action, DeletePod) for action in world.plan().actions)
 
 
 def test_without_the_gate_nothing_happens_but_a_warning():

@@ -271,7 +271,8 @@ class TestTheReconciler:
     async def on_a_node(self, *, deleting: bool = False, **spec) -> Blind:
         self.seconds = 0
         options = Options(wall_clock=lambda: START + timedelta(seconds=self.seconds))
-        blind = Blind(MemoryApi(), a_set(**spec), options, JobSetNodeFailure=True)
+        in_place = spec.get("failurePolicy", {}).get("restartStrategy") == "InPlaceRestart"
+        blind = Blind(MemoryApi(), a_set(**spec), options, JobSetNodeFailure=True, InPlaceRestart=in_place)
         await blind.reconcile()
         blind.change_job("js-workers-0", status={"active": 1, "ready": 1, "startTime": "2026-01-01T00:00:00Z"})
         job = blind.jobs.get("ns", "js-workers-0")
@@ -310,6 +311,23 @@ class TestTheReconciler:
         assert body["gracePeriodSeconds"] == 0
         assert body["preconditions"].keys() == {"uid"}
         assert self.nodes.pods.store.list() == []
+
+    async def test_a_pod_that_its_job_replaces_is_marked_as_failed_first(self):
+        blind = await self.on_a_node(failurePolicy={**WANTED, "restartStrategy": "InPlaceRestart"})
+        await blind.reconcile()
+        self.seconds = 30
+        await blind.reconcile()
+        writes = [call for call in blind.api.requests if "/pods/p" in call.path]
+        assert [(call.method, call.path.rpartition("/")[2]) for call in writes] == [
+            ("PATCH", "status"),
+            ("DELETE", "p"),
+        ]
+        mark = msgspec.json.decode(writes[0].body)
+        assert (mark["metadata"].keys(), mark["status"]["phase"]) == ({"uid"}, "Failed")
+        [condition] = mark["status"]["conditions"]
+        assert (condition["type"], condition["reason"]) == ("DisruptionTarget", "NodeFailure")
+        assert condition["message"].startswith("node n1, which does not exist since ")
+        assert blind.api.objects("jobsets")["ns", "js"]["status"].get("restarts", 0) == 0
 
     async def test_one_that_has_gone_meanwhile_counts_as_deleted(self):
         blind = await self.on_a_node(deleting=True)

@@ -1,5 +1,7 @@
 """What a plan creates, counts, starts in order and ends, on the model of tests/support/world.py."""
 
+from msgspec.structs import replace
+
 from api import keys
 from controllers.planning.actions import CreateJob, CreateService, DeleteJob, DeleteJobSet
 from tests.support.lives import of_type
@@ -147,6 +149,24 @@ class TestCounters:
         world.since_status_write = 0
         world.finish("js-workers-0")
         assert world.step().status is None
+
+    def test_ready_jobs_are_those_ready_or_done_of_all(self):
+        world = World(jobset(rjob("driver"), rjob("workers", 3)))
+        world.step()
+        assert world.status.ready_jobs == "0/4"
+        world.run("js-driver-0")
+        world.finish("js-workers-0")
+        world.settle()
+        assert world.status.ready_jobs == "2/4"
+
+    def test_ready_jobs_alone_are_no_reason_to_write(self):
+        """As after a start by a version without the field, or by the Go JobSet."""
+        world = World(jobset(rjob("workers", 2)))
+        world.settle()
+        world.js = replace(world.js, status=replace(world.status, ready_jobs=""))
+        assert world.step().status is None
+        world.run("js-workers-0")
+        assert world.step().status.ready_jobs == "1/2"
 
 
 class TestSuccess:

@@ -1,5 +1,7 @@
 """What a plan patches when a set is suspended and resumed."""
 
+import pytest
+
 from controllers.planning.actions import PatchJob
 from tests.support.lives import of_type
 from tests.support.stored_sets import jobset, rjob
@@ -87,6 +89,7 @@ class TestSuspension:
         assert labels["batch.kubernetes.io/job-name"] == "js-workers-0"
         assert "stale" not in labels
 
+    @pytest.mark.no_cover
     def test_a_thousand_suspensions_and_resumes_leave_no_drift(self):
         world = World(jobset(rjob("workers", 1)))
         world.settle()

@@ -8,7 +8,7 @@ import pytest
 
 from controllers.planning.actions import PodQuery
 from controllers.planning.observed import Observed, PendingPod
-from controllers.planning.start_timeout import next_look
+from controllers.planning.start_timeout import Limits, limits, next_look
 from tests.support.lives import restart, resume, suspend
 from tests.support.stored_sets import jobset, rjob
 from tests.support.world import World
@@ -43,7 +43,7 @@ class StartingWorld(World):
         assert observed.pending_pods is None, "an answered query is asked again"
         assert dict(pod_query.jobs).keys() <= self.jobs.keys(), "a query about a Job that is not there"
         there = {name: pod for name, pod in self.pending_pods.items() if name in self.jobs}
-        self.start_look = next_look(there.values(), observed.jobset.spec.failure_policy.start_timeout_seconds, self.now)
+        self.start_look = next_look(there.values(), limits(observed.jobset), self.now)
         self.looks += 1
         by_uid = {self.jobs[name]["metadata"]["uid"]: pod for name, pod in there.items()}
         return replace(observed, pending_pods=by_uid)
@@ -194,7 +194,12 @@ class TestLooks:
     )
     def test_the_next_look_is_when_the_first_pod_may_be_late(self, created, seconds, look):
         pods = [pending(second) for second in created]
-        assert next_look(pods, seconds, at(100)).replace("+00:00", "Z") == at(look)
+        assert next_look(pods, Limits(start=seconds), at(100)).replace("+00:00", "Z") == at(look)
+
+    @pytest.mark.parametrize(("created", "look"), [([], 160), ([0], 103), ([90], 150)])
+    def test_a_pod_without_a_node_may_be_late_sooner(self, created, look):
+        pods = [pending(99), *(replace(pending(99), homeless=pending(second)) for second in created)]
+        assert next_look(pods, Limits(start=900, node=60), at(100)).replace("+00:00", "Z") == at(look)
 
     def test_a_creation_that_cannot_be_read_makes_no_pod_late(self):
         world = starting()

@@ -11,7 +11,16 @@ import controllers.planning.steps as package
 from api import keys
 from api.failure_actions import ACTIONS, Scope
 from api.features import GATES
-from api.jobset_status import FailedAttempt, JobSetStatus, LastRestart, ReplicatedJobStatus, RuleRestarts
+from api.jobset_status import (
+    FailedAttempt,
+    FailedNode,
+    JobSetStatus,
+    LastRestart,
+    Recovery,
+    ReplicatedJobStatus,
+    RuleRestarts,
+    RuleStep,
+)
 from api.meta import Condition
 from controllers.planning.actions import DeleteJob, Event, PodQuery
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, restart_set
@@ -81,9 +90,13 @@ RESET = {"replicated_jobs_status", "last_restart", "start_time"}
 KEPT = {
     "conditions",
     "terminal_state",
+    "ready_jobs",
     "current_stage",
     "failure_policy_restarts",
+    "failure_policy_steps",
     "attempt_history",
+    "recovery",
+    "failed_nodes",
     "previous_in_place_restart_attempt",
     "current_in_place_restart_attempt",
 }
@@ -99,12 +112,16 @@ def test_every_field_of_a_status_is_counted_reset_or_kept_by_a_restart():
         restarts_count_towards_max=2,
         terminal_state="x",
         replicated_jobs_status=(entry,),
+        ready_jobs="2/2",
         current_stage="a (1/2)",
         failure_policy_restarts=(RuleRestarts(name="r", restarts=1),),
+        failure_policy_steps=(RuleStep(name="r", restarts=1),),
         execution_attempts=5,
         start_time="2025-12-31T00:00:00Z",
         last_restart=LastRestart(reason="x", duration_seconds=1),
         attempt_history=(FailedAttempt(),),
+        recovery=Recovery(lost_seconds=1),
+        failed_nodes=(FailedNode(name="n1"),),
         previous_in_place_restart_attempt=7,
         current_in_place_restart_attempt=7,
     )

@@ -150,6 +150,24 @@ async def test_each_reconcile_has_its_own_id_and_workers_run_side_by_side():
     assert log_fields.current.get() == {}
 
 
+async def test_reconciles_that_never_wait_let_others_run_in_between():
+    """A lease has to be renewed while a manager that has just begun to lead looks at all that there is."""
+    seen = []
+
+    async def reconcile(request):
+        seen.append(request.name)
+
+    async def other():
+        while len(seen) - seen.count("other") < 100:
+            seen.append("other")
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(other())
+    await run_for(1, reconcile, keys=[Request("ns", str(number)) for number in range(100)], workers=2)
+    await running
+    assert max(len([*group]) for ours, group in itertools.groupby(seen, lambda name: name != "other") if ours) <= 2
+
+
 async def test_the_requests_of_each_reconcile_are_counted_whatever_its_outcome():
     async def request(_):
         await asyncio.sleep(1)

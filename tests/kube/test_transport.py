@@ -183,6 +183,21 @@ class TestStream:
         async with serving(tmp_path, handler) as transport, transport.stream(get()) as lines:
             assert [line async for line in lines] == [b'{"a":1}', b'{"b":2}', b'{"c":3}'], "half a line is no line"
 
+    async def test_a_log_is_given_whole_and_long_lines_in_pieces(self, tmp_path):
+        async def handler(request):
+            response = web.StreamResponse()
+            await response.prepare(request)
+            for chunk in (b"one\ntw", b"o\n", b"y" * 5000, b"z\nno end"):
+                await response.write(chunk)
+                await asyncio.sleep(0.01)
+            return response
+
+        async with serving(tmp_path, handler) as transport, transport.stream(get(break_after=4000)) as lines:
+            got = [line async for line in lines]
+        assert [got[:2], got[-1]] == [[b"one", b"two"], b"no end"]
+        assert b"".join(got[2:-1]) == b"y" * 5000 + b"z"
+        assert len(got[2:-1]) > 1
+
     async def test_a_long_line_is_fine_and_an_endless_one_is_not(self, tmp_path):
         async def handler(request):
             response = web.StreamResponse()

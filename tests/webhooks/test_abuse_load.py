@@ -78,13 +78,17 @@ async def test_bodies_that_are_too_large_are_refused_without_being_held(
     assert process.memory_mib("VmHWM") - before < CONNECTIONS * PER_CONNECTION + held
 
 
-LARGE_BODY = encode(review(jobset(*(rjob(f"r{i}", pod={"containers": [{"name": "m"}]}) for i in range(48_000)))))
+@pytest.fixture(scope="module")
+def large_body() -> bytes:
+    return encode(review(jobset(*(rjob(f"r{i}", pod={"containers": [{"name": "m"}]}) for i in range(48_000)))))
 
 
 @pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH], ids=["mutate", "validate"])
-async def test_small_reviews_are_answered_while_large_ones_are_worked_on(process: Running, client: Client, path: str):
-    assert 6 * MIB < len(LARGE_BODY) < MAX_BODY
-    large = asyncio.gather(*(client.ask(LARGE_BODY, path) for _ in range(6)))
+async def test_small_reviews_are_answered_while_large_ones_are_worked_on(
+    process: Running, client: Client, large_body: bytes, path: str
+):
+    assert 6 * MIB < len(large_body) < MAX_BODY
+    large = asyncio.gather(*(client.ask(large_body, path) for _ in range(6)))
     waits: list[float] = []
     while not large.done():
         response, seconds = await client.ask(SMALL)

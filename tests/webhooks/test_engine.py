@@ -169,6 +169,7 @@ FLOODS: dict[str, Callable[[], JSON]] = {
 }  # fmt: skip
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("flood", FLOODS)
 def test_a_flood_is_answered_in_bounds(flood: str):
     js = FLOODS[flood]()

@@ -40,6 +40,7 @@ def nowhere(errors: tuple[FieldError, ...], *objects: JSON) -> list[str]:
     ]
 
 
+@pytest.mark.no_cover
 @given(mutated(changes=4), st.sampled_from(GATES))
 def test_every_place_stands_in_the_manifest(obj: JSON, gates: FeatureGates):
     submitted = with_defaults(obj)[0]
@@ -47,6 +48,7 @@ def test_every_place_stands_in_the_manifest(obj: JSON, gates: FeatureGates):
     assert nowhere((*found.errors, *found.warnings), submitted) == []
 
 
+@pytest.mark.no_cover
 @given(mutated(changes=4), st.sampled_from(GATES))
 def test_every_place_of_a_change_stands_in_the_manifest_or_did_before(obj: JSON, gates: FeatureGates):
     old = with_defaults(training())[0]
@@ -60,6 +62,7 @@ def test_every_place_stands_in_each_manifest_of_the_corpus(case: Case):
     assert nowhere((*found.errors, *found.warnings), with_defaults(case.manifest)[0]) == []
 
 
+@pytest.mark.no_cover
 @given(mutated(changes=4), st.sampled_from(GATES))
 def test_no_finding_shows_a_list_or_an_object(obj: JSON, gates: FeatureGates):
     judge = engine(gates)

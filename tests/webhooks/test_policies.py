@@ -15,7 +15,7 @@ from api.features import FeatureGates
 from api.jobset_policy.exception_types import JobSetPolicyException, read_exception
 from api.jobset_policy.judged import Namespace
 from api.jobset_policy.registry import RULES
-from api.jobset_policy.types import Exceptions, JobSetPolicy, Selector
+from api.jobset_policy.types import Exceptions, JobSetPolicy, PolicyId, Selector
 from app.engine import engine
 from kube.errors import TransportError
 from tests.support.asgi import post
@@ -49,6 +49,8 @@ class Played:
         self._exceptions = exceptions
         self.asked: list[str] = []
         self.counted: list[tuple[str, str, str]] = []
+        self.matched: list[str] = []
+        self.uses: list[tuple[str, str, str]] = []
         self._namespace = namespace or Namespace("default")
 
     async def namespace(self, name: str) -> Namespace:
@@ -61,15 +63,23 @@ class Played:
         assert namespace == "default"
         return self._exceptions
 
-    def decided(self, policy: str, rule: str, action: str, count: int = 1) -> None:
+    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
         assert count == 1
-        self.counted.append((policy, rule, action))
+        if (rule, action) == ("match", "Matched"):
+            self.matched.append(policy.name)
+        else:
+            self.counted.append((policy.name, rule, action))
 
-    async def answer(self, obj: JSON, old: JSON | None = None, path: str = VALIDATE_PATH, user: str = "ann") -> JSON:
+    def used(self, namespace: str, name: str, uid: str) -> None:
+        self.uses.append((namespace, name, uid))
+
+    async def answer(
+        self, obj: JSON, old: JSON | None = None, path: str = VALIDATE_PATH, user: str = "ann", *, dry_run: bool = False
+    ) -> JSON:
         gates = FeatureGates()
         checks = PolicyChecks(self, self, gates, [QUEUES], lambda: self.time)
         sent = review(obj, old)
-        sent["request"]["userInfo"] = {"username": user}
+        sent["request"] |= {"userInfo": {"username": user}, "dryRun": dry_run}
         app = create_app(jobset_handlers(engine(gates), None, checks))
         return answer((await post(app, path, encode(sent))).body)
 
@@ -180,6 +190,15 @@ async def test_an_update_is_refused_only_for_what_it_changes():
     assert [text.partition(":")[0] for text in causes(response)] == ["spec.ttlSecondsAfterFinished"]
 
 
+async def test_each_policy_that_is_about_the_jobset_is_counted_once_for_a_review():
+    other = {"objectSelector": {"matchLabels": {"team": "b"}}}
+    played = Played(one_job("limits", "Warn"), policy("others", match=other, maxJobs={"max": 1}), one_job("queues"))
+    await played.answer(stored(jobset()))
+    assert (played.matched, played.counted) == (["limits", "queues"], [])
+    await played.answer(stored(jobset()), stored(jobset()))
+    assert played.matched == ["limits", "queues"], "an update of nothing is not judged"
+
+
 async def test_deletion_and_status_are_not_judged():
     old, played = large(), Played(policy("queues", requiredLabels=[{"key": "team"}]), one_job())
     going = {**old, "metadata": {**old["metadata"], "deletionTimestamp": "2030-01-01T00:00:00Z", "labels": {"a": "b"}}}
@@ -213,7 +232,9 @@ class TestAnException:
     limits = one_job(exceptions=Exceptions(allowed_namespaces=Selector(match_labels={"tier": "x"}), max_duration="1h"))
 
     def played(self, tier: str = "x", **more: Any) -> Played:
-        exceptions = [read_exception(exception(**more))]
+        body = exception(**more)
+        body["metadata"]["uid"] = "uid of big-run"
+        exceptions = [read_exception(body)]
         return Played(self.limits, namespace=Namespace("default", {"tier": tier}), exceptions=exceptions)
 
     async def test_lets_pass_what_the_rule_refuses_and_is_counted_and_recorded(self):
@@ -229,7 +250,14 @@ class TestAnException:
     async def test_that_nothing_needs_is_not_counted(self):
         played = self.played()
         assert (await played.answer(stored(jobset())))["allowed"]
-        assert played.counted == []
+        assert played.counted == played.uses == []
+
+    async def test_is_named_to_whoever_records_its_use_unless_it_is_a_dry_run(self):
+        played = self.played()
+        await played.answer(large(), dry_run=True)
+        assert (len(played.counted), played.uses) == (1, [])
+        await played.answer(large())
+        assert played.uses == [("default", "big-run", "uid of big-run")]
 
     @pytest.mark.parametrize(("seconds", "allowed"), [(3599, True), (3600, False)])
     async def test_ends_by_the_clock(self, seconds: int, allowed: bool):

@@ -140,6 +140,15 @@ async def test_without_defaults_no_namespace_is_asked_for():
     assert played.asked == []
 
 
+async def test_names_of_what_the_api_server_has_set_for_a_policy_that_it_holds_are_kept():
+    """It sets defaults before this webhook is asked, which finds them as if the author had written them."""
+    both = setting(**ALL)
+    both["spec"]["apiServer"] = "Enforce"
+    there = await created(jobset(), SETS)
+    assert record(await created(there, read_policy(both))) == {"tenants": NAMES}
+    assert record(await created(there, SETS)) == {}
+
+
 class TestAnUpdate:
     async def test_that_leaves_them_out_keeps_them_as_they_are_stored(self):
         manifest = jobset(rjob("a"), rjob("b", pod={"tolerations": [{"key": "own", "operator": "Exists"}]}))

@@ -81,10 +81,10 @@ class UnknownFields:
     def _belongs(self, name: str, value: Any, path: Path) -> str:
         """The nearest object that has such a field, for a value of this type; empty where there is none."""
         here = tuple("*" if isinstance(part, int) else part for part in path.parts)
-        fitting = [place for place, child in self._places.get(name, ()) if _fits(value, child) and place != here]
+        fitting = [each for each in self._places.get(name, ()) if _fits(value, each[1]) and each[0] != here]
         if not fitting:
             return ""
-        place = min(fitting, key=lambda place: _distance(here, place))
+        place, _ = min(fitting, key=lambda each: _distance(here, each[0], chosen=value in each[1].get("enum", ())))
         common = _common(here, place)
         text = str(Path(path.parts[:common]))
         for part in place[common:]:
@@ -103,7 +103,10 @@ def _common(here: _Place, there: _Place) -> int:
     return next((i for i, (mine, other) in enumerate(pairs) if mine != other), min(len(here), len(there)))
 
 
-def _distance(here: _Place, there: _Place) -> tuple[int, int]:
-    """Steps from one place to the other; of equally far ones, the one with fewer steps up is nearer."""
+def _distance(here: _Place, there: _Place, *, chosen: bool) -> tuple[int, bool, int]:
+    """Steps from one place to the other. `chosen`: the value is one of those that the field there lists.
+
+    Of equally far places those are nearer, then the one with fewer steps up.
+    """
     up = len(here) - _common(here, there)
-    return up + len(there) - _common(here, there), up
+    return up + len(there) - _common(here, there), not chosen, up

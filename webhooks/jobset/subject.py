@@ -56,16 +56,27 @@ class ClaimMeta(Base, frozen=True, kw_only=True):
     namespace: str = ""
 
 
+class Port(Base, frozen=True, kw_only=True):
+    """A port of a container."""
+
+    container_port: Any = None
+
+
 class Container(Base, frozen=True, kw_only=True):
-    """A container as far as volumes and exit codes go."""
+    """A container as far as admission reads it."""
 
     name: str = ""
+    command: tuple[Any, ...] = ()
+    ports: tuple[Port, ...] = ()
+    restart_policy: str = ""
+    restart_policy_rules: tuple[Any, ...] = ()
     volume_mounts: tuple[Named, ...] = ()
 
 
 class PodSpec(Base, frozen=True, kw_only=True):
-    """A pod as far as volumes and exit codes go."""
+    """A pod as far as admission reads it."""
 
+    automount_service_account_token: bool | None = None
     restart_policy: str = ""
     volumes: tuple[Named, ...] = ()
     containers: tuple[Container, ...] = ()

@@ -23,8 +23,9 @@ from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import FailedAttempt
 from api.patterns import MOST_PATTERNS, compiled
 from api.policies import FailurePolicyRule
-from controllers.planning import attempts, node_failure, start_timeout
+from controllers.planning import attempts, escalation, failed_nodes, node_failure
 from controllers.planning.actions import PodQuery
+from controllers.planning.by_pods import failed_by_pods
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.decisive_pod import (
@@ -49,41 +50,24 @@ MESSAGE_LIMIT = 1024
 
 def apply_failure_policy(ctx: Context) -> Partial:
     """Decide about every failed Job. If anything is decided, or a decision needs pods, the plan ends here."""
-    by_pods = _failed_by_pods(ctx)
+    by_pods = failed_by_pods(ctx)
     if not (ctx.children.failed or by_pods):
         return NOTHING
     draft, failed_pods = ctx.draft(), ctx.observed.failed_pods
-    all_failed = (*ctx.children.failed, *(child for child, _ in by_pods.values()))
+    all_failed = (*ctx.children.failed, *(found.child for found in by_pods.values()))
     failed = heapq.nsmallest(_most_judged(ctx), all_failed, key=_failure_order)
-    judge = _Judge(ctx.js, draft, ctx.gates, failed_pods, {uid: pod for uid, (_, pod) in by_pods.items()})
-    needed = _pod_query([child for child in failed if judge.needs_pods(child)], failed_pods, needed=True)
+    judge = _Judge(ctx.js, draft, ctx.gates, failed_pods, {uid: found.pod for uid, found in by_pods.items()})
+    blaming = {c.name for c in failed if c.job.metadata.uid not in by_pods and failed_nodes.needs_pods(ctx, c)}
+    asking = [child for child in failed if child.name in blaming or judge.needs_pods(child)]
+    needed = _pod_query(asking, failed_pods, needed=True)
     judge.warn_of_unread_patterns()
     if needed is None:
         judge.warn_of_pods_beyond_counting(failed)
     pod_query = needed or _pod_query(judge.decide(failed), failed_pods, needed=False)
+    if needed is None and draft.status is not ctx.status:
+        failed_nodes.note(ctx, draft, failed)
     decided = draft.status is not ctx.status or needed is not None
     return of_draft(draft, kind=Stop if decided else Partial, pod_query=pod_query)
-
-
-def _failed_by_pods(ctx: Context) -> dict[str, tuple[Child, FailedContainer]]:
-    """Jobs, by UID, that count as failed because of a pod of theirs, which is not in phase Failed; with that pod.
-
-    It does not run in time, or its node has failed.
-    """
-    policy, observed = ctx.js.spec.failure_policy, ctx.observed
-    found: dict[str, tuple[Child, FailedContainer]] = {}
-    if policy is not None and policy.start_timeout_seconds is not None and observed.pending_pods:
-        pending = observed.pending_pods
-        for child in start_timeout.late(ctx.children.active, pending, policy.start_timeout_seconds, ctx.now):
-            pod = pending[child.job.metadata.uid]
-            found[child.job.metadata.uid] = child, FailedContainer(pod.name, pod.node)
-    of_nodes = node_failure.policy_of(ctx.js)
-    if of_nodes is not None and ctx.gates[node_failure.GATE] and not ctx.js.suspended:
-        due = node_failure.due(observed.pods_on_failed_nodes, of_nodes.after_seconds, ctx.now)
-        for child, lost in node_failure.failed_jobs(ctx.children.active, due):
-            failed = node_failure.as_node_failure(child, lost, ctx.now)
-            found[child.job.metadata.uid] = failed, FailedContainer(lost.name, lost.node)
-    return found
 
 
 def _most_judged(ctx: Context) -> int:
@@ -122,6 +106,8 @@ class _Judge:
         self._by_pods = by_pods
         self._matching: dict[str, tuple[int, ...]] = {}
         self._parts: dict[str, attempts.PartRestart] = {}
+        self._stored_steps = draft.status.failure_policy_steps
+        self._taken: set[str] = set()
 
     def needs_pods(self, child: Child) -> bool:
         """Whether the first rule that may match it depends on exit codes."""
@@ -160,7 +146,7 @@ class _Judge:
             if child.replicated_job in settled:
                 continue
             rule = self._rules[place] if place < len(self._rules) else None
-            action = action_of(rule.action) if rule else self._default_action(child)
+            action = escalation.actions_of(rule)[self._step(rule) - 1] if rule else self._default_action(child)
             if not self._possible(action, child):
                 break
             ended = self._act(rule, action, child)
@@ -199,6 +185,29 @@ class _Judge:
             return False
         return True
 
+    def _step(self, rule: FailurePolicyRule) -> int:
+        """Number of the rule's action that decides, from 1; the same for all failures of one plan."""
+        if not rule.then:
+            return 1
+        if self._gates[escalation.GATE]:
+            return escalation.step_of(rule, self._stored_steps, self._draft.now)
+        self._draft.warn(
+            "FeatureGateDisabled",
+            f"`then` of failure policy rule {rule.name} has no effect without the feature gate {escalation.GATE}: start"
+            f" the manager with --feature-gates={escalation.GATE}=true",
+        )
+        return 1
+
+    def _take_step(self, rule: FailurePolicyRule | None) -> int | None:
+        """Count it, once for all failures of one plan. Returns its number; None for a rule without steps."""
+        if rule is None or not rule.then or not self._gates[escalation.GATE]:
+            return None
+        step = self._step(rule)
+        if rule.name not in self._taken:
+            self._taken.add(rule.name)
+            escalation.take(self._draft, rule, step)
+        return step
+
     def _default_action(self, child: Child) -> FailureAction:
         """What is done about a Job that no rule matches."""
         of_nodes = self._policy.node_failure if self._policy else None
@@ -236,6 +245,7 @@ class _Judge:
         """Fail or restart. Returns whether that ended the attempt of the whole set, which is then in the history."""
         pod, detail = self._failed_container(rule, child)
         end = self._end(rule, action)
+        step = None if end is not None and action.scope is not Scope.NOTHING else self._take_step(rule)
         if end is not None:
             reason, message = end
             attempts.fail_set(self._draft, reason, f"{message} (first failed job: {child.name}){detail}")
@@ -243,7 +253,7 @@ class _Judge:
             message = f"applying {action.name} failure policy action (first failed job: {child.name}){detail}"
             reason = self._restart(rule, action, child, message)
         if reason:
-            attempts.record_failure(self._draft, _failed_attempt(self._attempt, reason, child, pod))
+            attempts.record_failure(self._draft, _failed_attempt(self._attempt, reason, child, pod, step))
         return bool(reason)
 
     def _failed_container(self, rule: FailurePolicyRule | None, child: Child) -> tuple[FailedContainer, str]:
@@ -361,7 +371,7 @@ def _criteria(rules: Sequence[FailurePolicyRule]) -> tuple[_Criteria, ...]:
     )
 
 
-def _failed_attempt(attempt: int, reason: str, child: Child, pod: FailedContainer) -> FailedAttempt:
+def _failed_attempt(attempt: int, reason: str, child: Child, pod: FailedContainer, step: int | None) -> FailedAttempt:
     failure = child.job.failure
     text = f"{failure.reason}: {failure.message}" if failure else ""
     return FailedAttempt(
@@ -373,6 +383,7 @@ def _failed_attempt(attempt: int, reason: str, child: Child, pod: FailedContaine
         node=pod.node,
         container=pod.container,
         exit_code=pod.exit_code,
+        step=step,
     )
 
 

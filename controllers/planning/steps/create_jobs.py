@@ -84,6 +84,8 @@ def _missing(
     """
     name, prefix = jobs.replicated_job.name, job_name_prefix(ctx.js.metadata.name, jobs.replicated_job.name)
     existing = ctx.children.existing[name]
+    if name in ctx.children.whole:
+        return
     indexes = (i for i in ctx.children.completed[name].missing(jobs.replicated_job.replicas) if i not in existing)
     named = ((f"{prefix}{index}", index) for index in indexes if index not in taken)
     allowed = ((job, index) for job, index in named if job not in in_use and ctx.groups.may_run(job))

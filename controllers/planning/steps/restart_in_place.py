@@ -25,6 +25,8 @@ from api import keys
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from api.pod import Pod
+from api.restart_agent import awaited
+from controllers.planning import escalation
 from controllers.planning.attempts import fail_set, restart_set
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
@@ -41,15 +43,26 @@ def restart_in_place(ctx: Context) -> Partial:
     if not ctx.gates["InPlaceRestart"] or policy is None or policy.restart_strategy != "InPlaceRestart":
         return NOTHING
     draft, uids = ctx.draft(), frozenset(child.job.metadata.uid for child in ctx.children.active)
-    apply(ctx.js, ctx.observed.pods, uids, draft)
+    most = policy.in_place_restarts
+    if most is not None and not ctx.gates[escalation.GATE]:
+        draft.warn(
+            "FeatureGateDisabled",
+            f"spec.failurePolicy.inPlaceRestarts has no effect without the feature gate {escalation.GATE}: start the"
+            f" manager with --feature-gates={escalation.GATE}=true",
+        )
+        most = None
+    apply(ctx.js, ctx.observed.pods, uids, draft, most)
     return of_draft(draft)
 
 
-def apply(js: JobSet, pods: Sequence[Pod], job_uids: frozenset[str], draft: StatusDraft) -> None:
+def apply(
+    js: JobSet, pods: Sequence[Pod], job_uids: frozenset[str], draft: StatusDraft, most: int | None = None
+) -> None:
     """Write previous and current attempt, or the failure, into the draft.
 
     `pods` may hold any pods of the namespace; `job_uids` are the UIDs of the live Jobs of the current attempt. The
-    caller has made sure that the gate is on, the strategy is InPlaceRestart and nothing has ended the set.
+    caller has made sure that the gate is on, the strategy is InPlaceRestart and nothing has ended the set. After `most`
+    restarts in place the set is recreated.
     """
     policy = js.spec.failure_policy
     if policy is None or js.suspended:
@@ -65,7 +78,10 @@ def apply(js: JobSet, pods: Sequence[Pod], job_uids: frozenset[str], draft: Stat
     expected = _expected(js, draft)
     if expected is None or not attempts:
         return
-    if len(attempts) == expected and len(set(attempts)) == 1:
+    if most is not None and _used_up(most, draft.status, attempts):
+        times = f"{most} restart{'s' * (most > 1)} in place {'have' if most > 1 else 'has'}"
+        restart_set(draft, "InPlaceRestartsUsedUp", f"recreating all jobs: {times} not helped", counts=True)
+    elif len(attempts) == expected and len(set(attempts)) == 1:
         draft.update(current_in_place_restart_attempt=highest)
     elif any(pod.status.phase == "Succeeded" and attempt < highest for pod, attempt in reported) or (
         _left(js, draft.status, highest)
@@ -106,19 +122,22 @@ def _left(js: JobSet, status: JobSetStatus, highest: int) -> bool:
     current = status.current_in_place_restart_attempt
     if current is None or highest <= current:
         return False
-    early = _awaited(js)
+    early = awaited(js)
     return any(entry.succeeded for entry in status.replicated_jobs_status if entry.name not in early)
+
+
+def _used_up(most: int, status: JobSetStatus, attempts: Sequence[int]) -> bool:
+    """Whether pods ask for another restart in place than the allowed ones. New pods of a recreated set ask for none."""
+    current, highest = status.current_in_place_restart_attempt, max(attempts)
+    if current is None or highest <= current:
+        return False
+    in_place = highest - _free(status) - status.restarts_count_towards_max
+    return in_place > most and (min(attempts) < highest or in_place == most + 1)
 
 
 def _recreate(draft: StatusDraft) -> None:
     message = "recreating all jobs: pods have succeeded that a restart in place would leave behind"
     restart_set(draft, "InPlaceRestartImpossible", message, counts=True)
-
-
-def _awaited(js: JobSet) -> set[str]:
-    """ReplicatedJobs that have to complete before others start."""
-    waits = (wait for rjob in js.spec.replicated_jobs for wait in rjob.depends_on or ())
-    return {wait.name for wait in waits if wait.status == "Complete"}
 
 
 def _free(status: JobSetStatus) -> int:
@@ -131,7 +150,7 @@ def _free(status: JobSetStatus) -> int:
 def _expected(js: JobSet, draft: StatusDraft) -> int | None:
     """Pods that have to report; None where the spec makes it impossible to say."""
     total = 0
-    early = _awaited(js)
+    early = awaited(js)
     for rjob in js.spec.replicated_jobs:
         if rjob.parallelism is None or rjob.completions != rjob.parallelism:
             draft.warn(

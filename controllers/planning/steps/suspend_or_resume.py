@@ -29,7 +29,7 @@ def _suspend(ctx: Context) -> Partial:
 def _resume(ctx: Context) -> Partial:
     """Stage by stage, as far as the budget of Jobs goes."""
     halted: dict[str, list[Child]] = {}
-    for child in ctx.children.active:
+    for child in ctx.children.active if any(tally.suspended for tally in ctx.children.tallies.values()) else ():
         if child.job.spec.suspend and not child.deleting:
             halted.setdefault(child.replicated_job, []).append(child)
     patches: list[PatchJob] = []

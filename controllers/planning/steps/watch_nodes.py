@@ -1,7 +1,7 @@
 """Step: pods on nodes that have failed (gate JobSetNodeFailure). See docs/concepts/recovery.md#a-node-that-fails.
 
-It asks that the nodes are read that something depends on, and deletes pods that nobody else ends.
-`apply_failure_policy` judges the Jobs of the other pods.
+It asks that the nodes are read that something depends on, and deletes pods that nobody else ends, and those that their
+Jobs replace while all others restart in place. `apply_failure_policy` judges the Jobs of the other pods.
 """
 
 from collections.abc import Container, Iterable
@@ -38,17 +38,25 @@ def watch_nodes(ctx: Context) -> Partial:
     # PodGC of Kubernetes does the same with pods of nodes that do not exist, later.
     deleted = [pod for pod in due if pod.deleting and (wanted.force_delete_pods or not pod.taint)]
     nodes = {pod.node for pod in deleted}
+    replaced: dict[str, str] = {}
     if not (ctx.js.suspended or finished(ctx.js)):
-        nodes |= {pod.node for _, pod in node_failure.failed_jobs(ctx.children.active, due)}
+        lost = node_failure.lost(ctx.js, ctx.gates, ctx.children.active, due)
+        nodes |= {pod.node for _, pod in (*lost.failed, *lost.replaced)}
+        replaced = {pod.uid: f"node {pod.node}, {node_failure.state(pod)}" for _, pod in lost.replaced}
+        deleted += [pod for _, pod in lost.replaced if pod not in deleted]
         held = _held(ctx, due, deleted)
         if held:
             draft.warn("RestartWaitsForNode", held)
     unread = sorted(nodes - ctx.observed.read_nodes)
     if unread:
         return Stop(pod_query=PodQuery((), needed=True, nodes=tuple(unread[:MOST_NODES])))
+    if replaced:
+        names = [f"pod {pod.name} is on {replaced[pod.uid]}" for pod in deleted if pod.uid in replaced]
+        advice = "their Jobs make others, and when these have joined all pods restart in place"
+        draft.warn("LostPodsReplaced", listed(names, advice, ctx.limits))
     return of_draft(
         draft,
-        *(DeletePod(pod.name, pod.uid) for pod in deleted),
+        *(DeletePod(pod.name, pod.uid, replaced.get(pod.uid, "")) for pod in deleted),
         requeue_after=node_failure.seconds_left(pods, wanted.after_seconds, ctx.now),
     )
 

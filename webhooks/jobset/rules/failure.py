@@ -155,6 +155,8 @@ def _actions(policy: FailurePolicy) -> Iterator[tuple[Path, FailureAction]]:
     """The actions that the policy may take, and where it names them."""
     for i, rule in enumerate(policy.rules):
         yield RULES.at(i, "action"), action_of(rule.action)
+        for k, step in enumerate(rule.then):
+            yield RULES.at(i, "then", k, "action"), action_of(step.action)
     if policy.node_failure is not None:
         yield SPEC.at("failurePolicy", "nodeFailure", "action"), action_of(policy.node_failure.action)
 

@@ -1,0 +1,127 @@
+"""The agent for restarts in place, put into the pods of a JobSet that asks for it. Pure.
+
+See docs/reference/in-place-restart.md#the-agent-in-every-pod.
+"""
+
+from typing import Any, Final
+
+from api import keys
+from api.jobset import JobSet, ReplicatedJob
+from api.meta import JSON
+from api.policies import RestartAgent
+
+NAME: Final = "jobset-agent"
+"""Of the container and, where the agent is copied, the volume that are added."""
+
+DEFAULT_PORT: Final = 8081
+FOLDER: Final = "/jobset-agent"
+EXIT_CODE: Final = 1
+"""With which the agent asks the kubelet to start the containers again, unless its environment says something else."""
+
+_RESOURCES: Final = {"requests": {"cpu": "10m", "memory": "32Mi"}}
+_SECURITY: Final = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "runAsUser": 65532,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""What the Pod Security Standard "restricted" asks for."""
+
+_LISTS: Final = ("containers", "initContainers", "volumes")
+
+_WHO: Final[list[JSON]] = [
+    {"name": "JOBSET_NAME", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{keys.JOBSET_NAME}']"}}},
+    {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+]
+
+
+def agent_of(js: JobSet) -> RestartAgent | None:
+    """What the JobSet says about the agent, if its pods are to restart in place."""
+    policy = js.spec.failure_policy
+    return policy.agent if policy is not None and policy.restart_strategy == "InPlaceRestart" else None
+
+
+def awaited(js: JobSet) -> frozenset[str]:
+    """Names of the ReplicatedJobs that have to complete before others start: these run without an agent."""
+    waits = (wait for rjob in js.spec.replicated_jobs for wait in rjob.depends_on or ())
+    return frozenset(wait.name for wait in waits if wait.status == "Complete")
+
+
+def with_agent(js: JobSet, rjob: ReplicatedJob, pod: JSON) -> JSON:
+    """The pod spec with the agent in it; unchanged if this ReplicatedJob is to run without, or has one of that name."""
+    agent = agent_of(js)
+    if agent is None or rjob.name in awaited(js) or _has_one(pod):
+        return pod
+    return _in_main_container(agent, pod) if agent.mode == "MainContainer" else _beside(agent, pod)
+
+
+def _has_one(pod: JSON) -> bool:
+    """Admission refuses this; then it says so once, and not what the API server says about two of one name, too."""
+    return any(one.get("name") == NAME for field in _LISTS for one in pod.get(field) or [])
+
+
+def _beside(agent: RestartAgent, pod: JSON) -> JSON:
+    """As the last init container: those of the user have done their work when the pod reports that it is ready."""
+    port = agent.probe_port or DEFAULT_PORT
+    sidecar: JSON = {
+        "name": NAME,
+        "image": agent.image,
+        "restartPolicy": "Always",
+        "restartPolicyRules": [_restart_all("In", EXIT_CODE)],
+        "env": [*_WHO, {"name": "STARTUP_PROBE_PORT", "value": str(port)}],
+        # Pods may be scheduled hours apart; the agent waits for the last of them.
+        "startupProbe": {
+            "httpGet": {"path": "/barrier-is-down", "port": port},
+            "periodSeconds": 1,
+            "failureThreshold": 86400,
+        },
+        "resources": _RESOURCES,
+        "securityContext": _SECURITY,
+    }
+    return {
+        **pod,
+        "initContainers": [*(pod.get("initContainers") or []), sidecar],
+        "containers": [_restarted(container) for container in pod.get("containers") or []],
+    }
+
+
+def _restarted(container: JSON) -> JSON:
+    """The container, which starts again with all others of its pod if it fails; rules of its own are kept."""
+    if container.get("restartPolicyRules"):
+        return container
+    return {"restartPolicy": "Never", **container, "restartPolicyRules": [_restart_all("NotIn", 0)]}
+
+
+def _restart_all(operator: str, code: int) -> JSON:
+    return {"action": "RestartAllContainers", "exitCodes": {"operator": operator, "values": [code]}}
+
+
+def _in_main_container(agent: RestartAgent, pod: JSON) -> JSON:
+    """A copy of the agent runs the command of the first container, without a shell."""
+    mount = {"name": NAME, "mountPath": FOLDER}
+    install: JSON = {
+        "name": NAME,
+        "image": agent.image,
+        "command": ["cp", "/agent.pyz", f"{FOLDER}/"],
+        "volumeMounts": [mount],
+        "resources": _RESOURCES,
+        "securityContext": _SECURITY,
+    }
+    containers: list[JSON] = pod.get("containers") or []
+    return {
+        **pod,
+        "initContainers": [*(pod.get("initContainers") or []), install],
+        "containers": [_run_by_agent(containers[0], mount), *containers[1:]] if containers else containers,
+        "volumes": [*(pod.get("volumes") or []), {"name": NAME, "emptyDir": {}}],
+    }
+
+
+def _run_by_agent(container: JSON, mount: dict[str, Any]) -> JSON:
+    return {
+        **container,
+        "command": ["python3", "-IBS", f"{FOLDER}/agent.pyz", "--", *(container.get("command") or [])],
+        "env": [*(container.get("env") or []), *_WHO],
+        "volumeMounts": [*(container.get("volumeMounts") or []), {**mount, "readOnly": True}],
+    }

@@ -1,0 +1,114 @@
+"""Warns of pods that kube-scheduler finds no node for, in sets without groups: one event in the scheduler's words.
+
+The manager watches no pods of such sets. So their pods without a node are listed, one page, while Jobs of the set have
+pods that are not ready: first after 30 s, then after twice as long each time, up to every 10 minutes. Decides nothing.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from api import keys
+from api.jobset import JobSet
+from api.pod import DetailedPod
+from controllers.gang.stalled import Reports
+from controllers.planning.actions import Event
+from controllers.planning.observed import Observed
+from kube.client import Client
+from kube.errors import KubeError
+from kube.resources import PODS
+
+log = logging.getLogger(__name__)
+
+FIRST_LOOK = 30.0
+"""Seconds that pods have to become ready before anybody looks."""
+
+LONGEST = 600.0
+"""Seconds between two looks at most."""
+
+LIST_TIMEOUT = 2.0
+"""Seconds for the list of pods: a reconcile waits for it."""
+
+MOST_PODS = 100
+"""Pods that one look lists."""
+
+MOST_WORDS = 700
+"""Characters of what the scheduler says that an event quotes."""
+
+
+class UnscheduledPods:
+    """Looks at the pods of sets that wait, and warns when there is something new to say."""
+
+    def __init__(self, client: Client, record: Callable[[JobSet, Event], None]) -> None:
+        self._client = client
+        self._record = record
+
+    async def look(self, observed: Observed, reports: Reports) -> float | None:
+        """Warn if it is time. Returns the seconds until the next look; None if no pod waits. Never fails."""
+        js = observed.jobset
+        if not _waits(js):
+            reports.clear()
+            return None
+        clock = asyncio.get_running_loop().time
+        if not reports.next_look:
+            reports.next_look, reports.wait = clock() + FIRST_LOOK, FIRST_LOOK
+        if clock() < reports.next_look:
+            return reports.next_look - clock()
+        try:
+            event = await self._event(js)
+        except (KubeError, TimeoutError) as error:
+            log.info("pods of JobSet %s/%s are not known: %s", js.metadata.namespace, js.metadata.name, error)
+        else:
+            if event is not None and event not in reports.events:
+                self._record(js, event)
+            reports.events = frozenset([event] if event else [])
+        reports.wait = min(2 * reports.wait, LONGEST)
+        reports.next_look = clock() + reports.wait
+        return reports.wait
+
+    async def _event(self, js: JobSet) -> Event | None:
+        """The warning that applies now."""
+        page = await self._client.list(
+            PODS,
+            type=DetailedPod,
+            namespace=js.metadata.namespace,
+            label_selector=f"{keys.JOBSET_UID}={js.metadata.uid}",
+            field_selector="status.phase=Pending,spec.nodeName=",
+            limit=MOST_PODS,
+            timeout=LIST_TIMEOUT,
+        )
+        note = note_of(page.items or [], more=bool(page.metadata.continue_token))
+        return Event("Warning", keys.PODS_UNSCHEDULABLE, note, distinct=True) if note else None
+
+
+def _waits(js: JobSet) -> bool:
+    """Whether the set runs, and has a Job with pods of which not all are ready."""
+    runs = not js.suspended and not js.status.terminal_state
+    return runs and any(of.active > of.ready for of in js.status.replicated_jobs_status)
+
+
+def note_of(pods: Sequence[DetailedPod], *, more: bool = False) -> str:
+    """What the scheduler says of these pods, folded; empty if it says nothing. `more`: there are others.
+
+    Leaders in exclusive placement are left out: their JobSet gets an event about them anyway.
+    """
+    said = {pod.metadata.name: words for pod in pods if (words := _words(pod))}
+    if not said:
+        return ""
+    [(words, number), *others] = Counter(said.values()).most_common()
+    first = next(name for name, text in said.items() if text == words)
+    counted = f"pod {first} is" if number == 1 else f"pod {first} and {number - 1} more are"
+    rest = sum(count for _, count in others)
+    left = f"; {rest} more for other reasons" if rest else ""
+    unseen = f"; there are more than {MOST_PODS} pods without a node" if more else ""
+    return f"{counted} not scheduled: {words}{left}{unseen}"
+
+
+def _words(pod: DetailedPod) -> str:
+    """Why the scheduler finds no node for a pod; empty for a pod of which it has not said so."""
+    said = pod.status.condition("PodScheduled")
+    leads = pod.metadata.topology is not None and pod.metadata.leads
+    if said is None or said.reason != "Unschedulable" or leads or not pod.live or pod.spec.node_name:
+        return ""
+    return said.message.partition(" preemption:")[0].rstrip(". ")[:MOST_WORDS]

@@ -1,0 +1,89 @@
+"""Rules of the failure policy whose action changes when it has not helped (`then`, gate JobSetFailureEscalation).
+
+See docs/concepts/recovery.md#when-a-restart-does-not-help.
+
+A rule has steps: its own action, then each one of `then`. It goes up and never down. What one plan decides by a rule
+counts once, however many Jobs have failed: they failed together.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from api.failure_actions import FailureAction, Scope, action_of
+from api.jobset_status import RuleStep
+from api.meta import seconds_between
+from api.policies import Escalation, FailurePolicyRule
+from controllers.planning.status import StatusDraft
+
+GATE = "JobSetFailureEscalation"
+
+
+def actions_of(rule: FailurePolicyRule) -> list[FailureAction]:
+    """What the rule may do, step by step."""
+    return [action_of(rule.action), *(action_of(each.action) for each in rule.then)]
+
+
+def step_of(rule: FailurePolicyRule, stored: Sequence[RuleStep], now: str) -> int:
+    """Number, from 1, of the step that the rule takes on a failure now."""
+    entry = _entry(rule, stored)
+    step = min(max(entry.step, 1), len(rule.then) + 1)
+    following = _following(rule, step)
+    if following is None or _counting(following, entry, now) < following.after_restarts:
+        return step
+    return step + 1
+
+
+def take(draft: StatusDraft, rule: FailurePolicyRule, step: int) -> None:
+    """Note that the rule takes this step; an event says so if it is a new one."""
+    before, actions = _entry(rule, draft.status.failure_policy_steps), actions_of(rule)
+    entry = before if step == before.step else RuleStep(name=rule.name, step=step)
+    following = _following(rule, step)
+    if actions[step - 1].scope is not Scope.NOTHING:
+        times = _recent(following, (*entry.times, draft.now), draft.now) if following else ()
+        entry = msgspec.structs.replace(entry, restarts=entry.restarts + 1, times=times)
+    others = tuple(of for of in draft.status.failure_policy_steps if of.name != rule.name)
+    draft.update(failure_policy_steps=(*others, entry))
+    if step > before.step:
+        draft.event("Warning", "FailurePolicyEscalated", f"rule {rule.name} takes {words(rule, step)}")
+
+
+def words(rule: FailurePolicyRule, step: int) -> str:
+    """`RestartJobSet, step 2 of 3, after 2 restarts by RestartJob within 3600 s`."""
+    actions = actions_of(rule)
+    said = f"{actions[step - 1].name}, step {step} of {len(actions)}"
+    if step == 1:
+        return said
+    why = rule.then[step - 2]
+    window = "" if why.within_seconds is None else f" within {why.within_seconds} s"
+    times = "1 restart" if why.after_restarts == 1 else f"{why.after_restarts} restarts"
+    return f"{said}, after {times} by {actions[step - 2].name}{window}"
+
+
+def _entry(rule: FailurePolicyRule, stored: Sequence[RuleStep]) -> RuleStep:
+    return next((of for of in stored if of.name == rule.name), RuleStep(name=rule.name))
+
+
+def _following(rule: FailurePolicyRule, step: int) -> Escalation | None:
+    """What comes after this step."""
+    return rule.then[step - 1] if step <= len(rule.then) else None
+
+
+def _counting(following: Escalation, entry: RuleStep, now: str) -> int:
+    """Restarts that count for the next step."""
+    return entry.restarts if following.within_seconds is None else len(_recent(following, entry.times, now))
+
+
+def _recent(following: Escalation, times: Sequence[str], now: str) -> tuple[str, ...]:
+    """The last restarts of the window, no more than are needed; none without a window."""
+    if following.within_seconds is None:
+        return ()
+    recent = [at for at in times if _age(at, now) <= following.within_seconds]
+    return tuple(recent[-following.after_restarts :])
+
+
+def _age(at: str, now: str) -> float:
+    try:
+        return seconds_between(at, now)
+    except (ValueError, TypeError):
+        return float("inf")

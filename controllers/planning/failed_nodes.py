@@ -1,0 +1,109 @@
+"""Which nodes failed the set (`failurePolicy.avoidNodes`). See docs/concepts/recovery.md#nodes-that-failed-before.
+
+A node fails the set when a Job fails by nodeFailure because of it, or with a failed pod on it whose exit code or reason
+the policy names; several pods of one decision count once. Failures are counted with the restart that they lead to.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from api.avoided_nodes import GATE, avoided, policy_of, remembered
+from api.jobset_status import FailedNode
+from api.policies import MOST_FAILED_NODES, AvoidNodes
+from controllers.planning import node_failure
+from controllers.planning.child_jobs import Child
+from controllers.planning.context import Context
+from controllers.planning.decisive_pod import decides_by_pods, matching
+from controllers.planning.observed import FailedPod
+from controllers.planning.status import StatusDraft
+
+MOST_BYTES = 256
+"""Bytes of the words that say how a node failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Why a node is to blame, and the topology domain of the Job that failed on it, empty if it is not known."""
+
+    reason: str
+    topology: str = ""
+    domain: str = ""
+
+
+def wanted(ctx: Context) -> AvoidNodes | None:
+    """What the set says about nodes that failed it; None: nothing, or the gate is off."""
+    return policy_of(ctx.js) if ctx.gates[GATE] else None
+
+
+def needs_pods(ctx: Context, child: Child) -> bool:
+    """Whether the failed pods of a failed Job may be to blame on their nodes."""
+    policy = wanted(ctx)
+    by_pods = policy is not None and (policy.on_exit_codes is not None or policy.on_pod_reasons)
+    return bool(by_pods) and decides_by_pods(child.job)
+
+
+def note(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
+    """Count the nodes that are to blame for these Jobs, about which a decision was made; an event for each new one."""
+    policy = wanted(ctx)
+    if policy is None or draft.status.terminal_state:
+        return
+    to_blame = _to_blame(ctx, policy, {child.job.metadata.uid for child in failed})
+    if not to_blame:
+        return
+    before = {node.name for node in avoided(ctx.js, ctx.now)}
+    nodes = {node.name: node for node in remembered(ctx.js, ctx.now)}
+    for name, blame in sorted(to_blame.items()):
+        old = nodes.pop(name, FailedNode(name=name))
+        nodes[name] = _failed_again(old, blame, policy, ctx.now)
+    draft.update(failed_nodes=tuple(nodes.values())[-MOST_FAILED_NODES:])
+    after = avoided(msgspec.structs.replace(ctx.js, status=draft.status), ctx.now)
+    for node in after:
+        if node.name not in before:
+            where = f" and its domain {node.domain}" if node.domain else ""
+            note = f"pods of Jobs that are created from now on keep away from node {node.name}{where}: {node.reason}"
+            draft.event("Normal", "AvoidsNode", note)
+
+
+def _to_blame(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, Blame]:
+    """The nodes by name. Of several pods on a node the first is named."""
+    found: dict[str, Blame] = {}
+    of_nodes, observed = node_failure.policy_of(ctx.js), ctx.observed
+    if of_nodes is not None and ctx.gates[node_failure.GATE]:
+        for pod in node_failure.due(observed.pods_on_failed_nodes, of_nodes.after_seconds, ctx.now):
+            if pod.job_uid in uids and not pod.ended:
+                reason = f"{node_failure.REASON}: pod {pod.name} was on the node, {node_failure.state(pod)}"
+                found.setdefault(pod.node, Blame(reason, pod.topology, pod.domain))
+    for uid in uids & observed.failed_pods.keys():
+        for failed in observed.failed_pods[uid]:
+            reason = _fault(policy, failed)
+            if failed.node and reason:
+                found.setdefault(failed.node, Blame(reason, failed.topology, failed.domain))
+    return found
+
+
+def _fault(policy: AvoidNodes, pod: FailedPod) -> str:
+    """What says that its node is to blame for the end of a pod; empty if nothing does.
+
+    A pod that is being deleted failed because its Job did.
+    """
+    if pod.deleting:
+        return ""
+    by_code = matching(policy.on_exit_codes, pod.ends) if policy.on_exit_codes is not None else None
+    if by_code is not None:
+        return f"container {by_code.container} of pod {pod.name} ended with exit code {by_code.exit_code}"
+    reason = next((reason for reason in pod.reasons if reason in policy.on_pod_reasons), "")
+    return f"pod {pod.name} failed with reason {reason}" if reason else ""
+
+
+def _failed_again(node: FailedNode, blame: Blame, policy: AvoidNodes, now: str) -> FailedNode:
+    of_domain = policy.scope == "Domain"
+    return FailedNode(
+        name=node.name,
+        failures=node.failures + 1,
+        last_time=now,
+        reason=blame.reason.encode()[:MOST_BYTES].decode(errors="ignore"),
+        topology_key=(blame.topology if blame.domain else node.topology_key) if of_domain else "",
+        domain=(blame.domain or node.domain) if of_domain else "",
+    )

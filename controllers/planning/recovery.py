@@ -1,0 +1,164 @@
+"""What failures cost: how long a set ran, how long it did not, what each recovery took (gate JobSetRecoveryTimes).
+
+See docs/concepts/recovery.md#what-it-cost.
+
+Nothing is written for this alone: the times go along with writes of the status that happen anyway. So what happens
+between two writes counts as of the later one, unless an object says when it was: a Job its creation and its failure, a
+taint its beginning. Every second from the first write on is counted once: as running, as lost, or not while suspended.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from api import keys
+from api.jobset_status import AttemptTimes, JobSetStatus, Recovery
+from controllers.planning.by_pods import failed_by_pods
+from controllers.planning.context import Context
+
+GATE = "JobSetRecoveryTimes"
+HISTORY = 10
+"""Starts and recoveries that `status.recovery.attempts` keeps; the CRD allows no more."""
+
+
+def noted(ctx: Context, status: JobSetStatus) -> JobSetStatus:
+    """A status that is about to be written, with what is known by now. It is empty without the gate."""
+    stored, now = ctx.js.status, ctx.now
+    if not ctx.gates[GATE]:
+        return status if status.recovery is None else replace(status, recovery=None)
+    if status.execution_attempts is None or stored.terminal_state:
+        return status
+    old = stored.recovery or Recovery()
+    runs, begins = _runs(ctx, status), status.execution_attempts != stored.execution_attempts
+    restarts = _restarts(stored, status)
+    failed = _failed_at(ctx) if restarts or status.terminal_state == keys.FAILED else ""
+    stands = old.running == runs and old.since and not (begins or restarts or status.terminal_state or ctx.js.suspended)
+    new = old if stands else _counted(old, failed, now)
+    if not stands:
+        counts_on = not (ctx.js.suspended or status.terminal_state)
+        until = old.since if elapsed(now, old.since) else now  # the clock of another process was ahead
+        new = replace(new, running=runs, since=until if counts_on else "")
+    was_over = _is_over(new)
+    if not (was_over or ctx.js.suspended):
+        new = replace(new, attempts=(*new.attempts[:-1], _gone_on(ctx, new.attempts[-1], runs=runs)))
+    if begins or (restarts and was_over):
+        new = _begun(new, status.execution_attempts, failed or _lost_since(old, now), now, restarts=restarts)
+    return replace(status, recovery=new)
+
+
+def goodput(running: int, lost: int) -> str:
+    """The share of seconds that a set ran, rounded down; empty before the first second."""
+    whole = running + lost
+    return f"{running * 1000 // whole / 10:.1f}%" if whole else ""
+
+
+def elapsed(start: str, end: str) -> int:
+    """Whole seconds between two moments; 0 where one is unknown, or the clock of another process was ahead."""
+    began, ended = _moment(start), _moment(end)
+    return 0 if began is None or ended is None else max(0, int((ended - began).total_seconds()))
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
+
+
+def _runs(ctx: Context, status: JobSetStatus) -> bool:
+    """Whether every Job that may run by now is ready or done."""
+    if ctx.js.suspended or status.terminal_state:
+        return False
+    entries = {entry.name: entry for entry in status.replicated_jobs_status}
+    return all(
+        (of.ready + of.succeeded == rjob.replicas and not of.suspended) or not ctx.stages.is_next(rjob)
+        for rjob in ctx.js.spec.replicated_jobs
+        if (of := entries.get(rjob.name)) is not None
+    )
+
+
+def _restarts(old: JobSetStatus, new: JobSetStatus) -> bool:
+    """Whether this status restarts the set, a part of it, or its processes in place."""
+    before, after = ((s.restarts, s.previous_in_place_restart_attempt, _alone(s)) for s in (old, new))
+    return before != after
+
+
+def _alone(status: JobSetStatus) -> int:
+    """Restarts of single Jobs."""
+    return sum(sum(entry.job_restarts) for entry in status.replicated_jobs_status)
+
+
+def _failed_at(ctx: Context) -> str:
+    """When the first of the failures happened that this plan decides about; empty if nothing says so."""
+    moments = (moment for moment in _failures(ctx) if _moment(moment) is not None)
+    return min(moments, key=lambda text: (_moment(text), text), default="")
+
+
+def _failures(ctx: Context) -> Iterator[str]:
+    for child in ctx.children.failed:
+        for condition in child.job.status.conditions:
+            if condition.status == "True" and condition.type in {keys.JOB_FAILED, keys.JOB_FAILURE_TARGET}:
+                yield condition.last_transition_time
+    yield from (found.since for found in failed_by_pods(ctx).values())
+
+
+def _counted(old: Recovery, failed: str, now: str) -> Recovery:
+    """With the seconds until now. Those after a failure are lost, even if nobody had noticed it."""
+    until_now = elapsed(old.since, now)
+    before = min(elapsed(old.since, failed), until_now) if failed else until_now
+    ran = before if old.running else 0
+    running, lost = old.running_seconds + ran, old.lost_seconds + until_now - ran
+    attempts = old.attempts
+    if attempts:
+        last = attempts[-1]
+        attempts = (*attempts[:-1], replace(last, running_seconds=last.running_seconds + ran))
+    return replace(old, running_seconds=running, lost_seconds=lost, goodput=goodput(running, lost), attempts=attempts)
+
+
+def _lost_since(old: Recovery, now: str) -> str:
+    """Since when it has not run, where no failure is known."""
+    return now if old.running or not old.since else old.since
+
+
+def _is_over(recovery: Recovery) -> bool:
+    """Whether the last start or recovery has ended."""
+    return not recovery.attempts or recovery.attempts[-1].ready_after_seconds is not None
+
+
+def _begun(recovery: Recovery, attempt: int, since: str, now: str, *, restarts: bool) -> Recovery:
+    """With one more entry: a recovery if something `restarts`, else a start or a resume."""
+    since = since if restarts and elapsed(since, now) else now
+    entry = AttemptTimes(attempt=attempt, since=since, detected_after_seconds=elapsed(since, now) if restarts else None)
+    return replace(recovery, attempts=(*recovery.attempts, entry)[-HISTORY:])
+
+
+def _gone_on(ctx: Context, entry: AttemptTimes, *, runs: bool) -> AttemptTimes:
+    """How far it has come."""
+    until_now = elapsed(entry.since, ctx.now)
+    newest = max((job.metadata.creation_timestamp or "" for job in ctx.observed.jobs), default="")
+    missing = _lacks_jobs(ctx)
+    creates = missing or newest >= entry.since
+    drained, created = entry.drained_after_seconds, entry.created_after_seconds
+    least = entry.detected_after_seconds or 0
+    last_created = until_now if missing else min(max(elapsed(entry.since, newest), least), until_now)
+    gone = creates and not ctx.children.previous and ctx.leftovers == frozenset()
+    if gone and drained is None and entry.detected_after_seconds is not None:
+        drained = last_created
+    if gone and created is None and not missing:
+        created = last_created
+    ready = until_now if runs else None
+    return replace(entry, drained_after_seconds=drained, created_after_seconds=created, ready_after_seconds=ready)
+
+
+def _lacks_jobs(ctx: Context) -> bool:
+    """Whether a Job that may run by now does not exist."""
+    of = ctx.children
+
+    def missing(name: str, replicas: int) -> Iterable[bool]:
+        return (index not in of.existing[name] for index in of.completed[name].missing(replicas))
+
+    return any(
+        ctx.stages.is_next(rjob) and any(missing(rjob.name, rjob.replicas)) for rjob in ctx.js.spec.replicated_jobs
+    )

@@ -1,0 +1,45 @@
+"""Step: when pods find no node, the set no longer avoids the node that failed first (gate JobSetAvoidNodes).
+
+See docs/concepts/recovery.md#nodes-that-failed-before. `watch_start` has asked for the pending pods. The terms of a Job
+cannot be changed while it runs, so Jobs whose pods find no node are deleted, and created again with fewer terms.
+"""
+
+from api.avoided_nodes import GATE, avoided, avoided_by, policy_of
+from controllers.planning.context import Context
+from controllers.planning.deletions import delete_unfinished
+from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
+from controllers.planning.start_timeout import without_node
+
+
+def drop_failed_nodes(ctx: Context) -> Partial:
+    """Delete those Jobs. If all that they avoid is still avoided, forget the node that failed first, and say so."""
+    policy, draft = policy_of(ctx.js), ctx.draft()
+    if policy is None:
+        return NOTHING
+    if not ctx.gates[GATE]:
+        draft.warn(
+            "FeatureGateDisabled",
+            f"spec.failurePolicy.avoidNodes has no effect without the feature gate {GATE}: start the manager with"
+            f" --feature-gates={GATE}=true",
+        )
+        return of_draft(draft)
+    if ctx.js.suspended:
+        return NOTHING
+    pods = without_node(ctx.observed.pending_pods, policy.drop_after_seconds, ctx.now)
+    kept = {
+        child.job.metadata.uid: (child.job, names)
+        for child in ctx.children.active
+        if child.job.metadata.uid in pods and not (child.deleting or child.job.status.succeeded)
+        # A Job of which pods have succeeded has had room, and would run these again.
+        if (names := avoided_by(child.job.metadata.annotations))
+    }
+    if not kept:
+        return NOTHING
+    uid, (job, names) = min(kept.items(), key=lambda of: (pods[of[0]].created, of[0]))
+    now_avoided = [node for node in avoided(ctx.js, ctx.now) if node.name in names]
+    if len(now_avoided) == len(names):
+        dropped = now_avoided[0]
+        draft.update(failed_nodes=tuple(node for node in ctx.status.failed_nodes if node.name != dropped.name))
+        note = f"node {dropped.name} is not avoided any more: pod {pods[uid].name} of Job {job.metadata.name} finds no"
+        draft.event("Warning", "AvoidedNodeDropped", f"{note} node: {pods[uid].why}")
+    return of_draft(draft, *delete_unfinished(job for job, _ in kept.values()), kind=Stop)

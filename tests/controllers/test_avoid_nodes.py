@@ -1,0 +1,303 @@
+"""Nodes that failed a set: how they are counted, which pods keep away from them, and when they are dropped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controllers.planning.actions import PodQuery
+from controllers.planning.observed import Ended, FailedPod, Observed, PendingPod
+from controllers.planning.start_timeout import limits, next_look
+from tests.controllers.test_node_failure import NodeWorld, at, later, on_failed_node
+from tests.support.stored_sets import jobset, rjob
+
+GATES = {"JobSetNodeFailure": True, "JobSetAvoidNodes": True}
+NO_NODE = "Unschedulable: 0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector"
+
+
+class AvoidingWorld(NodeWorld):
+    """A world with pods that find no node: by the name of their Job, in seconds since when."""
+
+    def __init__(self, js, **gates):
+        super().__init__(js, **gates)
+        self.homeless: dict[str, int] = {}
+        self.start_look, self.looks = "", 0
+
+    def observe(self) -> Observed:
+        return replace(super().observe(), start_look=self.start_look)
+
+    def answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
+        if not pod_query.pending:
+            return super().answer(observed, pod_query)
+        found = {}
+        for name, second in self.homeless.items():
+            pod = PendingPod(f"{name}-0", "", at(second), NO_NODE)
+            found[self.jobs[name]["metadata"]["uid"]] = replace(pod, homeless=pod)
+        self.start_look = next_look(found.values(), limits(observed.jobset), self.now)
+        self.looks += 1
+        return replace(observed, pending_pods=found)
+
+    def failed_nodes(self) -> list[tuple[str, int]]:
+        return [(node.name, node.failures) for node in self.status.failed_nodes]
+
+    def terms(self, job: str = "js-workers-1") -> list[dict]:
+        spec = self.jobs[job]["spec"]["template"]["spec"]
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        return spec.get("affinity", {}).get("nodeAffinity", {}).get(required, {}).get("nodeSelectorTerms", [])
+
+    def avoided(self, job: str = "js-workers-1") -> list[str]:
+        [term] = self.terms(job) or [{}]
+        return [value for field in term.get("matchFields", []) for value in field["values"]]
+
+    def restart(self) -> None:
+        """Jobs of the last attempt are gone, the next ones run."""
+        self.settle()
+        self.pods_on_failed_nodes = []
+        self.collect()
+        self.settle()
+        self.run()
+        self.settle()
+
+    def lose(self, node: str, job: str = "js-workers-1", **others) -> None:
+        """A node fails the pod of a Job, and the set goes on without it."""
+        on_failed_node(self, job, node=node, **others)
+        self.seconds += 30
+        self.restart()
+
+
+def running(*rjobs: dict, gates: dict[str, bool] = GATES, annotations=None, policy=(), **wanted) -> AvoidingWorld:
+    """A set of two Jobs that run from second 0."""
+    policy = {"maxRestarts": 99, "nodeFailure": {"afterSeconds": 30}, "avoidNodes": wanted, **dict(policy)}
+    rjobs = rjobs or (rjob("workers", 2),)
+    world = AvoidingWorld(jobset(*rjobs, failurePolicy=policy, annotations=annotations), **gates)
+    world.settle()
+    world.run()
+    world.settle()
+    return world
+
+
+def said(world: AvoidingWorld, reason: str) -> list[str]:
+    return [event.note for event in world.events if event.reason == reason]
+
+
+class TestWhatFailsANode:
+    def test_a_node_failure_does_and_the_next_pods_keep_away(self):
+        world = running()
+        assert world.terms() == []
+        world.lose("n1")
+        assert world.failed_nodes() == [("n1", 1)]
+        [field] = world.terms()[0]["matchFields"]
+        assert field == {"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}
+        assert world.avoided("js-workers-0") == ["n1"]
+        [note] = said(world, "AvoidsNode")
+        assert note.startswith(
+            "pods of Jobs that are created from now on keep away from node n1: NodeFailure: pod js-w"
+        )
+
+    def test_all_nodes_that_failed_together_are_counted_each_once(self):
+        world = running(rjob("workers", 3))
+        for job, node in (("js-workers-0", "n1"), ("js-workers-1", "n1"), ("js-workers-2", "n2")):
+            on_failed_node(world, job, node=node)
+        world.seconds += 30
+        world.restart()
+        assert world.failed_nodes() == [("n1", 1), ("n2", 1)]
+
+    @pytest.mark.parametrize(
+        ("pod", "why"),
+        [
+            (FailedPod("p", "n7", (Ended("main", 42),)), "container main of pod p ended with exit code 42"),
+            (FailedPod("p", "n7", (Ended("main", 1),)), ""),
+            (FailedPod("p", "n7", (Ended("main", 42),), deleting=True), ""),
+            (FailedPod("p", "", (Ended("main", 42),)), ""),
+            (
+                FailedPod("p", "n7", reasons=("UnexpectedAdmissionError",)),
+                "failed with reason UnexpectedAdmissionError",
+            ),
+            (FailedPod("p", "n7", reasons=("OOMKilled",)), ""),
+        ],
+    )
+    def test_so_do_pods_by_exit_code_and_reason(self, pod, why):
+        codes = {"operator": "In", "values": [42]}
+        world = running(policy={"nodeFailure": None}, onExitCodes=codes, onPodReasons=["UnexpectedAdmissionError"])
+        world.failed_pods["js-workers-1"] = (pod,)
+        world.fail("js-workers-1")
+        world.restart()
+        assert world.status.restarts == 1
+        assert [node.reason.endswith(why) for node in world.status.failed_nodes] == [True] * bool(why)
+        assert world.avoided() == ["n7"] * bool(why)
+
+    def test_a_set_that_fails_remembers_nothing(self):
+        world = running(policy={"maxRestarts": 0})
+        on_failed_node(world)
+        later(world, 30)
+        assert (world.status.terminal_state, world.failed_nodes()) == ("Failed", [])
+
+    def test_a_job_that_is_restarted_alone_keeps_away_by_itself(self):
+        nodes = {"afterSeconds": 30, "action": "RestartJob"}
+        world = running(policy={"nodeFailure": nodes}, gates=GATES | {"RestartJob": True})
+        world.lose("n1")
+        assert (world.avoided("js-workers-0"), world.avoided("js-workers-1")) == ([], ["n1"])
+
+    def test_without_the_gate_nothing_happens_but_a_warning(self):
+        world = running(gates={"JobSetNodeFailure": True})
+        world.lose("n1")
+        assert (world.status.restarts, world.failed_nodes(), world.terms()) == (1, [], [])
+        [note] = {event.note for event in world.warnings if event.reason == "FeatureGateDisabled"}
+        assert "JobSetAvoidNodes=true" in note
+
+    def test_a_set_without_the_field_is_created_as_before(self):
+        world = running(policy={"avoidNodes": None})
+        world.lose("n1")
+        assert (world.status.restarts, world.failed_nodes(), world.terms()) == (1, [], [])
+        assert "jobset.sigs.k8s.io/avoided-nodes" not in world.jobs["js-workers-1"]["metadata"]["annotations"]
+
+
+class TestWhichNodesAreAvoided:
+    def test_only_those_that_failed_often_enough(self):
+        world = running(afterFailures=2)
+        world.lose("n1")
+        assert (world.avoided(), world.failed_nodes()) == ([], [("n1", 1)])
+        assert said(world, "AvoidsNode") == []
+        world.lose("n1")
+        assert (world.avoided(), world.failed_nodes()) == (["n1"], [("n1", 2)])
+        assert len(said(world, "AvoidsNode")) == 1
+
+    def test_only_for_their_time(self):
+        world = running(forSeconds=100)
+        world.lose("n1")
+        world.seconds += 60
+        world.lose("n2")
+        assert world.avoided() == ["n1", "n2"]
+        world.seconds += 20
+        world.lose("n3")
+        assert world.avoided() == ["n2", "n3"]
+        assert world.failed_nodes() == [("n2", 1), ("n3", 1)]
+
+    def test_only_so_many_and_those_that_failed_last(self):
+        world = running(maxNodes=2, forSeconds=99999)
+        for number in range(40):
+            world.lose(f"n{number}")
+        assert world.avoided() == ["n38", "n39"]
+        assert [name for name, _ in world.failed_nodes()] == [f"n{number}" for number in range(8, 40)]
+
+    def test_the_words_about_a_failure_are_bounded(self):
+        world = running()
+        world.lose("n1", taint="example.com/" + "x" * 300)
+        assert len(world.status.failed_nodes[0].reason.encode()) == 256
+
+
+RACK = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+
+
+class TestExclusivePlacement:
+    @pytest.mark.parametrize(
+        ("scope", "domain", "labels"),
+        [
+            ("Domain", "r3", [{"key": "rack", "operator": "NotIn", "values": ["r3"]}]),
+            ("Domain", "", None),
+            ("Node", "r3", None),
+        ],
+    )
+    def test_the_domain_of_the_job_is_avoided_if_asked_for_and_known(self, scope, domain, labels):
+        world = running(annotations=RACK, scope=scope)
+        world.lose("n1", topology="rack", domain=domain)
+        assert world.avoided() == ["n1"]
+        assert world.terms()[0].get("matchExpressions") == labels
+        [node] = world.status.failed_nodes
+        assert (node.topology_key, node.domain) == (("rack", "r3") if labels else ("", ""))
+
+    def test_jobs_that_are_placed_by_another_label_keep_away_from_the_node_alone(self):
+        by_zone = rjob("b", 1, annotations={"alpha.jobset.sigs.k8s.io/exclusive-topology": "zone"})
+        world = running(rjob("a", 1), by_zone, annotations=RACK, scope="Domain")
+        world.lose("n1", "js-a-0", topology="rack", domain="r3")
+        assert "matchExpressions" in world.terms("js-a-0")[0]
+        assert "matchExpressions" not in world.terms("js-b-0")[0]
+
+
+class TestWhenNothingFits:
+    def stuck(self, *nodes: str, **wanted) -> AvoidingWorld:
+        """A set that avoids these nodes. The pod of its second Job finds no node from now on."""
+        world = running(**wanted)
+        for node in nodes:
+            world.lose(node)
+        self.no_node(world)
+        return world
+
+    def no_node(self, world: AvoidingWorld, job: str = "js-workers-1", **status) -> None:
+        self.status(world, job, active=1, ready=0, **status)
+        world.homeless[job] = world.seconds
+
+    def status(self, world: AvoidingWorld, job: str, **status) -> None:
+        world.jobs[job]["status"] |= status
+
+    def test_the_node_that_failed_first_is_dropped_and_the_job_created_again(self):
+        world = self.stuck("n1", "n2")
+        later(world, 119)
+        assert world.avoided() == ["n1", "n2"]
+        first = world.jobs["js-workers-0"]["metadata"]["uid"]
+        later(world, 1)
+        assert world.live() == ["js-workers-0"]
+        del world.homeless["js-workers-1"]
+        world.collect()
+        world.settle()
+        assert world.avoided() == ["n2"]
+        assert (world.failed_nodes(), world.status.restarts) == ([("n2", 1)], 2)
+        assert world.jobs["js-workers-0"]["metadata"]["uid"] == first, "a Job whose pods have nodes goes on"
+        [note] = said(world, "AvoidedNodeDropped")
+        assert note == (
+            f"node n1 is not avoided any more: pod js-workers-1-0 of Job js-workers-1 finds no node: {NO_NODE}"
+        )
+
+    def test_in_the_end_nothing_is_avoided(self):
+        world = self.stuck("n1", "n2", "n3")
+        for left in (["n2", "n3"], ["n3"], []):
+            world.seconds += 120
+            world.settle()
+            del world.homeless["js-workers-1"]
+            world.collect()
+            world.settle()
+            world.run("js-workers-1", ready=False)
+            assert world.avoided() == left
+            self.no_node(world)
+        later(world, 500)
+        assert world.live() == ["js-workers-0", "js-workers-1"]
+
+    def test_a_node_whose_time_is_over_is_dropped_first_without_a_word(self):
+        world = self.stuck("n1", "n2", forSeconds=140)
+        later(world, 120)
+        assert world.live() == ["js-workers-0"]
+        assert said(world, "AvoidedNodeDropped") == []
+        assert world.failed_nodes() == [("n1", 1), ("n2", 1)]
+
+    def test_all_jobs_without_a_node_are_created_again_at_once(self):
+        world = self.stuck("n1", "n2")
+        self.no_node(world, "js-workers-0")
+        later(world, 120)
+        assert (world.live(), world.failed_nodes()) == ([], [("n2", 1)])
+
+    def test_a_job_of_which_pods_have_succeeded_is_left_alone(self):
+        world = self.stuck("n1")
+        self.status(world, "js-workers-1", succeeded=1)
+        assert later(world, 200).live() == ["js-workers-0", "js-workers-1"]
+
+    def test_a_job_that_avoids_nothing_is_left_alone_and_not_looked_at(self):
+        nodes = {"afterSeconds": 30, "action": "RestartJob"}
+        world = running(policy={"nodeFailure": nodes}, gates=GATES | {"RestartJob": True})
+        world.lose("n1")
+        self.no_node(world, "js-workers-0")
+        assert later(world, 200).live() == ["js-workers-0", "js-workers-1"]
+        assert world.looks == 0
+
+    def test_nothing_is_looked_at_while_all_is_ready(self):
+        world = running()
+        world.lose("n1")
+        later(world, 500)
+        assert world.looks == 0
+
+    def test_looks_are_few(self):
+        world = self.stuck("n1", dropAfterSeconds=300)
+        world.homeless.clear()
+        for _ in range(300):
+            later(world, 1)
+        assert 0 < world.looks <= 1

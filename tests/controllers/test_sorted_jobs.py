@@ -1,0 +1,131 @@
+"""Jobs of a large set are sorted again without a look at those that have not changed: the result is always the same."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from api import keys
+from api.batch import Job
+from api.features import FeatureGates
+from api.jobset import JobSet
+from api.layout import layout_of
+from api.meta import Condition
+from bench import plan as bench
+from controllers.planning.child_jobs import sort_jobs
+from controllers.planning.sorted_jobs import SortedJobs
+from tests.support.work import steps
+
+COUNT = 12
+GATES = FeatureGates({"RestartJob": True, "ElasticJobSet": True})
+
+
+def condition(kind: str) -> Condition:
+    return Condition(type=kind, status="True")
+
+
+def with_labels(job: Job, **labels: str) -> Job:
+    return replace(job, metadata=replace(job.metadata, labels={**job.metadata.labels, **labels}))
+
+
+def with_status(job: Job, **status: object) -> Job:
+    return replace(job, status=replace(job.status, **status))
+
+
+STATUSES = st.sampled_from(
+    [
+        *({"active": 1, "ready": 0}, {"active": 1, "ready": 1}, {"active": 0, "ready": 0, "start_time": None}),
+        *({"succeeded": 1}, {"conditions": (condition("Suspended"),)}, {"conditions": ()}),
+        *({"conditions": (condition(kind),)} for kind in ("Complete", "Failed", "FailureTarget")),
+    ]
+)
+ODD = st.sampled_from(
+    [
+        *({keys.RESTART_ATTEMPT: "1"}, {keys.RESTART_ATTEMPT: "x"}, {keys.JOB_INDEX: "0"}, {keys.JOB_INDEX: "-1"}),
+        *({keys.REPLICATED_JOB_NAME: "none"}, {keys.JOB_RESTART_ATTEMPT: "1"}),
+    ]
+)
+CHANGES = st.one_of(
+    st.tuples(st.just("status"), st.integers(0, COUNT - 1), STATUSES),
+    st.tuples(st.just("labels"), st.integers(0, COUNT - 1), ODD),
+    st.tuples(st.sampled_from(["suspend", "delete", "remove", "add", "depart"]), st.integers(0, COUNT - 1), st.none()),
+    st.tuples(st.sampled_from(["restart", "record", "job restart"]), st.integers(0, 1), st.none()),
+)
+
+
+class Set:
+    """A set of some Jobs, and what becomes of them."""
+
+    def __init__(self, *, fail_on: str) -> None:
+        js = bench.jobset(COUNT)
+        policy = replace(js.spec.failure_policy, fail_on=fail_on)
+        self.js: JobSet = replace(js, spec=replace(js.spec, failure_policy=policy))
+        self.all = {job.metadata.uid: job for job in bench.jobs(self.js, active=1, startTime=bench.NOW)}
+        self.jobs = dict(self.all)
+        self.departed: dict[str, Job] = {}
+
+    def change(self, what: str, number: int, to: dict | None) -> None:
+        uid = [*self.all][number]
+        job = self.jobs.pop(uid, None)  # what changes comes last, as in the index by owner
+        if what == "add":
+            self.jobs[uid] = job or self.all[uid]
+        elif what == "depart" and job is not None:
+            self.departed[uid] = with_status(job, conditions=(condition("Complete"),))
+        elif job is not None and what != "remove":
+            self.jobs[uid] = self._changed(job, what, to or {})
+        if what in {"restart", "record", "job restart"}:
+            self._change_status(what, number)
+
+    @staticmethod
+    def _changed(job: Job, what: str, to: dict) -> Job:
+        if what == "status":
+            return with_status(job, **to)
+        if what == "labels":
+            return with_labels(job, **to)
+        if what == "suspend":
+            return replace(job, spec=replace(job.spec, suspend=not job.spec.suspend))
+        if what == "delete":
+            return replace(job, metadata=replace(job.metadata, deletion_timestamp=bench.NOW))
+        return job
+
+    def _change_status(self, what: str, number: int) -> None:
+        status = self.js.status
+        entry = msgspec.convert(
+            {"name": "group-0", "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0},
+            type(bench.counted(self.js, ()).status.replicated_jobs_status[0]),
+        )
+        if what == "restart":
+            status = replace(status, restarts=number)
+        elif what == "record":
+            status = replace(status, replicated_jobs_status=(replace(entry, completed_indexes="0" if number else ""),))
+        else:
+            status = replace(status, replicated_jobs_status=(replace(entry, job_restarts=(number,)),))
+        self.js = replace(self.js, status=status)
+        self.departed.clear()
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.lists(CHANGES, min_size=1, max_size=3), max_size=15), st.sampled_from(["JobFailed", "FailureTarget"])
+)
+def test_it_gives_what_sorting_all_gives(history, fail_on):
+    of, known = Set(fail_on=fail_on), SortedJobs()
+    for changes in ([], *history):
+        for change in changes:
+            of.change(*change)
+        what = of.js, tuple(of.jobs.values()), layout_of(of.js), GATES, tuple(of.departed.values())
+        assert known.sort(*what) == sort_jobs(*what)
+
+
+@pytest.mark.parametrize("count", [400, 1600])
+def test_a_job_that_becomes_ready_takes_the_same_work_in_a_set_of_any_size(count):
+    observed = bench.at_rest(count)
+    known, layout = SortedJobs(), layout_of(observed.jobset)
+    first, *others = observed.jobs
+    known.sort(observed.jobset, observed.jobs, layout, GATES)
+    after = (*others, with_status(first, ready=0))
+    assert steps(lambda: known.sort(observed.jobset, after, layout, GATES)) < 200
+    assert steps(lambda: sort_jobs(observed.jobset, after, layout, GATES)) > 20 * count

@@ -1,0 +1,207 @@
+"""Pods of sets without groups that find no node: when somebody looks, how often, and what is warned of."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from api import keys
+from api.pod import DetailedPod
+from controllers.gang.stalled import Reports
+from controllers.jobset.unscheduled_pods import FIRST_LOOK, LONGEST, UnscheduledPods, note_of
+from controllers.planning.actions import Event
+from kube.client import Client
+from kube.transport import Request as Call
+from kube.transport import Response
+from tests.support.memory_api import MemoryApi
+from tests.support.stored_sets import jobset, rjob
+from tests.support.world import World
+
+JSON = dict[str, Any]
+pytestmark = pytest.mark.looptime
+FULL = "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No victims found."
+CORDONED = "0/2 nodes are available: 2 node(s) were unschedulable."
+
+
+def waiting(**spec: Any) -> World:
+    """A set with four pods, none of which is ready."""
+    world = World(jobset(rjob("workers", 2, parallelism=2, completions=2), **spec))
+    world.settle()
+    world.run(ready=False)
+    world.settle()
+    return world
+
+
+def pod(name: str, said: str = FULL, node: str = "", **fields: JSON) -> JSON:
+    """A pending pod, and what the scheduler says of it."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+    meta = {"name": name, "namespace": "ns", **fields.get("metadata", {})}
+    status = {"phase": "Pending", "conditions": [condition] if said else [], **fields.get("status", {})}
+    return {"metadata": meta, "spec": {"nodeName": node} if node else {}, "status": status}
+
+
+class Pods(MemoryApi):
+    """Refuses lists with `broken`."""
+
+    broken = 0
+
+    async def send(self, request: Call) -> Response:
+        if self.broken:
+            self.requests.append(request)
+            return Response(self.broken, {}, msgspec.json.encode({"kind": "Status", "code": self.broken}))
+        return await super().send(request)
+
+
+class Looks:
+    """A watch over one set, whose pods the API server has."""
+
+    def __init__(self, world: World, *pods: JSON) -> None:
+        self.world = world
+        self.api = Pods()
+        self.set_uid = world.js.metadata.uid
+        for body in pods:
+            self.put(body)
+        self.events: list[Event] = []
+        self.unscheduled = UnscheduledPods(Client(self.api), lambda _js, event: self.events.append(event))
+        self.reports = Reports()
+
+    def put(self, body: JSON) -> None:
+        labels = {"labels": {keys.JOBSET_UID: self.set_uid}, **body["metadata"]}
+        name = labels.pop("name")
+        self.api.put("pods", name, metadata=labels, spec=body["spec"], status=body["status"])
+
+    async def look(self) -> float | None:
+        return await self.unscheduled.look(self.world.observe(), self.reports)
+
+    async def after(self, seconds: float) -> float | None:
+        await asyncio.sleep(seconds)
+        return await self.look()
+
+
+async def test_the_schedulers_reason_is_reported_once_for_all_pods():
+    looks = Looks(waiting(), pod("js-workers-0-0"), pod("js-workers-0-1"), pod("js-workers-1-0", CORDONED))
+    assert await looks.look() == FIRST_LOOK
+    await looks.after(FIRST_LOOK)
+    await looks.after(2 * FIRST_LOOK)
+    [event] = looks.events
+    assert (event.type, event.reason) == ("Warning", "PodsUnschedulable")
+    assert event.note == (
+        "pod js-workers-0-0 and 1 more are not scheduled: 0/2 nodes are available: 2 Insufficient cpu;"
+        " 1 more for other reasons"
+    )
+    assert event.distinct, "another reason is another event, and not hidden in the series of the first"
+
+
+async def test_a_set_that_starts_in_time_costs_no_call():
+    looks = Looks(waiting(), pod("js-workers-0-0"))
+    await looks.look()
+    await looks.after(FIRST_LOOK - 1)
+    looks.world.run()
+    looks.world.settle()
+    assert await looks.after(FIRST_LOOK) is None
+    assert (looks.api.requests, looks.events) == ([], [])
+
+
+async def test_looks_become_rare_for_as_long_as_pods_wait():
+    """Nine calls in the first hour, six in each later one."""
+    looks, moments = Looks(waiting()), []
+    wait, clock = await looks.look(), asyncio.get_running_loop().time
+    while clock() < 7200:
+        wait = await looks.after(wait or 0)
+        moments.append(round(clock()))
+    assert moments[:6] == [30, 90, 210, 450, 930, 1530]
+    assert wait == LONGEST
+    assert len(looks.api.requests) == len(moments)
+    assert sum(moment <= 3600 for moment in moments) == 9
+
+
+async def test_time_begins_again_when_the_pods_have_run():
+    looks = Looks(waiting(), pod("js-workers-0-0"))
+    await looks.look()
+    await looks.after(FIRST_LOOK)
+    looks.world.run()
+    looks.world.settle()
+    await looks.look()
+    looks.world.run("js-workers-0", ready=False)
+    looks.world.settle()
+    assert await looks.look() == FIRST_LOOK
+    await looks.after(FIRST_LOOK)
+    assert len(looks.events) == 2, "it is a new wait"
+
+
+async def test_another_reason_is_another_event():
+    looks = Looks(waiting(), pod("js-workers-0-0"))
+    await looks.look()
+    await looks.after(FIRST_LOOK)
+    looks.put(pod("js-workers-0-0", CORDONED))
+    await looks.after(2 * FIRST_LOOK)
+    assert [event.note.partition("available: ")[2] for event in looks.events] == [
+        "2 Insufficient cpu",
+        "2 node(s) were unschedulable",
+    ]
+
+
+async def test_only_pending_pods_without_a_node_are_listed():
+    looks = Looks(waiting(), pod("js-workers-0-0", node="n1"), pod("js-workers-0-1", status={"phase": "Failed"}))
+    await looks.look()
+    await looks.after(FIRST_LOOK)
+    [request] = looks.api.requests
+    assert dict(request.query) == {
+        "labelSelector": f"{keys.JOBSET_UID}={looks.set_uid}",
+        "fieldSelector": "status.phase=Pending,spec.nodeName=",
+        "limit": "100",
+    }
+    assert looks.events == []
+
+
+async def test_an_api_server_that_fails_is_asked_again_later():
+    looks = Looks(waiting(), pod("js-workers-0-0"))
+    looks.api.broken = 500
+    await looks.look()
+    assert await looks.after(FIRST_LOOK) == 2 * FIRST_LOOK
+    assert looks.events == []
+    looks.api.broken = 0
+    await looks.after(2 * FIRST_LOOK)
+    assert len(looks.events) == 1
+
+
+@pytest.mark.parametrize("spec", [{"suspend": True}, {"successPolicy": {"operator": "Any"}}])
+async def test_sets_that_are_suspended_or_have_ended_are_left_alone(spec: JSON):
+    world = waiting(**{key: value for key, value in spec.items() if key != "suspend"})
+    if "suspend" in spec:
+        world.edit(suspend=True)
+    else:
+        world.finish("js-workers-0")
+    world.settle()
+    looks = Looks(world, pod("js-workers-1-0"))
+    assert await looks.look() is None
+    assert looks.api.requests == []
+
+
+def said(*pods: JSON, more: bool = False) -> str:
+    return note_of([msgspec.convert(body, DetailedPod) for body in pods], more=more)
+
+
+def test_pods_of_which_the_scheduler_says_nothing_are_not_reported():
+    gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "gated"}
+    assert said(pod("a", ""), pod("b", "", status={"conditions": [gated]})) == ""
+    assert said() == ""
+
+
+def test_leaders_of_exclusive_placement_have_an_event_of_their_own():
+    ours = {keys.JOBSET_NAME: "js", keys.EXCLUSIVE_TOPOLOGY: "rack"}
+    leader = pod("a", metadata={"annotations": {**ours, keys.COMPLETION_INDEX: "0"}})
+    follower = pod("b", metadata={"annotations": {**ours, keys.COMPLETION_INDEX: "1"}})
+    assert said(leader) == ""
+    assert said(leader, follower).startswith("pod b is not scheduled: ")
+
+
+def test_there_may_be_more_pods_than_were_listed():
+    assert said(pod("a"), more=True).endswith("; there are more than 100 pods without a node")
+
+
+def test_the_note_fits_into_an_event():
+    assert len(said(pod("p" * 63, "x" * 5000), more=True)) < 1024

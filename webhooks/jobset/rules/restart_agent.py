@@ -1,0 +1,122 @@
+"""The agent that is put into the pods of a set that restarts in place (spec.failurePolicy.agent).
+
+See docs/reference/validation.md#agent-for-restarts-in-place.
+"""
+
+from collections.abc import Iterator
+
+from api.field import SPEC, ErrorType, FieldError, Rule
+from api.policies import RestartAgent
+from api.restart_agent import DEFAULT_PORT, NAME, agent_of, awaited
+from webhooks.jobset.subject import Entry, Subject
+
+_SOURCE = "docs/reference/validation.md#agent-for-restarts-in-place"
+_AGENT = SPEC.at("failurePolicy", "agent")
+
+NO_STRATEGY = Rule(
+    id="restart-agent-strategy",
+    type=ErrorType.FORBIDDEN,
+    message="is only for restartStrategy InPlaceRestart: with another one, pods are created again",
+    fix="set restartStrategy: InPlaceRestart, or remove the field",
+    source=_SOURCE,
+)
+NEVER_READY = Rule(
+    id="restart-agent-never-ready",
+    type=ErrorType.INVALID,
+    message="no pod of {name} is ready before all pods of the set run, and {who} only once it is ready: nothing starts",
+    fix="set mode: MainContainer, whose pods are ready while they wait, or remove the order of start",
+    source=_SOURCE,
+)
+PORT = Rule(
+    id="restart-agent-port",
+    type=ErrorType.INVALID,
+    message="replicatedJob {name}: container {container} has this port, too",
+    fix="set probePort to a port that no container of these pods uses",
+    source=_SOURCE,
+)
+NAME_TAKEN = Rule(
+    id="restart-agent-name",
+    type=ErrorType.INVALID,
+    message="replicatedJob {name}: the agent is added by this name",
+    fix="use another name, or remove failurePolicy.agent if the template has the agent already",
+    source=_SOURCE,
+)
+NO_TOKEN = Rule(
+    id="restart-agent-token",
+    type=ErrorType.INVALID,
+    message="replicatedJob {name}: the agent asks the API server, and needs the token of the pod's ServiceAccount",
+    fix="remove the field, or set true; the rights are in docs/reference/in-place-restart.md#what-a-jobset-needs",
+    source=_SOURCE,
+)
+NO_COMMAND = Rule(
+    id="restart-agent-command",
+    type=ErrorType.REQUIRED,
+    message="replicatedJob {name}: in mode MainContainer the agent runs the command, and cannot see that of the image",
+    fix="write the command of the image (its ENTRYPOINT) here, or set mode: Sidecar",
+    source=_SOURCE,
+)
+NOT_RESTARTED = Rule(
+    id="restart-agent-restart-policy",
+    type=ErrorType.INVALID,
+    message="replicatedJob {name}: in mode MainContainer the kubelet has to start the container again",
+    fix="set restartPolicy: OnFailure",
+    source=_SOURCE,
+)
+
+
+def strategy(subject: Subject) -> Iterator[FieldError]:
+    """The agent is for restarts in place."""
+    policy = subject.failure_policy
+    if policy.agent is not None and policy.restart_strategy != "InPlaceRestart":
+        yield NO_STRATEGY.at(_AGENT)
+
+
+def pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+    """What the agent needs of the pods that it is put into."""
+    agent = agent_of(subject.js)
+    if agent is None or entry.rjob.name in awaited(subject.js):
+        return
+    path, pod, name = entry.pod_path.at("spec"), entry.job.template.spec, entry.rjob.name
+    if pod.automount_service_account_token is False:
+        yield NO_TOKEN.at(path.at("automountServiceAccountToken"), False, name=name)
+    for field, containers in (("containers", pod.containers), ("initContainers", pod.init_containers)):
+        for index, container in enumerate(containers):
+            if container.name == NAME:
+                yield NAME_TAKEN.at(path.at(field, index, "name"), NAME, name=name)
+    if agent.mode == "MainContainer":
+        yield from _main_container(entry)
+    else:
+        yield from _sidecar(subject, entry, agent)
+
+
+def _main_container(entry: Entry) -> Iterator[FieldError]:
+    path, pod, name = entry.pod_path.at("spec"), entry.job.template.spec, entry.rjob.name
+    for index, volume in enumerate(pod.volumes):
+        if volume.name == NAME:
+            yield NAME_TAKEN.at(path.at("volumes", index, "name"), NAME, name=name)
+    for worker in pod.containers[:1]:
+        if not worker.command:
+            yield NO_COMMAND.at(path.at("containers", 0, "command"), name=name)
+        if not worker.restart_policy_rules and (worker.restart_policy or pod.restart_policy) == "Never":
+            yield NOT_RESTARTED.at(path.at("restartPolicy"), "Never", name=name)
+
+
+def _sidecar(subject: Subject, entry: Entry, agent: RestartAgent) -> Iterator[FieldError]:
+    pod, name = entry.job.template.spec, entry.rjob.name
+    port = agent.probe_port or DEFAULT_PORT
+    for container in (*pod.containers, *pod.init_containers):
+        if any(one.container_port == port for one in container.ports):
+            yield PORT.at(_AGENT.at("probePort"), port, name=name, container=container.name)
+    if who := _who_waits(subject, entry):
+        yield NEVER_READY.at(_AGENT.at("mode"), agent.mode or "Sidecar", name=name, who=who)
+
+
+def _who_waits(subject: Subject, entry: Entry) -> str:
+    """Who starts only once this ReplicatedJob is ready, with the verb; empty if nobody does."""
+    startup = subject.js.spec.startup_policy
+    if startup is not None and startup.startup_policy_order == "InOrder" and entry is not subject.entries[-1]:
+        return "startupPolicy InOrder starts the next"
+    for other in subject.js.spec.replicated_jobs:
+        if any(wait.name == entry.rjob.name and wait.status == "Ready" for wait in other.depends_on or ()):
+            return f"{other.name} starts"
+    return ""

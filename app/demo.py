@@ -19,6 +19,7 @@ from rich.live import Live
 from rich.table import Table
 
 from api.gang_api import GATE, LEVELS_GATE
+from api.jobset_policy.types import GATE as POLICIES_GATE
 from app import local
 from app.local import LocalError, kubectl
 from app.ui.cli import ADDRESS
@@ -32,7 +33,7 @@ STEP_SECONDS = 60
 EXIT_CODE = "kwok.jobset.dev/exit-code"
 ACCELERATOR = "nvidia.com/gpu"
 SPEC = ClusterSpec(name="demo", nodes=FakeNodes(count=20, label_every={"rack": 10}, capacity={ACCELERATOR: "8"}))
-FLAGS = (f"--feature-gates={GATE}=true,{LEVELS_GATE}=true",)
+GATES = (GATE, LEVELS_GATE)
 """Gangs can be tried on the cluster that is kept."""
 
 Status = dict[str, Any]
@@ -40,10 +41,20 @@ Status = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What happens to one JobSet. `play` raises `LocalError` when something else happens."""
+    """What happens to one JobSet. `play` raises `LocalError` when something else happens.
+
+    `policies`: whether the cluster serves JobSetPolicies.
+    """
 
     jobset: str
     play: Callable[["Demo"], None]
+    policies: bool = False
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Those of the manager."""
+        gates = (*GATES, POLICIES_GATE) if self.policies else GATES
+        return (f"--feature-gates={','.join(f'{gate}=true' for gate in gates)}",)
 
 
 @dataclass
@@ -78,15 +89,14 @@ class Demo:
 
     def watch_until(self, reached: Callable[[Status], bool], what: str) -> None:
         """Show the table until a state is reached."""
-        deadline = time.monotonic() + STEP_SECONDS
         with self._live() as show:
-            while time.monotonic() < deadline:
+
+            def shown() -> bool:
                 js = self.jobset()
                 show(js)
-                if reached(js.get("status", {})):
-                    return
-                time.sleep(0.2)
-        raise LocalError(f"waited {STEP_SECONDS} s in vain for: {what}")
+                return reached(js.get("status", {}))
+
+            until(shown, what)
 
     @contextlib.contextmanager
     def _live(self) -> Iterator[Callable[[Status], None]]:
@@ -154,7 +164,7 @@ def _play_and_clear(story: Story, console: Console, started: float) -> None:
         with cluster_running(SPEC, state_root=Path(scratch)) as cluster:
             demo = Demo(console, cluster, started, story.jobset)
             demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
-            with local.running(cluster, Path(scratch) / "manager", flags=FLAGS):
+            with local.running(cluster, Path(scratch) / "manager", flags=story.flags, policies=story.policies):
                 _play(story, demo)
         demo.say("everything is torn down")
 
@@ -171,7 +181,9 @@ def _play_and_keep(story: Story, console: Console, started: float) -> None:
         demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
         port = local.free_port()
         local.install(cluster, webhook_port=port)
-        manager = local.start(cluster, cluster.kubeconfig.parent / "manager", webhook_port=port, flags=FLAGS)
+        if story.policies:
+            local.install_policies(cluster, webhook_port=port)
+        manager = local.start(cluster, cluster.kubeconfig.parent / "manager", webhook_port=port, flags=story.flags)
         _play(story, demo)
     except BaseException:
         down(SPEC.name)  # a manager that has started ends by itself: it cannot renew its lease
@@ -217,3 +229,12 @@ def explain_how_to_go_on(console: Console, cluster: Cluster, manager: local.Mana
         f"  kill {manager.process.pid}; .venv/bin/jobset cluster down --name demo",
         highlight=False,
     )
+
+
+def until(reached: Callable[[], bool], what: str) -> None:
+    """Wait for a state. Raises `LocalError` that names it when it has not come in `STEP_SECONDS`."""
+    deadline = time.monotonic() + STEP_SECONDS
+    while not reached():
+        if time.monotonic() > deadline:
+            raise LocalError(f"waited {STEP_SECONDS} s, and this has not come: {what}")
+        time.sleep(0.2)

@@ -32,7 +32,7 @@ _KEPT = {
 }  # fmt: skip
 """Keywords that mean the same in a CRD and in JSON schema, and hold no schema."""
 
-_FILLED_IN = {"spec.failurePolicy.rules.name", "spec.successPolicy.operator"}
+FILLED_IN = {"spec.failurePolicy.rules.name", "spec.successPolicy.operator"}
 """Required fields that admission fills in (docs/reference/defaulting.md)."""
 
 
@@ -89,6 +89,6 @@ def _converted(schema: Mapping[str, Any], path: str = "") -> dict[str, Any]:
         made["required"] = [
             name
             for name in schema.get("required", ())
-            if "default" not in fields[name] and paths[name] not in _FILLED_IN
+            if "default" not in fields[name] and paths[name] not in FILLED_IN
         ]
     return made

@@ -24,7 +24,8 @@ import yaml
 from app.settings import API_VERSION, KIND
 from controllers.resources import JOBSETS
 from devcluster.cluster import Cluster
-from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission, install_objects
+from kube.resources import CRDS
+from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission, install_objects, policy_objects
 
 START_SECONDS = 60
 STOP_SECONDS = 15
@@ -97,6 +98,15 @@ def install(
     listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
     kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
     _wait_served(cluster)
+
+
+def install_policies(cluster: Cluster, *, webhook_port: int) -> None:
+    """Install what manifests/policy holds, and wait until the API server has both CRDs."""
+    objects = policy_objects(webhook_url=f"https://127.0.0.1:{webhook_port}")
+    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
+    crds = [f"crd/{body['metadata']['name']}" for body in objects if body["kind"] == CRDS.kind]
+    kubectl(cluster, "wait", "--for=condition=Established", *crds)
 
 
 def _wait_served(cluster: Cluster) -> None:
@@ -172,10 +182,12 @@ def stop(manager: Manager) -> int:
 
 
 @contextlib.contextmanager
-def running(cluster: Cluster, folder: Path, *, flags: Sequence[str] = ()) -> Iterator[Manager]:
-    """Install, run a manager for the length of the block, stop it."""
+def running(cluster: Cluster, folder: Path, *, flags: Sequence[str] = (), policies: bool = False) -> Iterator[Manager]:
+    """Install, run a manager for the length of the block, stop it. `policies`: what manifests/policy holds, too."""
     port = free_port()
     install(cluster, webhook_port=port)
+    if policies:
+        install_policies(cluster, webhook_port=port)
     manager = start(cluster, folder, webhook_port=port, flags=flags)
     try:
         yield manager

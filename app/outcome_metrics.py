@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 
 class OutcomeHooks:
-    """`controllers.jobset.endings.Outcomes`: how JobSets ended, by name."""
+    """`controllers.jobset.endings.Outcomes`: how JobSets ended, by name; what failures cost, without names."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, text: str) -> Counter:
@@ -17,6 +17,16 @@ class OutcomeHooks:
         self._too_long = counter("jobset_active_deadline_exceeded_total", "JobSets that failed by their deadline")
         self._too_late = counter("jobset_start_timeouts_total", "attempts that ended because a pod did not run in time")
 
+        self._by_node = Counter(
+            "jobset_node_failures_total", "The total number of attempts that a failed node ended", registry=registry
+        )
+        self._running = Counter(
+            "jobset_running_seconds_total", "Seconds that JobSets ran, all their Jobs ready or done", registry=registry
+        )
+        self._lost = Counter(
+            "jobset_lost_seconds_total", "Seconds that JobSets were to run and did not", registry=registry
+        )
+
     def finished(self, namespace: str, name: str, state: str) -> None:
         """`state` is the terminal state: Completed or Failed."""
         self._by_state[state].labels(name, namespace).inc()
@@ -28,6 +38,15 @@ class OutcomeHooks:
     def start_timed_out(self, namespace: str, name: str) -> None:
         """An attempt of the set ended because a pod did not run in time."""
         self._too_late.labels(name, namespace).inc()
+
+    def node_failed(self) -> None:
+        """An attempt of a set ended because of a node."""
+        self._by_node.inc()
+
+    def spent(self, running: int, lost: int) -> None:
+        """Seconds of a set that have been counted."""
+        self._running.inc(running)
+        self._lost.inc(lost)
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of a deleted JobSet, or memory would grow with every JobSet that ever was."""

@@ -1,7 +1,8 @@
 """`python -m app.reference`: write the generated pages of docs/, or check that they are current.
 
 docs/errors.md is made from the rules themselves, so that it says what answers say, docs/reference/configuration.md from
-the settings and flags of the manager, the pages of docs/policy from the rules of policies and their examples.
+the settings and flags of the manager, docs/reference/fields.md from the CRD and the examples, the pages of docs/policy
+from the rules of policies and their examples.
 """
 
 import argparse
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from api.field import MAX_SHOWN_ERRORS, Layer, Rule, with_placeholders
-from app import config_reference
+from app import config_reference, field_reference
 from app.catalogue import rules
 from app.policy import reference as policy_reference
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS
@@ -131,6 +132,7 @@ def words(template: str) -> str:
 PAGES: Mapping[str, Callable[[], str]] = {
     "errors.md": page,
     "reference/configuration.md": config_reference.page,
+    "reference/fields.md": field_reference.page,
     **policy_reference.pages(),
 }
 """Path below docs/ and what makes the page."""

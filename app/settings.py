@@ -249,6 +249,14 @@ class PolicySettings(_Section):
 
     queue_controllers: Texts = Field(("system:serviceaccount:kueue-system:kueue-controller-manager",), examples=[[]])
     """User names of controllers of queues. Policies do not judge what these change in a JobSet that exists."""
+    status_interval: Duration = Field(30.0, ge=1, examples=["30s"])
+    """Time between two writes of counts into the status of one policy, by each replica; at least 1s
+    (docs/policy/status.md). Nothing is written while nothing is counted."""
+    audit_interval: Duration = Field(600.0, ge=1, examples=["1h"])
+    """Time from the begin of one audit of the stored JobSets to the begin of the next; at least 1s
+    (docs/policy/audit.md)."""
+    reports: bool = Field(False, examples=[True])
+    """Whether each audit writes reports (docs/policy/audit.md#reports). They need rights of their own."""
 
 
 class NodeFailureSettings(_Section):

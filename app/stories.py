@@ -1,21 +1,32 @@
 """What `jobset demo` can show: each story plays one example and fails loudly when it goes another way.
 
-They drive the cluster by kubectl alone, as a person would, and must not start or stop anything.
+They drive the cluster by kubectl and jobset alone, as a person would, and must not start or stop anything.
 """
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from app.commands import Commands
-from app.demo import ACCELERATOR, Demo, Status, Story, events, jobs, run
+from app.demo import ACCELERATOR, STEP_SECONDS, Demo, Status, Story, events, jobs, run, until
 from app.local import LocalError, kubectl
+from kube.clock import now, rfc3339
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 RJOB = "jobset.sigs.k8s.io/replicatedjob-name"
 PODS = "/api/v1/namespaces/default/pods"
 INITIALIZERS, TRAINERS = 2, 4
+TENANT = ("example.com/tenant=true", "quota.example.com/gpus=16")
+POLICY = "policy tenants"
+PROGRAM = (sys.executable, "-m", "app")
+EXCEPTED_SECONDS = 30
+"""For how long the exception of the platform story counts."""
 VOLUMES = {"workspace-fine-tuning": ("200Gi", "ReadWriteMany"), "export-fine-tuning": ("50Gi", "ReadWriteOnce")}
 """Claims of the fine-tuning example: size and access mode. The local cluster provisions no volumes."""
 
@@ -59,7 +70,32 @@ def fine_tuning(demo: Demo) -> None:
     _show_the_end(demo)
 
 
-STORIES: Final = {"training": Story("training", training), "fine-tuning": Story("fine-tuning", fine_tuning)}
+def platform(demo: Demo) -> None:
+    """A tenant is refused with the remedy, gets an exception, is refused when that has ended, and without webhooks."""
+    folder = EXAMPLES / "platform"
+    jobset, policy = folder / "jobset.yaml", folder / "policy.yaml"
+    kubectl(demo.cluster, "label", "--overwrite", "namespace", "default", *TENANT)
+    kubectl(demo.cluster, "apply", "-f", str(policy))
+    demo.say(f"stored examples/platform/policy.yaml; namespace default has the labels {', '.join(TENANT)}")
+    _show_refusal(demo, "kubectl apply -f examples/platform/jobset.yaml, which wants 32 GPUs", jobset)
+    _grant(demo, folder / "exception.yaml")
+    until(lambda: kubectl(demo.cluster, "apply", "-f", str(jobset), check=False).returncode == 0, "the exception")
+    demo.say("the same again: admitted, because of the exception")
+    demo.watch_until(lambda status: jobs(status, "ready") == 2, "all Jobs ready")
+    ttl = demo.jobset()["spec"]["ttlSecondsAfterFinished"]
+    demo.say(f"it runs on 32 GPUs; spec.ttlSecondsAfterFinished is {ttl}, by default of the policy")
+    _show_refusal(demo, "the exception has ended: the second run that it is about is refused", jobset, "final-run-2")
+    _show_that_the_api_server_refuses(demo, policy, jobset)
+    demo.say("the first run goes on; now every pod succeeds")
+    demo.end(demo.pods(), 0)
+    _show_the_end(demo)
+
+
+STORIES: Final = {
+    "training": Story("training", training),
+    "fine-tuning": Story("fine-tuning", fine_tuning),
+    "platform": Story("final-run", platform, policies=True),
+}
 
 
 def add_demo(commands: Commands) -> None:
@@ -70,12 +106,64 @@ def add_demo(commands: Commands) -> None:
         nargs="?",
         default="training",
         choices=STORIES,
-        help="training (default): through failure and restart; fine-tuning: three stages",
+        help="training (default): through failure and restart; fine-tuning: three stages; platform: policies",
     )
     parser.add_argument(
         "--keep", action="store_true", help="leave cluster and manager running, and say how to use them"
     )
     parser.set_defaults(handler=lambda parsed: run(STORIES[parsed.story], keep=parsed.keep))
+
+
+def _grant(demo: Demo, file: Path) -> None:
+    """Store the exception of the example so that it ends soon."""
+    body = yaml.safe_load(file.read_text(encoding="utf-8"))
+    body["spec"]["expiresAt"] = rfc3339(now() + timedelta(seconds=EXCEPTED_SECONDS))
+    kubectl(demo.cluster, "apply", "-f", "-", stdin=json.dumps(body))
+    demo.say(f"the platform team grants {file.parent.name}/{file.name}, which ends after {EXCEPTED_SECONDS} s here")
+
+
+def _show_that_the_api_server_refuses(demo: Demo, policy: Path, jobset: Path) -> None:
+    """Put the rules into the API server and take the webhooks away, as `jobset webhooks off` does."""
+    kubeconfig = ("--kubeconfig", str(demo.cluster.kubeconfig))
+    compiled = _jobset("policy", "export", "-f", str(policy), "--only", "vap")
+    kubectl(demo.cluster, "apply", "--server-side", "-f", "-", stdin=compiled)
+    demo.say(
+        "jobset policy export -f examples/platform/policy.yaml | kubectl apply --server-side -f -; jobset webhooks off"
+    )
+    _jobset("webhooks", "off", *kubeconfig)
+    try:
+        what = "no webhook is asked, as if the manager were gone: the API server refuses by itself"
+        _show_refusal(demo, what, jobset, "final-run-3", by="ValidatingAdmissionPolicy")
+    finally:
+        _jobset("webhooks", "on", *kubeconfig)
+        kubectl(demo.cluster, "delete", "-f", "-", stdin=compiled)
+
+
+def _jobset(*args: str) -> str:
+    """What this program prints when it is called so."""
+    done = subprocess.run([*PROGRAM, *args], capture_output=True, text=True, check=False, timeout=STEP_SECONDS)  # noqa: S603 (ourselves)
+    if done.returncode != 0:
+        raise LocalError(f"jobset {' '.join(args)} failed:\n{done.stderr.strip()[:2000]}")
+    return done.stdout
+
+
+def _show_refusal(demo: Demo, what: str, file: Path, name: str = "", by: str = "The JobSet") -> None:
+    """Try to create the JobSet, under another name if that is given, until a policy refuses it; show the answer.
+
+    `by`: a word of the answer that says who refuses it.
+    """
+    body = yaml.safe_load(file.read_text(encoding="utf-8"))
+    body["metadata"]["name"] = name or body["metadata"]["name"]
+    answers: list[str] = []
+
+    def refused() -> bool:
+        tried = kubectl(demo.cluster, "create", "--dry-run=server", "-f", "-", stdin=json.dumps(body), check=False)
+        answers.append(tried.stderr)
+        return tried.returncode != 0 and POLICY in tried.stderr and by in tried.stderr
+
+    until(refused, "the refusal")
+    demo.say(what)
+    demo.console.print(answers[-1].rstrip(), style="yellow", highlight=False, markup=False)
 
 
 def _show_the_end(demo: Demo) -> None:

@@ -22,6 +22,7 @@ from typing import Protocol
 
 import msgspec
 
+from api.jobset_policy.types import PolicyId
 from app.manager.supervisor import DEFAULT
 from webhooks.jobset.policies import PolicyMetrics
 from webhooks.router import WebhookMetrics
@@ -48,6 +49,9 @@ MAX_ANSWERS = 100_000
 
 MAX_DECISIONS = 10_000
 """Different decisions of policies that one report names; what is beyond is not counted."""
+
+MAX_USED = 1_000
+"""Different exceptions that one report names; what is beyond is named when it is used again."""
 
 MAX_REPORT = 16 * 2**20
 """Bytes of one report: more than so many answers and decisions take."""
@@ -83,12 +87,16 @@ class ReportedMetrics(WebhookMetrics, PolicyMetrics, Protocol):
 
 
 class _Report(msgspec.Struct, array_like=True):
-    """What happened at each path, the page that a command has asked for, and how often policies decided what."""
+    """What happened at each path, the page that a command has asked for, and how often policies decided what.
+
+    `used`: namespace, name and UID of exceptions.
+    """
 
     paths: dict[str, _Path]
     command: str = ""
     page: str = ""
-    decisions: list[tuple[str, str, str, int]] = []
+    decisions: list[tuple[PolicyId, str, str, int]] = []
+    used: list[tuple[str, str, str]] = []
 
 
 _decoder = msgspec.json.Decoder(_Report)
@@ -98,7 +106,8 @@ class Records:
     """`ReportedMetrics` of a worker: keeps what happened until it is reported to the manager."""
 
     def __init__(self) -> None:
-        self._decisions: Counter[tuple[str, str, str]] = Counter()
+        self._decisions: Counter[tuple[PolicyId, str, str]] = Counter()
+        self._used: set[tuple[str, str, str]] = set()
         self._paths: dict[str, _Path] = defaultdict(_Path)
         self._answers = 0
         self._page = ("", "")
@@ -116,10 +125,14 @@ class Records:
             self._answers += 1
             self._paths[path].finished.append((code, seconds))
 
-    def decided(self, policy: str, rule: str, action: str, count: int = 1) -> None:
+    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
         decision = policy, rule, action
         if decision in self._decisions or len(self._decisions) < MAX_DECISIONS:
             self._decisions[decision] += count
+
+    def used(self, namespace: str, name: str, uid: str) -> None:
+        if len(self._used) < MAX_USED:
+            self._used.add((namespace, name, uid))
 
     def answer(self, command: bytes, page: str) -> None:
         """Send the page that a command has asked for with the next report, which comes at once."""
@@ -129,8 +142,9 @@ class Records:
     def report(self) -> bytes:
         """One line with what happened since the last one."""
         decisions = [(*decision, count) for decision, count in self._decisions.items()]
-        report = _Report(self._paths, *self._page, decisions)
+        report = _Report(self._paths, *self._page, decisions, sorted(self._used))
         self._paths, self._answers, self._page, self._decisions = defaultdict(_Path), 0, ("", ""), Counter()
+        self._used = set()
         self._page_ready.clear()
         return msgspec.json.encode(report) + b"\n"
 
@@ -141,7 +155,8 @@ class Records:
                 writer.write(self.report())
                 await writer.drain()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._page_ready.wait(), every)
+                    async with asyncio.timeout(every):
+                        await self._page_ready.wait()
 
 
 @dataclass(slots=True)
@@ -163,7 +178,7 @@ class Worker:
         try:
             if self._stopped:
                 self._writer.write(STOP)
-            while line := await asyncio.wait_for(reader.readline(), timeout):
+            while line := await self._read_line(reader, timeout):
                 self._take(_decoder.decode(line), metrics)
         except TimeoutError:
             raise WorkerError(f"admission worker {self.pid} hangs: no report from it for {timeout:g} s") from None
@@ -176,6 +191,12 @@ class Worker:
         if not self._stopped:
             raise WorkerError(f"admission worker {self.pid} ended: its last log lines are above")
 
+    @staticmethod
+    async def _read_line(reader: asyncio.StreamReader, timeout: float) -> bytes:
+        """Not with `asyncio.wait_for`: up to Python 3.11 it ignores a cancellation that comes together with a line."""
+        async with asyncio.timeout(timeout):
+            return await reader.readline()
+
     def _take(self, report: _Report, metrics: ReportedMetrics) -> None:
         asked = self._pages.pop(report.command, None)
         if asked is not None and not asked.done():
@@ -184,6 +205,8 @@ class Worker:
             seen.count(path, metrics)
         for policy, rule, action, count in report.decisions:
             metrics.decided(policy, rule, action, count)
+        for namespace, name, uid in report.used:
+            metrics.used(namespace, name, uid)
 
     def release(self) -> None:
         """The same where no event loop runs (any more)."""

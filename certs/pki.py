@@ -8,6 +8,7 @@ for as long as they are good.
 
 import ipaddress
 import re
+import ssl
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -90,9 +91,10 @@ def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: F
     if renewal is Renewal.ALL:
         key = fresh.new_key()
         authority = _authority(key, fresh)
-        kept = _kept_authorities([*certificates(served), *certificates(material.authorities)], fresh.now)
-        kept.sort(key=lambda old: old.not_valid_before_utc, reverse=True)
-        authorities = _pem(list(dict.fromkeys([authority, *kept]))[:MOST_AUTHORITIES])
+        # As they follow each other, not by their dates: the clock of the replica that made one may be ahead.
+        kept = _kept_authorities([*certificates(material.authorities), *certificates(served)], fresh.now)
+        newest = _pem(list(dict.fromkeys([authority, *kept]))[:MOST_AUTHORITIES])
+        authorities = _trusting(newest, served, fresh.now)
         authority_key = _key_pem(key)
     else:
         authority = certificates(material.authorities)[0]
@@ -186,6 +188,8 @@ def _kept_authorities(candidates: list[x509.Certificate], now: datetime) -> list
     """The old CAs, each for as long as what it signed may be trusted."""
 
     def trusted(old: x509.Certificate) -> bool:
+        # One that OpenSSL cannot read would make it refuse the whole bundle.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=_pem([old]).decode("ascii"))
         return used(old.public_key()) and signs(old) and old.not_valid_after_utc > now
 
     return [old for old in candidates if readable(partial(trusted, old), otherwise=False)]

@@ -99,7 +99,9 @@ class _Gatherer:
         gated = await self._gated() if topologies else {}
         known |= {"pods": pods, "gated": gated}
         leaders = [pod for pod in pods or () if pod.metadata.topology in topologies and pod.metadata.leads]
-        misfits = [pod for pod in pods or () if (said := pod.unscheduled) and MISFIT.search(said.message)]
+        # Of a pod in a group the scheduler may say no more than that the group does not fit.
+        grouped = self._js.spec.scheduling is not None
+        misfits = [pod for pod in pods or () if (said := pod.unscheduled) and (grouped or MISFIT.search(said.message))]
         if misfits:
             known["node_offers"] = offers = await self._offers(misfits, topologies)
         unbound = [pod for pod in pods or () if (said := pod.unscheduled) and CLAIMS.search(said.message)]

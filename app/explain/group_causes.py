@@ -14,6 +14,7 @@ from app.explain.case import Case
 from app.explain.domains import noun
 from app.explain.facts import SeenGroups, SeenPod
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, counted, listed, merged
+from app.explain.pod_causes import misfit, pods_are
 from app.explain.survey import lacking
 from controllers.planning.child_jobs import Child
 
@@ -157,7 +158,8 @@ class _WaitingTree:
         if group is self._root and self._unreported:
             return group.template, self._bound(group), why_stalled(self._tree).cause
         below = tuple(self.key(child) for child in group.children)
-        return group.template, self._bound(group), self._words(group), below
+        lacks = tuple(lacks.what for lacks, _ in self._misfits(group))
+        return group.template, self._bound(group), self._words(group), lacks, below
 
     def whole(self) -> Finding:
         """The tree from its root."""
@@ -168,7 +170,8 @@ class _WaitingTree:
             because = (Finding(level=level, cause=why.cause, what=why.what, fix=why.fix),)
             return self._finding(self._root, because, cause="gang-waits")
         because += tuple(self._below(self._root))
-        return self._finding(self._root, because, cause="gang-waits", fix=self._fix())
+        fix = "" if any(map(_blocks, because)) else self._fix()
+        return self._finding(self._root, because, cause="gang-waits", fix=fix)
 
     def _finding(self, group: Group, because: tuple[Finding, ...], *, cause: str, fix: str = "") -> Finding:
         jobs = f", {_of_jobs(group)}" if group.jobs else ""
@@ -197,8 +200,8 @@ class _WaitingTree:
 
     def _said(self, group: Group) -> list[Finding]:
         found = []
-        said, pods = self._words(group)
-        for text in filter(None, (said, *pods)):
+        said, others = self._words(group)
+        for text in filter(None, (said, *others)):
             level, fix = Level.WAITS, ""
             key = next((above.topology for above in self._path[group.name][::-1] if above.topology), "")
             if text == _NO_DOMAIN and key:
@@ -206,7 +209,18 @@ class _WaitingTree:
                 level = Level.FAULT
             what = f"the scheduler says: {text}{self._level(group, text)}"
             found.append(Finding(level=level, cause="scheduler-said", what=what, fix=fix))
+        for lacks, pods in self._misfits(group):
+            what = f"{pods_are(pods)} not scheduled: {lacks.what}"
+            found.append(Finding(level=lacks.level, cause=lacks.cause, what=what, fix=lacks.fix))
         return found
+
+    def _misfits(self, group: Group) -> list[tuple[Finding, list[SeenPod]]]:
+        """What no node has that pods of a PodGroup ask for, with those pods."""
+        by_what: dict[str, tuple[Finding, list[SeenPod]]] = {}
+        for pod in () if group.composite else self._pods(group):
+            if (lacks := misfit(self._case, pod, in_group=True)) is not None:
+                by_what.setdefault(lacks.what, (lacks, []))[1].append(pod)
+        return list(by_what.values())[:2]
 
     def _words(self, group: Group) -> tuple[str, tuple[str, ...]]:
         """What the scheduler says of a PodGroup, and what else of its pods, each without its repetitions."""
@@ -279,6 +293,10 @@ def _paths(group: Group, above: Sequence[Group] = ()) -> Iterator[tuple[list[Gro
     yield [*above, group], group
     for child in group.children:
         yield from _paths(child, [*above, group])
+
+
+def _blocks(finding: Finding) -> bool:
+    return finding.level is Level.FAULT or any(map(_blocks, finding.because))
 
 
 def _member(pod: SeenPod) -> Member:

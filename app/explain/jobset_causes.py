@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 
 from api import keys
+from api.avoided_nodes import avoided, policy_of, remembered
 from api.meta import find
 from app.explain.case import STALE, Case
 from app.explain.facts import SeenPod
@@ -172,6 +173,25 @@ def _pending(pod: SeenPod) -> bool:
     return pod.status.phase == "Pending" and not pod.gated and pod.metadata.deletion_timestamp is None
 
 
+def avoided_nodes(case: Case, _left: frozenset[str]) -> list[Found]:
+    """The nodes that failed the set: which of them its new pods keep away from, and for how long."""
+    js, now = case.facts.jobset, case.facts.now.isoformat()
+    policy, away = policy_of(js), {node.name for node in avoided(js, now)}
+    if policy is None:
+        return []
+    because = []
+    for node in reversed(remembered(js, now)):
+        left = age(policy.for_seconds - (seconds_since(node.last_time, case.facts.now) or 0))
+        domain = f" and its domain {node.domain}" if node.domain else ""
+        state = f"avoided for {left} more" if node.name in away else "not avoided"
+        what = f"node {node.name}{domain}: {state}, failed {counted(node.failures, 'time')}; {node.reason}"
+        because.append(Finding(level=Level.NOTE, cause="failed-node", what=what, since=node.last_time))
+    if not because:
+        return []
+    what = f"{counted(len(away), 'node', 'is', 'are')} avoided by pods of Jobs that are created now"
+    return [Found(Finding(level=Level.NOTE, cause="avoided-nodes", what=what, because=tuple(because)))]
+
+
 def unlisted(case: Case, _left: frozenset[str]) -> list[Found]:
     """The Jobs may not be read: what the status says about them."""
     if case.survey is not None:
@@ -251,7 +271,8 @@ def _restarted(case: Case) -> str:
 def warned(case: Case, _left: frozenset[str]) -> list[Found]:
     """Recent Warnings of the controller that no cause before explains."""
     blind = case.survey is None or (bool(case.survey.unready) and case.facts.pods is None)
-    elsewhere = {keys.JOB_CREATION_FAILED} if blind else {keys.JOB_CREATION_FAILED, keys.PLACEMENT_PENDING}
+    about_pods = set() if blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
+    elsewhere = {keys.JOB_CREATION_FAILED, *about_pods}
     by_reason: dict[str, Finding] = {}
     for event in case.recent_warnings:
         if event.reason in elsewhere or _DECISION in event.reason:

@@ -1,6 +1,6 @@
 """Causes that are about pods: a leader without a domain, followers that wait for it, pods that cannot run. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from api import keys
@@ -34,14 +34,14 @@ def leader_waits(case: Case, left: frozenset[str]) -> list[Found]:
 def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
     topology, said = leader.metadata.topology or "", leader.unscheduled
     gated = _gated(case, child)
-    misfit = _misfit(case, leader)
+    lacks = misfit(case, leader)
     behind = f"; {counted(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
     word = noun(topology)
     pod = Finding(
         level=Level.WAITS,
         cause="leader-unscheduled",
         what=f"leader pod {leader.name}: not scheduled: {_said(said)}{behind}",
-        because=(*([misfit] if misfit else []), *in_the_way(case, leader, topology)),
+        because=(*([lacks] if lacks else []), *in_the_way(case, leader, topology)),
         since=said.since if said else "",
     )
     what = f"Job {child.name}: waits for {article(word)} {word} of its own"
@@ -136,7 +136,7 @@ def _gated_by_others(child: Child, pods: list[SeenPod], gates: str) -> Finding:
     return Finding(
         level=Level.WAITS,
         cause="gated",
-        what=f"Job {child.name}: {_pods(pods)} held back by scheduling gate {gates}",
+        what=f"Job {child.name}: {pods_are(pods)} held back by scheduling gate {gates}",
         fix="the controller that the gate is named after has to lift it",
     )
 
@@ -147,37 +147,40 @@ def unscheduled(case: Case, left: frozenset[str]) -> list[Found]:
     for child in _unready(case, left):
         pods = [pod for pod in case.pods_of(child) if pod.unscheduled]
         if pods and (said := pods[0].unscheduled):
-            misfit = unbound(case, pods[0]) or _misfit(case, pods[0])
-            key = (said.message, misfit.what if misfit else "")
-            findings.append(KeyedFinding(child.name, key, partial(_unscheduled, child, pods, misfit)))
+            lacks = unbound(case, pods[0]) or misfit(case, pods[0])
+            key = (said.message, lacks.what if lacks else "")
+            findings.append(KeyedFinding(child.name, key, partial(_unscheduled, child, pods, lacks)))
     return by_job(findings)
 
 
-def _misfit(case: Case, pod: SeenPod) -> Finding | None:
-    """What the nodes lack that the pod asks for; None if the scheduler says something else, or nodes are not known."""
+def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
+    """What the nodes lack that the pod asks for; None if the scheduler says something else, or nodes are not known.
+
+    `in_group`: the scheduler need not say so, for it may say only that the group does not fit.
+    """
     said, nodes = pod.unscheduled, case.facts.node_offers
-    if said is None or nodes is None or not MISFIT.search(said.message):
+    if said is None or nodes is None or not (in_group or MISFIT.search(said.message)):
         return None
     found = nodes.why_none(pod.spec, recreate(case.facts.jobset))
     return found if found is None or found.level is Level.FAULT or "Insufficient" in said.message else None
 
 
-def _misfits(child: Child, pods: list[SeenPod], misfit: Finding, said: PodCondition | None) -> Finding:
+def _misfits(child: Child, pods: list[SeenPod], lacks: Finding, said: PodCondition | None) -> Finding:
     scheduler = Finding(level=Level.NOTE, cause="scheduler", what=f"kube-scheduler: {_said(said)}")
     return Finding(
-        level=misfit.level,
-        cause=misfit.cause,
-        what=f"Job {child.name}: {_pods(pods)} not scheduled: {misfit.what}",
+        level=lacks.level,
+        cause=lacks.cause,
+        what=f"Job {child.name}: {pods_are(pods)} not scheduled: {lacks.what}",
         because=(scheduler,),
-        fix=misfit.fix,
+        fix=lacks.fix,
         since=said.since if said else "",
     )
 
 
-def _unscheduled(child: Child, pods: list[SeenPod], misfit: Finding | None) -> Finding:
+def _unscheduled(child: Child, pods: list[SeenPod], lacks: Finding | None) -> Finding:
     said = pods[0].unscheduled
-    if misfit is not None and keys.NODE_SELECTOR_STRATEGY not in child.job.metadata.annotations:
-        return _misfits(child, pods, misfit, said)
+    if lacks is not None and keys.NODE_SELECTOR_STRATEGY not in child.job.metadata.annotations:
+        return _misfits(child, pods, lacks, said)
     fix = for_scheduling(pods[0], said.message if said else "")
     meta = child.job.metadata
     if keys.NODE_SELECTOR_STRATEGY in meta.annotations:
@@ -186,7 +189,7 @@ def _unscheduled(child: Child, pods: list[SeenPod], misfit: Finding | None) -> F
     return Finding(
         level=Level.WAITS,
         cause="unscheduled",
-        what=f"Job {child.name}: {_pods(pods)} not scheduled: {_said(said)}",
+        what=f"Job {child.name}: {pods_are(pods)} not scheduled: {_said(said)}",
         fix=fix,
         since=said.since if said else "",
     )
@@ -215,7 +218,7 @@ def _nobody_schedules(case: Case, child: Child, pods: list[SeenPod]) -> Finding:
     return Finding(
         level=Level.FAULT if _age(case, pods[0]) > SOON else Level.WAITS,
         cause="nobody-schedules",
-        what=f"Job {child.name}: {_pods(pods)} not scheduled: {who}",
+        what=f"Job {child.name}: {pods_are(pods)} not scheduled: {who}",
         fix=fix,
         since=pods[0].metadata.creation_timestamp or "",
     )
@@ -245,7 +248,7 @@ def _failing_container(child: Child, pods: list[SeenPod]) -> Finding:
     return Finding(
         level=Level.FAULT,
         cause="container",
-        what=f"Job {child.name}: {_pods(pods)} not ready: {pods[0].trouble}",
+        what=f"Job {child.name}: {pods_are(pods)} not ready: {pods[0].trouble}",
         fix=for_container(pods[0], pods[0].trouble),
     )
 
@@ -267,10 +270,10 @@ def _unready_finding(case: Case, child: Child) -> KeyedFinding:
             else ", not looked at by the scheduler"
         )
         init = starting[0].initializing
-        what = f"{what}; {_pods(starting)} starting{node}" + (f": init container {init} runs" if init else "")
+        what = f"{what}; {pods_are(starting)} starting{node}" + (f": init container {init} runs" if init else "")
         fix = f"kubectl logs -n {starting[0].metadata.namespace} {starting[0].name} -c {init}" if init else ""
     elif pods:
-        what, fix = f"{what}; {_pods(pods)} running, not ready", "see the readiness probes of its containers"
+        what, fix = f"{what}; {pods_are(pods)} running, not ready", "see the readiness probes of its containers"
     elif case.facts.pods is None:
         what = f"{what}; its pods are not known"
     finding = Finding(level=Level.WAITS, cause="not-ready", what=what, fix=fix)
@@ -299,6 +302,6 @@ def _said(condition: PodCondition | None) -> str:
     return "" if condition is None else (condition.message or condition.reason).rstrip(". ")
 
 
-def _pods(pods: list[SeenPod]) -> str:
+def pods_are(pods: Sequence[SeenPod]) -> str:
     """`pod a is`, `pod a and 3 more are`."""
     return f"pod {pods[0].name} is" if len(pods) == 1 else f"pod {pods[0].name} and {len(pods) - 1} more are"

@@ -7,7 +7,16 @@ it has explained; findings are listed in this order.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.explain import ends, group_causes, job_causes, jobset_causes, manager_causes, pod_causes, restart_causes
+from app.explain import (
+    ends,
+    group_causes,
+    job_causes,
+    jobset_causes,
+    manager_causes,
+    pod_causes,
+    recovery_causes,
+    restart_causes,
+)
 from app.explain.case import Case, Cause, case
 from app.explain.facts import Facts
 from app.explain.finding import Finding, Found, Level, counted
@@ -19,10 +28,12 @@ CAUSES: tuple[Cause, ...] = (
     jobset_causes.suspended,
     jobset_causes.active_deadline,
     jobset_causes.start_timeout,
+    jobset_causes.avoided_nodes,
     jobset_causes.unlisted,
     manager_causes.no_manager,
     restart_causes.keeps_failing,
     restart_causes.jobs_keep_failing,
+    restart_causes.escalated,
     jobset_causes.restarting,
     jobset_causes.old_pods,
     group_causes.objects,
@@ -88,6 +99,11 @@ def explain(facts: Facts) -> Explanation:
 
 
 def _found(looked_at: Case) -> list[Found]:
+    """What the causes say, and at the end what the last recovery took."""
+    return [*_asked(looked_at), *recovery_causes.last_recovery(looked_at)]
+
+
+def _asked(looked_at: Case) -> list[Found]:
     found: list[Found] = []
     left = frozenset(looked_at.survey.waiting) if looked_at.survey else frozenset()
     for cause in CAUSES:

@@ -3,10 +3,12 @@
 from datetime import datetime
 
 from api.jobset import JobSet
-from api.jobset_status import FailedAttempt
+from api.jobset_status import FailedAttempt, RuleStep
+from api.policies import FailurePolicyRule
 from app.explain.case import FRESH, Case
 from app.explain.ends import end_words
 from app.explain.finding import Finding, Found, Level, counted, listed, seconds_since
+from controllers.planning import escalation
 
 LOOP = 2
 """Attempts that failed, or restarts of one Job, from which on a set keeps failing."""
@@ -97,6 +99,29 @@ def _logs(case: Case, last: FailedAttempt) -> str:
     job = f" --job {last.failed_job}" if last.failed_job else ""
     look = f"jobset logs {meta.name} -n {meta.namespace}{job} shows what the present attempt writes"
     return f"exit code {code}: {meaning}; {look}" if meaning else look
+
+
+def escalated(case: Case, _left: frozenset[str]) -> list[Found]:
+    """Rules that have left their first action behind, or are on their way: what they do now, and what comes next."""
+    policy = case.facts.jobset.spec.failure_policy
+    steps = {of.name: of for of in case.facts.jobset.status.failure_policy_steps}
+    return [
+        Found(Finding(level=Level.NOTE, cause="escalation", what=_step(rule, steps[rule.name])))
+        for rule in (policy.rules if policy is not None else ())
+        if rule.then and rule.name in steps
+    ]
+
+
+def _step(rule: FailurePolicyRule, at: RuleStep) -> str:
+    """`failure policy rule R takes RestartJob, step 1 of 3; after 1 of 2 restarts comes RestartJobSet`."""
+    step = min(max(at.step, 1), len(rule.then) + 1)
+    said = f"failure policy rule {rule.name} takes {escalation.words(rule, step)}"
+    if step > len(rule.then):
+        return said
+    following = rule.then[step - 1]
+    window = "" if following.within_seconds is None else f" within {following.within_seconds} s"
+    done = at.restarts if following.within_seconds is None else len(at.times)
+    return f"{said}; {following.action} comes after {following.after_restarts} restarts{window}, {done} so far"
 
 
 def jobs_keep_failing(case: Case, _left: frozenset[str]) -> list[Found]:

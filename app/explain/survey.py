@@ -12,10 +12,10 @@ from api.jobset import JobSet
 from api.layout import JobPosition
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context, context
-from controllers.planning.counters import job_ready
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import Observed
 from controllers.planning.stages import Unmet
+from controllers.planning.tally import job_ready
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
-"""The last stage: the two controllers, made of what they read, their queues and their reconcilers."""
+"""The last stage: the controllers, made of what they read, their queues and their reconcilers."""
 
 import asyncio
 import logging
 import socket
 from collections.abc import Hashable
+from functools import partial
 from typing import TypeVar
 
+from api.jobset_policy.types import GATE
 from app.manager.options import Deps
 from controllers.jobset.controller import NAME, JobSetReconciler, Options
 from controllers.jobset.endings import Endings
@@ -13,10 +15,16 @@ from controllers.jobset.watches import Watches
 from controllers.placement import controller as placement
 from controllers.placement.memory import JobRequest
 from controllers.placement.watches import PlacementWatches
+from controllers.policy import controller as policy
+from controllers.policy.audit import PolicyAudits
+from controllers.policy.controller import PolicyReconciler
+from controllers.policy.enforcement import Enforcement
+from controllers.policy.reports import PolicyReports
 from kube.client import Client
 from kube.controller import Controller, Reconcile, Request
 from kube.events import EventRecorder
 from kube.workqueue import WorkQueue
+from webhooks.policy.watches import PolicyWatches
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +46,13 @@ async def run_controllers(deps: Deps, client: Client, watches: Watches, leaders:
     deps.supervisor.on_drained(recorder.flush)
     jobsets = _jobsets(deps, client, watches, recorder)
     followers = _placement(deps, client, watches, leaders, recorder)
+    policies = _policies(deps, client, watches, recorder) if deps.options.gates[GATE] else None
     log.info("reconciling with %d workers", WORKERS)
     async with asyncio.TaskGroup() as running:
         running.create_task(jobsets.run(), name=jobsets.name)
         running.create_task(followers.run(), name=followers.name)
+        if policies is not None:
+            running.create_task(policies.run(), name=policies.name)
 
 
 def _jobsets(deps: Deps, client: Client, watches: Watches, recorder: EventRecorder) -> Controller[Request]:
@@ -66,6 +77,21 @@ def _placement(
     reconciler = placement.PlacementReconciler(client, leaders, watches.jobs, recorder)
     controller = _controller(deps, placement.NAME, reconciler.reconcile, placement.WORKERS)
     reconciler.feed(controller.queue)
+    return controller
+
+
+def _policies(deps: Deps, client: Client, watches: Watches, recorder: EventRecorder) -> Controller[Request]:
+    """Keeps the status of policies and exceptions up to date, while the API server serves them."""
+    reconciler = PolicyReconciler(client, deps.options.gates, recorder, deps.metrics.webhooks)
+    controller = _controller(deps, policy.NAME, reconciler.reconcile, policy.WORKERS)
+    reconciler.source = source = PolicyWatches(deps.client, on_watch=partial(reconciler.feed, controller.queue))
+    settings = deps.options.settings.policies
+    reports = PolicyReports(client) if settings.reports else None
+    audits = PolicyAudits(client, watches.jobsets.store, source, every=settings.audit_interval, reports=reports)
+    enforcement = Enforcement(client, source, deps.options.gates, settings.queue_controllers)
+    deps.supervisor.start(source.run(), "policies")
+    deps.supervisor.start(enforcement.run(), "policies-in-api-server")
+    deps.supervisor.start(audits.run(), "policy-audits")
     return controller
 
 

@@ -18,6 +18,7 @@ from app.manager.controllers import run_controllers
 from app.manager.endpoints import start_endpoints
 from app.manager.leadership import lead
 from app.manager.options import Deps, Options, Shared, StartError
+from app.manager.policies import record_decisions
 from app.manager.rights import watch_rights
 from app.manager.supervisor import supervise
 from app.metrics import Metrics
@@ -58,6 +59,8 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
     placement = start_placement_watches(deps)
     if deps.options.webhooks:
         shared = shared or Shared(deps.supervisor.keep(bind_webhooks(deps.options.settings)))
+        if shared.records is None:
+            record_decisions(deps)
         watch_workers(deps, shared.workers)
         tls, source = await start_certificates(deps, health)
         if shared.workers:

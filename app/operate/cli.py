@@ -25,16 +25,19 @@ LOGS_EXAMPLES = """examples:
   %(prog)s train                          the last 100 lines of each container; who failed first comes first
   %(prog)s train --tail=-1 > train.log    all lines
   %(prog)s train --job train-workers-3 -c main
+  %(prog)s train -f                       what is written from now on, too, of new attempts as well
   %(prog)s train --attempt=1              of one attempt; its pods are there only until they have been deleted
 
 Each line begins with [JOB/INDEX CONTAINER]. Containers that have failed come first, in the order of their failures, the
 others by Job and index. Of init containers those are shown that have not succeeded. One run shows at most 100 logs of
-at most 4 MiB each, one after the other, and says what it leaves out.
+at most 4 MiB each, one after the other, and says what it leaves out. With -f it follows at most 100 logs at once, in
+the order in which lines come, and ends when the JobSet has ended or was deleted.
 
 exit codes:
   0  at least one log is shown; standard error names those that are not there
   1  none: no JobSet or container of that name, pods that have not started, pods that are gone
-  2  not known: wrong usage, a cluster that does not answer, no right to get JobSets, list pods and get pods/log"""
+  2  not known: wrong usage, a cluster that does not answer, no right to get JobSets, list pods and get pods/log;
+     -f needs the right to watch JobSets and pods, too"""
 
 CHANGE_EXAMPLES = """examples:
   %(prog)s train
@@ -74,6 +77,7 @@ def add_logs(commands: Commands) -> None:
     add("-c", "--container", default="", metavar="NAME", help="only containers of this name")
     add("--attempt", type=_attempt, metavar="N", help="restarts before this attempt; default: the latest with pods")
     add("--tail", type=int, default=100, metavar="N", help="last lines of each container; -1 for all (default 100)")
+    add("-f", "--follow", action="store_true", help="go on with what is written, until the JobSet has ended")
     parser.set_defaults(handler=as_command(_logs))
 
 
@@ -149,6 +153,7 @@ def _logs(parsed: argparse.Namespace) -> int:
         container=parsed.container,
         attempt=parsed.attempt,
         tail=parsed.tail,
+        follow=parsed.follow,
         namespace=parsed.namespace,
         kubeconfig=parsed.kubeconfig,
         context=parsed.context,

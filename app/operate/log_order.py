@@ -30,6 +30,7 @@ class Container(Base, frozen=True, kw_only=True):
     """Status of one container."""
 
     name: str
+    restart_count: int = 0
     state: _State = _State()
     last_state: _State = _State()
 
@@ -38,6 +39,10 @@ class Container(Base, frozen=True, kw_only=True):
         """When it failed, now or before its last start; empty if it did not."""
         ends = (self.last_state.terminated, self.state.terminated)
         return next((end.finished_at or _NEVER for end in ends if end is not None and end.exit_code), "")
+
+    @property
+    def ended(self) -> bool:
+        return self.state.terminated is not None
 
     @property
     def waits(self) -> str:
@@ -54,6 +59,8 @@ class _Containers(Base, frozen=True, kw_only=True):
 
 class _Meta(Base, frozen=True, kw_only=True):
     name: str
+    uid: str = ""
+    resource_version: str = ""
     labels: dict[str, str] = {}
 
 
@@ -77,12 +84,17 @@ class LogPod(Base, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One log: whose it is, how its lines begin, and why there is none yet (else empty)."""
+    """One log: whose it is, how its lines begin, and why there is none yet (else empty).
+
+    `run`: the pod's UID and the container's restarts. `ended`: nothing more will be written.
+    """
 
     pod: str
     container: str
     prefix: str
     waits: str
+    run: tuple[str, int] = ("", 0)
+    ended: bool = False
 
 
 def newest(pods: Iterable[LogPod]) -> int:
@@ -96,7 +108,14 @@ def logs(pods: Iterable[LogPod], container: str = "") -> list[Log]:
     `container`: only that one. Of init containers only those that have not succeeded.
     """
     return [
-        Log(pod.metadata.name, one.name, f"[{pod.title} {one.name}]", one.waits)
+        Log(
+            pod.metadata.name,
+            one.name,
+            f"[{pod.title} {one.name}]",
+            one.waits,
+            run=(pod.metadata.uid, one.restart_count),
+            ended=one.ended,
+        )
         for pod in sorted(pods, key=_place)
         for one in sorted(_shown(pod, container), key=lambda one: one.failed_at or _NEVER)
     ]

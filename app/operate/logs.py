@@ -9,6 +9,7 @@ from api.jobset import JobSet
 from app import session
 from app.check.findings import printable
 from app.explain.finding import counted
+from app.operate.follow import Follower
 from app.operate.log_order import JOB_NAME, Log, LogPod, logs, newest
 from controllers.resources import JOBSETS
 from kube.client import PAGE
@@ -28,7 +29,8 @@ _RIGHT = "ask for the right to list pods and to get pods/log"
 class Options:
     """Whose logs to show. Empty: all Jobs, all containers; the rest as for `session.connected`.
 
-    `attempt` None: the latest that has pods. `tail`: last lines of each log; negative for all.
+    `attempt` None: the latest that has pods. `tail`: last lines of each log; negative for all. `follow`: go on with
+    what is written from then on, until the set has ended.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Options:
     container: str = ""
     attempt: int | None = None
     tail: int = 100
+    follow: bool = False
     namespace: str = ""
     kubeconfig: str = ""
     context: str = ""
@@ -46,6 +49,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
     async def work() -> int:
         name = session.named(options.name)
+        if options.follow and options.attempt is not None:
+            raise session.UsageError("-f follows the latest attempt and those after it: leave out --attempt")
         if options.job:
             session.checked(options.job)
         place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
@@ -53,6 +58,9 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
             async with session.naming(to, name):
                 js = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=session.TIMEOUT)
             try:
+                if options.follow:
+                    follower = Follower(to, js, container=options.container, tail=options.tail, out=out, err=err)
+                    return await follower.run(options.job)
                 pods = await _pods(to, js, options, err)
                 chosen = logs(_of_attempt(pods, js, options), options.container)
                 if not chosen:

@@ -71,11 +71,24 @@ DROPPED: Mapping[tuple[str, ...], Dropped] = {
         _IMMUTABLE,
         lambda value: value == "FailureTarget",
     ),
+    ("failurePolicy", "inPlaceRestarts"): Dropped(
+        "maxRestarts alone limits restarts in place", _IMMUTABLE, lambda value: value is not None
+    ),
     ("failurePolicy", "startTimeoutSeconds"): Dropped(
         "pods that do not run are waited for without a limit", _IMMUTABLE, lambda value: value is not None
     ),
     ("failurePolicy", "nodeFailure"): Dropped(
         "pods of nodes that fail are waited for until Kubernetes ends them", _IMMUTABLE, lambda value: value is not None
+    ),
+    ("failurePolicy", "agent"): Dropped(
+        "pods that are created from then on have no agent, and the set waits for their reports",
+        "let the JobSet finish, or create it again with the agent in its pod templates",
+        lambda value: value is not None,
+    ),
+    ("failurePolicy", "avoidNodes"): Dropped(
+        "pods that are created from then on may go back to nodes that failed",
+        _IMMUTABLE,
+        lambda value: value is not None,
     ),
     ("failurePolicy", "rules", "*", "onExitCodes"): Dropped(
         "the rule matches whatever the exit code is; with no other condition it matches every failure",
@@ -85,6 +98,7 @@ DROPPED: Mapping[tuple[str, ...], Dropped] = {
     ("failurePolicy", "rules", "*", "maxRestarts"): Dropped(
         "the rule restarts without a limit of its own", _POLICY, lambda value: value is not None
     ),
+    ("failurePolicy", "rules", "*", "then"): Dropped("the rule takes the same action each time", _POLICY),
     ("replicatedJobs", "*", "exitCodePolicy"): Dropped(
         "Jobs that are created from then on, after a restart too, treat all exit codes alike",
         "let the JobSet finish, or create it again with a podFailurePolicy in the Job template",

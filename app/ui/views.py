@@ -15,7 +15,7 @@ from api.stages import Stage, in_order, stage_name, stages
 from app.ui.records import PlacedPod, SeenNode, cut, topologies
 from app.ui.timeline import timeline
 from app.ui.topology import domain_map
-from controllers.planning.counters import job_ready
+from controllers.planning.tally import job_ready
 
 MOST_JOBS = 300
 """Jobs that are listed one by one; the others are counted."""

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.pages import FENCE, ROOT, texts
 
+pytestmark = pytest.mark.no_cover  # reads the sources, and runs none of them
+
 # `docs/reference/lifecycle.md#counters` anywhere; `[text](metrics.md#jobsets)` on a page, from where that page is.
 CITED = re.compile(r"(?<![\w./-])((?:docs|manifests|tests|webhooks)/(?:[\w-]+/)*[\w-]+\.md)(?:#([\w-]+))?")
 LINKED = re.compile(r"\]\(((?:\.\./)*(?:[\w-]+/)*[\w-]+\.md)?(?:#([\w-]+))?\)")

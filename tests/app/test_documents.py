@@ -177,6 +177,7 @@ JSON_VALUES = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.no_cover
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON_VALUES, min_size=1), st.booleans())
 def test_json_of_any_value_is_read_back(value: object, ascii_only: bool):
     document = only(json.dumps(value, ensure_ascii=ascii_only, indent="\t"))

@@ -330,9 +330,10 @@ def test_warnings_about_a_running_set_are_reported_without_a_wait():
     assert "Service train exists already" in text
 
 
-def test_a_wait_that_is_over_is_not_reported():
+@pytest.mark.parametrize("reason", ["ExclusivePlacementPending", "PodsUnschedulable"])
+def test_a_wait_that_is_over_is_not_reported(reason):
     js = a_set()
-    warnings = [event("ExclusivePlacementPending", "leader pod x waits")]
+    warnings = [event(reason, "leader pod x waits")]
     assert causes(explanation_of(facts(js, [running(js, 0)], None, warnings=warnings))[1]) == []
 
 

@@ -26,6 +26,12 @@ def test_what_the_failure_policy_does_about_a_failed_node(ago: float, policy: in
     assert fix in next(finding["wayOut"] for finding in walk(body) if finding["cause"] == "node-failure-policy")
 
 
+def test_a_pod_of_a_set_that_restarts_in_place_may_be_replaced():
+    policy = {"restartStrategy": "InPlaceRestart", "nodeFailure": {"afterSeconds": 120}}
+    text, _ = explanation_of(on_node(silent_node(60), failurePolicy=policy))
+    assert "its Job fails, or in place the pod is replaced, in 1 min" in text
+
+
 def test_pods_that_were_ended_in_the_same_way_share_one_line():
     ends = [gone("Evicted", "low on memory"), gone("Evicted", "low on memory")]
     ends[1]["regarding"] = {"name": f"{POD}-y", "namespace": "team-a"}

@@ -148,6 +148,7 @@ def test_trees_that_wait_for_the_same_reason_are_reported_once():
     assert len(text.splitlines()) == 5
 
 
+@pytest.mark.no_cover
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("scheduling", [EACH, NESTED, {}])
 def test_thousands_of_jobs_are_explained_at_once(scheduling):

@@ -321,9 +321,10 @@ def test_pods_that_may_not_be_read():
     assert "0 of 1 pod ready; its pods are not known" in text
 
 
-def test_without_pods_the_placement_event_is_reported():
+@pytest.mark.parametrize("reason", ["ExclusivePlacementPending", "PodsUnschedulable"])
+def test_without_pods_the_event_about_them_is_reported(reason):
     js = a_set()
-    said = {"reason": "ExclusivePlacementPending", "note": "leader pod x waits", "eventTime": at(MOMENT)}
+    said = {"reason": reason, "note": "leader pod x waits", "eventTime": at(MOMENT)}
     text, body = explanation_of(facts(js, [started(js)], None, warnings=[said], lease=lease()))
     assert causes(body) == ["not-ready", "warning"]
     assert "leader pod x waits" in text

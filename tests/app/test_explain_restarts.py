@@ -110,3 +110,33 @@ def test_jobs_that_are_restarted_by_themselves():
     assert text.splitlines()[0].startswith(f"JobSet team-a/train: keeps failing: {said}; ")
     assert (body["level"], causes(body)[0]) == ("fault", "job-keeps-failing")
     assert "jobset logs train -n team-a --job train-workers-2 shows what it writes" in text
+
+
+SECOND = "RestartJobSet, step 2 of 3, after 2 restarts by RestartJob within 3600 s"
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        (
+            {"restarts": 1, "times": [at(NOW)]},
+            "takes RestartJob, step 1 of 3; RestartJobSet comes after 2 restarts within 3600 s, 1 so far",
+        ),
+        (
+            {"step": 2, "restarts": 1},
+            f"takes {SECOND}; FailJobSet comes after 3 restarts, 1 so far",
+        ),
+        ({"step": 3}, "takes FailJobSet, step 3 of 3, after 3 restarts by RestartJobSet"),
+    ],
+)
+def test_a_rule_that_goes_up_says_where_it_is(step: JSON, says: str):
+    then = [
+        {"afterRestarts": 2, "withinSeconds": 3600, "action": "RestartJobSet"},
+        {"afterRestarts": 3, "action": "FailJobSet"},
+    ]
+    rules = [{"name": "hardware", "action": "RestartJob", "then": then}, {"name": "other", "action": "RestartJobSet"}]
+    given = jobset(rjob(replicas=2), namespace="team-a", failurePolicy={"maxRestarts": 9, "rules": rules})
+    js = made(stored(given), failurePolicySteps=[{"name": "hardware", **step}])
+    text, body = explanation_of(facts(js, [made(job_of(js, i), active=1, ready=1) for i in range(2)], lease=lease()))
+    assert causes(body) == ["escalation"]
+    assert text.splitlines()[1] == f"└ failure policy rule hardware {says}"

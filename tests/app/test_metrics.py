@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from api.jobset_policy.types import PolicyId
 from app.metrics import CONTENT_TYPE, Metrics
 from app.policy_metrics import MOST_POLICIES
 from controllers.jobset.endings import Outcomes
@@ -108,6 +109,16 @@ def test_outcomes_count_once_and_are_dropped_with_the_jobset() -> None:
     ]
 
 
+def test_what_failures_cost_is_counted_without_names() -> None:
+    metrics = Metrics()
+    metrics.outcomes.node_failed()
+    metrics.outcomes.spent(60, 7)
+    metrics.outcomes.spent(0, 3)
+    found = scrape(metrics)
+    assert found["jobset_node_failures_total"] == 1
+    assert (found["jobset_running_seconds_total"], found["jobset_lost_seconds_total"]) == (60, 10)
+
+
 def test_series_of_deleted_jobsets_do_not_pile_up() -> None:
     metrics = Metrics()
     before = len(scrape(metrics))
@@ -138,11 +149,23 @@ def bounds(found: dict[str, float], name: str) -> list[str]:
 def test_decisions_of_policies_have_a_bounded_number_of_series() -> None:
     metrics = Metrics()
     for number in range(MOST_POLICIES + 3):
-        metrics.webhooks.decided(f"limits-{number}", "maxJobs", "Deny", 2)
+        metrics.webhooks.decided(PolicyId(f"limits-{number}", "1"), "maxJobs", "Deny", 2)
     series = {name: value for name, value in scrape(metrics).items() if name.startswith("jobset_policy_decisions")}
     assert len(series) == MOST_POLICIES + 1
     name = 'jobset_policy_decisions_total{{action="Deny",policy="{}",rule="maxJobs"}}'
     assert (series[name.format("limits-0")], series[name.format("(others)")]) == (2, 6)
+
+
+def test_what_happens_to_exceptions_is_counted_by_policy() -> None:
+    metrics = Metrics()
+    for action in ("FirstUsed", "Expired", "Expired"):
+        metrics.webhooks.exception("limits", action)
+    metrics.webhooks.used("team-a", "big-run", "uid")
+    found = {name: value for name, value in scrape(metrics).items() if name.startswith("jobset_policy_exceptions")}
+    assert found == {
+        'jobset_policy_exceptions_total{action="FirstUsed",policy="limits"}': 1,
+        'jobset_policy_exceptions_total{action="Expired",policy="limits"}': 2,
+    }
 
 
 def test_times_of_jobsets_have_no_labels_and_are_there_from_the_start() -> None:
@@ -313,7 +336,8 @@ async def test_the_page_describes_every_metric_with_its_type_and_labels_and_no_o
     metrics.webhooks.started("/mutate")
     metrics.webhooks.refused("/mutate", "rule")
     metrics.webhooks.finished("/mutate", 200, 0.1)
-    metrics.webhooks.decided("limits", "maxJobs", "Deny")
+    metrics.webhooks.decided(PolicyId("limits", "1"), "maxJobs", "Deny")
+    metrics.webhooks.exception("limits", "Expired")
     metrics.certificate("webhook").loaded(0)
     metrics.leader("lease", False)
     for state in ("Completed", "Failed"):

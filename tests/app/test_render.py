@@ -208,6 +208,7 @@ def peak(replicas: int, name: str) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("write")
 def test_many_jobs_take_no_more_memory_than_few():
     peak(10, "warm.yaml")

@@ -28,10 +28,13 @@ CASES = [
     ({"successPolicy": {"operator": "All", "minSucceeded": "80%"}}, "spec.successPolicy.minSucceeded"),
     ({"successPolicy": {"operator": "All", "unit": "Pod"}}, "spec.successPolicy.unit"),
     ({"failurePolicy": {"failOn": "FailureTarget"}}, "spec.failurePolicy.failOn"),
+    ({"failurePolicy": {"inPlaceRestarts": 2}}, "spec.failurePolicy.inPlaceRestarts"),
     ({"failurePolicy": {"startTimeoutSeconds": 600}}, "spec.failurePolicy.startTimeoutSeconds"),
     ({"failurePolicy": {"nodeFailure": {"afterSeconds": 30}}}, "spec.failurePolicy.nodeFailure"),
+    ({"failurePolicy": {"avoidNodes": {}}}, "spec.failurePolicy.avoidNodes"),
     ({"failurePolicy": {"rules": [{}, {"onExitCodes": {}}]}}, "spec.failurePolicy.rules[1].onExitCodes"),
     ({"failurePolicy": {"rules": [{"maxRestarts": 0}]}}, "spec.failurePolicy.rules[0].maxRestarts"),
+    ({"failurePolicy": {"rules": [{"then": [{"afterRestarts": 1}]}]}}, "spec.failurePolicy.rules[0].then"),
     ({"failurePolicy": {"rules": [{"action": "RestartReplicatedJob"}]}}, "spec.failurePolicy.rules[0].action"),
     ({"replicatedJobs": [{"exitCodePolicy": {}}]}, "spec.replicatedJobs[0].exitCodePolicy"),
 ]

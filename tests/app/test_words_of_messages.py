@@ -81,6 +81,7 @@ def test_of_the_corpus():
         check(message)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("gates", [{}, {"AllAlpha": True}], ids=["default", "alpha"])
 def test_of_any_wrong_value_at_any_place_of_a_jobset(gates: dict[str, bool]):
     judge, messages = engine(FeatureGates(gates)), set()

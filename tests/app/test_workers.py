@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from api.features import FeatureGates
+from api.jobset_policy.types import PolicyId
 from app.debug.pages import COMMANDS
 from app.manager.options import Options
 from app.manager.process import obey, serve_as_worker
 from app.metrics import Metrics
 from app.settings import Settings
-from app.workers import MAX_ANSWERS, MAX_DECISIONS, MAX_REPORT, STOP, Records, Worker, WorkerError, forked
+from app.workers import MAX_ANSWERS, MAX_DECISIONS, MAX_REPORT, MAX_USED, STOP, Records, Worker, WorkerError, forked
 from httpserver.address import bind
 from tests.support.serving import LOCAL
 from tests.support.tls import until
@@ -37,8 +38,11 @@ class RecordedMetrics:
     def finished(self, path: str, code: int, seconds: float) -> None:
         self.calls.append((path, code, seconds))
 
-    def decided(self, policy: str, rule: str, action: str, count: int = 1) -> None:
-        self.calls.append(f"{policy} {rule} {action} {count}")
+    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
+        self.calls.append(f"{policy.name} {policy.uid} {rule} {action} {count}")
+
+    def used(self, namespace: str, name: str, uid: str) -> None:
+        self.calls.append(f"{namespace} {name} {uid}")
 
 
 @contextlib.asynccontextmanager
@@ -68,10 +72,14 @@ async def test_the_manager_counts_what_a_worker_answers():
         await until(lambda: len(heard.calls) == 7)
         assert sorted(heard.calls[3:6]) == [("/a", "one"), ("/a", "one"), ("/a", "two")]
         assert heard.calls[6] == ("/a", 422, 0.5)
-        records.decided("limits", "maxJobs", "Deny")
-        records.decided("limits", "maxJobs", "Deny")
+        records.decided(PolicyId("limits", "1"), "maxJobs", "Deny")
+        records.decided(PolicyId("limits", "1"), "maxJobs", "Deny")
         await until(lambda: len(heard.calls) == 8)
-        assert heard.calls[7] == "limits maxJobs Deny 2"
+        assert heard.calls[7] == "limits 1 maxJobs Deny 2"
+        for name in ("big-run", "big-run", "other"):
+            records.used("team-a", name, f"uid of {name}")
+        await until(lambda: len(heard.calls) == 10)
+        assert heard.calls[8:] == ["team-a big-run uid of big-run", "team-a other uid of other"]
         worker.stop()
         assert await asyncio.wait_for(reader.read(1), 5) == STOP
         telling.cancel()
@@ -161,6 +169,19 @@ async def test_a_worker_writes_the_page_and_takes_the_level_that_the_manager_ask
     assert stop.is_set()
 
 
+async def test_a_watch_that_is_cancelled_when_a_report_comes_ends():
+    """A manager whose part has failed ends all others, and would wait for this one for ever."""
+    for turns in range(12):
+        async with pair() as (worker, _, writer):
+            watching = asyncio.create_task(worker.watch(RecordedMetrics()))
+            await until(lambda worker=worker: worker._writer is not None)
+            writer.write(Records().report())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            watching.cancel()
+            assert await asyncio.wait({watching}, timeout=5) == ({watching}, set()), f"{turns} turns of the loop later"
+
+
 async def test_a_worker_that_does_not_report_is_an_error():
     async with pair() as (worker, _, writer):
         writer.write(Records().report())
@@ -174,9 +195,12 @@ async def test_a_worker_that_cannot_report_keeps_a_bounded_number():
         records.finished("/a", 200, 0.001)
     assert records.report().count(b"200") == MAX_ANSWERS
     for number in range(MAX_DECISIONS + 10):
-        records.decided(f"limits-{number}", "maxJobs", "Deny")
+        records.decided(PolicyId(f"limits-{number}", "1"), "maxJobs", "Deny")
     assert records.report().count(b"limits-") == MAX_DECISIONS
-    assert records.report() == b'[{},"","",[]]\n'
+    for number in range(MAX_USED + 10):
+        records.used("team-a", f"run-{number}", f"uid-{number}")
+    assert records.report().count(b"uid-") == MAX_USED
+    assert records.report() == b'[{},"","",[],[]]\n'
 
 
 async def test_a_report_fits_into_the_readers_limit():
@@ -184,7 +208,7 @@ async def test_a_report_fits_into_the_readers_limit():
     for i in range(MAX_ANSWERS):
         records.finished("/validate-jobset-x-k8s-io-v1alpha2-jobset", 422, 0.0012345678901234567 * i)
     for i in range(MAX_DECISIONS):
-        records.decided(f"{i:0253}", "requiredAnnotations", "Error")
+        records.decided(PolicyId(f"{i:0253}", f"{i:036}"), "requiredAnnotations", "Error")
     assert len(records.report()) < MAX_REPORT
 
 

@@ -66,6 +66,7 @@ def stores(crowd: Crowd) -> list[Store]:
     return [informer.store for informer in (watches.jobsets, watches.jobs, watches.services, watches.claims)]
 
 
+@pytest.mark.no_cover
 def test_nothing_of_a_set_is_left_in_the_manager():
     live(200)
 

@@ -1,0 +1,32 @@
+"""What the wheel installs: one package, in whose folder the packages of the repository are.
+
+They import each other by their own names (`api`, `kube`, ...), which are too common for site-packages. So the command
+adds this folder to the path of its own process, and of processes that it starts. In the repository they stand beside
+this folder and are found there.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+
+
+def main() -> int:
+    """The command `jobset`; gives the exit code."""
+    if (_HERE / "app").is_dir():
+        sys.path.insert(0, str(_HERE))
+        inherited = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(_HERE), *([inherited] if inherited else [])])
+    try:
+        from app.cli import main as command  # noqa: PLC0415 (found only now)
+
+        return command()
+    except ModuleNotFoundError as error:
+        if error.name not in {"fastapi", "httptools", "prometheus_client", "starlette", "uvicorn"}:
+            raise
+        sys.stderr.write(
+            f"jobset: {error.name} is not installed, which only the manager, the demo and the page in the browser need:"
+            " install jobset-controller[manager]\n"
+        )
+        return 1

@@ -1,0 +1,110 @@
+"""The wheel: one package, which works with the dependencies that it declares for commands, and without the repository."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+from packaging.utils import canonicalize_name
+
+from hack.licences import needed
+from tests.support.pages import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    builder = WheelBuilder(str(ROOT))
+    [made] = builder.build(directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"])
+    return Path(made)
+
+
+def install(wheel: Path, target: Path, *extras: str) -> Path:
+    """Unpack it, and link the distributions that it needs as they are installed here."""
+    target.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)
+    wanted = list(PROJECT["dependencies"])
+    for extra in extras:
+        wanted += PROJECT["optional-dependencies"][extra]
+    for name in needed(wanted):
+        found = distribution(name)
+        for top in {Path(file).parts[0] for file in found.files or () if ".." not in Path(file).parts}:
+            place = target / top
+            if not place.exists():
+                place.symlink_to(str(found.locate_file(top)))
+    return target
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return install(wheel, tmp_path_factory.mktemp("installed") / "site")
+
+
+def jobset(site: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """The command as its script starts it, with a Python that knows nothing of this repository's environment."""
+    python = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
+    run = [python, "-SPBc", "import sys; from jobset_controller import main; sys.exit(main())", *args]
+    env = {"PYTHONPATH": str(site), "HOME": str(site), "PATH": os.environ["PATH"]}
+    return subprocess.run(run, cwd=site, env=env, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+
+
+def test_it_has_one_package_and_both_commands(wheel: Path):
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.partition("/")[0] for name in archive.namelist()}
+        [entry] = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
+        scripts = archive.read(entry).decode()
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"jobset_controller"}
+    assert "jobset = jobset_controller:main" in scripts
+    assert "kubectl-jobset = jobset_controller:main" in scripts
+
+
+def test_the_small_install_has_no_server(installed: Path):
+    server = {canonicalize_name(text.partition(">")[0]) for text in PROJECT["optional-dependencies"]["manager"]}
+    assert server == {"fastapi", "httptools", "prometheus-client", "starlette", "uvicorn"}
+    assert server & needed(PROJECT["dependencies"]) == set()
+
+
+def test_commands_run_where_it_is_installed_alone(installed: Path):
+    version = jobset(installed, "--version")
+    assert (version.returncode, version.stderr) == (0, "")
+    assert PROJECT["version"] in version.stdout
+
+    training = str(ROOT / "examples/training.yaml")
+    validated = jobset(installed, "validate", "--strict", training)
+    assert (validated.returncode, validated.stderr) == (0, ""), validated
+    assert "0 errors, 0 warnings" in validated.stdout
+
+    rendered = jobset(installed, "render", "-f", training, "-o", "json")
+    assert rendered.returncode == 0, rendered.stderr
+    assert '"training-coordinator-0"' in rendered.stdout
+
+    judged = jobset(installed, "policy", "test", str(ROOT / "examples/policies"))
+    assert "Traceback" not in judged.stderr
+
+    waits = jobset(installed, "explain", "train", "--kubeconfig", "/dev/null")
+    assert waits.returncode == 2, waits
+    assert "Traceback" not in waits.stderr
+
+
+def test_the_manager_says_which_extra_it_needs(installed: Path):
+    started = jobset(installed, "manager", "--kubeconfig=/dev/null")
+    assert started.returncode == 1
+    assert started.stderr.endswith("install jobset-controller[manager]\n")
+    assert "Traceback" not in started.stderr
+
+
+def test_the_manager_starts_with_its_extra(wheel: Path, tmp_path: Path):
+    site = install(wheel, tmp_path / "site", "manager")
+    started = jobset(site, "manager", "--kubeconfig=/nowhere/config")
+    assert started.returncode != 0
+    assert "is not installed" not in started.stderr
+    assert "/nowhere/config" in started.stderr

@@ -3,7 +3,7 @@
 # runs them inside the image build and rootfs.sh runs them where there is no image builder, so that both make the same.
 #
 #   build-steps.sh dependencies ROOT   the locked run-time dependencies, hashes verified   -> ROOT/opt/jobset
-#   build-steps.sh program ROOT        this project as a wheel, and the entry point        -> ROOT/opt/jobset, ROOT/manager
+#   build-steps.sh program ROOT        this project as a wheel, two entry points           -> ROOT/opt/jobset, ROOT/manager, ROOT/jobset
 #   build-steps.sh interpreter ROOT    Python, and the libraries of Debian that it needs   -> ROOT/usr, ROOT/lib, ROOT/etc
 #   build-steps.sh agent ROOT          the agent in one file for any Python 3.10 or newer  -> ROOT/agent.pyz
 #
@@ -53,7 +53,7 @@ locked() {
 }
 
 dependencies() {
-    locked --python "$python" --target "$target" --requirements pyproject.toml --extra uvloop
+    locked --python "$python" --target "$target" --requirements pyproject.toml --extra manager --extra uvloop
     # Commands start with the Python of PATH, which finds nothing here. Of kubernetes-asyncio kube/loaders.py takes the
     # readers of kubeconfigs: without these modules, which are for callers of an API client, all is a third smaller.
     rm -r "$target"/bin "$target"/kubernetes_asyncio/client/{api,models}
@@ -63,26 +63,34 @@ compile_bytecode() {
     PYTHONHASHSEED=0 "$python" -ISm compileall -q -f --invalidation-mode unchecked-hash -s "$root" -p / "$1"
 }
 
-program() {
-    locked --python "$tools/bin/python" "$(sed -n 's/^\(hatchling==[^ ;]*\).*/\1/p' requirements.lock)"
-    mkdir -p "$tools/wheel"
-    "$uv" build --quiet --python "$tools/bin/python" --no-build-isolation --wheel --out-dir "$tools/wheel" .
-    # A wheel of Python files is installed by unpacking it. An installer would add its own notes, with times and paths.
-    "$tools/bin/python" -m zipfile -e "$tools"/wheel/*.whl "$target"
-    compile_bytecode "$target"
-    cat > "$root/manager" <<ENTRY
-#!$python -IBS
-# Takes the Go manager's flags. -I and -S: neither the caller's environment and directory nor packages of the machine
+# entry_point NAME [ARGUMENTS]   -I and -S: neither the caller's environment and directory nor packages of the machine
 # can change what is imported.
+entry_point() {
+    cat > "$root/$1" <<ENTRY
+#!$python -IBS
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "opt" / "jobset"))
 from app.cli import main
 
-sys.exit(main(["manager", *sys.argv[1:]]))
+sys.exit(main([${2:-}*sys.argv[1:]]))
 ENTRY
-    chmod 755 "$root/manager"
+    chmod 755 "$root/$1"
+}
+
+program() {
+    locked --python "$tools/bin/python" "$(sed -n 's/^\(hatchling==[^ ;]*\).*/\1/p' requirements.lock)"
+    mkdir -p "$tools/wheel"
+    "$uv" build --quiet --python "$tools/bin/python" --no-build-isolation --wheel --out-dir "$tools/wheel" .
+    # A wheel of Python files is installed by unpacking it. An installer would add its own notes, with times and paths.
+    "$tools/bin/python" -m zipfile -e "$tools"/wheel/*.whl "$target"
+    # Here nobody else's packages are, so that these need no folder of their own.
+    mv "$target"/jobset_controller/*/ "$target"
+    rm -r "$target"/jobset_controller
+    compile_bytecode "$target"
+    entry_point manager '"manager", ' # takes the Go manager's flags
+    entry_point jobset
     chmod -R a+rX,go-w "$root"
     rm -rf "$tools"
 }

@@ -4,7 +4,12 @@ The committed YAML in this directory is generated from here (`python -m manifest
 commands take the same objects as Python values. Only the refresh of the embedded Kubernetes schema talks to a cluster.
 """
 
-from manifests.access import policy_rbac_objects, rbac_objects
+from manifests.access import (
+    policy_api_server_rbac_objects,
+    policy_rbac_objects,
+    policy_report_rbac_objects,
+    rbac_objects,
+)
 from manifests.admission import webhook_configurations
 from manifests.definition import crd
 from manifests.naming import IMAGE, NAMESPACE, SERVICE_ACCOUNT
@@ -19,8 +24,10 @@ __all__ = [
     "crd",
     "install_objects",
     "pod_policies",
+    "policy_api_server_rbac_objects",
     "policy_objects",
     "policy_rbac_objects",
+    "policy_report_rbac_objects",
     "rbac_objects",
     "webhook_configurations",
 ]

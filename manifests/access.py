@@ -6,6 +6,7 @@ asks of API servers is compared with these rules: a right that nothing uses fail
 
 from api.jobset_policy import types as policy
 from api.jobset_policy.exception_types import EXCEPTION_PLURAL
+from api.jobset_policy.reports import REPORT_PLURAL, REPORTS_GROUP
 from api.keys import GROUP, PLURAL
 from manifests.naming import (
     MUTATING_CONFIGURATION,
@@ -85,8 +86,10 @@ def policy_rbac_objects() -> list[Object]:
     """
     webhooks = "admissionregistration.k8s.io"
     follow = [
-        _rule(policy.GROUP, policy.PLURAL, _FOLLOW),
-        _rule(policy.GROUP, EXCEPTION_PLURAL, _FOLLOW),
+        _rule(policy.GROUP, policy.PLURAL, ["get", *_FOLLOW]),
+        _rule(policy.GROUP, f"{policy.PLURAL}/status", ["patch"]),
+        _rule(policy.GROUP, EXCEPTION_PLURAL, ["get", *_FOLLOW]),
+        _rule(policy.GROUP, f"{EXCEPTION_PLURAL}/status", ["patch"]),
         _rule("", "namespaces", ["get", *_FOLLOW]),
         _rule(webhooks, "mutatingwebhookconfigurations", _OWN, [POLICY_MUTATING_CONFIGURATION]),
         _rule(webhooks, "validatingwebhookconfigurations", _OWN, [POLICY_VALIDATING_CONFIGURATION]),
@@ -98,6 +101,23 @@ def policy_rbac_objects() -> list[Object]:
         obj(_API, "ClusterRole", "jobset-policy-viewer-role", namespace=None, rules=read),
         obj(_API, "ClusterRole", "jobset-policy-exception-granter-role", namespace=None, rules=grant),
     ]
+
+
+def policy_report_rbac_objects() -> list[Object]:
+    """What the manager needs to write reports about policies (`policies.reports`)."""
+    rules = [_rule(REPORTS_GROUP, REPORT_PLURAL, ["create", "delete", "list", "patch"])]
+    return _grant("ClusterRole", "policy-report", rules)
+
+
+def policy_api_server_rbac_objects() -> list[Object]:
+    """What the manager needs to keep policies with `apiServer: Enforce` in the API server.
+
+    The API knows no right to write only some admission policies, so who has this can refuse or change every request.
+    """
+    kinds = "mutatingadmissionpolicies mutatingadmissionpolicybindings"
+    kinds += " validatingadmissionpolicies validatingadmissionpolicybindings"
+    rules = [_rule("admissionregistration.k8s.io", kinds, ["create", "delete", "list", "patch"])]
+    return _grant("ClusterRole", "policy-in-api-server", rules)
 
 
 def rbac_objects() -> list[Object]:

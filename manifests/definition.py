@@ -28,6 +28,7 @@ _COLUMNS = [
     {"name": "Suspended", "type": "string", "jsonPath": ".spec.suspend"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     # Behind those of the Go JobSet, which keep their places. Priority 1: only with -o wide.
+    {"name": "Ready", "type": "string", "jsonPath": ".status.readyJobs"},
     {"name": "Stage", "type": "string", "jsonPath": ".status.currentStage"},
     {"name": "Attempts", "type": "integer", "jsonPath": ".status.executionAttempts", "priority": 1},
     {"name": "Failure", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Failed")].reason', "priority": 1},
@@ -35,12 +36,19 @@ _COLUMNS = [
 ]
 _POLICY_COLUMNS = [
     {"name": "Actions", "type": "string", "jsonPath": ".spec.validationActions"},
+    {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
+    {"name": "Denied", "type": "integer", "jsonPath": ".status.denied"},
+    {"name": "Warned", "type": "integer", "jsonPath": ".status.warned"},
+    {"name": "Violations", "type": "integer", "jsonPath": ".status.audit.violations"},
+    {"name": "Last-Seen", "type": "date", "jsonPath": ".status.lastSeen"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 ]
 _EXCEPTION_COLUMNS = [
     {"name": "Policy", "type": "string", "jsonPath": ".spec.policy"},
     {"name": "Rules", "type": "string", "jsonPath": ".spec.rules"},
     {"name": "Expires", "type": "string", "jsonPath": ".spec.expiresAt"},
+    {"name": "State", "type": "string", "jsonPath": '.status.conditions[?(@.type=="InForce")].reason'},
+    {"name": "First-Used", "type": "date", "jsonPath": ".status.firstUsed"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 ]
 # Other controllers (spec.managedBy) may write it; ours does not, so the record has no such field.
@@ -138,13 +146,14 @@ def crd() -> Object:
 
 def policy_crd() -> Object:
     """CustomResourceDefinition `jobsetpolicies.policy.jobset.x-k8s.io`, which a cluster may do without."""
-    root = _root(policy.JobSetPolicy, policy.API_VERSION, policy.KIND)
+    root = _root(policy.JobSetPolicyObject, policy.API_VERSION, policy.KIND)
     root["required"] = ["spec"]
     version = {
         "name": policy.VERSION,
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": root},
+        "subresources": {"status": {}},
         "additionalPrinterColumns": _POLICY_COLUMNS,
     }
     names = {
@@ -165,6 +174,7 @@ def exception_crd() -> Object:
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": root},
+        "subresources": {"status": {}},
         "additionalPrinterColumns": _EXCEPTION_COLUMNS,
     }
     names = {

@@ -12,7 +12,12 @@ import yaml
 from api.jobset_policy import types as policy
 from api.jobset_policy.exception_types import EXCEPTION_PLURAL
 from api.keys import GROUP, PLURAL
-from manifests.access import policy_rbac_objects, rbac_objects
+from manifests.access import (
+    policy_api_server_rbac_objects,
+    policy_rbac_objects,
+    policy_report_rbac_objects,
+    rbac_objects,
+)
 from manifests.admission import policy_webhook_configurations, webhook_configurations
 from manifests.alerts import prometheus_rule
 from manifests.chart.files import generated as chart
@@ -106,10 +111,14 @@ def generated() -> dict[str, str]:
             "configurations": policy_webhook_configurations(),
         },
     )
+    # Nor this: reports are written only if the manager's configuration says so.
+    reports = _folder("policy-reports", {"rbac": policy_report_rbac_objects()})
+    # Nor this: it is a right over every request to the API server.
+    in_api_server = _folder("policy-in-api-server", {"rbac": policy_api_server_rbac_objects()})
     # Nor this: a cluster without the Prometheus Operator has no such kind.
     alerts = _folder("prometheus", {"alerts": [prometheus_rule()]})
     files["kube-state-metrics/config.yaml"] = _render([state_metrics()])
-    return dict(sorted((files | policies | alerts | _in_api_server()).items()))
+    return dict(sorted((files | policies | reports | in_api_server | alerts | _in_api_server()).items()))
 
 
 @dataclass(frozen=True, slots=True)

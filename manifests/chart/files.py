@@ -6,6 +6,7 @@ import yaml
 
 from manifests.chart.extras import DASHBOARD_FILE, certificates, monitoring
 from manifests.chart.objects import admission, configuration, definition, manager, policies, rbac
+from manifests.chart.page import page
 from manifests.chart.templates import render
 from manifests.chart.values import defaults, schema, table
 from manifests.dashboard import dashboard
@@ -64,6 +65,12 @@ control-plane: controller-manager
 {{- dig "webhook" "port" 9443 .Values.managerConfiguration | int }}
 {{- end }}
 
+{{- define "jobset.uiHosts" -}}
+{{- range .Values.ui.hosts }}
+- {{ printf "--allow-host=%s" . | quote }}
+{{- end }}
+{{- end }}
+
 {{- define "jobset.featureGates" -}}
 {{- $made := ternary (dict "JobSetPolicies" true) (dict) .Values.jobSetPolicies.enable }}
 {{- mergeOverwrite $made (default dict .Values.featureGates) | toYaml }}
@@ -82,7 +89,8 @@ _README = f"""\
 <!-- {_NOTICE} -->
 
 ```sh
-helm install jobset charts/jobset --namespace jobset-system --create-namespace
+helm install jobset charts/jobset --namespace jobset-system --create-namespace \\
+  --set image.repository=registry.example/jobset
 ```
 
 With these names it installs the objects of `manifests/install.yaml`, but for the namespace, which is Helm's. Label it
@@ -115,6 +123,11 @@ replicas, a PodDisruptionBudget, no limit of processors.
 The chart renders neither the data of the Secret nor `caBundle`: the manager owns both. So upgrades and rollbacks
 leave them alone, also with server-side apply.
 
+## The page of JobSets
+
+`ui.enable=true` and `ui.proxyImage=IMAGE` install [`jobset ui`](../../docs/ui.md#in-the-cluster): a Deployment that may
+only read, behind kube-rbac-proxy, of which IMAGE is the image. Whoever may get JobSets of all namespaces sees the page.
+
 ## Values
 
 {{table}}
@@ -143,6 +156,7 @@ def generated() -> dict[str, str]:
         "policies": policies(),
         "certificates": certificates(),
         "monitoring": monitoring(),
+        "page": page(),
     }
     notice = f"{{{{- /* {_NOTICE} */ -}}}}\n"
     return {

@@ -8,10 +8,15 @@ from typing import Any
 
 import yaml
 
-from manifests.access import policy_rbac_objects, rbac_objects
+from manifests.access import (
+    policy_api_server_rbac_objects,
+    policy_rbac_objects,
+    policy_report_rbac_objects,
+    rbac_objects,
+)
 from manifests.admission import PODS, policy_webhook_configurations, webhook_configurations
 from manifests.chart.templates import If, Insert, Raw, Template
-from manifests.definition import crd, policy_crd
+from manifests.definition import crd, exception_crd, policy_crd
 from manifests.naming import (
     CONFIG_KEY,
     CONFIG_MAP,
@@ -29,8 +34,11 @@ from manifests.naming import (
 from manifests.policies import pod_policies
 from manifests.workload import CONFIGURATION, manager_objects, webhook_service
 
+_IN_API_SERVER = "and .Values.jobSetPolicies.enable .Values.jobSetPolicies.inAPIServer"
+_REPORTS = "and .Values.jobSetPolicies.enable .Values.jobSetPolicies.reports"
 CERT_MANAGER = ".Values.certManager.enable"
-_RBAC_NAMES = {each["metadata"]["name"] for each in (*rbac_objects(), *policy_rbac_objects())}
+_RBAC = (*rbac_objects(), *policy_rbac_objects(), *policy_report_rbac_objects(), *policy_api_server_rbac_objects())
+_RBAC_NAMES = {each["metadata"]["name"] for each in _RBAC}
 _NAMES = {CONFIG_MAP, DEPLOYMENT, METRICS_SERVICE, SERVICE_ACCOUNT, WEBHOOK_SECRET, WEBHOOK_SERVICE, *_RBAC_NAMES}
 _PREFIX = f"{IMAGE_NAME}-"
 METRICS_SECRET = f"{_PREFIX}metrics-server-cert"
@@ -71,6 +79,7 @@ def configuration() -> Template:
     config["clientConnection"] = value("controller.clientConnection")
     gates = {"featureGates": Insert('include "jobset.featureGates" .')}
     config[If("or .Values.featureGates .Values.jobSetPolicies.enable")] = gates
+    config[If(_REPORTS)] = {"policies": {"reports": True}}
     config[If(".Values.tls")] = {"tls": value("tls")}
     return config
 
@@ -246,4 +255,12 @@ def policies() -> list[Any]:
         *(templated(each) for each in policy_rbac_objects()),
         *(_configuration(each) for each in policy_webhook_configurations()),
     )
-    return [If(f"and {wanted} .Values.crds.enabled", (_kept(policy_crd()),)), If(wanted, made)]
+    crds = (_kept(policy_crd()), _kept(exception_crd()))
+    reports = tuple(templated(each) for each in policy_report_rbac_objects())
+    rights = tuple(templated(each) for each in policy_api_server_rbac_objects())
+    return [
+        If(f"and {wanted} .Values.crds.enabled", crds),
+        If(wanted, made),
+        If(_REPORTS, reports),
+        If(_IN_API_SERVER, rights),
+    ]

@@ -15,6 +15,8 @@ TEXTS: Object = {"type": "object", "additionalProperties": {"type": "string"}}
 ANYTHING: Object = {"type": "object"}
 OBJECTS: Object = {"type": "array", "items": {"type": "object"}}
 COUNT: Object = {"type": "integer", "minimum": 0}
+HOSTS: Object = {"type": "array", "items": {"type": "string", "pattern": "^[A-Za-z0-9.-]+$"}}
+UI_RESOURCES: Object = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
 PODS: Object = {"type": ["integer", "string", "null"], "minimum": 0}
 
 
@@ -145,6 +147,31 @@ VALUES = (
         "JobSetPolicies: the CRD, the manager's rights for it, the webhooks that check them, and the feature gate",
         ours=True,
     ),
+    Value(
+        "jobSetPolicies.reports",
+        False,
+        FLAG,
+        "with jobSetPolicies.enable: reports about policies, if the cluster has the CRD of OpenReports",
+        ours=True,
+    ),
+    Value(
+        "jobSetPolicies.inAPIServer",
+        False,
+        FLAG,
+        "with jobSetPolicies.enable: the right to keep policies with apiServer: Enforce in the API server, too",
+        ours=True,
+    ),
+    Value(
+        "ui.enable",
+        False,
+        FLAG,
+        "the page of all JobSets (`jobset ui`), with rights to read",
+        ours=True,
+    ),
+    Value("ui.proxyImage", "", TEXT, "image of kube-rbac-proxy; needed with ui.enable", ours=True),
+    Value("ui.hosts", [], HOSTS, "hosts by which browsers open the page, beside localhost and its Service", ours=True),
+    Value("ui.tlsSecret", "", TEXT, "Secret with tls.crt and tls.key of the proxy; default: self-signed", ours=True),
+    Value("ui.resources", UI_RESOURCES, ANYTHING, "requests and limits of the page", ours=True),
     Value("networkPolicy.enabled", True, FLAG, "whether there is a NetworkPolicy", ours=True),
     Value(
         "networkPolicy.webhookFrom",

@@ -90,15 +90,20 @@ def test_a_user_of_the_go_projects_chart_keeps_his_values():
     assert not {value.path for value in VALUES if value.ours} & set(paths(GO_USER))
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: value.path)
-def test_a_template_reads_each_value_or_the_mapping_it_is_in(value):
-    names = value.path.split(".")
-    known = {".".join(names[:count]) for count in range(1, len(names) + 1)}
+@pytest.fixture(scope="module")
+def read():
+    """The values that templates read."""
     made = generated()
-    read = {
+    return {
         name.rstrip(".")
         for file in made
         if file.startswith("templates/")
         for name in re.findall(r"\.Values\.([\w.]+)", made[file])
     }
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: value.path)
+def test_a_template_reads_each_value_or_the_mapping_it_is_in(value, read):
+    names = value.path.split(".")
+    known = {".".join(names[:count]) for count in range(1, len(names) + 1)}
     assert known & read

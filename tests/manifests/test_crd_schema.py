@@ -45,6 +45,7 @@ def test_printer_columns():
         ("Completed", "string", '.status.conditions[?(@.type=="Completed")].status'),
         ("Suspended", "string", ".spec.suspend"),
         ("Age", "date", ".metadata.creationTimestamp"),
+        ("Ready", "string", ".status.readyJobs"),
         ("Stage", "string", ".status.currentStage"),
     ]
     assert [c["name"] for c in columns if c.get("priority") == 1] == ["Attempts", "Failure", "Managed-By"]

@@ -102,6 +102,12 @@ def test_the_entry_point_starts_in_it(unpacked):
     assert "--zap-log-level" in done.stdout
 
 
+def test_other_commands_start_in_it(unpacked):
+    done = inside(unpacked, "/jobset", "ui", "--help")
+    assert done.returncode == 0, done.stderr
+    assert "--allow-host" in done.stdout
+
+
 def test_every_module_can_be_imported_in_it(unpacked):
     done = inside(unpacked, interpreter(unpacked), "-IBSc", MODULES)
     assert done.returncode == 0, done.stderr
@@ -115,7 +121,7 @@ def test_there_is_no_shell_and_no_tool(unpacked):
         for path in unpacked.rglob("*")
         if path.is_file() and os.access(path, os.X_OK) and path.suffix != ".py" and ".so" not in path.name
     }
-    assert programs == {"manager", interpreter(unpacked).removeprefix("/")}
+    assert programs == {"manager", "jobset", interpreter(unpacked).removeprefix("/")}
     privileged = stat.S_ISUID | stat.S_ISGID
     assert not [path for path in unpacked.rglob("*") if path.is_file() and path.lstat().st_mode & privileged]
 

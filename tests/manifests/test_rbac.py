@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from app.debug.pages import LEVEL_PATH, Debug
-from manifests import policy_rbac_objects, rbac_objects
+from manifests import policy_api_server_rbac_objects, policy_rbac_objects, policy_report_rbac_objects, rbac_objects
 
-OBJECTS = [*rbac_objects(), *policy_rbac_objects()]
+OBJECTS = [*rbac_objects(), *policy_rbac_objects(), *policy_report_rbac_objects(), *policy_api_server_rbac_objects()]
 BY_NAME = {(o["kind"], o["metadata"]["name"]): o for o in OBJECTS}
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 ROWS = [
@@ -69,6 +69,7 @@ def test_namespaced_rights_are_only_in_the_managers_namespace():
         ("ClusterRole", "jobset-manager-role"),
         ("ClusterRole", "jobset-proxy-role"),
         ("ClusterRole", "jobset-policy-role"),
+        ("ClusterRole", "jobset-policy-report-role"),
         ("Role", "jobset-leader-election-role"),
         ("Role", "jobset-manager-secrets-role"),
     ],
@@ -109,4 +110,8 @@ def test_policies_are_written_by_administrators_alone_and_exceptions_by_granters
     writers = {
         (role, resource) for (role, _, resource, _), verbs in ours.items() if set(verbs) - {"get", "list", "watch"}
     }
-    assert writers == {("jobset-policy-exception-granter-role", "jobsetpolicyexceptions")}
+    assert writers == {
+        ("jobset-policy-exception-granter-role", "jobsetpolicyexceptions"),
+        ("jobset-policy-role", "jobsetpolicies/status"),
+        ("jobset-policy-role", "jobsetpolicyexceptions/status"),
+    }

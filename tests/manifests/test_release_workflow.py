@@ -83,6 +83,7 @@ def test_the_flags_of_the_workflow_reach_the_builder():
     command = [
         str(make),
         "-n",
+        "--no-print-directory",
         "image",
         "IMAGE=registry.example/jobset:v1-arm64",
         "DOCKER_BUILD=docker buildx build --x",

@@ -36,6 +36,12 @@ control-plane: controller-manager
 {{- dig "webhook" "port" 9443 .Values.managerConfiguration | int }}
 {{- end }}
 
+{{- define "jobset.uiHosts" -}}
+{{- range .Values.ui.hosts }}
+- {{ printf "--allow-host=%s" . | quote }}
+{{- end }}
+{{- end }}
+
 {{- define "jobset.featureGates" -}}
 {{- $made := ternary (dict "JobSetPolicies" true) (dict) .Values.jobSetPolicies.enable }}
 {{- mergeOverwrite $made (default dict .Values.featureGates) | toYaml }}
@@ -66,6 +72,10 @@ clientConnection:
 {{- if or .Values.featureGates .Values.jobSetPolicies.enable }}
 featureGates:
   {{- include "jobset.featureGates" . | nindent 2 }}
+{{- end }}
+{{- if and .Values.jobSetPolicies.enable .Values.jobSetPolicies.reports }}
+policies:
+  reports: true
 {{- end }}
 {{- if .Values.tls }}
 tls:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from app import local
-from bench import managers, once, plots, run, show
+from bench import managers, once, plots, run, runs, show
 from bench.machine import machine, revision
 from bench.options import positive
 from bench.scenarios.group import Size
@@ -23,7 +23,7 @@ from devcluster.errors import DevclusterError
 
 JSON = dict[str, Any]
 
-SCENARIOS = tuple(f"P{number}" for number in range(1, 14))
+SCENARIOS = tuple(f"P{number}" for number in range(1, 17))
 OF_P10 = {"P1", "P2", "P3", "P4"}
 RESULTS = "results.json"
 
@@ -68,7 +68,11 @@ def _measure(options: argparse.Namespace) -> JSON:
         results["turns"].append(turn)
         _keep(results, bench, options.out)
     results |= once.measure(bench)
-    return _keep(results, bench, options.out)
+    results = _keep(results, bench, options.out)
+    if runs.counts(results) and not show.errors(results):
+        runs.add(runs.FILE, runs.line(results, time.strftime("%Y-%m-%d")))
+        say(f"a line is added to {runs.FILE.name}: commit it, and draw it with python -m bench.runs")
+    return results
 
 
 def _keep(results: JSON, bench: run.Bench, folder: Path) -> JSON:
@@ -96,7 +100,11 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=positive, default=3, help="turns of each manager (default %(default)s)")
     parser.add_argument(
-        "--scenarios", type=_scenarios, default=SCENARIOS, metavar="P1,P2,...", help="some of P1 to P13 (default: all)"
+        "--scenarios",
+        type=_scenarios,
+        default=SCENARIOS,
+        metavar="P1,P2,...",
+        help=f"some of P1 to {SCENARIOS[-1]} (default: all)",
     )
     parser.add_argument("--nodes", type=positive, default=600, help="fake nodes (default %(default)s)")
     parser.add_argument(

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench.report import Goal, ratio, reference, rounds
+from bench.scenarios.hang import DEADLINE_SECONDS
+from bench.scenarios.node_lost import AFTER_SECONDS
 
 JSON = dict[str, Any]
 
@@ -37,6 +39,15 @@ QUEUED_CALLS = 657
 """In P13, dry runs included: one less than the Go manager makes for 40 sets under Kueue, which has no dry runs."""
 
 
+NODE_LOST_SECONDS = {"P14 recreate": 5, "P14 in place": 3}
+"""In P14, beside those of `AFTER_SECONDS`."""
+
+IN_PLACE_SECONDS, WRITES_PER_AGENT, IN_PLACE_STATUS_WRITES = 10, 2, 4
+"""In P15."""
+
+AFTER_DEADLINE_SECONDS = 3
+"""In P16, beside `DEADLINE_SECONDS`."""
+
 QUEUED_CREATE_SECONDS = 5.1
 """In P13: 1.3 times what the Go manager takes to have 40 sets created under Kueue (3.9 s)."""
 
@@ -47,6 +58,8 @@ def goals(results: JSON, manager: str) -> list[Goal]:
         *_times(results, manager),
         *_counts(results, manager),
         *_queued(results, manager),
+        *_node_lost(results, manager),
+        *_in_place(results, manager),
         *_memory(results, manager),
         *_admission(results["admission"].get(manager) or []),
         *_plan(results.get("plan") or []),
@@ -103,6 +116,24 @@ def _queued(results: JSON, manager: str) -> Iterator[Goal]:
         calls = sum(figures["requests"] + figures["dry_runs"] for figures in made)
         yield Goal("P13: calls, dry runs included", calls, QUEUED_CALLS)
         yield Goal("P13: until the JobSets are created", phases[0][1]["created_seconds"], QUEUED_CREATE_SECONDS, " s")
+
+
+def _node_lost(results: JSON, manager: str) -> Iterator[Goal]:
+    """P14: beyond the time that the JobSet leaves to the node."""
+    for name, limit in NODE_LOST_SECONDS.items():
+        for phase in rounds(results, manager, name).values():
+            yield Goal(f"{name}: all pods run after the taint", phase["seconds"], AFTER_SECONDS + limit, " s")
+
+
+def _in_place(results: JSON, manager: str) -> Iterator[Goal]:
+    """P15 and P16."""
+    for phase in rounds(results, manager, "P15").values():
+        yield Goal("P15: all agents go on after the failure", phase["seconds"], IN_PLACE_SECONDS, " s")
+        yield Goal("P15: writes of each agent", phase["writes_per_agent"], WRITES_PER_AGENT)
+        yield Goal("P15: status writes", phase["manager"]["status_writes"], IN_PLACE_STATUS_WRITES)
+    for phase in rounds(results, manager, "P16").values():
+        limit = DEADLINE_SECONDS + AFTER_DEADLINE_SECONDS
+        yield Goal("P16: all programs begin again after the last heartbeat", phase["seconds"], limit, " s")
 
 
 def _memory(results: JSON, manager: str) -> Iterator[Goal]:

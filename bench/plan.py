@@ -31,6 +31,7 @@ from api.meta import JSON
 from api.scheduling import Scheduling
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
+from controllers.planning.sorted_jobs import SortedJobs
 
 NOW = "2026-01-01T00:00:00Z"
 GATES = FeatureGates()
@@ -202,6 +203,23 @@ def best_time(what: Observed, rounds: int) -> float:
     return min(times)
 
 
+def best_time_of_a_change(count: int, rounds: int) -> float:
+    """The same for a set that is known from the plan before, all ready, when one Job is ready no more, or again."""
+    what, known = at_rest(count), SortedJobs()
+    times = []
+    for _ in range(rounds + 1):
+        gc.collect()
+        gc.disable()
+        started = time.process_time()
+        plan(what, GATES, known=known)
+        times.append(time.process_time() - started)
+        gc.enable()
+        first, *others = what.jobs
+        status = msgspec.structs.replace(first.status, ready=0 if first.status.ready else 1)
+        what = replace(what, jobs=(*others, msgspec.structs.replace(first, status=status)))
+    return min(times[1:])
+
+
 def slope_of(seconds: dict[int, float]) -> float:
     """Least-squares exponent of time over number of Jobs."""
     fitted = {count: spent for count, spent in seconds.items() if count >= FITTED}
@@ -227,6 +245,8 @@ def measure(rounds: int = 15) -> list[Row]:
     for name, scenario in SCENARIOS.items():
         seconds = {count: best_time(scenario(count), rounds) for count in SIZES}
         rows.append(Row(name, seconds, slope_of(seconds)))
+    seconds = {count: best_time_of_a_change(count, rounds) for count in SIZES}
+    rows.append(Row("one Job has changed", seconds, slope_of(seconds)))
     rows += [Row(name, {HUGE: best_time(scenario(HUGE), rounds)}, None) for name, scenario in HUGE_SCENARIOS.items()]
     return rows
 

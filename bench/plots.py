@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,7 @@ OTHER = "other requests"
 
 def draw(results: JSON, folder: Path) -> list[Path]:
     """Write every picture there is something for; the paths."""
-    # The same results give the same files: no random ids, no dates.
-    with mpl.rc_context({"svg.hashsalt": "bench", "svg.fonttype": "none", "font.size": 9}):
+    with _steady():
         pictures = {
             "times": _bars(results, "seconds", "seconds until all pods run (median, range)"),
             "calls": _calls(results),
@@ -36,9 +36,58 @@ def draw(results: JSON, folder: Path) -> list[Path]:
         return [path for name, figure in pictures.items() if figure for path in _saved(figure, folder / name)]
 
 
-def _saved(figure: Figure, stem: Path) -> list[Path]:
+def draw_ratios(ratios: Mapping[str, Sequence[tuple[str, float]]], folder: Path) -> list[Path]:
+    """Write the picture of ratios over runs, a line for each phase: (run, ratio) in their order; the path."""
+    runs = list(dict.fromkeys(run for points in ratios.values() for run, _ in points))
+    with _steady():
+        figure, axes = _figure(len(runs) + 4)
+        for name, points in ratios.items():
+            places = [runs.index(run) for run, _ in points]
+            axes.plot(places, [ratio for _, ratio in points], marker="o", label=name)
+        axes.axhline(1, color="gray", linewidth=0.8)
+        axes.set_xticks(range(len(runs)), runs, rotation=30, ha="right")
+        axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+        axes.set_title("seconds over those of the floor, or of plain pods (medians)", loc="left")
+        return _saved(figure, folder / "ratios", ("svg",))
+
+
+def draw_recovery(steps: Sequence[tuple[str, int, int, str]], folder: Path) -> list[Path]:
+    """Write the time line of a recovery: name, begin and end of each step, and what it depends on; the path."""
+    whole = steps[-1][2]
+    with _steady():
+        figure = Figure(figsize=(10, 0.55 * len(steps) + 1.4))
+        axes = figure.subplots()
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        for left, right, text, color in (
+            (-0.15 * whole, 0, "runs", "C2"),
+            (0, whole, "lost", "C3"),
+            (whole, 1.15 * whole, "runs", "C2"),
+        ):
+            axes.barh(0, right - left, left=left, color=color, alpha=0.6)
+            axes.annotate(text, ((left + right) / 2, 0), ha="center", va="center")
+        for row, (_, begin, end, causes) in enumerate(steps, 1):
+            axes.barh(row, end - begin, left=begin, color="C0")
+            axes.annotate(f"+{end} s", (end + 0.01 * whole, row), va="center", fontsize=8)
+            axes.annotate(causes, (1.2 * whole, row), va="center", fontsize=8, annotation_clip=False)
+        axes.annotate("depends on", (1.2 * whole, 0), va="center", fontsize=8, annotation_clip=False)
+        for moment in (0, whole):
+            axes.axvline(moment, color="gray", linewidth=0.8, linestyle="--", zorder=0)
+        axes.set_xlim(-0.15 * whole, 1.15 * whole)
+        axes.set_xticks([0, *(end for _, _, end, _ in steps)], ["failure", *[""] * (len(steps) - 1), "ready"])
+        axes.set_yticks(range(len(steps) + 1), ["the set", *(name for name, *_ in steps)])
+        axes.tick_params(length=0)
+        axes.invert_yaxis()
+        return _saved(figure, folder / "recovery", ("svg",))
+
+
+def _steady() -> AbstractContextManager[None]:
+    """The same results give the same files: no random ids, no dates."""
+    return mpl.rc_context({"svg.hashsalt": "bench", "svg.fonttype": "none", "font.size": 9})
+
+
+def _saved(figure: Figure, stem: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     paths = []
-    for form in FORMATS:
+    for form in formats:
         path = stem.with_suffix(f".{form}")
         figure.savefig(path, metadata={"Date": None} if form == "svg" else None, dpi=120, bbox_inches="tight")
         paths.append(path)

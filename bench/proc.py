@@ -29,7 +29,12 @@ def memory_mib(pid: int, field: str = "VmRSS") -> float:
 
     Pages that processes share are counted for each of them.
     """
-    return sum(_memory_kib(one, field) for one in family(pid)) / 1024
+    return sum(_kib(PROC / str(one) / "status", field) for one in family(pid)) / 1024
+
+
+def shared_once_mib(pid: int) -> float:
+    """The same now, but of a page that n processes share each has an n-th: what a container is charged for."""
+    return sum(_kib(PROC / str(one) / "smaps_rollup", "Pss") for one in family(pid)) / 1024
 
 
 def reset_peak(pid: int) -> None:
@@ -59,10 +64,10 @@ def _stat(pid: int) -> list[str]:
         return []
 
 
-def _memory_kib(pid: int, field: str) -> int:
-    """0 for a process that has just ended."""
+def _kib(path: Path, field: str) -> int:
+    """A line of a file about a process; 0 if that has just ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        for line in (PROC / str(pid) / "status").read_text(encoding="utf-8").splitlines():
+        for line in path.read_text(encoding="utf-8").splitlines():
             if line.startswith(f"{field}:"):
                 return int(line.split()[1])
     return 0

@@ -94,6 +94,7 @@ def phase_rows(results: JSON, name: str) -> list[dict[str, str]]:
                 "MiB": _median(found, "peak_rss_mib", 0),
                 "pods refused": _median(found, "pod_creates_refused", 0),
                 **{column: _median([phase["manager"] for phase in found], key, 0) for column, key in COUNTS.items()},
+                **{column: _median(found, key, 1) for column, key in OF_AGENTS.items() if key in found[0]},
             }
         )
     return rows
@@ -109,6 +110,9 @@ COUNTS = {
     "conflicts": "conflicts",
 }
 """Columns of what the manager asked for."""
+
+OF_AGENTS = {"writes/agent": "writes_per_agent", "watched MiB": "watched_mib"}
+"""Columns of phases with agents: what each writes, and what the API server sends to all."""
 
 
 def _spread(found: Sequence[JSON], key: str) -> str:

@@ -18,7 +18,7 @@ from bench import managers
 from bench.managers import Entry
 from bench.phases import settled
 from bench.proc import memory_mib
-from bench.scenarios import gang, many_sets, one_set, placed, queued
+from bench.scenarios import gang, hang, in_place, many_sets, node_lost, one_set, placed, queued
 from bench.scenarios.group import Group, Size
 from bench.scene import JSON, BenchmarkError, Scene, say
 from bench.sets import GROUP, SUPERSLICE, TOPOLOGY, jobset, says
@@ -34,6 +34,9 @@ GROUPS = (
     Group(("P13",), queued.run, floors=False, once=True),
     Group(("P6",), many_sets.beside_a_large_one, floors=False, once=True, apart=True),
     Group(("P7",), gang.run, floors=False, once=True, apart=True, gates=gang.GATES),
+    Group(("P14",), node_lost.run, floors=False, once=True, apart=True, gates=node_lost.GATES),
+    Group(("P15",), in_place.run, floors=False, once=True, apart=True, gates=in_place.GATES),
+    Group(("P16",), hang.run, floors=False, once=True, apart=True, gates=hang.GATES),
 )
 NODES = {TOPOLOGY: 10, SUPERSLICE: 200}
 """Nodes of a rack, and of a superslice."""

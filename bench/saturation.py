@@ -48,7 +48,7 @@ def measure(
     `cpu_us`, processor time of the server and its children for one request, and their `rss_mib`.
     """
     return [
-        {"webhook": webhook, "size": size, **_row(port, ca_file, path, size, Load(count, seconds), pid)}
+        {"webhook": webhook, "size": size, **_row(port, ca_file, path, size, Load(count, seconds, seconds / 5), pid)}
         for webhook, path in (("mutate", MUTATE_PATH), ("validate", VALIDATE_PATH))
         for size in sizes
         for count in connections

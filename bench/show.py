@@ -32,6 +32,10 @@ TITLES = {
     "P7 restart": "one of its pods fails",
     "P13 create": "40 suspended JobSets of two Jobs are created, beside a webhook for Jobs that looks for their JobSet",
     "P13 admit": "they are resumed with a node selector, as by a queue, until all pods run",
+    "P14 recreate": "a node falls silent under a JobSet of 300 Jobs: seconds after its taint until all pods run again",
+    "P14 in place": "the same with restarts in place and one process as all agents: until all have let their worker go",
+    "P15": "one worker of 50 x 100 pods fails, and all restart in place: until all agents have let their worker go",
+    "P16": "a program of 4 hangs under real agents: seconds after its last heartbeat until all have begun again",
     "P13 finish": "their pods succeed, until all JobSets are Completed",
 }
 LEFT = {"manager", "verb", "resource", "goal", "phase", "webhook", "size", "scenario"}

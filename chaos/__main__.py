@@ -14,7 +14,7 @@ from pathlib import Path
 
 from app.local import LocalError
 from chaos.faults import GENTLE, MEANINGS, Kind
-from chaos.run import RESULTS, Options, report, run
+from chaos.run import RESULTS, SETS, Options, report, run
 from devcluster.errors import DevclusterError
 
 EXAMPLES = """faults:
@@ -32,7 +32,7 @@ def main() -> int:
     options = _options()
     seconds = options.minutes * 60
     try:
-        results = run(Options(options.seed, seconds, options.faults, options.out))
+        results = run(Options(options.seed, seconds, options.faults, options.out, options.sets))
     except (DevclusterError, LocalError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -53,6 +53,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=_minutes, default=20.0, help="of load and faults (default %(default)g)")
     parser.add_argument("--faults", type=_kinds, default=list(Kind), metavar="KIND,...", help="all, none, or some")
     parser.add_argument("--soak", action="store_const", dest="faults", const=list(GENTLE), help="the gentle ones only")
+    parser.add_argument("--sets", type=_sets, default=SETS, help="at once, 1 to 100 (default %(default)s)")
     folder = Path("build", "chaos", time.strftime("%Y%m%d-%H%M%S"))
     parser.add_argument("--out", type=Path, default=folder, help="folder of the results (default build/chaos/TIME)")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(default %(default)s)")
@@ -67,6 +68,12 @@ def _options() -> argparse.Namespace:
 def _minutes(text: str) -> float:
     if not 0 < (number := float(text)) <= 24 * 60:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and a day")
+    return number
+
+
+def _sets(text: str) -> int:
+    if not 0 < (number := int(text)) <= 100:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and 100")
     return number
 
 

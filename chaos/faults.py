@@ -30,6 +30,7 @@ class Kind(StrEnum):
     API_SERVER = "api-server"
     ETCD = "etcd"
     CERTIFICATE = "certificate"
+    AUTHORITY = "authority"
     SECRET = "secret"  # noqa: S105 (the name of a fault)
     ROLL = "roll"
     ALL_DOWN = "all-down"
@@ -50,6 +51,7 @@ MEANINGS = {
     Kind.API_SERVER: "The API server ends and starts again",
     Kind.ETCD: "etcd gets SIGKILL and starts again",
     Kind.CERTIFICATE: "The Secret loses its serving pair; the CA stays",
+    Kind.AUTHORITY: "The Secret loses the key of its CA: a new CA takes over",
     Kind.SECRET: "The Secret is deleted and created again, empty",
     Kind.ROLL: "One replica after another ends by SIGTERM and starts again",
     Kind.ALL_DOWN: "Every replica gets SIGKILL and stays away for a while",
@@ -76,7 +78,16 @@ class Fault:
         return self.at + self.seconds
 
 
-GENTLE = (Kind.SLOW, Kind.ERRORS, Kind.CUT, Kind.EXPIRE, Kind.CERTIFICATE, Kind.STALE, Kind.HOSTILE)
+GENTLE = (
+    Kind.SLOW,
+    Kind.ERRORS,
+    Kind.CUT,
+    Kind.EXPIRE,
+    Kind.CERTIFICATE,
+    Kind.AUTHORITY,
+    Kind.STALE,
+    Kind.HOSTILE,
+)
 """Faults that no process dies of, so that its memory can be compared."""
 
 _SECONDS: dict[Kind, tuple[float, float]] = {
@@ -90,6 +101,7 @@ _SECONDS: dict[Kind, tuple[float, float]] = {
     Kind.API_SERVER: (0, 0),
     Kind.ETCD: (0, 0),
     Kind.CERTIFICATE: (0, 0),
+    Kind.AUTHORITY: (0, 0),
     Kind.SECRET: (0, 0),
     Kind.ROLL: (0, 0),
     Kind.ALL_DOWN: (60, 60),

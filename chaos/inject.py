@@ -114,6 +114,10 @@ def _certificate(stage: Stage, _fault: Fault) -> None:
     _ask(stage, "PATCH", f"{SECRETS}/{WEBHOOK_SECRET}", {"data": {"tls.crt": None, "tls.key": None}}, {200})
 
 
+def _authority(stage: Stage, _fault: Fault) -> None:
+    _ask(stage, "PATCH", f"{SECRETS}/{WEBHOOK_SECRET}", {"data": {"ca.key": None}}, {200})
+
+
 def _secret(stage: Stage, _fault: Fault) -> None:
     _ask(stage, "DELETE", f"{SECRETS}/{WEBHOOK_SECRET}", None, {200, 404})
     _ask(stage, "POST", SECRETS, {"metadata": {"name": WEBHOOK_SECRET}}, {201, 409})
@@ -191,6 +195,7 @@ _ACTS: dict[Kind, Callable[[Stage, Fault], None]] = {
     Kind.API_SERVER: _api_server,
     Kind.ETCD: _etcd,
     Kind.CERTIFICATE: _certificate,
+    Kind.AUTHORITY: _authority,
     Kind.SECRET: _secret,
     Kind.ROLL: _roll,
     Kind.ALL_DOWN: _all_down,

@@ -25,8 +25,8 @@ from chaos.stage import DROPPED, KEPT, STUCK, Stage, not_ready, stage
 
 JSON = dict[str, Any]
 
-WIDTH = {KEPT: 8, DROPPED: 3}
-"""Sets at once in each namespace."""
+SETS = 8
+"""Sets at once in the namespace that stays, and three for eight of them in the one that is deleted."""
 
 TURN = 0.4
 """Seconds between two turns of the drivers."""
@@ -53,6 +53,12 @@ class Options:
     seconds: float
     kinds: Sequence[Kind]
     folder: Path
+    sets: int = SETS
+
+    @property
+    def width(self) -> dict[str, int]:
+        """Sets at once in each namespace."""
+        return {KEPT: self.sets, DROPPED: max(1, self.sets * 3 // 8)}
 
 
 class Run:
@@ -68,7 +74,7 @@ class Run:
         self._admin = Admin(on.cluster)
         self._drivers = [
             Driver(self._admin, namespace, load.scripts(options.seed + number), width)
-            for number, (namespace, width) in enumerate(WIDTH.items())
+            for number, (namespace, width) in enumerate(options.width.items())
         ]
         self._record = Record(events=(), stuck=STUCK, domains=self._domains(), excused=on.excused)
         self._looked = self._said = 0.0
@@ -94,7 +100,7 @@ class Run:
 
     def _judged(self, wall: float) -> JSON:
         record = self._record
-        for namespace in WIDTH:
+        for namespace in self._options.width:
             record.left |= {one["metadata"]["uid"] for one in self._admin.listed(JOBSETS.format(namespace)) or ()}
         faults = [(wall + one["begin"], wall + one["end"]) for one in self._journal if one["kind"] != Kind.HOSTILE]
         record.calm = calm.windows(wall, time.time(), faults)

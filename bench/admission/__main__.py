@@ -16,18 +16,27 @@ from devcluster.errors import DevclusterError
 
 GOAL_P99_MS = 10.0
 GOAL_CPU_MS = 1.0
+GOAL_POLICIES_P99_MS = 15.0
+"""With 20 policies at 300 requests a second."""
+GOAL_RULES_MS = 20.0
+"""A thousand rules, so a rule 20 microseconds."""
 
 
 def main() -> int:
     options = _options()
     load = Load(options.rate, options.seconds, options.warm_up)
     try:
-        results = _dry_run() if options.dry_run else _results(load)
+        if options.policies:
+            results = _with_policies(load, options.policies)
+        else:
+            results = _dry_run() if options.dry_run else _results(load)
     except DevclusterError as error:
         print(error, file=sys.stderr)
         return 1
     if options.output == "json":
         print(json.dumps(results, indent=2))
+    elif options.policies:
+        _print_with_policies(results)
     elif options.dry_run:
         _print_dry_run(results)
     else:
@@ -43,6 +52,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=usual.seconds, help="length of a run (default %(default)s)")
     parser.add_argument("--warm-up", type=int, default=usual.warm_up, help="seconds before it (default %(default)s)")
     parser.add_argument("--dry-run", action="store_true", help="measure the child dry run against a local API server")
+    parser.add_argument("--policies", type=int, default=0, metavar="N", help="measure with so many policies in force")
     return parser.parse_args()
 
 
@@ -53,16 +63,48 @@ def _results(load: Load) -> dict[str, Any]:
     cpu = subprocess.run([sys.executable, "-m", "bench.admission.cpu"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
     rows = json.loads(cpu.stdout)
     return {
-        "machine": {
-            "cores": os.cpu_count(),
-            "load_average": os.getloadavg()[0],
-            "python": platform.python_version(),
-            "system": f"{platform.system()} {platform.machine()}",
-        },
+        "machine": _machine(),
         "load": {"rate": load.rate, "seconds": load.seconds},
         "cpu": rows,
         "runs": [{"run": "good", **measure(good, load)}, {"run": "bad", **measure(bad, load)}],
     }
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "cores": os.cpu_count(),
+        "load_average": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _with_policies(load: Load, number: int) -> dict[str, Any]:
+    """New JobSets, with and without policies."""
+    every = cases()
+    creates = {name: every[name] for name in ("mutate create", "validate create")}
+    command = [sys.executable, "-m", "bench.admission.cpu", str(number)]
+    cpu = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)  # noqa: S603 - a module of ours
+    runs = [{"policies": count, **measure(creates, load, count)} for count in (0, number)]
+    rates = {"rate": load.rate, "seconds": load.seconds}
+    return {"machine": _machine(), "load": rates, "cpu": json.loads(cpu.stdout), "runs": runs}
+
+
+def _print_with_policies(results: dict[str, Any]) -> None:
+    machine, load, cpu = results["machine"], results["load"], results["cpu"]
+    print(f"{machine['cores']} cores, load {machine['load_average']:.2f}, new JobSets of 8 ReplicatedJobs")
+    print(f"\nOver TLS at {load['rate']} reviews a second for {load['seconds']} s, server on one core (times in ms)")
+    _print_head("policies:-10 p50:8 p90:8 p99:8 max:8 errors:8")
+    for run in results["runs"]:
+        times = "".join(f"{run[key]:8.2f}" for key in ("p50_ms", "p90_ms", "p99_ms", "max_ms"))
+        print(f"{run['policies']:<10}{times}{run['errors']:8}")
+    print("\nProcessor time of one review without HTTP (ms)")
+    _print_head("policies:-10 review:-18 decide:8")
+    for row in cpu["rows"]:
+        print(f"{row['policies']:<10}{row['case']:18}{row['decide_ms']:8.3f}")
+    print()
+    _print_goal("p99 with policies", results["runs"][1]["p99_ms"], GOAL_POLICIES_P99_MS)
+    _print_goal("a rule (1000 of them)", cpu["rule_us"], GOAL_RULES_MS)
 
 
 def _print(results: dict[str, Any]) -> None:

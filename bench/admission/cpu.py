@@ -1,7 +1,7 @@
 """Processor time of one review without HTTP: reading it, deciding, writing the answer.
 
-Run in a fresh process (`python -m bench.admission.cpu`), so that nothing but the code under test is warm. It must not
-open sockets.
+Run in a fresh process (`python -m bench.admission.cpu`; with a number: what so many policies cost), so that nothing but
+the code under test is warm. It must not open sockets.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ import asyncio
 import gc
 import json
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 from api.features import FeatureGates
-from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.judged import Namespace
-from api.jobset_policy.types import read_policy
 from app.engine import engine
 from bench.admission import samples
+from bench.admission.policies import RULES_OF_EACH, Policies
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.jobset.policies import PolicyChecks
 from webhooks.review import AdmissionResponse, Handler, decided, decode_review, encode_review
@@ -55,21 +54,19 @@ def measure() -> list[dict[str, Any]]:
     return [*rows, _row(f"create, {MANY_POLICIES} policies", held[path], body)]
 
 
-class Policies:
-    """So many policies, each with the rules of the others; all match, and none is violated. Nothing is counted."""
-
-    def __init__(self, number: int = 0) -> None:
-        self.in_force = tuple(read_policy(samples.policy(f"limits-{i}")) for i in range(number))
-        self._namespace = Namespace(samples.NAMESPACE, {"example.com/tenant": "true", "example.com/gpus": "64"})
-
-    async def namespace(self, name: str) -> Namespace:  # noqa: ARG002 -- there is one
-        return self._namespace
-
-    def exceptions(self, namespace: str) -> tuple[JobSetPolicyException, ...]:  # noqa: ARG002 -- there are none
-        return ()
-
-    def decided(self, policy: str, rule: str, action: str, count: int = 1) -> None:
-        """Nothing is violated."""
+def measure_policies(number: int) -> dict[str, Any]:
+    """What so many policies, with defaults and exceptions, cost a new JobSet; and one rule, in microseconds."""
+    gates = FeatureGates()
+    rows = []
+    for count in sorted({0, 1, number}):
+        source = Policies(count)
+        handlers = jobset_handlers(engine(gates), None, PolicyChecks(source, source, gates))
+        for name in ("mutate create", "validate create"):
+            path, body = cases()[name]
+            rows.append({"policies": count, **_row(name, handlers[path], body)})
+    spent = {row["policies"]: row["decide_ms"] for row in rows if row["case"] == "validate create"}
+    more = max(number - 1, 1) * RULES_OF_EACH
+    return {"rows": rows, "rule_us": (spent[number] - spent[1]) * 1e3 / more}
 
 
 def _row(name: str, handler: Handler, body: bytes) -> dict[str, Any]:
@@ -122,4 +119,4 @@ def _count(timed: Callable[[int], float]) -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure()))
+    print(json.dumps(measure_policies(int(sys.argv[1])) if sys.argv[1:] else measure()))

@@ -58,12 +58,12 @@ def cores() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def server(core: int) -> Iterator[tuple[Running, dict[int, int]]]:
-    """A server process; the dict has its answers by code once the block is over."""
+def server(core: int, policies: int = 0) -> Iterator[tuple[Running, dict[int, int]]]:
+    """A server process with so many policies; the dict has its answers by code once the block is over."""
     codes: dict[int, int] = {}
     with tempfile.TemporaryDirectory() as folder:
         authorities = Path(folder) / "ca.crt"
-        command = [sys.executable, "-m", "bench.admission.server", str(core), str(authorities)]
+        command = [sys.executable, "-m", "bench.admission.server", str(core), str(authorities), str(policies)]
         with subprocess.Popen(  # noqa: S603 - a module of ours
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as process:
@@ -78,11 +78,11 @@ def server(core: int) -> Iterator[tuple[Running, dict[int, int]]]:
                 process.kill()
 
 
-def measure(bodies: Mapping[str, tuple[str, bytes]], load: Load) -> dict[str, Any]:
+def measure(bodies: Mapping[str, tuple[str, bytes]], load: Load, policies: int = 0) -> dict[str, Any]:
     """Send the bodies (name -> path, review) in turn. Times in milliseconds, memory in MiB."""
     ours, theirs = cores()
     before = os.sched_getaffinity(0)
-    with server(ours) as (running, codes):
+    with server(ours, policies) as (running, codes):
         os.sched_setaffinity(0, {theirs})  # the generator inherits it
         try:
             base = f"https://127.0.0.1:{running.port}"

@@ -48,8 +48,23 @@ def jobset(rjobs: int = 8, env: int = 21) -> JSON:
     }
 
 
+def exception(policy_name: str) -> JSON:
+    """An exception from a policy that counts for this JobSet."""
+    return {
+        "apiVersion": "policy.jobset.x-k8s.io/v1alpha1",
+        "kind": "JobSetPolicyException",
+        "metadata": {"name": f"from-{policy_name}", "namespace": NAMESPACE},
+        "spec": {
+            "policy": policy_name,
+            "rules": ["maxTotals"],
+            "reason": "a large run",
+            "expiresAt": "2999-01-01T00:00:00Z",
+        },
+    }
+
+
 def policy(name: str) -> JSON:
-    """A policy of ten rules that this JobSet meets."""
+    """A policy of ten rules that this JobSet meets, with two defaults."""
     return {
         "apiVersion": "policy.jobset.x-k8s.io/v1alpha1",
         "kind": "JobSetPolicy",
@@ -57,6 +72,8 @@ def policy(name: str) -> JSON:
         "spec": {
             "match": {"namespaceSelector": {"matchLabels": {"example.com/tenant": "true"}}},
             "validationActions": ["Deny"],
+            "exceptions": {"allowedNamespaces": {}, "maxDuration": "30d"},
+            "defaults": {"ttlSecondsAfterFinished": 3600, "labels": {"example.com/team": "research"}},
             "rules": {
                 "requiredQueue": {},
                 "maxTotals": {

@@ -1,6 +1,6 @@
 """One manager's admission server without a cluster, in a process of its own.
 
-`python -m bench.admission.server CORE CA_FILE`: the same app, server, TLS options, loop and metrics as in
+`python -m bench.admission.server CORE CA_FILE POLICIES`: the same app, server, TLS options, loop and metrics as in
 `app.manager`, which it also imports for the sake of an honest memory figure; only the certificate is made on the spot.
 Prints its port on one line, serves until standard input ends, then prints how many answers of which code it gave, as
 JSON.
@@ -23,11 +23,13 @@ from app import heap
 from app.engine import engine
 from app.manager.process import loop_factory
 from app.metrics import Metrics
+from bench.admission.policies import Policies
 from certs.pki import Fresh, Material, Renewal, renew
 from certs.tls import install, server_context
 from httpserver.address import bind
 from httpserver.server import Server
 from webhooks.jobset.handlers import jobset_handlers
+from webhooks.jobset.policies import PolicyChecks
 from webhooks.router import create_app
 
 
@@ -56,11 +58,13 @@ def certificate() -> Material:
     return renew(Material(), Renewal.ALL, ("127.0.0.1",), fresh)
 
 
-async def serve(material: Material) -> None:
+async def serve(material: Material, policies: int) -> None:
     context = server_context()
     install(context, material.certificate, material.key)
     counts = Counts()
-    app = create_app(jobset_handlers(engine(FeatureGates())), metrics=counts)
+    gates, source = FeatureGates(), Policies(policies)
+    checks = PolicyChecks(source, source, gates) if policies else None
+    app = create_app(jobset_handlers(engine(gates), None, checks), metrics=counts)
     server = Server(app, bind(("127.0.0.1", 0), "the benchmark"), context)
     async with asyncio.TaskGroup() as group:
         group.create_task(server.run())
@@ -77,4 +81,4 @@ if __name__ == "__main__":
     made = certificate()
     Path(sys.argv[2]).write_bytes(made.authorities)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(serve(made))
+        runner.run(serve(made, int(sys.argv[3])))

@@ -34,6 +34,8 @@ class Fleet:
     pods: int = 16
     exclusive: bool = True
     """Whether each Job has a domain alone."""
+    heartbeats: int = 0
+    """Nodes that report each second, as kubelets do every 5 minutes. With any, JobSets watch nodes."""
 
     def __post_init__(self) -> None:
         if self.exclusive and self.jobsets * self.jobs > self.domains:
@@ -41,7 +43,7 @@ class Fleet:
             raise ValueError(f"{wanted} exclusive Jobs cannot run in {self.domains} domains: each has one alone")
 
 
-def jobset(name: str, jobs: int, pods: int, *, exclusive: bool) -> JSON:
+def jobset(name: str, jobs: int, pods: int, *, exclusive: bool, watches_nodes: bool = False) -> JSON:
     """A JobSet as it is stored, defaults included."""
     resources = {"requests": {"cpu": "16", "memory": "64Gi", "example.com/accelerator": "2"}}
     environment = [{"name": f"SETTING_{n}", "value": f"value of the setting with number {n}"} for n in range(12)]
@@ -51,7 +53,11 @@ def jobset(name: str, jobs: int, pods: int, *, exclusive: bool) -> JSON:
     return {
         "metadata": {"name": name, "annotations": {keys.EXCLUSIVE_TOPOLOGY: TOPOLOGY} if exclusive else {}},
         "spec": {
-            "failurePolicy": {"maxRestarts": 100, "restartStrategy": "Recreate"},
+            "failurePolicy": {
+                "maxRestarts": 100,
+                "restartStrategy": "Recreate",
+                **({"nodeFailure": {"afterSeconds": 30}} if watches_nodes else {}),
+            },
             "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
             "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
             "successPolicy": {"operator": "All"},
@@ -75,7 +81,10 @@ def fill(cluster: Cluster, fleet: Fleet) -> None:
         cluster.create(PRIORITY_CLASSES.plural, "", {"metadata": {"name": name}, "value": value})
     _add_nodes(cluster, Topology(fleet.domains, fleet.nodes))
     for number in range(fleet.jobsets):
-        _add_running(cluster, jobset(f"train-{number:02}", fleet.jobs, fleet.pods, exclusive=fleet.exclusive))
+        name, watches_nodes = f"train-{number:02}", fleet.heartbeats > 0
+        _add_running(
+            cluster, jobset(name, fleet.jobs, fleet.pods, exclusive=fleet.exclusive, watches_nodes=watches_nodes)
+        )
     cluster.storage.compact()
 
 
@@ -103,6 +112,7 @@ def _add_running(cluster: Cluster, body: JSON) -> None:
     for jobs in layout.ranges:
         for position in jobs.positions(js.metadata.name):
             body = build_job(js, jobs, position, global_replicas=layout.global_replicas)
+            body["spec"]["template"]["metadata"]["labels"][keys.PRIORITY] = "0"
             cluster.create(JOBS.plural, NAMESPACE, body)
     running = layout.global_replicas
     counts = {"active": running, "failed": 0, "ready": running, "succeeded": 0, "suspended": 0}

@@ -1,8 +1,9 @@
 """What one more JobSet costs a manager that has many, most of them at rest: `python -m bench.simulated.many`.
 
 Each has five Jobs of one pod, all running. Measured for each number of them: the start until the manager is idle,
-memory, processor time while nothing happens, and the time from a Job's failure to the write that counts the restart,
-twenty failures a second, each in another JobSet.
+memory, processor time while nothing happens but nodes that report, the time from a Job's failure to the write that
+counts the restart, twenty failures a second, each in another JobSet; what the deletion of all JobSets costs; and how
+soon a standby acts when the leader has ended.
 """
 
 from __future__ import annotations
@@ -15,45 +16,98 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.proc import cpu_seconds, memory_mib
+from bench.proc import cpu_seconds, memory_mib, shared_once_mib
 from bench.simulated.fleet import NAMESPACE, WORKERS, Fleet
 from bench.simulated.run import JSON, QUIET_SECONDS, Bench, SimulationError, running_manager, simulated_server
+from controllers.resources import JOBSETS
+from devcluster.rest import Connection
 
 FLEET = Fleet(domains=100, nodes=10, jobsets=0, jobs=5, pods=1, exclusive=False)
+NODE_SECONDS = 300
+"""How often a kubelet reports when nothing has changed; the Leases that it renews besides are not watched."""
+
+NODE_GATE = "JobSetNodeFailure"
 FAILURES_PER_SECOND = 20
 IDLE = 0.05
 """Of a core: a manager that takes less for some seconds has come to rest."""
 
-GOAL_KIB_PER_SET, GOAL_REST_PERCENT, GOAL_P99_MS = 15, 1, 250
+NO_TAKEOVER = {"takeover_ms": 0.0, "deletion_seconds": 0.0, "deletion_cpu_ms_per_set": 0.0, "deletion_calls": 0}
+ENDS_SECONDS = 30
+"""So long a manager may take to end."""
+
+GOAL_KIB_PER_SET, GOAL_REST_PERCENT, GOAL_P99_MS, GOAL_TAKEOVER_MS = 15, 1, 250, 2000
 
 
-def measure(command: list[str], sets: int, *, rest_seconds: float, failures: int) -> JSON:
-    """One line of the table. `rest_seconds` is how long it is watched at rest. Raises `SimulationError`."""
+def measure(command: list[str], sets: int, *, rest_seconds: float, failures: int, nodes: int = 0) -> JSON:
+    """One line of the table. `rest_seconds` is how long it is watched at rest. Raises `SimulationError`.
+
+    `nodes`: all JobSets watch so many nodes, which report as kubelets do (gate JobSetNodeFailure).
+    """
     fleet = replace(FLEET, jobsets=sets)
+    gates = {NODE_GATE: True} if nodes else None
+    if nodes:
+        fleet = replace(fleet, domains=max(1, nodes // fleet.nodes), heartbeats=max(1, nodes // NODE_SECONDS))
     with tempfile.TemporaryDirectory() as name, simulated_server(Path(name), fleet) as connection:
         started = time.monotonic()
-        with running_manager(command, Path(name)) as (process, log):
+        with running_manager(command, Path(name), feature_gates=gates) as (process, log):
             bench = Bench(connection, process, log)
             bench.wait_for_counts(lambda state: bool(state["calls"]), "the manager's first request")
             at_rest = _until_at_rest(bench)
             result: JSON = {
                 "sets": sets,
+                "nodes": fleet.domains * fleet.nodes,
                 "start_seconds": at_rest - started,
                 "start_cpu_seconds": cpu_seconds(process.pid),
                 "rss_mib": memory_mib(process.pid),
+                "pss_mib": shared_once_mib(process.pid),
             }
             busy = cpu_seconds(process.pid)
             time.sleep(rest_seconds)
             result["rest_percent"] = 100 * (cpu_seconds(process.pid) - busy) / rest_seconds
             result |= _failures(bench, min(failures, sets))
             result["peak_rss_mib"] = memory_mib(process.pid, "VmHWM")
-    return result
+        return result | (_takeover(command, Path(name), connection, gates, sets) if sets else NO_TAKEOVER)
+
+
+def _takeover(
+    command: list[str], folder: Path, connection: Connection, gates: Mapping[str, bool] | None, sets: int
+) -> JSON:
+    """Milliseconds until a standby writes the status of a JobSet that failed when the leader had just ended.
+
+    And what the deletion of all JobSets then costs the standby.
+    """
+    with running_manager(command, folder, replica="-leader", feature_gates=gates) as (leader, log):
+        _until_at_rest(Bench(connection, leader, log))
+        with running_manager(command, folder, replica="-standby", feature_gates=gates) as (standby, standby_log):
+            bench = Bench(connection, standby, standby_log)
+            _until_at_rest(bench)
+            leader.terminate()
+            leader.wait(ENDS_SECONDS)
+            before = len(bench.counts()["delays"])
+            bench.request("POST", f"/simulated/fail?namespace={NAMESPACE}&name=train-00-{WORKERS}-1")
+            counts = bench.wait_for_counts(lambda state: len(state["delays"]) > before, "the standby to act")
+            return {"takeover_ms": 1000.0 * counts["delays"][-1], **_deletion(bench, sets)}
+
+
+def _deletion(bench: Bench, sets: int) -> JSON:
+    """All JobSets are deleted at once, as with their namespace."""
+    _until_at_rest(bench)
+    calls, busy, begun = _calls_but_leases(bench), cpu_seconds(bench.manager.pid), time.monotonic()
+    bench.request("DELETE", JOBSETS.path(NAMESPACE))
+    bench.wait_for_counts(lambda state: state["pods"] == 0, "all pods to be gone")
+    at_rest = _until_at_rest(bench)
+    return {
+        "deletion_seconds": max(0.0, at_rest - begun),
+        "deletion_cpu_ms_per_set": 1000 * (cpu_seconds(bench.manager.pid) - busy) / sets,
+        "deletion_calls": _calls_but_leases(bench) - calls,
+    }
 
 
 def _until_at_rest(bench: Bench) -> float:
@@ -86,6 +140,10 @@ def _failures(bench: Bench, count: int) -> JSON:
     }
 
 
+def _calls_but_leases(bench: Bench) -> int:
+    return sum(count for _, what, _, count in bench.counts()["calls"] if what != "leases")
+
+
 def _all(counts: JSON) -> int:
     return sum(call[-1] for call in counts["calls"])
 
@@ -105,6 +163,7 @@ def main() -> int:
     parser.add_argument("--manager", default=own, help="command that is given --config and --kubeconfig (our own)")
     parser.add_argument("--sets", default="0,1000,5000,20000", help="numbers of JobSets (default %(default)s)")
     parser.add_argument("--rest", type=float, default=30, metavar="SECONDS", help="at rest (default %(default)s)")
+    parser.add_argument("--nodes", type=int, default=0, help="that all JobSets watch, and that report (default: none)")
     parser.add_argument("--failures", type=int, default=400, help="JobSets that fail (default %(default)s)")
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table", help="format of the result")
     args = parser.parse_args()
@@ -117,7 +176,9 @@ def main() -> int:
     for number in numbers:
         print(f"measuring {number:,} JobSets", file=sys.stderr)
         try:
-            line = measure(shlex.split(args.manager), number, rest_seconds=args.rest, failures=args.failures)
+            line = measure(
+                shlex.split(args.manager), number, rest_seconds=args.rest, failures=args.failures, nodes=args.nodes
+            )
         except SimulationError as error:
             print(f"error: {error}", file=sys.stderr)
             failed = True
@@ -135,12 +196,17 @@ COLUMNS = {
     "start (s)": ("start_seconds", ".1f"),
     "CPU of it (s)": ("start_cpu_seconds", ".1f"),
     "RSS (MiB)": ("rss_mib", ".0f"),
+    "PSS (MiB)": ("pss_mib", ".0f"),
     "peak (MiB)": ("peak_rss_mib", ".0f"),
     "CPU at rest (%)": ("rest_percent", ".2f"),
     "delay p50 (ms)": ("delay_p50_ms", ".0f"),
     "p99 (ms)": ("delay_p99_ms", ".0f"),
     "calls/restart": ("calls_per_restart", ".1f"),
     "CPU (ms/restart)": ("cpu_ms_per_restart", ".1f"),
+    "takeover (ms)": ("takeover_ms", ".0f"),
+    "deletion (s)": ("deletion_seconds", ".1f"),
+    "CPU (ms/set)": ("deletion_cpu_ms_per_set", ".2f"),
+    "calls": ("deletion_calls", ",d"),
 }
 
 
@@ -151,12 +217,13 @@ def show(results: list[JSON]) -> None:
         column.justify = "right"
     for line in results:
         table.add_row(*(format(line[field], style) for field, style in COLUMNS.values()))
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    console = Console(width=None if sys.stdout.isatty() else 190)
     console.print(table)
-    kib, start = 1024 * slope(results, "rss_mib"), 1000 * slope(results, "start_cpu_seconds")
+    kib, start = 1024 * slope(results, "pss_mib"), 1000 * slope(results, "start_cpu_seconds")
     console.print(
         f"One more JobSet: {kib:.1f} KiB (goal: at most {GOAL_KIB_PER_SET}), {start:.2f} ms of processor time at the"
-        f" start. At rest at most {GOAL_REST_PERCENT} % of a core, p99 at most {GOAL_P99_MS} ms.",
+        f" start. At rest at most {GOAL_REST_PERCENT} % of a core, p99 at most {GOAL_P99_MS} ms, takeover at most"
+        f" {GOAL_TAKEOVER_MS} ms.",
         highlight=False,
     )
 

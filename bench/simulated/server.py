@@ -6,6 +6,7 @@ Beside the API it answers `/simulated/...`: what has been asked, how far the Job
 import argparse
 import asyncio
 import contextlib
+import itertools
 import signal
 import ssl
 import time
@@ -20,6 +21,7 @@ from api import keys
 from bench.simulated.api import Api
 from bench.simulated.fleet import Fleet, fill
 from controllers.resources import JOBSETS
+from kube.resources import NODES
 from simcluster.cluster import Cluster, Topology
 from simcluster.patches import JSON
 from simcluster.rest import Answer, Request, Stream, encode
@@ -27,7 +29,7 @@ from simcluster.selectors import parse
 from simcluster.storage import Item, Scope, Storage
 from simcluster.wire import Connection
 
-BOOKMARK_SECONDS = 30.0
+BOOKMARK_SECONDS = 30
 INDEXED = {
     "pods": (keys.JOB_UID, keys.JOBSET_UID, keys.JOBSET_NAME),
     "jobs": (keys.JOBSET_UID, keys.JOBSET_NAME),
@@ -43,6 +45,7 @@ class Server:
         self.api = Api(self.cluster)
         fill(self.cluster, fleet)
         self.cluster.call_soon = lambda act: asyncio.get_running_loop().call_soon(act)
+        self._reporting = itertools.cycle([item.key for item in self.storage[NODES.plural].objects.values()])
 
     def handle(self, request: Request) -> Answer | Stream:
         """Answer a request of a manager, or of the benchmark."""
@@ -72,6 +75,13 @@ class Server:
             "nodes": len(self.storage["nodes"].objects),
             "delays": self.api.delays,
         }
+
+    def report_nodes(self, count: int) -> None:
+        """The next nodes in turn say that they are well."""
+        for key in itertools.islice(self._reporting, count):
+            node = self.cluster.get(NODES.plural, key).body()
+            ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": f"{time.time_ns()}"}
+            self.cluster.put(NODES.plural, {**node, "status": {"conditions": [ready]}})
 
     def fail(self, namespace: str, name: str) -> None:
         """Let a Job fail, and take the time until its JobSet's status is written."""
@@ -103,18 +113,22 @@ def _runs(job: JSON, js: JSON) -> bool:
     return bool(running and attempt == str(_reported(js)["restarts"]))
 
 
-async def serve(server: Server, tls: ssl.SSLContext) -> None:
-    """Until SIGTERM."""
+async def serve(server: Server, tls: ssl.SSLContext, heartbeats: int) -> None:
+    """Until SIGTERM. `heartbeats`: nodes that report each second."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     listening = await loop.create_server(lambda: Connection(server.handle), "127.0.0.1", 0, ssl=tls)
     async with listening:
         print(f"ready {listening.sockets[0].getsockname()[1]}", flush=True)
-        while not stop.is_set():
+        for second in itertools.count(1):
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), BOOKMARK_SECONDS)
-            server.api.bookmark()
+                await asyncio.wait_for(stop.wait(), 1)
+            if stop.is_set():
+                return
+            server.report_nodes(heartbeats)
+            if second % BOOKMARK_SECONDS == 0:
+                server.api.bookmark()
 
 
 def main() -> None:
@@ -126,7 +140,8 @@ def main() -> None:
     folder = given.pop("folder")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(folder / "serving.crt", folder / "serving.key")
-    uvloop.run(serve(Server(Fleet(**given)), tls))
+    fleet = Fleet(**given)
+    uvloop.run(serve(Server(fleet), tls, fleet.heartbeats))
 
 
 if __name__ == "__main__":

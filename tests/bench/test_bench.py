@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import subprocess
 import sys
@@ -12,11 +13,15 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as command_line
-from bench import managers, proc, run
+from bench import agents, managers, proc, run
 from bench.history import too_early
 from bench.phases import reaching
 from bench.scenarios.group import Size
+from bench.scenarios.hang import DEADLINE_SECONDS, Said
+from bench.scenarios.in_place import watched_mib
+from bench.scenarios.node_lost import AFTER_SECONDS, Lifted, figures
 from bench.scene import Event
+from kube.store import ChangeKind
 
 ROOT = Path(__file__).parents[2]
 
@@ -148,3 +153,87 @@ def test_a_whole_run(binaries, tmp_path):
     assert again.returncode == 0, again.stderr
     assert "P2: time over floor-background" in again.stdout
     assert "Scaled to 0.01" in again.stdout
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_lost_node_costs_the_time_that_the_set_leaves_it(binaries, tmp_path):
+    """P14, as small as can be: what counts is that both sets run again, and whose calls those were."""
+    arguments = ["--scenarios", "P14", "--rounds", "1", "--nodes", "4", "--scale", "0.02", "--out", str(tmp_path)]
+    done = bench(*arguments, "--manager", "jobset", "-o", "json", timeout=280)
+    [turn] = json.loads(done.stdout)["turns"]
+    assert turn["errors"] == [], done.stderr
+    again, in_place = (turn["phases"][name] for name in ("P14 recreate", "P14 in place"))
+    for phase in (again, in_place):
+        assert phase["reported_seconds"] >= phase["seconds"] >= AFTER_SECONDS
+        assert phase["pods"] == 6
+    assert again["pods_created"] == again["manager"]["creates"] == 6
+    assert in_place["pods_created"] == in_place["pods_replaced"] < 6
+    assert in_place["manager"]["creates"] == 0
+    assert in_place["manager"]["status_writes"] <= 4
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_restarts_in_place_after_a_failure_and_after_a_hang(binaries, tmp_path):
+    """P15 and P16, as small as can be."""
+    arguments = ["--scenarios", "P15,P16", "--rounds", "1", "--nodes", "4", "--scale", "0.02", "--out", str(tmp_path)]
+    done = bench(*arguments, "--manager", "jobset", "-o", "json", timeout=280)
+    turns = json.loads(done.stdout)["turns"]
+    assert [turn["errors"] for turn in turns] == [[], []], done.stderr
+    failed, hung = turns[0]["phases"]["P15"], turns[1]["phases"]["P16"]
+    for phase in (failed, hung):
+        assert phase["reported_seconds"] >= phase["half_seconds"] > 0
+        assert (phase["pods"], phase["pods_created"]) == (4, 0)
+        assert phase["manager"]["status_writes"] <= 4
+    assert (failed["writes_per_agent"], failed["manager"]["creates"]) == (1, 0)
+    assert failed["watched_mib"] > 0
+    assert hung["seconds"] >= DEADLINE_SECONDS
+
+
+async def test_the_container_whose_worker_fails_starts_again_and_no_other(monkeypatch):
+    started = []
+
+    class Agent:
+        def __init__(self, _client, pod, *_):
+            started.append(pod.metadata.name)
+
+        async def run(self):
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(agents, "SimulatedAgent", Agent)
+    async with asyncio.TaskGroup() as tasks:
+        containers = agents.Containers(None, "ns", "js", tasks)
+        for name in "ab":
+            meta = agents.SeenMeta(name=name, namespace="ns", uid=name)
+            pod = agents.SeenPod(metadata=meta, status=agents.SeenStatus(phase="Running"))
+            containers.seen(ChangeKind.ADDED, None, pod)
+        await asyncio.sleep(0)
+        containers.fail_one()
+        await asyncio.sleep(0)
+        assert started == ["a", "b", "a"]
+        for container in "ab":
+            containers._running[container][1].cancel()
+
+
+def test_what_programs_say_gives_the_last_heartbeat_and_each_beginning():
+    said = Said()
+    lines = [("a", "begun", 1.0), ("b", "begun", 2.0), ("a", "hangs", 3.0), ("a", "begun", 9.0), ("b", "begun", 8.0)]
+    for pod, what, moment in lines:
+        said.read(json.dumps({"pod": pod, "said": what, "moment": moment}))
+    assert (said.begun(1), said.hangs, said.begun(2), said.begun(3)) == ([1.0, 2.0], 3.0, [9.0, 8.0], [])
+
+
+def test_what_watches_are_sent_is_each_change_to_each_agent():
+    assert watched_mib(2**20, 3, 5) == 15
+
+
+def test_times_of_a_lost_node_begin_with_its_taint():
+    found = figures([12.0, 17.0, 13.0], 10.0)
+    assert (found["pods"], found["half_seconds"], found["seconds"]) == (3, 3.0, 7.0)
+    lifted = Lifted()
+    for pod, attempt, moment in (("a", 0, 1.0), ("a", 1, 2.0), ("b", 1, 3.0), ("a", 1, 9.0)):
+        lifted.read(json.dumps({"pod": pod, "attempt": attempt, "moment": moment}))
+    assert sorted(lifted.moments(1)) == [2.0, 3.0]

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from bench import goals, plots, report, show
 from bench.report import Goal, Spread
+from bench.scenarios.hang import DEADLINE_SECONDS
 
 OURS, FLOOR, SLOW = "jobset", "floor-background", "floor"
 
@@ -154,6 +155,16 @@ def test_small_sets_are_compared_with_themselves_alone():
     median, longest = (of for of in goals.goals(found, OURS) if of.name.startswith("P6"))
     assert (median.value, median.reached) == (1.25, True)
     assert (longest.value, longest.reached) == (2.5, False)
+
+
+def test_restarts_in_place_and_after_a_hang_are_judged():
+    failed = phase(11.0, status_writes=4) | {"writes_per_agent": 2.0}
+    found = results(turn(OURS, 1, P15=failed, P16=phase(7.9)))
+    of = [(goal.value, goal.reached) for goal in goals.goals(found, OURS) if goal.name.startswith(("P15", "P16"))]
+    assert of == [(11.0, False), (2.0, True), (4, True), (7.9, True)]
+    assert goal_of(found, "P16").limit == DEADLINE_SECONDS + 3
+    assert report.phase_rows(found, "P15")[0]["writes/agent"] == "2.0"
+    assert "writes/agent" not in report.phase_rows(found, "P16")[0]
 
 
 def test_memory_is_read_after_p4_and_processor_time_is_the_sum_of_whole_rounds():

@@ -1,5 +1,6 @@
 """The simulated API server keeps the promises that managers rely on, and refuses what no cluster would have."""
 
+import dataclasses
 import json
 import sys
 from collections import deque
@@ -292,13 +293,27 @@ def test_the_manager_restarts_a_fleet_under_it():
     ]
 
 
+@pytest.mark.timeout(400)  # three managers start, and each has to come to rest
 def test_jobsets_at_rest_fail_one_after_the_other():
     """The real manager as a process: each failure is counted, and the figures are there."""
     result = many.measure([sys.executable, "-m", "app", "manager"], 3, rest_seconds=0.1, failures=2)
     assert (result["sets"], result["failures"]) == (3, 2)
     assert 0 < result["delay_p50_ms"] <= result["delay_p99_ms"]
     assert result["calls_per_restart"] >= 5, "five Jobs are created again"
-    assert result["rss_mib"] > 10
+    assert result["rss_mib"] > result["pss_mib"] > 10, "two processes share the program"
+    assert result["takeover_ms"] > 0
+    assert result["deletion_calls"] == 0, "the garbage collector does it all"
+
+
+def test_nodes_report_in_turn_and_jobsets_watch_them():
+    server = Server(dataclasses.replace(FLEET, heartbeats=3))
+    watch = Watch(server, "/api/v1/nodes", resourceVersion=str(server.storage.version))
+    server.report_nodes(3)
+    server.report_nodes(3)
+    assert len({name for _, name in watch.events()}) == 6, "of eight nodes"
+    js = answered(server, "GET", f"{JOBSETS_PATH}/train-00")
+    assert js["spec"]["failurePolicy"]["nodeFailure"]
+    assert "nodeFailure" not in jobset("x", 1, 1, exclusive=False)["spec"]["failurePolicy"]
 
 
 def test_what_one_more_jobset_costs_is_fitted_through_all_sizes():

@@ -1,0 +1,56 @@
+"""P15: one worker of 5,000 fails, and all restart in place: until all agents have let their workers go again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+from bench.agents import MANAGER
+from bench.counts import WRITES
+from bench.phases import counted, settled
+from bench.scenarios.group import Result, Size
+from bench.scenarios.node_lost import agents, figures
+from bench.scenarios.steps import created
+from bench.scene import STALL_SECONDS, BenchmarkError, Scene, wait
+from bench.sets import GROUP, checked, jobset, restarting_in_place, says
+from devcluster import audit
+
+JOBS, PODS = 50, 100
+"""And pods of each Job."""
+
+JOIN_SECONDS = 600
+"""Until all agents have begun: each opens a connection of its own."""
+
+GATES = {"InPlaceRestart": True}
+
+
+def run(scene: Scene, size: Size, _: frozenset[str]) -> Iterator[Result]:
+    """The set is created with its agents, and then restarts once."""
+    jobs = size.of(JOBS)
+    with agents(scene) as lifted:
+        pods = created(scene, restarting_in_place(jobset(jobs, size.of(PODS))))[1]
+        count = len(pods)
+        wait(lambda: len(lifted.moments(0)) == count, JOIN_SECONDS, "all agents to begin")
+        settled(lambda: says(scene, ready=jobs))
+        offset = audit.size(scene.cluster.audit_log)
+        with counted(scene) as phase:
+            begun = time.monotonic()
+            lifted.fail_one()
+            wait(lambda: len(lifted.moments(1)) >= count, STALL_SECONDS, "all agents to begin again")
+            phase.update(figures(lifted.moments(1), begun))
+            phase["reported_seconds"] = settled(lambda: says(scene, ready=jobs)) - begun
+            stayed = {pod["metadata"]["uid"] for pod in checked(scene, count)}
+        calls = audit.calls(scene.cluster.audit_log, offset)
+        writes = sum(call.verb in WRITES and call.agent.startswith(MANAGER) for call in calls)
+    if stayed != {pod["metadata"]["uid"] for pod in pods}:
+        raise BenchmarkError("pods were created again")
+    phase["writes_per_agent"] = writes / count
+    body = len(json.dumps(scene.request("GET", f"{scene.path('jobsets', GROUP)}/bench"), separators=(",", ":")))
+    phase["watched_mib"] = watched_mib(body, phase["manager"]["status_writes"], count)
+    yield "P15", phase
+
+
+def watched_mib(body: int, events: int, agents: int) -> float:
+    """What the API server sends to agents that watch one JobSet of so many bytes, for so many of its changes."""
+    return body * events * agents / 2**20

@@ -1,0 +1,139 @@
+"""P14: a node falls silent under a JobSet of 300 pods: until all run again, created again and in place.
+
+The time runs from the taint of kube-controller-manager. How long that takes to come is left out: 40 to 50 s with its
+defaults (--node-monitor-grace-period).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from bench.phases import counted, reaching, running, settled
+from bench.scenarios.group import Result, Size
+from bench.scenarios.steps import created
+from bench.scene import CLEAR_SECONDS, JSON, STALL_SECONDS, BenchmarkError, Scene, wait
+from bench.sets import GROUP, attempt, checked, jobset, restarting_in_place, says
+from devcluster.node_faults import come_back, fall_silent
+
+JOBS = 300
+AFTER_SECONDS = 10
+"""How long the JobSets leave a node with its taint. The Job controller replaces no failed pod sooner."""
+
+GATES = {"JobSetNodeFailure": True, "InPlaceRestart": True}
+
+
+def run(scene: Scene, size: Size, _: frozenset[str]) -> Iterator[Result]:
+    """Both, one after the other."""
+    again, in_place = manifests(size.of(JOBS))
+    pods = created(scene, again)[1]
+    yield "P14 recreate", _recreated(scene, pods)
+    _drop(scene)
+    with agents(scene) as lifted:
+        pods = created(scene, in_place)[1]
+        wait(lambda: len(lifted.moments(0)) == len(pods), STALL_SECONDS, "all agents to begin")
+        yield "P14 in place", _in_place(scene, pods, lifted)
+
+
+def manifests(jobs: int) -> tuple[JSON, JSON]:
+    """The JobSet that is created again, and the one that restarts in place."""
+    lost = {"afterSeconds": AFTER_SECONDS, "forceDeletePods": True}
+    again, in_place = jobset(jobs), jobset(jobs)
+    again["spec"]["failurePolicy"]["nodeFailure"] = lost
+    in_place["spec"]["failurePolicy"]["nodeFailure"] = lost
+    return again, restarting_in_place(in_place)
+
+
+def _recreated(scene: Scene, pods: list[JSON]) -> JSON:
+    count = len(pods)
+    with counted(scene) as phase, running(scene, attempt(1)) as events, _silent(scene, pods) as tainted:
+        moments = [moment for moment, _ in reaching(events, "ADDED", count)]
+        phase.update(figures(moments, tainted))
+        phase["reported_seconds"] = settled(lambda: says(scene, restarts=1, ready=count)) - tainted
+        checked(scene, count, restarts=1)
+    return phase
+
+
+def _in_place(scene: Scene, pods: list[JSON], lifted: Lifted) -> JSON:
+    count, node = len(pods), pods[0]["spec"]["nodeName"]
+    with counted(scene) as phase, _silent(scene, pods) as tainted:
+        wait(lambda: len(lifted.moments(1)) >= count, STALL_SECONDS, "all agents to begin again")
+        phase.update(figures(lifted.moments(1), tainted))
+        phase["reported_seconds"] = settled(lambda: says(scene, ready=count)) - tainted
+        stayed = {pod["metadata"]["uid"] for pod in checked(scene, count)}
+    lost = {pod["metadata"]["uid"] for pod in pods if pod["spec"]["nodeName"] == node}
+    if missing := {pod["metadata"]["uid"] for pod in pods} - lost - stayed:
+        raise BenchmarkError(f"{len(missing)} pods of other nodes were created again")
+    phase["pods_replaced"] = len(lost)
+    return phase
+
+
+def figures(moments: Sequence[float], begun: float) -> JSON:
+    """What a phase says of pods that ran at these moments."""
+    after = sorted(moment - begun for moment in moments)
+    taken = after[-1]
+    half = after[(len(after) - 1) // 2]
+    return {"pods": len(after), "half_seconds": half, "seconds": taken, "pods_per_second": len(after) / taken}
+
+
+@contextlib.contextmanager
+def _silent(scene: Scene, pods: list[JSON]) -> Iterator[float]:
+    """Let the node of the first pod fall silent for the length of the block; since when it has had its taint."""
+    node = pods[0]["spec"]["nodeName"]
+    with scene.cluster.connect() as connection:
+        fall_silent(connection, node)
+        try:
+            yield time.monotonic()
+        finally:
+            come_back(connection, node)
+
+
+def _drop(scene: Scene) -> None:
+    """Delete the JobSet, and wait until nothing of it is left."""
+    scene.request("DELETE", f"{scene.path('jobsets', GROUP)}/bench")
+    places = [scene.path("jobsets", GROUP), scene.path("pods")]
+    wait(lambda: not any(scene.request("GET", place)["items"] for place in places), CLEAR_SECONDS, "the set to go")
+
+
+class Lifted:
+    """When agents let their workers go, as `bench.agents` prints it. `fail_one` lets the worker of one pod fail."""
+
+    def __init__(self, fail_one: Callable[[], None] = lambda: None) -> None:
+        self.fail_one = fail_one
+        self._moments: dict[int, dict[str, float]] = {}
+
+    def read(self, line: str) -> None:
+        said = json.loads(line)
+        self._moments.setdefault(said["attempt"], {}).setdefault(said["pod"], said["moment"])
+
+    def moments(self, number: int) -> list[float]:
+        """Of the agents that have begun an attempt."""
+        return list(self._moments.get(number, {}).values())
+
+
+@contextlib.contextmanager
+def agents(scene: Scene) -> Iterator[Lifted]:
+    """The agents of all pods of the set, for the length of the block."""
+    options = ["--kubeconfig", str(scene.cluster.kubeconfig), "--namespace", scene.namespace, "--jobset", "bench"]
+    with subprocess.Popen(  # noqa: S603 -- a module of ours
+        [sys.executable, "-m", "bench.agents", *options], stdout=subprocess.PIPE, text=True
+    ) as process:
+        lifted, lines = Lifted(lambda: process.send_signal(signal.SIGUSR1)), process.stdout or ()
+
+        def read() -> None:
+            for line in lines:
+                lifted.read(line)
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        try:
+            yield lifted
+        finally:
+            process.terminate()
+            reader.join(30)

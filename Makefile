@@ -27,7 +27,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): requirements.lock pyproject.toml hack/bootstrap.sh
+$(READY): requirements.lock pyproject.toml clients/python/pyproject.toml hack/bootstrap.sh
 	@hack/bootstrap.sh $(VENV)
 	@touch $@
 
@@ -39,12 +39,12 @@ binaries: $(READY) ## Fetch or build the control plane's binaries (about 12 minu
 	@$(BIN)/jobset cluster fetch > /dev/null
 
 .PHONY: demo
-demo: $(READY) ## Run a JobSet through failure and restart on a real control plane (STORY=fine-tuning, KEEP=1 leaves it running)
+demo: $(READY) ## Run a JobSet through failure and restart on a real control plane (STORY=fine-tuning, STORY=platform, KEEP=1 leaves it running)
 	@$(BIN)/jobset demo $(STORY) $(if $(KEEP),--keep)
 
 .PHONY: test
-test: binaries ## Run all tests but the slow ones, those against a real control plane included (13 to 20 minutes on 2 cores)
-	@echo "all tests but the slow ones: about 13 to 20 minutes on 2 cores, in $(WORKERS) processes"
+test: binaries ## Run all tests but the slow ones, those against a real control plane included (20 to 30 minutes on 2 cores)
+	@echo "all tests but the slow ones: about 20 to 30 minutes on 2 cores, in $(WORKERS) processes"
 	@$(PYTEST) -m "not slow" $(TEST_FLAGS)
 
 .PHONY: rights
@@ -67,6 +67,10 @@ test-e2e: binaries ## Run the tests on the full control plane
 test-all: binaries ## Run everything, the slow tests too (half an hour on 2 cores)
 	@echo "all tests, the slow ones too: about half an hour on 2 cores, in $(WORKERS) processes"
 	@$(PYTEST)
+
+.PHONY: test-frameworks
+test-frameworks: $(READY) ## Run the programs of examples/frameworks as local processes (the first run installs up to 6 GB)
+	@FRAMEWORKS=1 $(BIN)/pytest -v tests/frameworks/test_programs.py $(ARGS)
 
 .PHONY: bench
 bench: binaries ## Measure this manager against a bare client in all scenarios (about half an hour; ARGS="--scenarios P1,P2 --rounds 1")
@@ -117,12 +121,14 @@ fmt: $(READY) ## Format the code and apply the fixes that ruff can make
 	$(BIN)/ruff format .
 
 .PHONY: manifests
-manifests: $(READY) ## Generate CRD, RBAC, webhook configurations, install.yaml and the Helm chart
+manifests: $(READY) ## Generate CRD, RBAC, webhook configurations, install.yaml, the Helm chart and the Python client's models
 	$(BIN)/python -m manifests
+	$(BIN)/python -m hack.client_models
 
 .PHONY: check-manifests
-check-manifests: $(READY) ## Fail if the committed manifests differ from the generated ones
+check-manifests: $(READY) ## Fail if the committed manifests or models differ from the generated ones
 	$(BIN)/python -m manifests --check
+	$(BIN)/python -m hack.client_models --check
 
 .PHONY: docs
 docs: $(READY) ## Generate the pages of errors, of the configuration, and of licences
@@ -154,6 +160,7 @@ uninstall: $(READY) ## Remove it from the cluster of KUBECONFIG, with every JobS
 
 .PHONY: run
 run: $(READY) ## Run the manager on this machine against the cluster of KUBECONFIG
+	@hack/beside.sh $(KUBECTL) $(KUBECONFIG_FLAG)
 	$(BIN)/jobset manager $(ARGS)
 
 .PHONY: image
@@ -173,10 +180,19 @@ image-layout: $(READY) ## Build the image without an image builder, on Debian: b
 base-image: ## Start the images from the newest image of their base's tag (a digest in docker/Dockerfile)
 	@docker/pin-base.sh
 
+.PHONY: client
+client: $(READY) ## Build the wheel of the Python client, in dist
+	@cd clients/python && $(CURDIR)/$(BIN)/python -m hatchling build --target wheel --directory $(CURDIR)/dist
+
 .PHONY: lock
 lock: $(READY) ## Resolve the dependencies again into requirements.lock
 	$(BIN)/uv pip compile -q --universal --generate-hashes --upgrade --no-header --no-annotate --no-emit-index-url \
 		--group dev --all-extras pyproject.toml -o requirements.lock
+
+.PHONY: wheel
+wheel: $(READY) ## Build the wheel of the command line and the manager into dist
+	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir dist .
+	@ls dist/*.whl
 
 .PHONY: docs-site
 docs-site: $(READY) ## Make the documentation into a site with search, in build/site

@@ -7,9 +7,10 @@ that no test's timeout pays for that. The fixtures hold nothing that belongs to 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from devcluster.spec import ClusterSpec, FakeNodes, Layout
 from tests.support import distribution, rights
 from tests.support.cluster import drop_namespace, lent, new_namespace
 from tests.support.helm import Helm
+from tests.support.processor_time import ProcessorTime
 
 # looptime's plugin asks the policy for a loop even around a synchronous test; if none was ever set, the policy makes one
 # that is never closed, and some later test fails with a ResourceWarning.
@@ -50,6 +52,22 @@ PROGRAMS = {"helm": tuple(HELM.values()), "cert_manager": (CERT_MANAGER,), "kube
 CLUSTERS = {"api_server", "jobset_server", "full_cluster", "binaries", *PROGRAMS}
 ASKED: set[rights.Right] = set()
 """What the manager asked of the clusters that this process has stopped, or any of its workers."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Note the processor time of each test."""
+    config.pluginmanager.register(ProcessorTime())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without garbage collection, and leave what that makes out of it from then on: it lives until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -69,6 +69,16 @@ def test_no_content_of_the_secret_is_beyond_healing(content: Material):
     accepted(healed)
 
 
+def test_a_ca_that_openssl_cannot_read_is_not_kept():
+    """Its name is no UTF-8, which only some libraries mind. OpenSSL refuses a bundle with it as a whole."""
+    name = b"jobset-ca"
+    before, between, *rest = der(GOOD.authorities).split(name)
+    changed = before + name + between + b"\x00\x00\x80set-ca" + name.join(rest)
+    content = replace(GOOD, authorities=pem("CERTIFICATE", changed))
+    _, healed = heal(content, HOSTS, fresh())
+    accepted(healed)
+
+
 def test_names_that_no_certificate_can_have_are_not_kept():
     old = chain(hosts=[*HOSTS[1:], "other.ns.svc", "*.wild.svc", "a b", "a..b", ".", "-a", "x" * 300, "10.0.0.1"])
     _, healed = heal(old, HOSTS, fresh())

@@ -148,6 +148,7 @@ async def test_a_secret_that_somebody_changes_is_taken_over_or_repaired():
         )
 
 
+@pytest.mark.no_cover
 async def test_whatever_somebody_puts_into_the_secret_is_healed(caplog: pytest.LogCaptureFixture):
     api = Api()
     certs = manager(api, server_context(), settle=0)

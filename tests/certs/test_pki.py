@@ -76,6 +76,24 @@ def test_cas_that_follow_each_other_fast_stay_in_the_bundle_up_to_a_limit():
     ]
 
 
+def test_cas_of_a_replica_whose_clock_is_ahead_push_no_newer_one_out():
+    current = GOOD
+    for _ in range(MOST_AUTHORITIES):
+        current = renew(current, Renewal.ALL, HOSTS, fresh(NOW + DAY))
+    served = renew(current, Renewal.ALL, HOSTS, fresh())
+    newest = renew(served, Renewal.ALL, HOSTS, fresh(NOW + DAY))
+    assert certificates(newest.authorities)[1] == certificates(served.authorities)[0]
+
+
+def test_a_new_ca_leaves_the_one_of_what_is_served_in_the_bundle_however_old():
+    current = GOOD
+    for _ in range(MOST_AUTHORITIES - 1):
+        current = renew(current, Renewal.ALL, HOSTS, fresh())
+    newest = renew(current, Renewal.ALL, HOSTS, fresh(), GOOD.authorities)
+    assert certificates(GOOD.authorities)[0] in certificates(newest.authorities)
+    assert len(certificates(newest.authorities)) == MOST_AUTHORITIES
+
+
 def test_a_bundle_that_lost_the_ca_of_what_is_served_gets_it_back():
     other = material()
     new = renew(other, Renewal.BUNDLE, HOSTS, fresh(), served=GOOD.authorities)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from app import local
 from devcluster.cluster import Cluster
+from manifests import policy_objects
 from tests.support.jobs import Sets
 from tests.support.manager import ManagerProcess
 
@@ -33,6 +35,15 @@ def manager(request: pytest.FixtureRequest, manager_process: ManagerProcess, ful
     marker = request.node.get_closest_marker("manager")
     manager_process.start(**(marker.kwargs if marker else {}))
     return manager_process
+
+
+@pytest.fixture(scope="module")
+def served_policies(manager_process: ManagerProcess, full_cluster: Cluster) -> Iterator[None]:
+    """The CRDs of policies and their webhooks, while the tests of a file run that ask for them."""
+    local.install_policies(full_cluster, webhook_port=manager_process.port)
+    yield
+    listing = {"apiVersion": "v1", "kind": "List", "items": policy_objects()}
+    local.kubectl(full_cluster, "delete", "--ignore-not-found", "-f", "-", stdin=json.dumps(listing))
 
 
 @pytest.fixture

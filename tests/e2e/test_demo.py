@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from app.demo import ACCELERATOR, Demo
-from app.stories import STORIES, VOLUMES
+from app.stories import STORIES, TENANT, VOLUMES
 from tests.support.cluster import kubectl, more_capacity
 
 
@@ -24,8 +24,22 @@ def stage(full_cluster, manager) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("stage")
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", [name for name, story in STORIES.items() if not story.policies])
 def test_every_story_is_played_to_its_end(full_cluster, name):
+    play(full_cluster, name)
+
+
+@pytest.mark.manager(featureGates={"JobSetPolicies": True})
+@pytest.mark.usefixtures("stage", "served_policies")
+@pytest.mark.parametrize("name", [name for name, story in STORIES.items() if story.policies])
+def test_every_story_with_policies_is_played_to_its_end(full_cluster, name):
+    try:
+        play(full_cluster, name)
+    finally:
+        kubectl(full_cluster, "label", "namespace", "default", *(f"{label.partition('=')[0]}-" for label in TENANT))
+
+
+def play(full_cluster, name):
     output = io.StringIO()
     story = STORIES[name]
     story.play(Demo(Console(file=output, soft_wrap=True), full_cluster, time.monotonic(), story.jobset))

@@ -15,6 +15,7 @@ from collections import Counter
 import pytest
 
 from devcluster import audit
+from devcluster.node_faults import come_back, fall_silent
 from tests.support import agents
 from tests.support.cluster import finish_pod, kubectl, request, wait_for
 from tests.support.jobs import group, manifest
@@ -35,6 +36,9 @@ class Container:
         self.name, self.uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         self.folder = kubelet.folder / self.name
         self.folder.mkdir()
+        # What the manager has put into the pod runs with the file that its init container would have copied.
+        command = pod["spec"]["containers"][0].get("command") or []
+        self.program = command[command.index("--") + 1 :] if "--" in command else []
         self.codes = []
         self.start()
 
@@ -46,11 +50,12 @@ class Container:
             "KUBERNETES_SERVICE_HOST": "127.0.0.1",
             "KUBERNETES_SERVICE_PORT": str(self.kubelet.cluster.plan.ports["kube-apiserver"]),
             "SERVICE_ACCOUNT_DIR": str(self.kubelet.account),
-            "WORKER_COMMAND": WORKER,
             "IN_PLACE_RESTART_EXIT_CODE": "99",
             "FOLDER": str(self.folder),
         }
-        self.process = agents.Process(self.kubelet.file, self.folder / "log", env)
+        if not self.program:
+            env["WORKER_COMMAND"] = WORKER
+        self.process = agents.Process(self.kubelet.file, self.folder / "log", env, arguments=self.program)
 
     def worker(self):
         """Process id of the running worker; None while the barrier is up."""
@@ -136,10 +141,15 @@ def kubelet(sets, agent_file, tmp_path):
     kubelet.close()
 
 
-def jobset(max_restarts, **spec):
+def jobset(max_restarts, agent=None, policy=(), **spec):
     job = {"backoffLimit": 2147483647, "podReplacementPolicy": "Failed"}
-    workers = group(replicas=2, pods_per_job=2, job=job, pod={"restartPolicy": "OnFailure"})
-    return manifest(workers, failurePolicy={"maxRestarts": max_restarts, "restartStrategy": "InPlaceRestart"}, **spec)
+    pod = {"restartPolicy": "OnFailure"}
+    if agent:
+        pod["containers"] = [{"name": "main", "image": "busybox", "command": ["/bin/sh", "-c", WORKER]}]
+    workers = group(replicas=2, pods_per_job=2, job=job, pod=pod)
+    policy = {"maxRestarts": max_restarts, "restartStrategy": "InPlaceRestart", **dict(policy)}
+    policy |= {"agent": agent} if agent else {}
+    return manifest(workers, failurePolicy=policy, **spec)
 
 
 def attempts(sets):
@@ -162,8 +172,9 @@ def uids(objects):
     return {item["metadata"]["uid"] for item in objects}
 
 
-def test_one_killed_worker_restarts_all_in_place(sets, kubelet, capsys):
-    sets.apply(jobset(max_restarts=3))
+@pytest.mark.parametrize("agent", [None, {"image": "agent", "mode": "MainContainer"}], ids=["of-the-user", "added"])
+def test_one_killed_worker_restarts_all_in_place(sets, kubelet, capsys, agent):
+    sets.apply(jobset(max_restarts=3, agent=agent))
     first = running(kubelet, attempt=0)
     jobs, pods = uids(sets.jobs()), uids(sets.pods())
     victim = next(iter(kubelet.containers.values()))
@@ -183,6 +194,20 @@ def test_one_killed_worker_restarts_all_in_place(sets, kubelet, capsys):
     assert (status["restarts"], status.get("terminalState")) == (0, None)
     restarts = [pod["status"]["containerStatuses"][0]["restartCount"] for pod in sets.pods()]
     assert restarts == [1, 1, 1, 1]
+
+
+def test_the_api_server_takes_pods_with_an_agent_beside_the_worker(sets):
+    sets.apply(jobset(max_restarts=3, agent={"image": "agent", "probePort": 9000}))
+    pods = wait_for(lambda: len(found := sets.pods()) == 4 and found, what="four pods")
+    for pod in pods:
+        [agent] = pod["spec"]["initContainers"]
+        assert agent["startupProbe"]["httpGet"] | {"scheme": ""} == {
+            "path": "/barrier-is-down",
+            "port": 9000,
+            "scheme": "",
+        }
+        [worker] = pod["spec"]["containers"]
+        assert [rule["action"] for rule in worker["restartPolicyRules"]] == ["RestartAllContainers"]
 
 
 def test_a_restart_takes_two_status_writes_and_three_requests_of_each_agent(sets, kubelet, manager):
@@ -224,6 +249,31 @@ def test_a_lost_pod_is_replaced_and_the_others_stay(sets, kubelet):
     second = running(kubelet, attempt=1, but=first.values())
     assert len(first.keys() & second.keys()) == 3
     assert attempts(sets) == (0, 1)
+
+
+@pytest.mark.manager(featureGates=GATES | {"JobSetNodeFailure": True})
+def test_of_a_lost_node_only_its_pods_are_replaced_and_the_others_stay(sets, kubelet, capsys):
+    sets.apply(jobset(max_restarts=1, policy={"nodeFailure": {"afterSeconds": 1, "forceDeletePods": True}}))
+    first = running(kubelet, attempt=0)
+    jobs, pods = uids(sets.jobs()), {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in sets.pods()}
+    node = next(iter(pods.values()))
+    lost = {uid for uid, name in pods.items() if name == node}
+    with sets.cluster.connect() as connection:
+        try:
+            fall_silent(connection, node)
+            tainted = time.monotonic()
+            second = running(kubelet, attempt=1, but=first.values())
+            with capsys.disabled():
+                seconds = time.monotonic() - tainted
+                sys.stdout.write(f"\nnode lost, {len(lost)} of 4 pods: running again {seconds:.1f} s after the taint\n")
+            assert uids(sets.jobs()) == jobs, "no Job is created again"
+            assert first.keys() & second.keys() == pods.keys() - lost, "pods that stayed are the same objects"
+            assert attempts(sets) == (0, 1)
+            assert (sets.status()["restarts"], sets.status().get("terminalState")) == (0, None)
+            [note] = [note for _, reason, note in sets.events() if reason == "LostPodsReplaced"]
+            assert f"is on node {node}, which has the taint" in note
+        finally:
+            come_back(connection, node)
 
 
 def test_preemption_by_a_queue_takes_nothing_from_max_restarts(sets, kubelet):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -121,6 +122,16 @@ def test_each_cause_is_the_one_that_was_made(sets: Sets):
     wait_cause(sets, "held", "spec.suspend is true: its Jobs run no pods")
     wait_cause(sets, "elsewhere", "spec.managedBy is example.com/other: that controller creates its Jobs")
     assert "ReplicatedJob workers (1 Job): waits for driver to be ready (0 of 1)" in sets.explain("stages")
+
+    def warned() -> list[str]:
+        return [note for _, reason, note in sets.events("too-large") if reason == "PodsUnschedulable"]
+
+    [note] = wait_for(warned, timeout=60, what="the event after 30 s")
+    assert re.fullmatch(
+        r"pod too-large-workers-0-0-\w+ is not scheduled: 0/20 nodes are available: .*Insufficient cpu", note
+    )
+    assert sets.events("scheduler") == [], "nobody has said anything about its pods"
+    assert "PodsUnschedulable" not in sets.explain("too-large"), "the cause is there already"
 
 
 def test_a_misspelt_resource(sets: Sets):

@@ -18,8 +18,9 @@ import pytest
 
 from app.local import free_port
 from devcluster.cluster import Cluster
+from manifests.chart.page import lease_rules, rules
 from tests.support.browser import Tab, browser_tab
-from tests.support.cluster import wait_for
+from tests.support.cluster import request, wait_for
 from tests.support.explained import RACK
 from tests.support.jobs import Sets, group, manifest
 
@@ -50,6 +51,10 @@ class Page:
                         break
         return found
 
+    def shown(self) -> set[tuple[str, str]]:
+        """Namespace and name of each row."""
+        return {(row["namespace"], row["name"]) for row in self.events(1)[0]["rows"]}
+
     def rows(self) -> dict[str, JSON]:
         (news,) = self.events(1)
         return {row["name"]: row for row in news["rows"]}
@@ -57,18 +62,22 @@ class Page:
 
 @pytest.fixture
 def page(full_cluster: Cluster, sets: Sets) -> Iterator[Page]:
+    with served(full_cluster.kubeconfig, f"namespace {sets.namespace}", "-n", sets.namespace) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def served(kubeconfig: Path, of: str, *args: str) -> Iterator[Page]:
     """`jobset ui` as a process of its own; it is ended by a signal, and must end well."""
     port = free_port()
-    command = [sys.executable, "-m", "app", "ui", "-n", sets.namespace, "--address", f"127.0.0.1:{port}"]
+    command = [sys.executable, "-m", "app", "ui", *args, "--address", f"127.0.0.1:{port}"]
     process = subprocess.Popen(  # noqa: S603 (ourselves)
-        [*command, "--kubeconfig", str(full_cluster.kubeconfig)], stdout=subprocess.PIPE, text=True
+        [*command, "--kubeconfig", str(kubeconfig)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     with process, process.stdout:
         try:
-            assert process.stdout.readline() == (
-                f"JobSets of namespace {sets.namespace}: http://127.0.0.1:{port}/ (Ctrl-C ends it)\n"
-            )
+            assert process.stdout.readline() == f"JobSets of {of}: http://127.0.0.1:{port}/ (Ctrl-C ends it)\n"
             yield Page(f"http://127.0.0.1:{port}")
         finally:
             process.send_signal(signal.SIGTERM)
@@ -106,6 +115,33 @@ def test_the_data_and_the_stream_follow_the_cluster(sets: Sets, page: Page):
     wait_for(
         lambda: page.get(path)["timeline"]["attempts"][1]["outcome"] == "Running", what="the second attempt to run"
     )
+
+
+def test_the_rights_that_the_chart_gives_it_are_enough(full_cluster: Cluster, sets: Sets):
+    user, rbac = "page-of-the-chart", "/apis/rbac.authorization.k8s.io/v1"
+    role = {"metadata": {"name": user}, "rules": [*rules(), *lease_rules()]}
+    subject = {"kind": "User", "name": user}
+    bound = {"metadata": {"name": user}, "subjects": [subject], "roleRef": {"kind": "ClusterRole", "name": user}}
+    assert request(full_cluster, "POST", f"{rbac}/clusterroles", role)[0] == 201
+    assert request(full_cluster, "POST", f"{rbac}/clusterrolebindings", bound)[0] == 201
+    claim = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "nothing"}}]}
+    sets.apply(manifest(group(pod=claim)))
+    sets.apply(manifest(group(pod={"nodeSelector": {"rack": "none"}}), name="nowhere"))
+    try:
+        with served(full_cluster.kubeconfig_for(user), "all namespaces", "-A") as found:
+            rows = {(sets.namespace, "js"), (sets.namespace, "nowhere")}
+            wait_for(lambda: rows <= found.shown(), timeout=60, what="the rows of both")
+            for name, says in (
+                ("js", "there is no PersistentVolumeClaim nothing"),
+                ("nowhere", "no node has the label"),
+            ):
+                path = f"api/sets/{sets.namespace}/{name}/explanation"
+                wait_for(lambda path=path, says=says: says in str(found.get(path)), timeout=60, what=says)  # type: ignore[misc]
+                assert found.get(path)["notLookedAt"] == []
+            assert found.events(1)[0]["notes"] == []
+    finally:
+        request(full_cluster, "DELETE", f"{rbac}/clusterrolebindings/{user}")
+        request(full_cluster, "DELETE", f"{rbac}/clusterroles/{user}")
 
 
 @contextlib.asynccontextmanager

@@ -162,6 +162,7 @@ MOVES = st.lists(
 )
 
 
+@pytest.mark.no_cover
 @settings(max_examples=300, deadline=None)
 @given(MOVES)
 def test_whatever_a_client_does_its_connection_ends_within_the_limit_of_its_state(

@@ -231,6 +231,7 @@ VALUES = {
     "certManager": {"enable": True},
     "prometheus": {"enable": True},
     "jobSetPolicies": {"enable": True},
+    "ui": {"enable": True, "proxyImage": "proxy:v1", "tlsSecret": "page", "hosts": ["jobs.example.org"]},
     "networkPolicy": {"webhookFrom": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]},
 }
 """Every optional field of every template."""

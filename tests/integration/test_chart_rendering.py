@@ -197,6 +197,47 @@ def test_nothing_watches_metrics_that_are_not_served(helm):
     assert helm.objects(on | {"metrics": {"enable": False}}) == helm.objects({"metrics": {"enable": False}})
 
 
+PAGE = {"enable": True, "proxyImage": "proxy:v1", "hosts": ["jobs.example.org", "10"]}
+
+
+def test_the_page_listens_behind_the_proxy_alone(helm):
+    added = {
+        key: each for key, each in by_name(helm.objects({"ui": PAGE})).items() if key not in by_name(helm.objects())
+    }
+    assert {(kind, name) for kind, name in added} == {
+        (kind, "jobset-ui")
+        for kind in (
+            "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ConfigMap", "Deployment",
+            "Service", "NetworkPolicy",
+        )
+    }  # fmt: skip
+    pod = added["Deployment", "jobset-ui"]["spec"]["template"]
+    page, proxy = pod["spec"]["containers"]
+    assert (page["command"], "ports" in page) == (["/jobset"], False)
+    assert page["args"] == [
+        "ui", "--all-namespaces", "--address=127.0.0.1:8790", "--allow-host=jobset-ui.jobset-system.svc",
+        "--allow-host=jobs.example.org", "--allow-host=10",
+    ]  # fmt: skip
+    assert "--upstream=http://127.0.0.1:8790/" in proxy["args"]
+    assert not [arg for arg in proxy["args"] if "tls-" in arg or "ignore-paths" in arg or "insecure" in arg]
+    [port] = added["Service", "jobset-ui"]["spec"]["ports"]
+    assert port["targetPort"] == proxy["ports"][0]["name"]
+    selector = added["Service", "jobset-ui"]["spec"]["selector"]
+    assert selector.items() <= pod["metadata"]["labels"].items()
+    manager = by_name(helm.objects())[DEPLOYMENT]["spec"]["template"]["metadata"]["labels"]
+    assert not selector.items() <= manager.items(), "the manager's pods are not behind it"
+    asked = yaml.safe_load(added["ConfigMap", "jobset-ui"]["data"]["config.yaml"])
+    wanted = {"apiGroup": "jobset.x-k8s.io", "apiVersion": "v1alpha2", "resource": "jobsets"}
+    assert asked == {"authorization": {"resourceAttributes": wanted}}
+
+
+def test_the_page_needs_the_image_of_its_proxy(helm):
+    refused = helm.run("template", "jobset", str(CHART), values={"ui": {"enable": True}}, check=False)
+    assert "ui.proxyImage: the image of kube-rbac-proxy" in refused.stderr
+    refused = helm.run("template", "jobset", str(CHART), values={"ui": {**PAGE, "hosts": ["a b"]}}, check=False)
+    assert refused.returncode != 0
+
+
 def test_the_configuration_is_one_that_the_manager_takes(helm, tmp_path):
     values = {
         "featureGates": {"RestartJob": True},

@@ -61,6 +61,7 @@ class Outcomes:
         pass
 
     def forget(self, *_: str) -> None: ...
+    def spent(self, *_: int) -> None: ...
 
     def finished(self, _namespace: str, _name: str, state: str) -> None:
         self.outcomes.append(state)

@@ -6,17 +6,11 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from devcluster.assets import Sources
-from devcluster.cluster import running
-from devcluster.spec import ClusterSpec
-from manifests import crd
-from tests.support.cluster import request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.mutations import SCHEMA, dig, mutated, training
 from webhooks.jobset.schema import Schema
 
 PATH = JOBSETS.format("default")
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 JUDGE = Schema(SCHEMA)
 CEL = (
     "mutually exclusive", "exclude each other", "namespace cannot be set", "Value is immutable", "rules were not checked",
@@ -28,15 +22,10 @@ PLACELESS = ("must validate at least one schema", "value must be of type integer
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory, binaries):
-    """One connection to an API server with our CRD and nothing else of ours."""
-    spec = ClusterSpec(name="schema", profile="api")
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("schema")) as cluster:
-        status, answer = request(cluster, "POST", DEFINITIONS, crd())
-        assert status == 201, answer
-        wait_for(lambda: request(cluster, "GET", PATH)[0] == 200, what="the CRD to be served")
-        with cluster.connect() as connection:
-            yield connection
+def api(jobset_server):
+    """One connection to an API server with our CRD, where no webhook is asked."""
+    with jobset_server.connect() as connection:
+        yield connection
 
 
 def refusals(api, obj):

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +64,19 @@ class Process:
     """One agent: the container's only process, as far as this machine can tell."""
 
     def __init__(
-        self, file: Path, log: Path, env: dict[str, str], python: str = "python3", ignored: tuple[str, ...] = ()
+        self,
+        file: Path,
+        log: Path,
+        env: dict[str, str],
+        python: str = "python3",
+        ignored: tuple[str, ...] = (),
+        arguments: Sequence[str] = (),
     ) -> None:
         """`ignored` names signals that its parent ignores, such as "HUP" under nohup."""
         base = {"PATH": os.environ["PATH"], "SHELL": "/bin/sh"}
         self.started = time.monotonic()
         self._log = log
-        command = [python, "-IBS", file]
+        command = [python, "-IBS", file, *(["--", *arguments] if arguments else [])]
         if ignored:
             command = ["/bin/sh", "-c", f"trap '' {' '.join(ignored)}; exec \"$@\"", "sh", *command]
         with log.open("a") as output:

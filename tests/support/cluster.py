@@ -82,18 +82,24 @@ def request(
     path: str,
     body: dict[str, Any] | None = None,
     content: str = "application/json",
+    user: str = "",
 ) -> tuple[int, Any]:
-    """One raw API request as administrator: (status, decoded JSON, or text where the answer is not JSON)."""
-    answer = _send(cluster, method, path, None if body is None else json.dumps(body), content)
+    """One raw API request as administrator: (status, decoded JSON, or text where the answer is not JSON).
+
+    `user`: the name under which it is made, with the rights of an administrator all the same.
+    """
+    answer = _send(cluster, method, path, None if body is None else json.dumps(body), content, user)
     text = answer.data.decode(errors="replace")
     return answer.status, json.loads(text) if answer.headers.get("Content-Type") == "application/json" else text
 
 
 def _send(
-    cluster: Cluster, method: str, path: str, body: str | None = None, content: str = "application/json"
+    cluster: Cluster, method: str, path: str, body: str | None = None, content: str = "application/json", user: str = ""
 ) -> urllib3.BaseHTTPResponse:
     pool = _connections(cluster.plan.layout, cluster.plan.ports["kube-apiserver"])
     headers = {"Content-Type": content, "Accept": "application/json"}
+    if user:
+        headers |= {"Impersonate-User": user, "Impersonate-Group": "system:masters"}
     return pool.request(method, path, body=body, headers=headers, retries=False, timeout=rest.TIMEOUT_SECONDS)
 
 

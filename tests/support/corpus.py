@@ -106,7 +106,7 @@ def cases(folder: str) -> tuple[Case, ...]:
 
 def _case(file: Path) -> Case:
     beside = file.with_name(file.stem + SUFFIX)
-    expected: JSON = yaml.safe_load(beside.read_bytes()) if beside.exists() else {}
+    expected: JSON = yaml.load(beside.read_bytes(), yaml.CSafeLoader) if beside.exists() else {}
     for key in ("errors", "warnings"):
         expected[key] = _findings(expected.get(key, ()))
     return Case(file, **{**expected, "unknown": tuple(expected.get("unknown", ()))})

@@ -67,6 +67,10 @@ class Recorded:
     def start_timed_out(self, _namespace: str, _name: str) -> None:
         self._outcomes["StartTimeout"] += 1
 
+    def node_failed(self) -> None:
+        self._outcomes["NodeFailure"] += 1
+
+    def spent(self, *_: int) -> None: ...
     def record(self, *_: Any, **__: Any) -> None: ...
     def forget(self, *_: Any) -> None: ...
 
@@ -219,7 +223,7 @@ class Instance:
         limits = Limits(batch_deletion_from=path.large)
         options = Options(limits=limits, create_suspended=path.create_suspended)
         reconciler = JobSetReconciler(client, watches.caches(), gates, recorder, Tally(), options)
-        reconciler._stalled.look = _nothing
+        reconciler._stalled.look = reconciler._unscheduled.look = _nothing
         reconciler.leftover_pods.feed(self._queue)
         self._memories = reconciler.memories
         loop = Controller("jobset", self._queue, reconciler.reconcile, workers=2)

@@ -137,8 +137,8 @@ def workers(name: str = "workers", replicas: int = 2, **extra: Any) -> dict[str,
     return group(name, replicas=replicas, job=job, **extra)
 
 
-def restarting(strategy: str = "Recreate", maximum: int = 2, action: str = "") -> dict[str, Any]:
-    rules = [{"name": "rule", "action": action}] if action else []
+def restarting(strategy: str = "Recreate", maximum: int = 2, action: str = "", **rule: Any) -> dict[str, Any]:
+    rules = [{"name": "rule", "action": action, **rule}] if action else []
     return {"maxRestarts": maximum, "restartStrategy": strategy, "rules": rules}
 
 
@@ -147,6 +147,7 @@ def claim(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": size}
 
 
+STEPS = [{"afterRestarts": 1, "action": action} for action in ("RestartJobSet", "FailJobSet")]
 ORDER = {"startupPolicyOrder": "InOrder"}
 STAGES = (workers("first", 1), workers("workers"))
 CHAIN = (
@@ -160,6 +161,9 @@ CLAIMS = [
     {"templates": [claim("data")], "retentionPolicy": {"whenDeleted": "Retain"}},
 ]
 BOTH = complete(FIRST), complete(SECOND)
+RESTARTING = manifest(workers(), failurePolicy=restarting())
+RESTARTED = "2 Jobs, 2 ready, 2 pods, 1 restarts"
+TWICE = tuple(report(name, attempt) for attempt in (0, 1) for name in (FIRST, SECOND))
 
 
 def in_stages(state: str = "Succeeded") -> dict[str, str]:
@@ -196,24 +200,14 @@ PATHS = (
         (complete(SECOND),),
     ),
     Path("fail", "Failed, 1 Jobs, 0 ready, 0 pods", manifest(workers()), (fail(SECOND),)),
-    Path(
-        "restart",
-        "2 Jobs, 2 ready, 2 pods, 1 restarts",
-        manifest(workers(), failurePolicy=restarting()),
-        (fail(FIRST),),
-    ),
+    Path("restart", RESTARTED, RESTARTING, (fail(FIRST),)),
     Path(
         "restart-blocking",
-        "2 Jobs, 2 ready, 2 pods, 1 restarts",
+        RESTARTED,
         manifest(workers(), failurePolicy=restarting("BlockingRecreate")),
         (fail(FIRST),),
     ),
-    Path(
-        "restart-after-success",
-        "2 Jobs, 2 ready, 2 pods, 1 restarts",
-        manifest(workers(), failurePolicy=restarting()),
-        (complete(FIRST), fail(SECOND)),
-    ),
+    Path("restart-after-success", RESTARTED, RESTARTING, (complete(FIRST), fail(SECOND))),
     Path(
         "restarts-used-up",
         "Failed, 1 Jobs, 0 ready, 0 pods, 1 restarts",
@@ -260,12 +254,7 @@ PATHS = (
     ),
     Path("in-order-resumed", "3 Jobs, 3 ready, 3 pods", manifest(*STAGES, startupPolicy=ORDER, suspend=True), (START,)),
     Path("depends-on", "3 Jobs, 2 ready, 2 pods", manifest(*CHAIN), (complete("js-second-0"),)),
-    Path(
-        "depends-on-restarted",
-        "2 Jobs, 2 ready, 2 pods, 1 restarts",
-        manifest(*CHAIN, failurePolicy=restarting()),
-        (fail("js-second-0"),),
-    ),
+    Path("depends-on-restarted", RESTARTED, manifest(*CHAIN, failurePolicy=restarting()), (fail("js-second-0"),)),
     Path(
         "deadline",
         "Failed, 0 Jobs, 0 ready, 0 pods",
@@ -333,16 +322,23 @@ PATHS = (
     ),
     Path(
         "doomed",
-        "2 Jobs, 2 ready, 2 pods, 1 restarts",
+        RESTARTED,
         manifest(workers(), failurePolicy={**restarting(), "failOn": "FailureTarget"}),
         (doom(FIRST),),
     ),
     Path(
         "node-gone",
-        "2 Jobs, 2 ready, 2 pods, 1 restarts",
+        RESTARTED,
         manifest(workers(), failurePolicy={**restarting(), "nodeFailure": {"afterSeconds": 1}}),
         (start_on_no_node,),
         frozenset({"JobSetNodeFailure"}),
+    ),
+    Path(
+        "escalation",
+        "Failed, 1 Jobs, 0 ready, 0 pods, 1 restarts, 1 job restarts",
+        manifest(workers(), failurePolicy=restarting(action="RestartJob", then=STEPS)),
+        (fail(FIRST), fail(FIRST), fail(SECOND)),
+        frozenset({"RestartJob", "JobSetFailureEscalation", "JobSetRecoveryTimes"}),
     ),
     Path(
         "exit-codes",
@@ -367,7 +363,7 @@ PATHS = (
     Path("gang", "2 Jobs, 2 ready, 2 pods", manifest(workers(), scheduling=CUBES), (), GANGS),
     Path(
         "gang-restarted",
-        "2 Jobs, 2 ready, 2 pods, 1 restarts",
+        RESTARTED,
         manifest(workers(), scheduling=CUBES, failurePolicy=restarting()),
         (complete(FIRST), fail(SECOND)),
         GANGS,
@@ -377,7 +373,14 @@ PATHS = (
         "in-place-restart",
         "2 Jobs, 2 ready, 2 pods, 0 before 1 in place",
         manifest(workers(), failurePolicy=restarting("InPlaceRestart")),
-        (start_pods, *(report(name, attempt) for attempt in (0, 1) for name in (FIRST, SECOND))),
+        (start_pods, *TWICE),
         frozenset({"InPlaceRestart"}),
+    ),
+    Path(
+        "in-place-restarts-used-up",
+        f"{RESTARTED}, 0 before 1 in place",
+        manifest(workers(), failurePolicy={**restarting("InPlaceRestart"), "inPlaceRestarts": 1}),
+        (start_pods, *TWICE, report(FIRST, 2)),
+        frozenset({"InPlaceRestart", "JobSetFailureEscalation"}),
     ),
 )

@@ -26,7 +26,7 @@ ACTIONS = (
 )
 """Failure actions that it knew."""
 NEW_ACTIONS = failure_actions.ACTIONS.keys() - set(ACTIONS)
-COLUMNS = ("Stage", "Attempts", "Failure", "Managed-By")
+COLUMNS = ("Ready", "Stage", "Attempts", "Failure", "Managed-By")
 
 
 def crd_before() -> JSON:

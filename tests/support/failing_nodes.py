@@ -75,7 +75,8 @@ class FailingNodes(ApiServer):
     def check_pod_deletion(self, stored: Any) -> None:
         """Only a pod that is being deleted on a node that has failed, if the set asks for that or the node is gone."""
         name, node = stored.key[1], stored.content["spec"]["nodeName"]
-        assert "deletionTimestamp" in stored.meta, f"{name} is deleted, which nobody had asked for"
+        replaced = stored.content["status"]["phase"] == "Failed"
+        assert replaced or "deletionTimestamp" in stored.meta, f"{name} is deleted, which nobody had asked for"
         assert self._lost(stored), f"{name} is deleted without its node, which works"
         wanted = None if self.jobset is None else policy_of(self.jobset)
         forced = wanted is not None and wanted.force_delete_pods

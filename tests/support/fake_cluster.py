@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from app.explain.reader import PAGE
+from kube.errors import from_response
 from kube.transport import Request, Response
 
 JSON = dict[str, Any]
@@ -27,6 +28,7 @@ class Cluster:
         self._endless = endless
         self.asked: list[Request] = []
         self.logs: dict[tuple[str, str], str] = {}
+        self._read: dict[str, asyncio.Event] = {}
         self.changes: list[tuple[str, JSON]] = []
 
     async def send(self, request: Request) -> Response:
@@ -57,12 +59,30 @@ class Cluster:
     @contextlib.asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
         self.asked.append(request)
-        yield self._lines()
+        plural = request.path.rpartition("/")[2]
+        yield self._written(request) if plural == "log" else self._lines(plural)
 
-    async def _lines(self) -> AsyncIterator[bytes]:
+    async def _lines(self, plural: str) -> AsyncIterator[bytes]:
+        """Each change when the first line of the log that it waits for was read."""
         for kind, body in self.changes:
-            yield msgspec.json.encode({"type": kind, "object": body})
+            if _plural(body["kind"]) == plural:
+                if after := body.pop("after", ""):
+                    await self._read.setdefault(after, asyncio.Event()).wait()
+                yield msgspec.json.encode({"type": kind, "object": body})
         await asyncio.Event().wait()
+
+    async def _written(self, request: Request) -> AsyncIterator[bytes]:
+        """What a pod has written since the given second, each line a second after the one before."""
+        pod, query = request.path.split("/")[-2], dict(request.query)
+        text = self.logs.get((pod, query["container"]))
+        if text is None:
+            raise from_response(404, {}, b'{"kind":"Status","message":"no such pod","code":404}', request.call)
+        lines = [f"2026-01-02T03:04:{second:02}.000000000Z {line}" for second, line in enumerate(text.splitlines())]
+        for line in [line for line in lines if line >= query.get("sinceTime", "")[:19]][
+            -int(query.get("tailLines", 0)) :
+        ]:
+            yield line.encode()
+            self._read.setdefault(pod, asyncio.Event()).set()
 
     async def close(self) -> None:
         """Nothing."""

@@ -9,7 +9,7 @@ from api import keys
 from api.batch import Job
 from api.indexes import parse_indexes
 from controllers.planning.child_jobs import integer
-from controllers.planning.counters import job_ready
+from controllers.planning.tally import job_ready
 from tests.support.moves import SIZES, Moves
 from tests.support.replica import REQUEST
 from tests.support.setups import GATES, NAMES, RULED

@@ -21,8 +21,9 @@ from api.indexes import parse_indexes
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from controllers.planning.child_jobs import integer
-from controllers.planning.counters import job_ready
 from controllers.planning.observed import KnownGroups
+from controllers.planning.tally import job_ready
+from tests.support.ledger_recovery import RecoveryRules
 from tests.support.ledger_status import MANY, Place, StatusRules, entry_of, own_restarts
 
 HISTORY = 10
@@ -40,7 +41,7 @@ class View:
 
 
 @dataclass(slots=True)
-class Ledger(StatusRules):
+class Ledger(StatusRules, RecoveryRules):
     """What has happened so far to all JobSets of the name."""
 
     gates: FeatureGates
@@ -48,6 +49,8 @@ class Ledger(StatusRules):
     spec_of: Callable[[], JobSet | None] = lambda: None
     lost: Callable[[], set[str]] = set
     """Jobs that may count as failed because of a node."""
+    homeless: Callable[[str], bool] = lambda _: False
+    """Whether the pods of a Job keep away from all nodes that have room, for too long."""
     view: View | None = None
     places: dict[str, Place] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
@@ -64,6 +67,10 @@ class Ledger(StatusRules):
     doomed_fail: bool = False
     floors: dict[tuple[str, str, int], tuple[int, ...]] = field(default_factory=dict)
     """Restart counters of a ReplicatedJob, by attempt, when all its Jobs were last restarted: none before counts."""
+    counted_from: dict[str, str] = field(default_factory=dict)
+    """When the seconds of a set were first counted."""
+    paused: set[str] = field(default_factory=set)
+    """Sets whose seconds were not counted for a while, or are not any more."""
 
     # What happens, whoever did it
 
@@ -155,6 +162,7 @@ class Ledger(StatusRules):
             assert not old, f"{name} is created while {old[0].metadata.name} of an earlier attempt is there"
         self._pods_are_gone(js, place, orphans)
         self._tree_stands(view, job)
+        self._keeps_away(js, job)
         self.places[job.metadata.uid] = place
 
     def _pods_are_gone(self, js: JobSet, place: Place, orphans: dict[str, dict[str, Any]]) -> None:
@@ -282,7 +290,8 @@ class Ledger(StatusRules):
         wanted = forest(view.jobset)
         leaf = None if wanted is None else wanted.of_job(name)
         misplaced = seen.spec.suspend and seen.spec.template.spec.pod_group != ("" if leaf is None else leaf.name)
-        assert js.status.terminal_state or old or high or misplaced, f"{name} of the current attempt is deleted"
+        homeless = self.homeless(job.metadata.uid)
+        assert js.status.terminal_state or old or high or misplaced or homeless, f"{name} of this attempt is deleted"
 
     def job_patched(self, old: Job, new: Job) -> None:
         owner = old.metadata.controller()
@@ -306,7 +315,7 @@ class Ledger(StatusRules):
         age = (now - datetime.fromisoformat(ends[0].last_transition_time)).total_seconds()
         assert age >= ttl, f"a JobSet is deleted after {age} of {ttl} s"
 
-    def status_written(self, js: JobSet, new: JobSetStatus) -> None:
+    def status_written(self, js: JobSet, new: JobSetStatus, now: datetime) -> None:
         """`js` is what is stored: the write is conditional on it."""
         self._of(js.metadata.uid)
         old = js.status
@@ -316,6 +325,7 @@ class Ledger(StatusRules):
         assert counted in {0, restarted}, "restartsCountTowardsMax does not fit restarts"
         assert new.restarts >= new.restarts_count_towards_max
         self._terminal(old, new)
+        self._ready_jobs(js, new)
         assert len(new.attempt_history) <= HISTORY, "the history is too long"
         before = -1 if old.execution_attempts is None else old.execution_attempts
         after = -1 if new.execution_attempts is None else new.execution_attempts
@@ -324,8 +334,11 @@ class Ledger(StatusRules):
         names = [of.name for of in new.replicated_jobs_status]
         assert len(names) == len(set(names)), "an entry is there twice"
         self._budgets(js, new)
+        self._steps(js, new)
         self._exit_codes_fit(js, new)
         self._deadline(js, new)
+        self._recovery(js.metadata.uid, old, new, now)
+        self._failed_nodes(js, new)
         counted = self._restarts_of_jobs(js, new)
         if restarted:
             assert self.failed_in(js) - counted, "a restart without a failure that was not counted yet"

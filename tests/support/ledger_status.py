@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from api import keys
+from api.avoided_nodes import avoided_by, policy_of
+from api.batch import Job
 from api.failure_actions import Scope, action_of
 from api.indexes import parse_indexes
 from api.jobset import JobSet
-from api.jobset_status import JobSetStatus, ReplicatedJobStatus
+from api.jobset_status import JobSetStatus, ReplicatedJobStatus, RuleStep
 from api.meta import seconds_between
-from api.policies import OnExitCodes
+from api.policies import MOST_FAILED_NODES, OnExitCodes
+from controllers.planning.escalation import GATE as ESCALATION
+from controllers.planning.escalation import actions_of
 
 KNOWN = {
     keys.COMPLETED,
@@ -53,6 +59,11 @@ class StatusRules:
         startup = {c.type for c in new.conditions if c.status == "True"}
         assert not {keys.STARTUP_IN_PROGRESS, keys.STARTUP_COMPLETED} <= startup
 
+    def _ready_jobs(self, js: JobSet, new: JobSetStatus) -> None:
+        done = sum(of.ready + of.succeeded for of in new.replicated_jobs_status)
+        assert new.ready_jobs == f"{done}/{sum(r.replicas for r in js.spec.replicated_jobs)}"
+        assert replace(new, ready_jobs=js.status.ready_jobs) != js.status, "a write for readyJobs alone"
+
     def _budgets(self, js: JobSet, new: JobSetStatus) -> None:
         """Restarts that are counted go up, each for a failure, and never beyond what is allowed."""
         policy = js.spec.failure_policy
@@ -70,6 +81,32 @@ class StatusRules:
         assert rise <= len(self.failed_in(js)), f"{rise} restarts for {len(self.failed_in(js))} failures"
         most = policy.max_restarts if policy else 0
         assert self._used(new) <= max(most, self._used(js.status)), "more restarts than the set allows"
+
+    def _steps(self, js: JobSet, new: JobSetStatus) -> None:
+        """A rule goes up, one step at a time and for enough restarts, and does what its step says."""
+        policy = js.spec.failure_policy
+        rules = {r.name: r for r in policy.rules if r.then} if policy and self.gates[ESCALATION] else {}
+        before, after = ({of.name: of for of in s.failure_policy_steps} for s in (js.status, new))
+        assert len(after) == len(new.failure_policy_steps), "a rule is there twice"
+        assert before.keys() <= after.keys() <= rules.keys(), f"rules {before.keys()} become {after.keys()}"
+        for name, entry in after.items():
+            rule, was = rules[name], before.get(name, RuleStep(name=name))
+            if entry == was:
+                continue
+            assert entry.step in {was.step, was.step + 1}, f"{name} goes from step {was.step} to {entry.step}"
+            assert entry.step <= len(rule.then) + 1
+            action = actions_of(rule)[entry.step - 1]
+            restarts = int(action.scope is not Scope.NOTHING) + (was.restarts if entry.step == was.step else 0)
+            assert entry.restarts == restarts, f"{name} counts {entry.restarts} restarts after {was.restarts}"
+            if entry.step > was.step:
+                assert was.restarts >= rule.then[was.step - 1].after_restarts, f"{name} goes up after {was.restarts}"
+            following = rule.then[entry.step - 1] if entry.step <= len(rule.then) else None
+            if following is not None and following.within_seconds is None and entry.step == was.step:
+                assert was.restarts < following.after_restarts, f"{name} stays after {was.restarts}"
+            assert self.failed_in(js), f"{name} counts without a failure"
+            named = new.last_restart is not None and new.last_restart.reason == f"FailurePolicy_{name}"
+            if new.restarts > js.status.restarts and named:
+                assert action.scope is Scope.JOBSET, f"{name} restarts the set by {action.name}"
 
     def _used(self, status: JobSetStatus) -> int:
         alone = sum(sum(of.job_restarts_count_towards_max) for of in status.replicated_jobs_status)
@@ -100,6 +137,32 @@ class StatusRules:
         exceeded = ended and any(c.reason == "DeadlineExceeded" for c in new.conditions if c.type == keys.FAILED)
         assert exceeded == (too_late and not js.suspended), f"failed or restarted at {moments} of {old.start_time}"
 
+    def _keeps_away(self, js: JobSet, job: Job) -> None:
+        """A Job avoids nodes that the status says have failed, as many as the set allows, and no others."""
+        names = avoided_by(job.metadata.annotations)
+        wanted = policy_of(js) if self.gates["JobSetAvoidNodes"] else None
+        failures = {node.name: node.failures for node in js.status.failed_nodes} if wanted else {}
+        assert names <= failures.keys(), f"{job.metadata.name} avoids {names}"
+        assert wanted is None or len(names) <= wanted.max_nodes
+        assert wanted is None or all(failures[name] >= wanted.after_failures for name in names)
+
+    def _failed_nodes(self, js: JobSet, new: JobSetStatus) -> None:
+        """A node fails a set with a decision about a Job that failed on it, and is forgotten later."""
+        before = {node.name: node.failures for node in js.status.failed_nodes}
+        after = {node.name: node.failures for node in new.failed_nodes}
+        risen = {name for name, failures in after.items() if failures != before.get(name, 0)}
+        assert len(after) == len(new.failed_nodes) <= MOST_FAILED_NODES
+        assert [node.last_time for node in new.failed_nodes] == sorted(node.last_time for node in new.failed_nodes)
+        assert all(after[name] in {before.get(name, 0) + 1, 1} for name in risen), f"{before} become {after}"
+        jobs = {
+            f"node-of-{js.metadata.name}-{at.replicated_job}-{at.index}"
+            for at in map(self.places.get, self.failed_in(js))
+            if at
+        }
+        assert not risen or (risen <= jobs and self.gates["JobSetAvoidNodes"] and policy_of(js)), (
+            f"{risen} are to blame"
+        )
+
     def _exit_codes_fit(self, js: JobSet, new: JobSetStatus) -> None:
         """A rule that ends or restarts the set by exit code is right about one of the failed Jobs."""
         rules = js.spec.failure_policy.rules if js.spec.failure_policy else ()
@@ -107,7 +170,7 @@ class StatusRules:
             rules = tuple(r for r in rules if new.last_restart.reason == f"FailurePolicy_{r.name}")
         else:
             reasons = {c.reason for c in new.conditions if c.type == keys.FAILED and not js.status.terminal_state}
-            rules = tuple(r for r in rules if f"{r.action}FailurePolicyAction" in reasons)
+            rules = tuple(r for r in rules if any(f"{a.name}FailurePolicyAction" in reasons for a in actions_of(r)))
             of_nodes = js.spec.failure_policy.node_failure if js.spec.failure_policy else None
             if of_nodes and f"{of_nodes.action}FailurePolicyAction" in reasons and self.failed_in(js) & self.lost():
                 return  # a node's failure may have the action of a rule, and decides without a code
@@ -192,8 +255,9 @@ def _rises(old: tuple[int, ...], new: tuple[int, ...]) -> list[int]:
 def _restarted_whole(js: JobSet, before: ReplicatedJobStatus | None, after: ReplicatedJobStatus) -> bool:
     """Whether all Jobs of a ReplicatedJob were restarted at once, and some rule may do so."""
     policy = js.spec.failure_policy
-    named = () if policy is None else (*policy.rules, *([] if policy.node_failure is None else [policy.node_failure]))
-    actions = [action_of(of.action) for of in named]
+    rules, of_nodes = ((), None) if policy is None else (policy.rules, policy.node_failure)
+    actions = [action for rule in rules for action in actions_of(rule)]
+    actions += [] if of_nodes is None else [action_of(of_nodes.action)]
     rises = _rises(before.job_restarts if before else (), after.job_restarts)
     replicas = next(r.replicas for r in js.spec.replicated_jobs if r.name == after.name)
     allowed = any(action.restarts_part and action.scope is not Scope.JOB for action in actions)

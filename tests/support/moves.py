@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from api import keys
 from api.features import FeatureGates
 from api.jobset import JobSet
-from controllers.planning.counters import job_ready
 from controllers.planning.limits import Limits
+from controllers.planning.tally import job_ready
 from tests.support.ledger import Ledger
 from tests.support.replica import NONE, Crash, Fault, ModelTimeLoop, Replica
 from tests.support.setups import GATES, SETUPS, spec_of, with_placement
@@ -98,7 +98,7 @@ class Moves(RuleBasedStateMachine):
         self.ledger = Ledger(self.gates, create_suspended=not on_resume)
         self.server = Server(self.ledger, old=old_server)
         self.ledger.spec_of = lambda: self.server.jobset
-        self.ledger.lost = self.server.lost_jobs
+        self.ledger.lost, self.ledger.homeless = self.server.lost_jobs, self.server.waits_for_a_node
         self.loop = ModelTimeLoop(lambda: float(self.server.seconds))
         self.template = spec_of(**setup)
         self.server.new_jobset(self.template)

@@ -25,3 +25,13 @@ def texts() -> list[Path]:
 def yaml_blocks(page: Path) -> list[str]:
     """The pieces of YAML on a page."""
     return YAML.findall(page.read_text(encoding="utf-8"))
+
+
+def table(page: Path, heading: str) -> list[dict[str, str]]:
+    """The rows of the first table under a heading: column -> cell."""
+    section = page.read_text(encoding="utf-8").partition(f"# {heading}\n")[2]
+    assert section, f"{page.name} has no heading {heading!r}"
+    section = re.split(r"^#", section, maxsplit=1, flags=re.MULTILINE)[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    return [dict(zip(head, row, strict=True)) for row in rows]

@@ -50,6 +50,7 @@ VOLATILE = frozenset(
         "lastProbeTime",
         "lastTransitionTime",
         "managedFields",
+        "recovery",
         "resourceVersion",
         "startTime",
         "time",
@@ -159,14 +160,14 @@ class PlayedCluster:
         return any(waiting == plural for waiting, _ in self._together)
 
     async def look(self) -> Snapshot:
-        await asyncio.gather(*(self._list(kind) for kind in KINDS))
+        due = [(kind, options) for kind in KINDS if (options := self._transport.due(kind.plural)) is not None]
+        if due:  # most looks find nothing new, and there are hundreds a second
+            await asyncio.gather(*(self._list(kind, options) for kind, options in due))
         return Snapshot(dict(self._objects))
 
-    async def _list(self, kind: Resource) -> None:
-        options = self._transport.due(kind.plural)
-        if options is not None:
-            page = await self._client.list(kind, namespace=self.namespace, limit=0, **options)
-            self._objects[kind.plural] = sorted(page.items or [], key=lambda obj: obj["metadata"]["name"])
+    async def _list(self, kind: Resource, options: ListOptions) -> None:
+        page = await self._client.list(kind, namespace=self.namespace, limit=0, **options)
+        self._objects[kind.plural] = sorted(page.items or [], key=lambda obj: obj["metadata"]["name"])
 
     def move(self, seen: Snapshot) -> Move | None:
         """What the cluster would do next; None when only the user or the end of a pod can change anything."""
@@ -212,8 +213,11 @@ class PlayedCluster:
     # The Job controller
 
     def _work(self, seen: Snapshot) -> Move | None:
+        pend = {ref["uid"] for pod in seen.of(PODS) if pod["status"].get("phase") == "Pending" for ref in _owners(pod)}
         for job in seen.of(JOBS):
             status = job_status.next_status(job, NOW)
+            if status is not None and status.get("ready", 0) and job["metadata"]["uid"] in pend:
+                continue
             if status is not None and "deletionTimestamp" not in job["metadata"]:
                 return lambda name=job["metadata"]["name"], status=status: self.patch(
                     JOBS, name, {"status": status}, "status"

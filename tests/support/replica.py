@@ -8,8 +8,9 @@ for the n-th write of a reconcile. Must not judge what is written.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -144,9 +145,15 @@ class Client:
             raise TransportError("no answer")
         if resource == NODES:
             return Page(ListMeta(), self.server.nodes(field_selector.removeprefix("metadata.name=")))
-        if field_selector:
+        if field_selector == "status.phase=Pending":
+            return Page(ListMeta(), self.server.pending_pods())
+        if field_selector.startswith("spec.nodeName="):
             return Page(ListMeta(), self.server.pods_on(field_selector.removeprefix("spec.nodeName=")))
         return Page(ListMeta(), [*self.server.failed_pods(set(re.findall(r"uid-\d+", label_selector)))])
+
+    async def pages(self, resource: Any, **options: Any) -> AsyncIterator[Any]:
+        for pod in (await self.list(resource, **options)).items:
+            yield pod
 
 
 def _answered(act: Callable[[], Any]) -> Any:
@@ -272,9 +279,10 @@ class Replica:
         self.due: float | None = None
         self.queue = Requests()
         self.saw_complete: set[str] = set()
+        limits = dataclasses.replace(limits, sorted_jobs_from=0)
         options = Options(limits=limits, create_suspended=create_suspended, wall_clock=lambda: server.now)
         self.reconciler = JobSetReconciler(self.client, self.watches.caches(), gates, self, Tally(), options)
-        self.reconciler._stalled.look = _nothing
+        self.reconciler._stalled.look = self.reconciler._unscheduled.look = _nothing
         self.reconciler.watch_departures(self.watches.jobs)
         for kind in self.informers:
             self.relist(kind, (behind or {}).get(kind, 0))
@@ -316,7 +324,8 @@ class Replica:
             self.client.made.clear()
         receive(Init())
         for item in table.at(place).values():
-            receive(Apply(_RECORDS.get(kind, _obj)(item)))
+            if (kept := _RECORDS.get(kind, _obj)(item)) is not None:
+                receive(Apply(kept))
             self._note(kind, item.obj)
         current = place == len(table.log)
         receive(InitDone(self.server.version if current else table.log[place - 1].item.version if place else 0))
@@ -376,8 +385,9 @@ _RECORDS = {"pods": lambda item: bound_pod(msgspec.convert(item.content, Detaile
 
 
 def _as_informer_input(event: Event, record: Callable[[Stored], Any] = _obj) -> Apply | Delete:
-    """An event as an informer receives it."""
-    return (Delete if event.kind == "DELETED" else Apply)(record(event.item))
+    """An event as an informer receives it. What is not kept any more is gone for it."""
+    kept = record(event.item)
+    return Delete(event.item.obj) if kept is None else (Delete if event.kind == "DELETED" else Apply)(kept)
 
 
 def _leaf(error: BaseException) -> BaseException:

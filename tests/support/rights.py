@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from api.keys import GROUP, PLURAL
 from devcluster import audit
-from manifests import policy_rbac_objects, rbac_objects
+from manifests import policy_api_server_rbac_objects, policy_rbac_objects, policy_report_rbac_objects, rbac_objects
 from tests.support.manager import USER
 
 REPORT = Path(__file__).parents[2] / "build" / "rights.json"
@@ -42,6 +42,17 @@ NOT_ASKED_FOR = {
         "API servers before 1.36 take another template only for a Job without start time, see "
         "tests/controllers/test_resume.py"
     ),
+    **{
+        Right("create", "admissionregistration.k8s.io", resource, ""): (
+            "an apply that creates an object needs it as well as patch; the API server asks its authorizer without a trace"
+        )
+        for resource in (
+            "validatingadmissionpolicies",
+            "validatingadmissionpolicybindings",
+            "mutatingadmissionpolicies",
+            "mutatingadmissionpolicybindings",
+        )
+    },
 }
 """Rights that the manager needs, although it asks the API servers of the tests for nothing like that, and why."""
 
@@ -52,7 +63,12 @@ GRANTED_TO_EVERYBODY = {Right("create", "authorization.k8s.io", "selfsubjectacce
 
 def granted() -> set[Right]:
     """What the roles bound to the manager's ServiceAccount allow."""
-    objects = [*rbac_objects(), *policy_rbac_objects()]
+    objects = [
+        *rbac_objects(),
+        *policy_rbac_objects(),
+        *policy_report_rbac_objects(),
+        *policy_api_server_rbac_objects(),
+    ]
     bound = {body["roleRef"]["name"] for body in objects if "roleRef" in body}
     return {
         Right(verb, group, resource, name)

@@ -13,9 +13,19 @@ from api.jobset import JobSet, ReplicatedJob
 from tests.support.stored_sets import jobset, rjob
 
 NAMES = ("a", "b", "c")
+ACTION = st.sampled_from([*ACTIONS])
+THEN = st.lists(
+    st.fixed_dictionaries(
+        {"afterRestarts": st.sampled_from([1, 1, 2]), "action": ACTION},
+        optional={"withinSeconds": st.sampled_from([3, 20])},
+    ),
+    min_size=1,
+    max_size=2,
+)
+"""Steps of a rule, those that admission would refuse included."""
 RULES = st.fixed_dictionaries(
     {
-        "action": st.sampled_from([*ACTIONS]),
+        "action": ACTION,
         "targetReplicatedJobs": st.sampled_from([[], [], ["a"], ["b"]]),
         "onJobFailureReasons": st.sampled_from([[], [], ["PodFailurePolicy"]]),
         "onJobFailureMessagePatterns": st.sampled_from([[], [], ["^boo"]]),
@@ -23,6 +33,7 @@ RULES = st.fixed_dictionaries(
     optional={
         "onExitCodes": st.fixed_dictionaries({"operator": st.sampled_from(["In", "NotIn"]), "values": st.just([3])}),
         "maxRestarts": st.sampled_from([0, 1, 2]),
+        "then": THEN,
     },
 )
 RULES_FOR_A_PART = st.fixed_dictionaries(
@@ -31,11 +42,21 @@ RULES_FOR_A_PART = st.fixed_dictionaries(
         "targetReplicatedJobs": st.just(["a"]),
         "onExitCodes": st.fixed_dictionaries({"operator": st.sampled_from(["In", "NotIn"]), "values": st.just([3])}),
         "maxRestarts": st.sampled_from([1, 2]),
+        "then": THEN,
     },
 )
 NODE_FAILURES = st.fixed_dictionaries(
     {"afterSeconds": st.sampled_from([0, 2]), "forceDeletePods": st.booleans()},
-    optional={"action": st.sampled_from([*ACTIONS])},
+    optional={"action": ACTION},
+)
+AVOIDED = st.fixed_dictionaries(
+    {"dropAfterSeconds": st.just(3)},
+    optional={
+        "afterFailures": st.just(2),
+        "forSeconds": st.sampled_from([1, 5]),
+        "maxNodes": st.just(1),
+        "onExitCodes": st.just({"operator": "In", "values": [3]}),
+    },
 )
 POLICIES = st.fixed_dictionaries(
     {
@@ -44,7 +65,7 @@ POLICIES = st.fixed_dictionaries(
         "rules": st.lists(RULES, max_size=2),
         "failOn": st.sampled_from(["", "JobFailed", "FailureTarget"]),
     },
-    optional={"nodeFailure": NODE_FAILURES},
+    optional={"nodeFailure": NODE_FAILURES, "avoidNodes": AVOIDED},
 )
 SUCCESS = st.fixed_dictionaries(
     {"operator": st.sampled_from(["All", "Any"]), "targetReplicatedJobs": st.sampled_from([[], ["a"], ["b"]])}
@@ -56,6 +77,9 @@ GATES = (
     "MutablePodResourcesForSuspendedJobSets",
     "JobSetActiveDeadlineSeconds",
     "JobSetNodeFailure",
+    "JobSetFailureEscalation",
+    "JobSetRecoveryTimes",
+    "JobSetAvoidNodes",
 )
 STAGES = {"Stages Succeeded": "Succeeded", "Stages Ready": "Ready", "Stages Active": "Active"}
 ORDERS = ("AnyOrder", "AnyOrder", "InOrder", "Ready", "Complete", *STAGES)
@@ -86,7 +110,7 @@ RULED = st.fixed_dictionaries(
                 "rules": st.lists(RULES | RULES_FOR_A_PART | RULES_FOR_A_PART, min_size=1, max_size=3),
                 "failOn": st.sampled_from(["", "FailureTarget"]),
             },
-            optional={"nodeFailure": NODE_FAILURES},
+            optional={"nodeFailure": NODE_FAILURES, "avoidNodes": AVOIDED},
         ),
         "success": st.none(),
         "suspend": st.just(False),

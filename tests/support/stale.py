@@ -16,9 +16,11 @@ import msgspec
 from msgspec.structs import replace
 
 from api import keys
+from api.avoided_nodes import avoided_by, policy_of
 from api.batch import Claim, Job, Owned, Service
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
+from api.meta import seconds_between
 from api.pod import DetailedPod as Pod
 from controllers.jobset.old_pods import old_pod
 from simcluster import group_rules, job_rules, job_status
@@ -140,7 +142,7 @@ class Server(FailingNodes):
         if plural == "jobs" and not sub:
             self.ledger.job_patched(old.obj, RECORDS[plural](new))
         elif plural == "jobsets" and sub:
-            self.ledger.status_written(old.obj, RECORDS[plural](new).status)
+            self.ledger.status_written(old.obj, RECORDS[plural](new).status, self.now)
         elif plural in GROUPS:
             self.ledger.group_changed(old.obj)
 
@@ -168,21 +170,43 @@ class Server(FailingNodes):
         """Pods of a Job that may run do run."""
         job = self.jobs[name].content
         self._start_pods(job)
-        wanted = job_status.pods_wanted(job)
-        self._set_status(job, job_status.started(job, self.timestamp(), ready=wanted if ready else 0))
+        wanted = 0 if self.homeless(job) or not ready else job_status.pods_wanted(job)
+        self._set_status(job, job_status.started(job, self.timestamp(), ready=wanted))
 
     def _start_pods(self, job: JSON) -> None:
         meta, name = job["metadata"], f"pod-of-{job['metadata']['uid']}"
         if name in self.tables["pods"].live:
             return
         ours = keys.JOBSET_NAME, keys.JOBSET_UID, keys.RESTART_ATTEMPT
-        labels = {key: meta["labels"][key] for key in ours if key in meta["labels"]}
+        labels = {key: meta["labels"][key] for key in ours if key in meta["labels"]} | {keys.JOB_UID: meta["uid"]}
         ref = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
         pod = {"name": name, "namespace": NS, "uid": name, "labels": labels, "ownerReferences": [ref]}
-        node = f"node-of-{meta['name']}"
+        pod["creationTimestamp"] = self.timestamp()
+        if self.homeless(job):
+            self.put("pods", {"metadata": pod, "spec": {"nodeName": ""}, "status": {"phase": "Pending"}})
+            return
+        node = node_of_job(meta["name"])
         if node not in self.failed_nodes:
             self.add_node(node)
         self.put("pods", {"metadata": pod, "spec": {"nodeName": node}, "status": {"phase": "Running"}})
+
+    @staticmethod
+    def homeless(job: JSON) -> bool:
+        """Whether the pods of a Job keep away from the only node that has room for them."""
+        meta = job["metadata"]
+        return node_of_job(meta["name"]) in avoided_by(meta.get("annotations") or {})
+
+    def waits_for_a_node(self, job_uid: str) -> bool:
+        """Whether the pods of a Job find no node, and have waited for one for as long as the set wants."""
+        pod, wanted = self.tables["pods"].live.get(f"pod-of-{job_uid}"), self.jobset and policy_of(self.jobset)
+        if pod is None or not wanted or pod.content["spec"]["nodeName"]:
+            return False
+        return seconds_between(pod.meta["creationTimestamp"], self.timestamp()) >= wanted.drop_after_seconds
+
+    def pending_pods(self) -> list[Pod]:
+        """The pods that have no node."""
+        pods = (stored.content for stored in self.tables["pods"].live.values())
+        return [msgspec.convert(pod, Pod) for pod in pods if not pod["spec"]["nodeName"]]
 
     def end_pods(self, job_uid: str) -> None:
         """The last pod of a Job is gone, or is being deleted if its node does not end it."""
@@ -303,6 +327,11 @@ class Server(FailingNodes):
         self.put("jobs", job_rules.defaulted({"metadata": meta, "spec": {"template": {"spec": {}}}}))
 
 
+def node_of_job(job: str) -> str:
+    """Name of the only node on which there is room for a Job."""
+    return f"node-of-{job}"
+
+
 def failed_pod(job: str) -> str:
     """Name of the failed pod of a Job."""
     return f"{job}-0-x"
@@ -311,6 +340,5 @@ def failed_pod(job: str) -> str:
 def _failed(job: str, uid: str, code: int) -> Pod:
     ended = {"name": "main", "state": {"terminated": {"exitCode": code}}}
     status = {"phase": "Failed", "containerStatuses": [ended]}
-    return msgspec.convert(
-        {"metadata": {"name": failed_pod(job), "labels": {keys.JOB_UID: uid}}, "status": status}, Pod
-    )
+    meta = {"name": failed_pod(job), "labels": {keys.JOB_UID: uid}}
+    return msgspec.convert({"metadata": meta, "spec": {"nodeName": node_of_job(job)}, "status": status}, Pod)

@@ -16,6 +16,11 @@ JSON = dict[str, Any]
 
 USER = "kubernetes-admin"
 """The client that stands for the user: creates the JobSet, where it is not Trainer who does."""
+USERS = {
+    "kueue": "system:serviceaccount:kueue-system:kueue-controller-manager",
+    "trainer": "system:serviceaccount:kubeflow-system:kubeflow-trainer-controller-manager",
+}
+"""The users of controllers, as the API server knows them."""
 STREAMS = Path(__file__).parents[1] / "streams"
 METHODS = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 REPEATS = 3
@@ -50,7 +55,9 @@ class Stream:
             if entry.get("suspendedByWebhook"):
                 body["spec"]["suspend"] = True
             method, content = METHODS[sent["verb"]], sent.get("contentType", "application/json")
-            code, answer = request(self.sets.cluster, method, f"{where}?{urlencode(sent['query'])}", body, content)
+            where_and_how = f"{where}?{urlencode(sent['query'])}"
+            user = USERS.get(sent["client"], "")
+            code, answer = request(self.sets.cluster, method, where_and_how, body, content, user)
         assert code in {entry["code"], 200}, (code, answer.get("message"), sent)
         return answer
 

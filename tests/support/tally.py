@@ -8,6 +8,7 @@ class Tally:
 
     def __init__(self):
         self.finished_, self.too_long, self.too_late, self.forgotten, self.times = [], [], [], [], []
+        self.by_node, self.seconds = 0, []
 
     def finished(self, namespace, name, state):
         self.finished_.append((namespace, name, state))
@@ -17,6 +18,12 @@ class Tally:
 
     def start_timed_out(self, namespace, name):
         self.too_late.append((namespace, name))
+
+    def node_failed(self):
+        self.by_node += 1
+
+    def spent(self, running, lost):
+        self.seconds.append((running, lost))
 
     def forget(self, namespace, name):
         self.forgotten.append((namespace, name))

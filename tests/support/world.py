@@ -371,7 +371,7 @@ class World:
         """A copy as it is stored, with a UID."""
         self._uids += 1
         stored: JSON = msgspec.json.decode(msgspec.json.encode(body))
-        stored["metadata"]["uid"] = f"uid-{self._uids}"
+        stored["metadata"] |= {"uid": f"uid-{self._uids}", "creationTimestamp": self.now}
         return stored
 
     def _tree_stands(self, job: JSON) -> None:

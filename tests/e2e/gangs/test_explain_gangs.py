@@ -11,6 +11,7 @@ from tests.support.gangs import (
     GANG,
     GATES,
     SCHEDULING,
+    TPU,
     GangNamespace,
     slices,
     topology,
@@ -50,6 +51,15 @@ def test_a_label_that_no_node_has(gang_namespace: GangNamespace) -> None:
     gang_namespace.wait_refused(4)
     text = gang_namespace.wait_explained("the scheduler says: no feasible placements found")
     assert "kubectl label node NODE example.com/block=VALUE" in text
+    assert gang_namespace.explanation()["level"] == "fault"
+
+
+def test_a_misspelt_resource(gang_namespace: GangNamespace) -> None:
+    body = slices(tpus=0)
+    [container] = body["template"]["spec"]["template"]["spec"]["containers"]
+    container["resources"] = {"requests": {f"{TPU}s": "4"}, "limits": {f"{TPU}s": "4"}}
+    gang_namespace.gang(body, scheduling=CUBES_IN_A_SUPERSLICE)
+    gang_namespace.wait_explained(f"not scheduled: no node offers {TPU}s; nodes offer {TPU}")
     assert gang_namespace.explanation()["level"] == "fault"
 
 

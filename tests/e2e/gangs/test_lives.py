@@ -56,7 +56,9 @@ class TestRestart:
         pods, jobs = gang_namespace.url("pods", "/api/v1"), gang_namespace.url("jobs", "/apis/batch/v1")
         since = {path: version_now(gang_namespace.cluster, path) for path in (pods, jobs)}
         old = self.leftover_pods(gang_namespace)
-        assert gang_namespace.jobs() == [], "the Job of the failed pod is gone, but not yet that of the others"
+        gang_namespace.until(
+            lambda: gang_namespace.jobs() == [], "the end of the old Jobs, whose pods are not gone yet"
+        )
         groups = gang_namespace.all_stored()
         gang_namespace.let_go(old)
         new = gang_namespace.wait_bound(4)

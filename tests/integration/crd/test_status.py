@@ -64,9 +64,9 @@ def test_status_refused(jobset, status, field, message):
 
 def test_columns_of_get(server, jobset):
     jobset.stored(spec(suspend=False))
-    status = {"restarts": 2, "terminalState": "Completed", "currentStage": "trainer (2/3)"}
+    status = {"restarts": 2, "terminalState": "Completed", "readyJobs": "2/4", "currentStage": "trainer (2/3)"}
     assert patch_status(jobset, status | {"conditions": [CONDITION]})[0] == 200
     header, row = kubectl(server, "get", "jobsets", jobset.name, namespace="default").splitlines()
-    assert header.split() == ["NAME", "TERMINALSTATE", "RESTARTS", "COMPLETED", "SUSPENDED", "AGE", "STAGE"]
+    assert header.split() == ["NAME", "TERMINALSTATE", "RESTARTS", "COMPLETED", "SUSPENDED", "AGE", "READY", "STAGE"]
     assert row.split()[:5] == [jobset.name, "Completed", "2", "True", "false"]
-    assert row.endswith("   trainer (2/3)")
+    assert row.endswith("   2/4     trainer (2/3)")

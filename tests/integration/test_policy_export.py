@@ -30,6 +30,7 @@ from app.policy.reference import EXAMPLES
 from app.policy.suite import suites
 from devcluster.cluster import Cluster
 from tests.support import cluster as clusters
+from tests.support import policy_table
 from tests.support.cluster import apply, request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset, rjob
@@ -41,7 +42,9 @@ COLLECTIONS = {
     "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies",
 }
 GATES = FeatureGates({"AllAlpha": True})
-WARNED, DENIED = "exported-warns", "exported-denies"
+WARNED, DENIED, TABLE = "exported-warns", "exported-denies", "exported-table"
+UNCUT = 8
+"""So many warnings stay below the API server's limit."""
 LABELS = {"quota.example.com/gpus": "32", "quota.example.com/jobs": "3"}
 OTHER_WORDS = {
     "nodeSelectors",
@@ -93,9 +96,9 @@ def remove(cluster: Cluster, *policies: JSON) -> None:
             request(cluster, "DELETE", f"{collection}/{compiled_name(body['metadata']['name'])}")
 
 
-def warnings(cluster: Cluster, js: JSON) -> dict[str, str]:
+def warnings(cluster: Cluster, js: JSON, namespace: str = WARNED) -> dict[str, str]:
     """Messages in the warnings about a dry run, by the name of the policy; the JobSet has to be admitted."""
-    answer = clusters._send(cluster, "POST", f"{JOBSETS.format(WARNED)}?dryRun=All", json.dumps(js))
+    answer = clusters._send(cluster, "POST", f"{JOBSETS.format(namespace)}?dryRun=All", json.dumps(js))
     assert answer.status == 201, answer.data
     found = {}
     for warning in re.findall(r'299 - "((?:\\.|[^"])*)"', answer.headers.get("Warning", "")):
@@ -261,3 +264,40 @@ def test_a_large_set_costs_less_than_the_api_server_allows(jobset_server: Cluste
     wanted = {kebab(rule) for rule, policy in policies.items() if offline(policy, large)}
     assert found.keys() == wanted
     assert {name: text for name, text in found.items() if "cost limit" in text or "resulted in error" in text} == {}
+
+
+def in_table(policy: str) -> str:
+    return f"table-{policy}"
+
+
+@pytest.fixture
+def table(jobset_server: Cluster) -> Iterator[None]:
+    """The 30 policies of the table under names of their own, exported with warnings, in force in a namespace."""
+    body = {"metadata": {"name": TABLE, **{key: policy_table.NAMESPACE[key] for key in ("labels", "annotations")}}}
+    assert request(jobset_server, "POST", "/api/v1/namespaces", body)[0] == 201
+    policies = [restricted(policy, TABLE, ["Warn"]) for policy in policy_table.policies()]
+    for policy in policies:
+        policy["metadata"] = {"name": in_table(policy["metadata"]["name"])}
+        store(jobset_server, policy)
+    for js, broken in policy_table.jobsets():
+        if len(broken) == 1:
+            name = in_table(broken[0][0])
+            wait_for(lambda js=js, name=name: name in warnings(jobset_server, js, TABLE), what=f"the policy {name}")
+    yield
+    remove(jobset_server, *policies)
+    clusters.drop_namespace(jobset_server, TABLE)
+
+
+@pytest.mark.timeout(300)
+def test_30_exported_policies_judge_300_jobsets_as_the_table(jobset_server: Cluster, table: None):
+    """Which policies speak, and of which place. The API server cuts warnings of more than 4 KiB."""
+    judged = 0
+    for js, broken in policy_table.jobsets():
+        said = warnings(jobset_server, js, TABLE)
+        if len(broken) <= UNCUT:
+            assert {in_table(name) for name, _ in broken} == said.keys(), js["metadata"]["name"]
+            assert [(name, path) for name, path in broken if path not in said[in_table(name)]] == []
+        else:
+            assert said.keys() < {in_table(name) for name, _ in broken}
+        judged += 1
+    assert judged == policy_table.JOBSETS

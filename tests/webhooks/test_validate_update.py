@@ -122,7 +122,6 @@ def test_the_list_keeps_its_members_and_order(reshape: Any):
         (("suspend",), False),
         (("ttlSecondsAfterFinished",), 5),
         (("activeDeadlineSeconds",), None),
-        (("activeDeadlineSeconds",), 60),
     ],
 )
 def test_what_means_the_same_or_is_mutable_passes(keys: tuple[str | int, ...], value: Any):
@@ -331,6 +330,13 @@ def test_strategies_that_were_stored_mixed_may_stay_so_and_may_not_be_mixed_late
     assert [error.rule.id for error in engine(DEFAULT).update(old, mixed).errors] == ["exclusive-mixed-strategies"]
     assert errors(mixed, changed(mixed, "suspend", to=False)) == []
     assert errors(mixed, old) == []
+
+
+def test_a_deadline_that_would_have_no_effect_is_refused_and_a_stored_one_may_stay():
+    late = changed(OLD, "activeDeadlineSeconds", to=60)
+    assert errors(OLD, late)[0].startswith("spec.activeDeadlineSeconds: needs the feature gate")
+    assert errors(OLD, late, FeatureGates({"JobSetActiveDeadlineSeconds": True})) == []
+    assert errors(late, changed(late, "activeDeadlineSeconds", to=90)) == []
 
 
 def test_warnings_are_given_for_what_is_new_and_not_when_a_queue_suspends():

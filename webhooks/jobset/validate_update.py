@@ -20,7 +20,7 @@ from api.semantic import differences, semantically_equal
 from webhooks.jobset.default import by_name
 from webhooks.jobset.resize import JOBS, PODS, Change, size_findings, sizes
 from webhooks.jobset.resources import is_amount, restored, with_amounts_of
-from webhooks.jobset.rules import SubjectCheck, coordinator, execution, placement
+from webhooks.jobset.rules import SubjectCheck, coordinator, deadline, execution, placement
 from webhooks.jobset.subject import Subject, Unreadable, subject
 from webhooks.jobset.validate_create import scheduling_findings
 
@@ -163,6 +163,7 @@ def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> I
     if sized or not semantically_equal(dig(old, "spec", "coordinator"), dig(new, "spec", "coordinator")):
         yield from coordinator.coordinator(js)
     yield from _new_faults(js, old, _placement)
+    yield from _new_faults(js, old, deadline.gate)
     yield from _scheduling(js, old, new)
 
 

@@ -52,6 +52,14 @@ class Requirement(Base, frozen=True, kw_only=True):
             return self.key not in labels
         return (labels.get(self.key) in self.values) == (self.operator == "In")
 
+    def __str__(self) -> str:
+        """As `kubectl get -l` reads it."""
+        if self.operator == "In" and len(self.values) == 1:
+            return f"{self.key}={self.values[0]}"
+        if self.operator in {"In", "NotIn"}:
+            return f"{self.key} {self.operator.lower()} ({','.join(self.values)})"
+        return self.key if self.operator == "Exists" else f"!{self.key}"
+
 
 class Selector(Base, frozen=True, kw_only=True):
     """A label selector (metav1.LabelSelector). Empty: everything matches."""
@@ -72,6 +80,11 @@ class Selector(Base, frozen=True, kw_only=True):
         """Whether an object with these labels is selected."""
         same = all(labels.get(key) == value for key, value in self.match_labels.items())
         return same and all(requirement.matches(labels) for requirement in self.match_expressions)
+
+    def unmet(self, labels: dict[str, str]) -> Requirement | None:
+        """The first requirement that these labels do not meet; None if the object is selected."""
+        pairs = (Requirement(key=key, operator="In", values=(value,)) for key, value in self.match_labels.items())
+        return next((each for each in (*pairs, *self.match_expressions) if not each.matches(labels)), None)
 
 
 class Match(Base, frozen=True, kw_only=True):

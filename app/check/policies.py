@@ -6,14 +6,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from api.features import FeatureGates
-from api.field import ErrorType, FieldError, Path, Rule
+from api.field import ErrorType, FieldError, Path, Rule, Severity
 from api.jobset_policy.conflicts import conflicts
 from api.jobset_policy.defaults import defaults_for
-from api.jobset_policy.evaluate import Violation, in_force, matches, numbers, violations
+from api.jobset_policy.evaluate import Violation, in_force, numbers, violations
 from api.jobset_policy.exception_faults import own_faults
 from api.jobset_policy.exception_types import EXCEPTION_KIND, JobSetPolicyException, read_exception
 from api.jobset_policy.exceptions import Excused, excused
 from api.jobset_policy.judged import Judged, Namespace, Number
+from api.jobset_policy.mismatch import Mismatch, of_policy
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
 from api.jsontree import dig, without_nulls
@@ -43,6 +44,16 @@ POLICY_API_VERSION = Rule(
 )
 POLICY_NAME = Rule("policy-name", ErrorType.INVALID, "{complaint}", "use lower case letters, digits and '-'", _SOURCE)
 POLICY_TWICE = Rule("policy-twice", ErrorType.DUPLICATE, "another file has it, too", "give it another name", _SOURCE)
+NO_MATCH = Rule(
+    "policy-no-match",
+    ErrorType.INVALID,
+    "no policy matches JobSet {jobset}, so no rule of {policies} was checked: {why}",
+    "{remedy}, or correct the selectors",
+    _SOURCE,
+    severity=Severity.WARNING,
+)
+MOST_NAMED = 3
+"""Policies that do not match, of which it is said why."""
 
 
 def namespace_of(name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Namespace:
@@ -122,12 +133,39 @@ class Policies:
         return excused(own, self.policies, judged, self.namespace(name), self.at)
 
     def findings(self, judged: Judged) -> list[FieldError]:
-        """What its author is told: refusals and warnings, and not what is only recorded."""
+        """What its author is told: refusals and warnings, and not what is only recorded; or that no policy matches."""
+        meta = judged.js.metadata
+        namespace = self.namespace(meta.namespace)
+        mismatches = [of_policy(policy, meta.labels, namespace) for policy in self.policies]
+        if mismatches and all(mismatches):
+            return [_no_match(judged, list(zip(self.policies, filter(None, mismatches), strict=True)))]
         return [
             violation.error
             for violation in self.broken(judged)
             if violation.policy.spec.denies or violation.policy.spec.warns
         ]
+
+
+def _no_match(judged: Judged, found: Sequence[tuple[JobSetPolicy, Mismatch]]) -> FieldError:
+    meta = judged.js.metadata
+    why = "; ".join(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in found[:MOST_NAMED])
+    policies = "1 policy" if len(found) == 1 else f"{len(found)} policies"
+    jobset = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+    remedy = _remedy(found[0][1])
+    return NO_MATCH.at(Path(("metadata", "name")), meta.name, jobset=jobset, policies=policies, why=why, remedy=remedy)
+
+
+def _remedy(mismatch: Mismatch) -> str:
+    """What to pass if only the command does not know the namespace."""
+    wanted = mismatch.requirement
+    value = wanted.values[0] if wanted.operator == "In" else "VALUE"
+    if mismatch.selector == "objectSelector":
+        return "change the labels of the JobSet"
+    if wanted.key == NAME_LABEL and wanted.operator == "In":
+        return f"write `namespace: {value}` into its metadata, or -n {value}"
+    if wanted.operator in {"In", "Exists"}:
+        return f"pass --namespace-label {wanted.key}={value} if its namespace has that label"
+    return "pass the labels of its namespace with --namespace-label KEY=VALUE"
 
 
 def with_policy_defaults(
@@ -211,8 +249,8 @@ def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[st
     for policy in policies.policies:
         name, actions = policy.metadata.name, list(policy.spec.validation_actions)
         head = {"jobset": jobset, "policy": name, "actions": actions}
-        if not matches(policy, judged.js.metadata.labels, namespace):
-            found.append({**head, "matches": False, "rules": []})
+        if mismatch := of_policy(policy, judged.js.metadata.labels, namespace):
+            found.append({**head, "matches": False, "why": str(mismatch), "rules": []})
             continue
         compared = numbers(policy, judged, namespace)
         rules = [
@@ -245,7 +283,7 @@ def explained(decided: Sequence[dict[str, Any]]) -> Iterator[str]:
     for policy in decided:
         yield f"{policy['jobset']}: policy {policy['policy']} ({', '.join(policy['actions'])})"
         if not policy["matches"]:
-            yield "  is not about this JobSet: its selectors do not match"
+            yield f"  is not about this JobSet: {policy['why']}"
         if policy.get("defaults"):
             yield f"  defaults: {', '.join(policy['defaults'])}"
         for rule in policy["rules"]:

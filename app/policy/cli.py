@@ -13,8 +13,10 @@ EVAL_EXAMPLES = """examples:
   %(prog)s -f set.yaml -p policies/ --explain          which rule, which number from which template, by which limit
   %(prog)s -f set.yaml -p policies/ -n team-a --namespace-label quota.example.com/gpus=64
 
+A note says when no policy matches a JobSet, and why: then nothing was checked.
+
 exit codes:
-  0  admitted; there may be warnings
+  0  admitted, also if no policy matches; there may be warnings
   1  refused, by a policy or for faults of its own; or a policy has faults
   2  not checked, or not all of it"""
 

@@ -120,7 +120,8 @@ class TestEval:
         )
         files = write(tmp_path / "set.yaml", SMALL), write(tmp_path / "p.yaml", other)
         ask = ("policy", "eval", "--explain", "-f", files[0], "-p", files[1])
-        assert "  is not about this JobSet: its selectors do not match" in run(capsys, *ask)[1]
+        why = "namespaceSelector wants a=b, and namespace default has no such label"
+        assert f"  is not about this JobSet: {why}\n" in run(capsys, *ask)[1]
         assert "    1 Jobs, no limit" in run(capsys, *ask, "--namespace-label", "a=b")[1]
 
     def test_namespaces_are_known_by_name(self, tmp_path: Path, capsys: Any):

@@ -144,10 +144,11 @@ def numbers(policy: JobSetPolicy, judged: Judged, namespace: Namespace) -> dict[
 def _said_by(policy: JobSetPolicy, error: FieldError) -> FieldError:
     """The finding in the policy's name: a warning, if the policy does not refuse the JobSet."""
     detail = f"policy {policy.metadata.name}" + (f": {error.detail}" if error.detail else "")
-    rule = error.rule if policy.spec.denies or error.rule is None else _as_warning(error.rule)
+    rule = error.rule if policy.spec.denies or error.rule is None else as_warning(error.rule)
     return replace(error, detail=detail, rule=rule)
 
 
 @lru_cache(maxsize=128)
-def _as_warning(rule: Rule) -> Rule:
+def as_warning(rule: Rule) -> Rule:
+    """The rule of a finding that refuses nothing."""
     return replace(rule, severity=Severity.WARNING)

@@ -1,12 +1,13 @@
 """What is wrong with an exception, beyond what the schema of its CRD says. Pure: the time is passed in."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from api.field import SPEC, ErrorType, FieldError, Rule, Severity, by_path
-from api.jobset_policy.evaluate import in_force
+from api.jobset_policy.evaluate import as_warning, in_force
 from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.exceptions import duration_of, shown, standing, time_of
+from api.jobset_policy.exceptions import shown, standing, time_of
 from api.jobset_policy.judged import Namespace
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import JobSetPolicy
@@ -26,14 +27,24 @@ EXPIRED = _rule("expired", ErrorType.INVALID, "the time is over", "write a later
 TOO_LONG = _rule(
     "too-long", ErrorType.INVALID, "policy {policy} allows at most {most}", "write {latest} or an earlier time"
 )
+OVER = _rule(
+    "over", ErrorType.INVALID, "it ended at {end}: policy {policy} allows at most {most}", "create another exception"
+)
 NOT_ALLOWED = _rule(
-    "not-allowed", ErrorType.FORBIDDEN, "{why}", "ask the owner of the policy: {field} decides about it"
+    "not-allowed",
+    ErrorType.FORBIDDEN,
+    "{why}",
+    "ask the owner of the policy to allow it in its spec, such as by {example}",
 )
 NO_POLICY = _rule(
     "policy", ErrorType.NOT_FOUND, "there is no such policy, so nothing is excepted", "{known}", Severity.WARNING
 )
 UNUSED = _rule(
-    "unused", ErrorType.NOT_FOUND, "policy {policy} has no rule {rule}", "nothing is excepted from it", Severity.WARNING
+    "unused",
+    ErrorType.NOT_FOUND,
+    "policy {policy} has no rule {rule}, so nothing is excepted from it",
+    "{known}",
+    Severity.WARNING,
 )
 
 
@@ -42,6 +53,21 @@ def exception_faults(
 ) -> list[FieldError]:
     """All of them, by path, for an exception that the schema has accepted. `policies`: those in force, by name."""
     return by_path([*own_faults(exception), *_of_policy(exception, policies, namespace, now)])
+
+
+def exception_warnings(
+    exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace | None, now: datetime
+) -> list[FieldError]:
+    """Why an exception without faults of its own does not count, or not as long as it says; for a command that goes on.
+
+    `namespace` None: its labels are not known.
+    """
+    meta = exception.metadata
+    name = f"exception {meta.namespace}/{meta.name}" if meta.namespace else f"exception {meta.name}"
+    found = _of_policy(exception, policies, namespace, now)
+    return by_path(
+        replace(error, detail=f"{name}: {error.detail}", rule=error.rule and as_warning(error.rule)) for error in found
+    )
 
 
 def own_faults(exception: JobSetPolicyException) -> list[FieldError]:
@@ -57,7 +83,7 @@ def own_faults(exception: JobSetPolicyException) -> list[FieldError]:
 
 
 def _of_policy(
-    exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace, now: datetime
+    exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace | None, now: datetime
 ) -> Iterator[FieldError]:
     name, expires = exception.spec.policy, time_of(exception.spec.expires_at)
     if expires is not None and expires <= now:
@@ -69,13 +95,22 @@ def _of_policy(
     demanded = {rule.name for rule, _ in in_force(policy)}
     for i, rule in enumerate(exception.spec.rules):
         if rule not in demanded:
-            yield UNUSED.at(SPEC.at("rules", i), rule, policy=name, rule=rule)
+            known = did_you_mean(rule, sorted(demanded), what="its rules are")
+            yield UNUSED.at(SPEC.at("rules", i), rule, policy=name, rule=rule, known=known)
     stands = standing(exception, policy, namespace, now)
     if stands.until is None and expires is not None:
-        yield NOT_ALLOWED.at(SPEC.at("policy"), why=stands.why_not, field="spec.exceptions")
+        yield NOT_ALLOWED.at(SPEC.at("policy"), why=stands.why_not, example=_example(namespace))
     allowed = policy.spec.exceptions
     if allowed is not None and stands.until is not None and expires is not None and stands.until < expires:
-        created = time_of(exception.metadata.creation_timestamp or "") or now
-        latest = shown((created + duration_of(allowed.max_duration)).replace(microsecond=0))
-        place, most = SPEC.at("expiresAt"), allowed.max_duration
-        yield TOO_LONG.at(place, exception.spec.expires_at, policy=name, most=most, latest=latest)
+        place, until, most = SPEC.at("expiresAt"), exception.spec.expires_at, allowed.max_duration
+        end = shown(stands.until.replace(microsecond=0))
+        if now < stands.until:
+            yield TOO_LONG.at(place, until, policy=name, most=most, latest=end)
+        elif now < expires:
+            yield OVER.at(place, until, policy=name, most=most, end=end)
+
+
+def _example(namespace: Namespace | None) -> str:
+    """What a policy says that allows exceptions there."""
+    label = f"matchLabels: {{kubernetes.io/metadata.name: {namespace.name}}}" if namespace and namespace.name else ""
+    return f"exceptions: {{allowedNamespaces: {{{label}}}, maxDuration: 7d}}"

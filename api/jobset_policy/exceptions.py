@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from api.jobset_policy.exception_types import JobSetPolicyException
 from api.jobset_policy.judged import Judged, Namespace
+from api.jobset_policy.mismatch import of_namespace
 from api.jobset_policy.types import Exceptions, JobSetPolicy
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -41,11 +42,12 @@ class Standing:
 
 
 def standing(
-    exception: JobSetPolicyException, policy: JobSetPolicy | None, namespace: Namespace, now: datetime
+    exception: JobSetPolicyException, policy: JobSetPolicy | None, namespace: Namespace | None, now: datetime
 ) -> Standing:
     """Whether an exception in this namespace counts now. `policy`: the one that it names, None if there is none.
 
-    An exception that is not stored yet counts as created now.
+    `namespace` None: its labels are not known, and taken for allowed. An exception that is not stored yet counts as
+    created now.
     """
     name = exception.spec.policy
     if policy is None:
@@ -53,8 +55,9 @@ def standing(
     allowed = policy.spec.exceptions
     if allowed is None:
         return Standing(f"policy {name} allows no exceptions")
-    if not allowed.allowed_namespaces.matches(namespace.labels):
-        return Standing(f"policy {name} allows no exceptions in this namespace")
+    if namespace is not None and not allowed.allowed_namespaces.matches(namespace.labels):
+        why = of_namespace(allowed.allowed_namespaces, "exceptions.allowedNamespaces", namespace)
+        return Standing(f"policy {name} allows no exceptions in this namespace: {why}")
     until = ends_at(exception, allowed, now)
     if until is None:
         return Standing("expiresAt is no time with a time zone")

@@ -3,18 +3,18 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from api.features import FeatureGates
-from api.field import ErrorType, FieldError, Path, Rule, Severity
+from api.field import SPEC, ErrorType, FieldError, Path, Rule, Severity
 from api.jobset_policy.conflicts import conflicts
 from api.jobset_policy.defaults import defaults_for
 from api.jobset_policy.evaluate import Violation, in_force, numbers, violations
-from api.jobset_policy.exception_faults import own_faults
+from api.jobset_policy.exception_faults import exception_warnings, own_faults
 from api.jobset_policy.exception_types import EXCEPTION_KIND, JobSetPolicyException, read_exception
 from api.jobset_policy.exceptions import Excused, excused
 from api.jobset_policy.judged import Judged, Namespace, Number
-from api.jobset_policy.mismatch import Mismatch, of_policy
+from api.jobset_policy.mismatch import Mismatch, of_namespace, of_policy
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
 from api.jsontree import dig, without_nulls
@@ -50,6 +50,14 @@ NO_MATCH = Rule(
     "no policy matches JobSet {jobset}, so no rule of {policies} was checked: {why}",
     "{remedy}, or correct the selectors",
     _SOURCE,
+    severity=Severity.WARNING,
+)
+NO_NAMESPACE = Rule(
+    "policy-exception-namespace",
+    ErrorType.REQUIRED,
+    "exception {name} is taken for one of namespace default, and no JobSet here is in it",
+    "write `namespace: {namespace}` into its metadata",
+    source("exceptions"),
     severity=Severity.WARNING,
 )
 MOST_NAMED = 3
@@ -196,14 +204,21 @@ def load(names: Sequence[str], report: Report, gates: FeatureGates) -> list[JobS
     return found
 
 
-def load_exceptions(names: Sequence[str], report: Report) -> list[JobSetPolicyException]:
+class FiledException(NamedTuple):
+    """An exception, and the document that it stands in."""
+
+    document: Document
+    exception: JobSetPolicyException
+
+
+def load_exceptions(names: Sequence[str], report: Report) -> list[FiledException]:
     """The exceptions in files and directories; what is wrong with them goes into the report."""
     return exceptions_in(Inputs(names, recursive=True, wanted=is_exception).documents(), report)
 
 
-def exceptions_in(documents: Iterator[Document], report: Report) -> list[JobSetPolicyException]:
+def exceptions_in(documents: Iterator[Document], report: Report) -> list[FiledException]:
     """The good exceptions among documents; the report gets the faults of the others."""
-    good: list[JobSetPolicyException] = []
+    good: list[FiledException] = []
     for document in documents:
         if document.broken or not isinstance(document.value, dict):
             continue
@@ -212,9 +227,44 @@ def exceptions_in(documents: Iterator[Document], report: Report) -> list[JobSetP
         if not found:
             exception = read_exception(obj)
             found = own_faults(exception)
-            good += [] if found else [exception]
+            good += [] if found else [FiledException(document, exception)]
         report.add([located(document, error) for error in found])
     return good
+
+
+def warn_of_exceptions(
+    filed: Sequence[FiledException],
+    policies: Sequence[JobSetPolicy],
+    namespaces: Mapping[str, Namespace] | None,
+    at: datetime,
+    report: Report,
+) -> None:
+    """The report gets what keeps exceptions in these namespaces from counting; None: in all, whatever their labels."""
+    named = {policy.metadata.name: policy for policy in policies}
+    for document, exception in filed:
+        meta = exception.metadata
+        where = None if namespaces is None else namespaces.get(meta.namespace or DEFAULT)
+        if namespaces and not where and not meta.namespace:
+            error = NO_NAMESPACE.at(Path(("metadata", "namespace")), name=meta.name, namespace=min(namespaces))
+            report.add([located(document, error)])
+        if where or namespaces is None:
+            found = exception_warnings(exception, named, where, at)
+            report.add([located(document, _with_flag(error, named, exception, where)) for error in found])
+
+
+def _with_flag(
+    error: FieldError,
+    policies: Mapping[str, JobSetPolicy],
+    exception: JobSetPolicyException,
+    namespace: Namespace | None,
+) -> FieldError:
+    """The finding; with the flag that says what labels the namespace has, where these decide."""
+    policy = policies.get(exception.spec.policy)
+    allowed = policy.spec.exceptions if policy else None
+    if allowed is None or namespace is None or error.path != SPEC.at("policy"):
+        return error
+    mismatch = of_namespace(allowed.allowed_namespaces, "", namespace)
+    return error if mismatch is None else replace(error, hint=f"{_remedy(mismatch)}, or {error.fix}")
 
 
 def policies_in(documents: Iterator[Document], report: Report, gates: FeatureGates) -> list[JobSetPolicy]:

@@ -12,11 +12,23 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
 from api.features import FeatureGates
+from api.jobset_policy.judged import Namespace
+from api.jsontree import dig
 from app.check.checks import CheckError, Checks, placed
 from app.check.documents import Document
 from app.check.findings import MAX_FINDINGS, Report, name_of, printable, write_json, write_text
 from app.check.manifest_files import Inputs
-from app.check.policies import EARLIEST, Policies, explained, explanation, judged_of, load, load_exceptions
+from app.check.policies import (
+    DEFAULT,
+    EARLIEST,
+    Policies,
+    explained,
+    explanation,
+    judged_of,
+    load,
+    load_exceptions,
+    warn_of_exceptions,
+)
 from app.check.sarif import sarif
 from app.check.shared_services import Services
 from webhooks.jobset.engine import Findings
@@ -83,8 +95,10 @@ async def checked(options: Options) -> Report:
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
     checks, services = Checks(options.gates, options.namespace), Services()
     policies = load(options.policies, report, options.gates) if options.policies else []
-    exceptions = load_exceptions(options.policies, report)
+    filed = load_exceptions(options.policies, report)
+    exceptions = [each.exception for each in filed]
     held_to = Policies(policies, exceptions, options.at, options.namespace_labels, options.namespace_annotations)
+    namespaces: dict[str, Namespace] = {}
     try:
         async with _server(options) as server:
             for document in inputs.documents():
@@ -93,7 +107,10 @@ async def checked(options: Options) -> Report:
                     report.jobsets += 1
                     findings = findings.and_also(services.shared(findings.object))
                     findings = _with_policies(findings, held_to, options, report)
+                    name = dig(findings.object, "metadata", "namespace") or ""
+                    namespaces[name or DEFAULT] = held_to.namespace(name)
                 report.add(placed(document, findings))
+        warn_of_exceptions(filed, policies, namespaces, options.at, report)
     except CheckError as error:
         report.problems.append(str(error))
     report.finish(inputs.files, inputs.others, allow_none=options.allow_none)

@@ -13,7 +13,8 @@ EVAL_EXAMPLES = """examples:
   %(prog)s -f set.yaml -p policies/ --explain          which rule, which number from which template, by which limit
   %(prog)s -f set.yaml -p policies/ -n team-a --namespace-label quota.example.com/gpus=64
 
-A note says when no policy matches a JobSet, and why: then nothing was checked.
+A note says when no policy matches a JobSet, and why: then nothing was checked. A warning says why an exception in the
+namespace of a JobSet does not count.
 
 exit codes:
   0  admitted, also if no policy matches; there may be warnings
@@ -58,7 +59,7 @@ EXPORT_EXAMPLES = """examples:
 
 Each JobSetPolicy becomes a ValidatingAdmissionPolicy with the same rules, actions and words. Messages on standard error
 say where one differs; docs/policy/api-server.md has a table. Exceptions in the same files count until their end, and
-only for new JobSets. The API server has to be Kubernetes 1.34 or later.
+only for new JobSets; warnings name those that do not count, and why. The API server has to be Kubernetes 1.34 or later.
 
 What is printed stays as it is: export and apply it again when a policy or an exception has changed.
 

@@ -13,7 +13,7 @@ import yaml
 
 from api.features import FeatureGates
 from api.jobset_policy.compiled.defaults import mutating
-from api.jobset_policy.compiled.exceptions import in_time
+from api.jobset_policy.compiled.exceptions import MOST_EXCEPTIONS, in_time
 from api.jobset_policy.compiled.policy import Circumstances, validating
 from api.jobset_policy.compiled.registry import COMPILED, Fit
 from api.jobset_policy.evaluate import in_force
@@ -22,7 +22,7 @@ from api.jobset_policy.exceptions import shown
 from api.jobset_policy.types import JobSetPolicy
 from api.meta import JSON
 from app.check.findings import Report, printable, write_text
-from app.check.policies import load, load_exceptions
+from app.check.policies import load, load_exceptions, warn_of_exceptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,10 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the objects to `out`, and to `err` what is wrong or differs from the policies; gives the exit code."""
     report = Report()
     policies = load(options.names, report, options.gates)
-    exceptions = load_exceptions(options.names, report)
-    write_text([finding for finding in report.findings if finding.severity == "error"], err, color=False)
+    filed = load_exceptions(options.names, report)
+    exceptions = [each.exception for each in filed]
+    warn_of_exceptions(filed, policies, None, options.now, report)
+    write_text(report.findings, err, color=False)
     err.writelines(f"jobset policy export: {printable(problem)}\n" for problem in report.problems)
     if report.problems or report.errors:
         return 2 if report.problems else 1
@@ -67,6 +69,8 @@ def notes(policy: JobSetPolicy, exceptions: Sequence[JobSetPolicyException], now
         compiled = COMPILED[rule.name]
         if compiled.fit is not Fit.EXACT:
             yield f"{rule.name}: {compiled.fit.value}: {compiled.note}"
-    for exception, end in in_time(exceptions, policy, now):
+    for number, (exception, end) in enumerate(in_time(exceptions, policy, now)):
         meta = exception.metadata
-        yield f"exception {meta.namespace}/{meta.name} counts for new JobSets until {shown(end)}"
+        counts = f"counts for new JobSets until {shown(end)}"
+        beyond = f"does not count in the API server: at most {MOST_EXCEPTIONS} from one policy do"
+        yield f"exception {meta.namespace}/{meta.name} {counts if number < MOST_EXCEPTIONS else beyond}"

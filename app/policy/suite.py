@@ -162,7 +162,8 @@ def _with_files(document: Document, suite: Suite, report: Report, gates: Feature
             loaded.manifests.setdefault(name, found.value)
     found_too = Inputs(names, recursive=True, wanted=is_admission).documents()
     loaded.admission = [each.value for each in found_too if isinstance(each.value, dict)]
-    loaded.exceptions = exceptions_in(_documents(names, is_exception, report), report)
+    filed = exceptions_in(_documents(names, is_exception, report), report)
+    loaded.exceptions = [each.exception for each in filed]
     for found in _documents([own, *(str(folder / name) for name in suite.manifests)], is_jobset, report):
         metadata = found.value.get("metadata") if isinstance(found.value, dict) else None
         if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):

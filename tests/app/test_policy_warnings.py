@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from app.check.policies import NAME_LABEL
-from tests.app.test_policy_commands import SMALL, run, write
-from tests.support.policies import manifest
+from app.policy import export
+from tests.app.test_policy_commands import LARGE, SMALL, run, write
+from tests.support.policies import exception, manifest
 
 
 class TestNoMatch:
@@ -63,3 +64,119 @@ class TestNoMatch:
         _, out = self.decide(tmp_path, capsys, *policies)
         assert [f"policy p{i}: " in out for i in range(5)] == [True, True, True, False, False]
         assert "so no rule of 5 policies was checked: " in out
+
+
+AT = ("--at", "2030-01-01T12:00:00Z")
+
+
+def allowing(allowed: Any = None, **rules: Any) -> dict[str, Any]:
+    """A policy that allows exceptions of a day, by default everywhere."""
+    found = manifest(**(rules or {"maxJobs": {"max": 4}}))
+    found["spec"]["exceptions"] = {"allowedNamespaces": allowed or {}, "maxDuration": "1d"}
+    return found
+
+
+ENDS: dict[str, Any] = {"expiresAt": "2030-01-01T20:00:00Z"}
+NOT_COUNTING = [
+    pytest.param(
+        manifest(maxJobs={"max": 4}),
+        exception(**ENDS),
+        "policy: exception default/big-run: policy limits allows no exceptions; ask the owner of the policy",
+        id="the policy allows none",
+    ),
+    pytest.param(
+        allowing(),
+        exception(expiresAt="2020-01-01T00:00:00Z"),
+        "expiresAt: exception default/big-run: the time is over; write a later time",
+        id="expired",
+    ),
+    pytest.param(
+        allowing(),
+        exception(policy="limit", **ENDS),
+        'policy: exception default/big-run: there is no such policy, so nothing is excepted; did you mean "limits"?',
+        id="no such policy",
+    ),
+    pytest.param(
+        allowing(),
+        exception(rules=["maxJobs", "ttl"], **ENDS),
+        "rules[1]: exception default/big-run: policy limits has no rule ttl, so nothing is excepted from it; its rules are:",
+        id="no such rule",
+    ),
+    pytest.param(
+        allowing(),
+        exception(),
+        "expiresAt: exception default/big-run: policy limits allows at most 1d; write 2030-01-02T00:00:00Z or an",
+        id="too long",
+    ),
+]
+
+
+class TestExceptionsInEval:
+    """Exceptions that do not count are named with the reason and the remedy."""
+
+    def decide(
+        self, tmp_path: Path, capsys: Any, *policies: Any, flags: tuple[str, ...] = AT, jobset: Any = LARGE
+    ) -> str:
+        files = write(tmp_path / "set.yaml", jobset), write(tmp_path / "p.yaml", *policies)
+        return run(capsys, "policy", "eval", "-f", files[0], "-p", files[1], *flags)[1]
+
+    @pytest.mark.parametrize(("policy", "granted", "said"), NOT_COUNTING)
+    def test_it_says_why(self, policy: Any, granted: Any, said: str, tmp_path: Path, capsys: Any):
+        out = self.decide(tmp_path, capsys, policy, granted)
+        assert f": warning: spec.{said}" in out
+        assert "p.yaml:" in out
+
+    def test_the_rules_that_the_policy_has_are_named(self, tmp_path: Path, capsys: Any):
+        out = self.decide(
+            tmp_path, capsys, allowing(maxJobs={"max": 4}, maxRestarts={"max": 1}), exception(rules=["ttl"])
+        )
+        assert 'its rules are: "maxJobs", "maxRestarts"\n' in out
+
+    def test_the_labels_of_the_namespace_can_be_passed(self, tmp_path: Path, capsys: Any):
+        policy, granted = allowing({"matchLabels": {"x.com/tenant": "true"}}), exception(**ENDS)
+        out = self.decide(tmp_path, capsys, policy, granted)
+        assert (
+            "warning: spec.policy: exception default/big-run: policy limits allows no exceptions in this namespace:"
+            " exceptions.allowedNamespaces wants x.com/tenant=true, and namespace default has no such label;"
+            " pass --namespace-label x.com/tenant=true if its namespace has that label, or ask the owner of the policy"
+            " to allow it in its spec, such as by exceptions: {allowedNamespaces: {matchLabels:"
+            " {kubernetes.io/metadata.name: default}}, maxDuration: 7d}\n"
+        ) in out
+        out = self.decide(tmp_path, capsys, policy, granted, flags=(*AT, "--namespace-label", "x.com/tenant=true"))
+        assert out == "1 file, 1 JobSet, 0 errors, 0 warnings\n"
+
+    def test_one_that_the_policy_has_ended_needs_another(self, tmp_path: Path, capsys: Any):
+        out = self.decide(tmp_path, capsys, allowing(), exception(), flags=("--at", "2030-02-01T00:00:00Z"))
+        assert "it ended at 2030-01-02T00:00:00Z: policy limits allows at most 1d; create another exception\n" in out
+
+    def test_those_of_other_namespaces_are_not_looked_at(self, tmp_path: Path, capsys: Any):
+        other = exception(policy="none", **ENDS)
+        other["metadata"]["namespace"] = "team-b"
+        assert "warning: " not in self.decide(tmp_path, capsys, allowing(), other)
+
+    def test_one_that_names_no_namespace_is_of_default(self, tmp_path: Path, capsys: Any):
+        lost, jobset = exception(**ENDS), {**LARGE, "metadata": {"name": "large", "namespace": "team-a"}}
+        del lost["metadata"]["namespace"]
+        assert "warning: " not in self.decide(tmp_path, capsys, allowing(), lost)
+        out = self.decide(tmp_path, capsys, allowing(), lost, jobset=jobset)
+        assert "exception big-run is taken for one of namespace default, and no JobSet here is in it; " in out
+        assert "write `namespace: team-a` into its metadata\n" in out
+
+
+@pytest.mark.parametrize(("policy", "granted", "said"), NOT_COUNTING)
+def test_export_says_it_on_standard_error(policy: Any, granted: Any, said: str, tmp_path: Path, capsys: Any):
+    until = min(granted["spec"]["expiresAt"].replace("203", "209"), "2099-01-01T00:00:00Z")
+    granted = {**granted, "metadata": {"name": "big-run", "namespace": "default"}}
+    granted["spec"] = {**granted["spec"], "expiresAt": until}
+    code, _, err = run(capsys, "policy", "export", "-f", write(tmp_path / "p.yaml", policy, granted))
+    assert (code, f": warning: spec.{said.partition('; write')[0]}" in err) == (0, True)
+
+
+def test_export_says_which_exceptions_are_too_many(tmp_path: Path, capsys: Any, monkeypatch: Any):
+    monkeypatch.setattr(export, "MOST_EXCEPTIONS", 1)
+    granted = [exception(f"run-{i}", expiresAt="2099-01-01T00:00:00Z") for i in range(2)]
+    for each in granted:
+        del each["metadata"]["creationTimestamp"]
+    _, _, err = run(capsys, "policy", "export", "-f", write(tmp_path / "p.yaml", allowing(), *granted))
+    assert "limits: exception default/run-0 counts for new JobSets until" in err
+    assert "limits: exception default/run-1 does not count in the API server: at most 1 from one policy do\n" in err

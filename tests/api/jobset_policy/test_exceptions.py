@@ -14,6 +14,8 @@ from tests.support.policies import exception, judged, manifest
 
 JSON = dict[str, Any]
 NOW = datetime(2030, 1, 1, 0, 30, tzinfo=UTC)
+NOT_HERE = "policy limits allows no exceptions in this namespace"
+ALLOWS = "exceptions: {allowedNamespaces: {matchLabels: {kubernetes.io/metadata.name: default}}, maxDuration: 7d}"
 TEAM = Namespace("default", {"team": "a"})
 
 
@@ -70,7 +72,10 @@ def test_it_counts_only_if_the_policy_allows_it_in_this_namespace():
     assert standing(ours, silent, TEAM, NOW).why_not == "policy limits allows no exceptions"
     for labels, why_not in (
         ({"team": "a"}, ""),
-        ({"team": "b"}, "policy limits allows no exceptions in this namespace"),
+        (
+            {"team": "b"},
+            f"{NOT_HERE}: exceptions.allowedNamespaces wants team=b, and namespace default has team=a",
+        ),
     ):
         assert standing(ours, limits(allowed={"matchLabels": labels}), TEAM, NOW).why_not == why_not
 
@@ -123,7 +128,7 @@ def test_a_good_one_has_no_faults():
             {"limits": limits(allowed={"matchLabels": {"team": "b"}})},
             {},
             "spec.policy",
-            "policy limits allows no exceptions in this namespace; ask the owner of the policy",
+            f"and namespace default has team=a; ask the owner of the policy to allow it in its spec, such as by {ALLOWS}",
             False,
         ),
         (

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from api.features import FeatureGates
 from api.field import SPEC, ErrorType, FieldError, Path, Rule, Severity
@@ -103,6 +103,21 @@ def is_exception(obj: JSON) -> bool:
     return obj.get("kind") == EXCEPTION_KIND
 
 
+T = TypeVar("T")
+
+
+class Filed(NamedTuple, Generic[T]):
+    """A policy or an exception, and the document that it stands in."""
+
+    document: Document
+    value: T
+
+    def line(self, path: Path) -> tuple[str, int]:
+        """The file and the line of a place in it."""
+        found = located(self.document, FieldError(path, ErrorType.INVALID))
+        return found.file, found.line
+
+
 @dataclass(frozen=True, slots=True)
 class Policies:
     """Policies, exceptions from them, and the namespace whose JobSets are held to them at a time."""
@@ -195,7 +210,7 @@ def judged_of(obj: JSON, gates: FeatureGates) -> Judged | None:
         return None
 
 
-def load(names: Sequence[str], report: Report, gates: FeatureGates) -> list[JobSetPolicy]:
+def load(names: Sequence[str], report: Report, gates: FeatureGates) -> list[Filed[JobSetPolicy]]:
     """The policies in files and directories; what is wrong with them goes into the report."""
     inputs = Inputs(names, recursive=True, wanted=is_policy, problems=report.problems)
     found = policies_in(inputs.documents(), report, gates)
@@ -204,21 +219,14 @@ def load(names: Sequence[str], report: Report, gates: FeatureGates) -> list[JobS
     return found
 
 
-class FiledException(NamedTuple):
-    """An exception, and the document that it stands in."""
-
-    document: Document
-    exception: JobSetPolicyException
-
-
-def load_exceptions(names: Sequence[str], report: Report) -> list[FiledException]:
+def load_exceptions(names: Sequence[str], report: Report) -> list[Filed[JobSetPolicyException]]:
     """The exceptions in files and directories; what is wrong with them goes into the report."""
     return exceptions_in(Inputs(names, recursive=True, wanted=is_exception).documents(), report)
 
 
-def exceptions_in(documents: Iterator[Document], report: Report) -> list[FiledException]:
+def exceptions_in(documents: Iterator[Document], report: Report) -> list[Filed[JobSetPolicyException]]:
     """The good exceptions among documents; the report gets the faults of the others."""
-    good: list[FiledException] = []
+    good: list[Filed[JobSetPolicyException]] = []
     for document in documents:
         if document.broken or not isinstance(document.value, dict):
             continue
@@ -227,13 +235,13 @@ def exceptions_in(documents: Iterator[Document], report: Report) -> list[FiledEx
         if not found:
             exception = read_exception(obj)
             found = own_faults(exception)
-            good += [] if found else [FiledException(document, exception)]
+            good += [] if found else [Filed(document, exception)]
         report.add([located(document, error) for error in found])
     return good
 
 
 def warn_of_exceptions(
-    filed: Sequence[FiledException],
+    filed: Sequence[Filed[JobSetPolicyException]],
     policies: Sequence[JobSetPolicy],
     namespaces: Mapping[str, Namespace] | None,
     at: datetime,
@@ -267,10 +275,9 @@ def _with_flag(
     return error if mismatch is None else replace(error, hint=f"{_remedy(mismatch)}, or {error.fix}")
 
 
-def policies_in(documents: Iterator[Document], report: Report, gates: FeatureGates) -> list[JobSetPolicy]:
+def policies_in(documents: Iterator[Document], report: Report, gates: FeatureGates) -> list[Filed[JobSetPolicy]]:
     """The good policies among documents, in order; the report gets the findings about them and the others."""
-    good: dict[str, JobSetPolicy] = {}
-    places: dict[str, Document] = {}
+    good: dict[str, Filed[JobSetPolicy]] = {}
     for document in documents:
         report.add([located(document, fault.error, fault.span) for fault in document.faults])
         if document.broken or not isinstance(document.value, dict):
@@ -279,10 +286,11 @@ def policies_in(documents: Iterator[Document], report: Report, gates: FeatureGat
         if policy is not None and policy.metadata.name in good:
             found = [POLICY_TWICE.at(Path(("metadata", "name")), policy.metadata.name)]
         elif policy is not None:
-            good[policy.metadata.name], places[policy.metadata.name] = policy, document
+            good[policy.metadata.name] = Filed(document, policy)
         report.add([located(document, error) for error in found])
-    for name, policy in good.items():
-        report.add([located(places[name], error) for error in conflicts(policy, list(good.values()), gates)])
+    policies = [each.value for each in good.values()]
+    for document, policy in good.values():
+        report.add([located(document, error) for error in conflicts(policy, policies, gates)])
     return list(good.values())
 
 

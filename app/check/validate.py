@@ -94,9 +94,9 @@ async def checked(options: Options) -> Report:
     report = Report(most_findings=options.most_findings)
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
     checks, services = Checks(options.gates, options.namespace), Services()
-    policies = load(options.policies, report, options.gates) if options.policies else []
+    policies = [each.value for each in load(options.policies, report, options.gates)] if options.policies else []
     filed = load_exceptions(options.policies, report)
-    exceptions = [each.exception for each in filed]
+    exceptions = [each.value for each in filed]
     held_to = Policies(policies, exceptions, options.at, options.namespace_labels, options.namespace_annotations)
     namespaces: dict[str, Namespace] = {}
     try:

@@ -40,9 +40,9 @@ class Options:
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the objects to `out`, and to `err` what is wrong or differs from the policies; gives the exit code."""
     report = Report()
-    policies = load(options.names, report, options.gates)
+    policies = [each.value for each in load(options.names, report, options.gates)]
     filed = load_exceptions(options.names, report)
-    exceptions = [each.exception for each in filed]
+    exceptions = [each.value for each in filed]
     warn_of_exceptions(filed, policies, None, options.now, report)
     write_text(report.findings, err, color=False)
     err.writelines(f"jobset policy export: {printable(problem)}\n" for problem in report.problems)

@@ -6,21 +6,22 @@ Exit codes: 0 none, 1 some, 2 it is not known, or not of all.
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TextIO
 
 from api.features import FeatureGates
+from api.field import SPEC
 from api.jobset_policy.audit import broken_rules
-from api.jobset_policy.evaluate import Violation
+from api.jobset_policy.evaluate import Violation, in_force
 from api.jobset_policy.exception_types import JobSetPolicyException
 from api.jobset_policy.judged import Judged, Namespace
 from api.jobset_policy.types import JobSetPolicy
 from api.jsontree import dig
 from app import session
-from app.check.findings import Report, printable
-from app.check.policies import judged_of, load
+from app.check.findings import Report, printable, write_text
+from app.check.policies import Filed, judged_of, load
 from app.policy.stored import (
     Namespaces,
     NoNamespaceError,
@@ -50,11 +51,15 @@ class Options:
 
 @dataclass(slots=True)
 class Found:
-    """What a scan has found. `broken`: JobSets that break a rule, by policy and rule."""
+    """What a scan has found. `broken`: JobSets that break a rule, by policy and rule.
 
+    `places`: file and line of a rule, by the same, for policies in files.
+    """
+
+    places: Mapping[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
     jobsets: int = 0
     refused: int = 0
-    shown: list[dict[str, str]] = field(default_factory=list)
+    shown: list[dict[str, Any]] = field(default_factory=list)
     left_out: int = 0
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
     unread: int = 0
@@ -75,7 +80,13 @@ class Found:
                 "rule": each.rule,
                 "path": str(error.path),
                 "message": error.complaint,
+                **self.place(each.policy.metadata.name, each.rule),
             })  # fmt: skip
+
+    def place(self, policy: str, rule: str) -> dict[str, Any]:
+        """Where the rule stands, if that is in a file."""
+        file, line = self.places.get((policy, rule), ("", 0))
+        return {"file": file, "line": line} if file else {}
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
@@ -89,10 +100,10 @@ async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
         return session.NOT_DONE
     where = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
     async with session.connected(**where) as to:
-        policies = given or await stored_policies(to.client)
+        policies = [each.value for each in given] or await stored_policies(to.client)
         namespace = None if options.everywhere else to.namespace
         exceptions = await stored_exceptions(to.client, namespace)
-        namespaces, found = Namespaces(to.client, policies), Found()
+        namespaces, found = Namespaces(to.client, policies), Found(_places(given))
         async with session.naming(to, ""):
             async for obj in stored_jobsets(to.client, namespace):
                 name = str(dig(obj, "metadata", "namespace"))
@@ -105,13 +116,22 @@ async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
     return session.NOT_DONE if found.unread else session.FAILED if found.refused else session.DONE
 
 
-def _from_files(names: Sequence[str], err: TextIO) -> list[JobSetPolicy] | None:
+def _from_files(names: Sequence[str], err: TextIO) -> list[Filed[JobSetPolicy]] | None:
     """The policies in these files; None if there is something wrong with them."""
     report = Report()
     policies = load(names, report, _GATES)
-    problems = [*report.problems, *(finding.message for finding in report.findings if finding.severity == "error")]
-    err.writelines(f"jobset policy scan: {printable(problem)}\n" for problem in problems)
-    return None if problems else policies
+    write_text(report.findings, err, color=False)
+    err.writelines(f"jobset policy scan: {printable(problem)}\n" for problem in report.problems)
+    return None if report.problems or report.errors else policies
+
+
+def _places(given: Sequence[Filed[JobSetPolicy]]) -> dict[tuple[str, str], tuple[str, int]]:
+    """File and line of each rule, by the names of policy and rule."""
+    return {
+        (each.value.metadata.name, rule.name): each.line(SPEC.at("rules", rule.name))
+        for each in given
+        for rule, _ in in_force(each.value)
+    }
 
 
 def _judge(
@@ -130,19 +150,28 @@ def _judge(
 
 
 def _write(found: Found, output: str, out: TextIO) -> None:
-    counts = [{"policy": policy, "rule": rule, "jobsets": n} for (policy, rule), n in sorted(found.broken.items())]
+    counts = [
+        {"policy": policy, "rule": rule, "jobsets": n, **found.place(policy, rule)}
+        for (policy, rule), n in sorted(found.broken.items())
+    ]
     if output == "json":
         body = {"jobsets": found.jobsets, "refused": found.refused, "counts": counts, "violations": found.shown}
         json.dump({**body, "leftOut": found.left_out}, out, indent=2)
         out.write("\n")
         return
     if counts:
-        numbers = [(policy, rule, str(n)) for (policy, rule), n in sorted(found.broken.items())]
-        write_table([("POLICY", "RULE", "JOBSETS"), *numbers], out)
+        where = ("where",) if found.places else ()
+        _table(("policy", "rule", "jobsets", *where), counts, out)
         out.write("\n")
-        columns = ("namespace", "jobset", "rule", "path", "message")
-        rows = [tuple(each[key] for key in columns) for each in found.shown]
-        write_table([tuple(key.upper() for key in columns), *rows], out)
+        _table(("namespace", "jobset", "rule", *where, "path", "message"), found.shown, out)
     if found.left_out:
         out.write(f"and {found.left_out} more\n")
     out.write(f"{found.refused} of {found.jobsets} JobSets would be refused\n")
+
+
+def _table(columns: tuple[str, ...], rows: Sequence[Mapping[str, Any]], out: TextIO) -> None:
+    """The rows; in the column `where`, file and line of the rule in its policy."""
+    texts = [{**row, "where": f"{row.get('file')}:{row.get('line')}"} for row in rows]
+    write_table(
+        [tuple(key.upper() for key in columns), *(tuple(str(row[key]) for key in columns) for row in texts)], out
+    )

@@ -155,15 +155,14 @@ def _with_files(document: Document, suite: Suite, report: Report, gates: Feature
     loaded = Loaded(document, suite)
     names = [own, *(str(folder / name) for name in suite.policies)]
     documents = list(_documents(names, is_policy, report))
-    loaded.policies = policies_in(iter(documents), report, gates)
+    loaded.policies = [each.value for each in policies_in(iter(documents), report, gates)]
     good = {policy.metadata.name for policy in loaded.policies}
     for found in documents:
         if (name := dig(found.value, "metadata", "name")) in good:
             loaded.manifests.setdefault(name, found.value)
     found_too = Inputs(names, recursive=True, wanted=is_admission).documents()
     loaded.admission = [each.value for each in found_too if isinstance(each.value, dict)]
-    filed = exceptions_in(_documents(names, is_exception, report), report)
-    loaded.exceptions = [each.exception for each in filed]
+    loaded.exceptions = [each.value for each in exceptions_in(_documents(names, is_exception, report), report)]
     for found in _documents([own, *(str(folder / name) for name in suite.manifests)], is_jobset, report):
         metadata = found.value.get("metadata") if isinstance(found.value, dict) else None
         if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):

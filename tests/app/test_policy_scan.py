@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from app.policy import scan
 from kube.clock import now
@@ -76,6 +77,27 @@ class TestScan:
         file.write_text(json.dumps(manifest("new", maxJob={"max": 1})))
         code, _, err = command("policy", "scan", "-p", str(file))
         assert (code, 'did you mean "maxJobs"?' in err) == (2, True)
+
+    def test_faults_of_policies_in_files_have_their_place(self, connected: Any, command: Any, tmp_path: Path):
+        (tmp_path / "p.yaml").write_text(yaml.safe_dump(manifest("new", maxJob={"max": 1})))
+        connected(TEAM, LARGE)
+        _, _, err = command("policy", "scan", "-p", str(tmp_path))
+        assert err.startswith(f"{tmp_path}/p.yaml:7:5: error: spec.rules.maxJob: ")
+
+    def test_violations_have_the_place_of_the_rule(self, connected: Any, command: Any, tmp_path: Path):
+        (tmp_path / "p.yaml").write_text(yaml.safe_dump(manifest("new", maxJobs={"max": 1}, ttl={"required": True})))
+        connected(TEAM, LARGE)
+        _, out, _ = command("policy", "scan", "-p", str(tmp_path))
+        place = f"{tmp_path}/p.yaml:7"
+        assert [line.split() for line in out.splitlines()[:2]] == [
+            ["POLICY", "RULE", "JOBSETS", "WHERE"],
+            ["new", "maxJobs", "1", place],
+        ]
+        head, row = (line.split() for line in out.splitlines()[3:5])
+        assert dict(zip(head, row, strict=False))["WHERE"] == place
+        found = json.loads(command("policy", "scan", "-p", str(tmp_path), "-o", "json")[1])
+        for each in (found["counts"][0], found["violations"][0]):
+            assert (each["file"], each["line"]) == (f"{tmp_path}/p.yaml", 7)
 
     def test_each_namespace_is_read_once(self, connected: Any, command: Any):
         cluster = connected(LIMITS, TEAM, LARGE, SMALL)

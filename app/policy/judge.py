@@ -1,7 +1,10 @@
 """One test of a suite: what the policies say about its JobSet, beside what is expected. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+
+import msgspec
 
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Path, Rule
@@ -24,6 +27,13 @@ MOST_QUOTED = 5
 _SOURCE = source("suites")
 NOT_FOUND = Rule(
     "policy-test-missing", ErrorType.INVALID, "{rule} was expected to {action}", "found was: {found}", _SOURCE
+)
+OTHER_MESSAGE = Rule(
+    "policy-test-message",
+    ErrorType.INVALID,
+    "{action} by {rule} was found as expected, but its message does not contain this text",
+    "it says: {found}",
+    _SOURCE,
 )
 UNEXPECTED = Rule(
     "policy-test-unexpected", ErrorType.INVALID, "{action} by {rule} was not expected", "it says: {text}", _SOURCE
@@ -153,16 +163,30 @@ def compared(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErr
             yield OTHER_DEFAULTS.at(path.at("defaults"), list(test.defaults), found=shown)
     found = verdict.found
     fitting = [{i for i, each in enumerate(found) if _fits(wanted, each)} for wanted in test.expect]
-    for number, (wanted, fits) in enumerate(zip(test.expect, fitting, strict=True)):
-        if bool(fits) == (wanted.action == PASS):
-            of_rule = [str(each) for each in found if each.rule == wanted.rule]
-            shown = "; ".join(of_rule[:MOST_QUOTED]) or "nothing by this rule"
-            place = path.at("expect", number)
-            yield NOT_FOUND.at(place, wanted.rule, rule=wanted.rule, action=wanted.action.lower(), found=shown)
     known = set().union(*fitting)
+    for number, (wanted, fits) in enumerate(zip(test.expect, fitting, strict=True)):
+        if bool(fits) != (wanted.action == PASS):
+            continue
+        place = path.at("expect", number)
+        close = {
+            i for i, each in enumerate(found) if _fits(msgspec.structs.replace(wanted, message=""), each)
+        } - set().union(*fitting)
+        if close and wanted.action != PASS:
+            said = _quoted(found[i].text for i in sorted(close))
+            yield OTHER_MESSAGE.at(
+                place.at("message"), wanted.message, rule=wanted.rule, action=wanted.action, found=said
+            )
+            known |= close
+            continue
+        said = _quoted(str(each) for each in found if each.rule == wanted.rule) or "nothing by this rule"
+        yield NOT_FOUND.at(place, wanted.rule, rule=wanted.rule, action=wanted.action.lower(), found=said)
     for i, each in enumerate(found):
         if i not in known:
             yield UNEXPECTED.at(path.at("expect"), each.rule, rule=each.rule, action=each.action, text=each.text)
+
+
+def _quoted(texts: Iterable[str]) -> str:
+    return "; ".join(islice(texts, MOST_QUOTED))
 
 
 def _fits(wanted: Expectation, found: Found) -> bool:

@@ -301,7 +301,11 @@ class TestSuites:
             ([{"rule": "maxJobs", "action": "Pass"}], ["maxJobs was expected to pass"]),
             ([{"rule": "maxJobs", "action": "Deny", "policy": "other"}], ["expected to deny", "not expected"]),
             ([{"rule": "maxJobs", "action": "Deny", "path": "spec"}], ["expected to deny", "not expected"]),
-            ([{"rule": "maxJobs", "action": "Deny", "message": "at most 5"}], ["expected to deny", "not expected"]),
+            ([{"rule": "maxJobs", "action": "Deny", "message": "at most 5"}], ["does not contain this text"]),
+            (
+                [{"rule": "maxJobs", "action": "Deny"}, {"rule": "maxJobs", "action": "Deny", "message": "at most 5"}],
+                ["maxJobs was expected to deny"],
+            ),
             ([{"rule": "ttl", "action": "Deny"}], ["found was: nothing by this rule", "not expected"]),
         ],
     )
@@ -312,6 +316,15 @@ class TestSuites:
         assert (code, "FAIL  " in out) == (1, True)
         assert all(text in out for text in failures)
         assert out.count(": error: ") == len(failures)
+
+    def test_another_message_is_said_with_both_texts(self, tmp_path: Path, capsys: Any):
+        expect = [{"rule": "maxJobs", "action": "Deny", "message": "at most 5"}]
+        _, out, _ = self.result(tmp_path, capsys, {"name": "large", "jobset": "large", "expect": expect})
+        assert (
+            'error: tests[0].expect[0].message: Invalid value: "at most 5": Deny by maxJobs was found as expected, but its'
+            " message does not contain this text; it says: spec.replicatedJobs[0].replicas: Forbidden: policy limits: "
+            "9 Jobs, and at most 4 allowed"
+        ) in out
 
     @pytest.mark.parametrize("action", ["Warn", "Audit"])
     def test_actions_are_those_of_the_policy(self, action: str, tmp_path: Path, capsys: Any):

@@ -15,6 +15,7 @@ EXCEPTION_PLURAL: Final = "jobsetpolicyexceptions"
 MOST_NAMES = 64
 TIME_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2})$"
 """A time with a time zone (RFC 3339), in whole seconds."""
+TIME_EXAMPLE = "2030-01-31T12:00:00Z"
 
 RULE_NAMES = tuple(field.encode_name for field in msgspec.structs.fields(Rules))
 
@@ -42,13 +43,22 @@ class JobSetPolicyExceptionSpec(Base, frozen=True, kw_only=True):
     match: Annotated[ExceptionMatch, doc("The JobSets that the exception is about. Absent: all of the namespace.")] = (
         ExceptionMatch()
     )
-    reason: Annotated[str, doc("Why the exception was granted.", minLength=1, maxLength=1024)]
+    reason: Annotated[
+        str,
+        doc(
+            "Why the exception was granted.",
+            minLength=1,
+            maxLength=1024,
+            example="final run before the deadline, agreed with the platform team",
+        ),
+    ]
     expires_at: Annotated[
         str,
         doc(
             "When the exception ends, such as 2030-01-31T12:00:00Z. It ends earlier if the policy allows less time.",
             pattern=TIME_PATTERN,
             maxLength=25,
+            example=TIME_EXAMPLE,
         ),
     ]
 

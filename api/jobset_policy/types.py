@@ -113,7 +113,10 @@ class Exceptions(Base, frozen=True, kw_only=True):
     max_duration: Annotated[
         str,
         doc(
-            "For how long an exception counts after it was created, such as 12h or 30d.", pattern=DURATION, maxLength=7
+            "For how long an exception counts after it was created, such as 12h or 30d.",
+            pattern=DURATION,
+            maxLength=7,
+            example="7d",
         ),
     ]
 

@@ -15,7 +15,7 @@ from msgspec import inspect as mi
 
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Path, Rule
-from api.jobset_policy.exception_types import TIME_PATTERN, JobSetPolicyException
+from api.jobset_policy.exception_types import TIME_EXAMPLE, TIME_PATTERN, JobSetPolicyException
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import API_VERSION, JobSetPolicy
 from api.jsontree import dig, without_nulls
@@ -76,6 +76,7 @@ class SuiteTest(Base, frozen=True, kw_only=True):
         doc(
             "When the test is, such as 2030-01-31T12:00:00Z. Absent: before any exception ends.",
             pattern=f"{TIME_PATTERN}|^$",
+            example=TIME_EXAMPLE,
         ),
     ] = ""
     defaults: Annotated[

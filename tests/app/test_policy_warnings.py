@@ -180,3 +180,32 @@ def test_export_says_which_exceptions_are_too_many(tmp_path: Path, capsys: Any, 
     _, _, err = run(capsys, "policy", "export", "-f", write(tmp_path / "p.yaml", allowing(), *granted))
     assert "limits: exception default/run-0 counts for new JobSets until" in err
     assert "limits: exception default/run-1 does not count in the API server: at most 1 from one policy do\n" in err
+
+
+TIME = '"2030-01-31T12:00:00Z"'
+REASON = '"final run before the deadline, agreed with the platform team"'
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "example"),
+    [
+        ("reason", "", REASON),
+        ("reason", None, REASON),
+        ("reason", "x" * 1025, REASON),
+        ("expiresAt", "tomorrow", TIME),
+        ("expiresAt", None, TIME),
+        ("expiresAt", 5, TIME),
+        ("expiresAt", "2030-01-31 at noon, central time", TIME),
+        ("maxDuration", "week", '"7d"'),
+        ("maxDuration", None, '"7d"'),
+        ("maxDuration", 7, '"7d"'),
+        ("maxDuration", "one week", '"7d"'),
+    ],
+)
+def test_faults_of_texts_have_an_example(field: str, value: Any, example: str, tmp_path: Path, capsys: Any):
+    policy, granted = allowing(), exception()
+    (policy["spec"]["exceptions"] if field == "maxDuration" else granted["spec"])[field] = value
+    files = write(tmp_path / "set.yaml", LARGE), write(tmp_path / "p.yaml", policy, granted)
+    code, out, _ = run(capsys, "policy", "eval", "-f", files[0], "-p", files[1])
+    (said,) = [line for line in out.splitlines() if f"error: spec.{field}" in line or f"exceptions.{field}: " in line]
+    assert (code, said.endswith(f", as in {example}")) == (1, True)

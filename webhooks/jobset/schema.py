@@ -20,9 +20,9 @@ from webhooks.jobset.schema_words import INT_OR_STRING
 
 _SAME = ("enum", "maxItems", "maxLength", "minLength")
 _KNOWN = {
-    *_SAME, INT_OR_STRING, "additionalProperties", "anyOf", "default", "description", "format", "items", "maximum",
-    "minimum", "pattern", "properties", "required", "type", "x-kubernetes-list-map-keys", "x-kubernetes-list-type",
-    "x-kubernetes-map-type", "x-kubernetes-validations",
+    *_SAME, INT_OR_STRING, "additionalProperties", "anyOf", "default", "description", "example", "format", "items",
+    "maximum", "minimum", "pattern", "properties", "required", "type", "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-validations",
 }  # fmt: skip
 _LARGE = 100
 """Nodes from which a list's items get a check of their own."""

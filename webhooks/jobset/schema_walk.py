@@ -167,9 +167,9 @@ class Walk:
                 self._report(words.unsupported, path, value, node["enum"])
             return value
         if len(value) > node.get("maxLength", len(value)):
-            self._report(words.MAX_LENGTH.at, path, limit=node["maxLength"])
+            self._report(words.too_long, path, node)
         elif len(value) < node.get("minLength", 0):
-            self._report(words.MIN_LENGTH.at, path, value, limit=node["minLength"])
+            self._report(words.too_short, path, value, node)
         elif (expression := pattern(node)) and not _compiled(expression).search(value.encode(errors="replace")):
             self._report(words.wrong_text, path, value, node)
         else:

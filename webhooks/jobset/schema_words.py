@@ -32,11 +32,11 @@ MAXIMUM = _rule(
 )
 RANGE = _rule("range", ErrorType.INVALID, "does not fit into {format}", "write a number from {low} to {high}")
 MAX_ITEMS = _rule("max-items", ErrorType.TOO_MANY, "must have at most {limit} items", "remove {surplus} of them")
-MAX_LENGTH = _rule("max-length", ErrorType.TOO_LONG, "may not be more than {limit} characters", "shorten it")
+MAX_LENGTH = _rule("max-length", ErrorType.TOO_LONG, "may not be more than {limit} characters", "shorten it{example}")
 MIN_LENGTH = _rule(
-    "min-length", ErrorType.INVALID, "should be at least {limit} characters long", "lengthen it, or leave the field out"
+    "min-length", ErrorType.INVALID, "should be at least {limit} characters long", "lengthen it{example}"
 )
-PATTERN = _rule("pattern", ErrorType.INVALID, "should match '{pattern}'", "use only what the pattern allows")
+PATTERN = _rule("pattern", ErrorType.INVALID, "should match '{pattern}'", "use only what the pattern allows{example}")
 QUANTITY = _rule(
     "quantity",
     ErrorType.INVALID,
@@ -91,9 +91,24 @@ def wrong_type(path: Path, value: Any, node: JSON) -> FieldError:
     return TYPE.at(path, value, wanted=wanted, found=_IS[found], how=_how(value, node))
 
 
+def _as_in(node: JSON) -> str:
+    """An example to paste, if the schema has one."""
+    return f", as in {quote(node['example'])}" if "example" in node else ""
+
+
+def too_long(path: Path, node: JSON) -> FieldError:
+    return MAX_LENGTH.at(path, limit=node["maxLength"], example=_as_in(node))
+
+
+def too_short(path: Path, value: str, node: JSON) -> FieldError:
+    return MIN_LENGTH.at(path, value, limit=node["minLength"], example=_as_in(node) or ", or leave the field out")
+
+
 def _how(value: Any, node: JSON) -> str:
     if value is None:
         return "a value here, or remove the empty item"
+    if "example" in node:
+        return _LIKE[node["type"]] + _as_in(node)
     if INT_OR_STRING in node:
         return _how_number_or_text(value, node)
     if node["type"] == "array":
@@ -173,7 +188,7 @@ def required(path: Path, node: JSON) -> FieldError:
         wanted = f"one of {_listed(values)}"
     else:
         wanted = _LIKE["string" if INT_OR_STRING in node else node["type"]]
-    return REQUIRED.at(path, member=path.parts[-1], wanted=wanted)
+    return REQUIRED.at(path, member=path.parts[-1], wanted=wanted + _as_in(node))
 
 
 def unsupported(path: Path, value: str, values: Sequence[str]) -> FieldError:
@@ -202,7 +217,7 @@ def wrong_text(path: Path, value: str, node: JSON) -> FieldError:
         return QUANTITY.at(path, value, guess=f"; did you mean {quote(likely)}?" if likely else "")
     if node.get("format") == "date-time":
         return DATE_TIME.at(path, value)
-    return PATTERN.at(path, value, pattern=node["pattern"])
+    return PATTERN.at(path, value, pattern=node["pattern"], example=_as_in(node))
 
 
 def _likely_quantities(text: str) -> Iterator[str]:

@@ -27,7 +27,11 @@ REFUSES = _warning(
 OTHER_VALUE = _warning(
     "other-value", "policy {policy} has another value", "where both match, that of {first} is set: its name comes first"
 )
-NO_GATE = _warning("gate", "not set without the feature gate {gate}", "turn the gate on, or remove the default")
+NO_GATE = _warning(
+    "gate",
+    "not set without the feature gate {gate}",
+    "turn it on with --feature-gates={gate}=true, or remove the default",
+)
 _NOWHERE = Namespace()
 
 

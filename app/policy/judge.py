@@ -1,8 +1,10 @@
 """One test of a suite: what the policies say about its JobSet, beside what is expected. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import msgspec
 
@@ -44,6 +46,15 @@ OTHER_DEFAULTS = Rule(
 INVALID_JOBSET = Rule(
     "policy-test-jobset", ErrorType.INVALID, "the JobSet has faults of its own", "correct it: {text}", _SOURCE
 )
+NEEDS_GATE = Rule(
+    "policy-test-gate",
+    ErrorType.INVALID,
+    "the JobSet needs feature gates that are off in this run",
+    "run `jobset policy test {flag}` if the manager has them on; for {fields}",
+    _SOURCE,
+)
+_GATE_FLAG = re.compile(r"--feature-gates=(\w+=true(?:,\w+=true)*)")
+"""What faults say about a feature gate that is off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +145,7 @@ def _judged(
         findings = checks.create(sent, children=False)
         read = judged_of(findings.object, gates)
         if findings.errors or read is None:
-            text = "; ".join(str(error) for error in findings.errors[:MOST_QUOTED])
-            return None, [INVALID_JOBSET.at(path.at(member), dig(obj, "metadata", "name"), text=text)]
+            return None, list(_faults(findings.errors, path.at(member), dig(obj, "metadata", "name")))
         judged[member] = read
     own = in_namespace(loaded.exceptions, test.namespace.name)
     without = excused(own, loaded.policies, judged["jobset"], where, time_of(test.time) or EARLIEST)
@@ -147,6 +157,18 @@ def _judged(
         excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
     )
     return Verdict([_found(violation) for violation in found], got), []
+
+
+def _faults(errors: Sequence[FieldError], path: Path, name: Any) -> Iterator[FieldError]:
+    """Why a JobSet is not judged: gates that it needs, and what else is wrong with it."""
+    gates = [(error, found[1]) for error in errors if (found := _GATE_FLAG.search(error.fix))]
+    if gates:
+        names = dict.fromkeys(name for _, needed in gates for name in needed.split(","))
+        fields = _quoted(str(error.path) for error, _ in gates)
+        yield NEEDS_GATE.at(path, name, flag=f"--feature-gates={','.join(names)}", fields=fields)
+    others = [str(error) for error in errors if not _GATE_FLAG.search(error.fix)]
+    if others or not gates:
+        yield INVALID_JOBSET.at(path, name, text=_quoted(others))
 
 
 def _found(violation: Violation) -> Found:

@@ -1,4 +1,4 @@
-"""What `jobset policy eval` and `export` say about policies and exceptions that do not count."""
+"""What `jobset policy` says about policies and exceptions that do not count, and how to correct what keeps them from it."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from app.check.policies import NAME_LABEL
 from app.policy import export
-from tests.app.test_policy_commands import LARGE, SMALL, run, write
+from tests.app.test_policy_commands import GATES, LARGE, SMALL, run, suite, write
 from tests.support.policies import exception, manifest
 
 
@@ -209,3 +209,14 @@ def test_faults_of_texts_have_an_example(field: str, value: Any, example: str, t
     code, out, _ = run(capsys, "policy", "eval", "-f", files[0], "-p", files[1])
     (said,) = [line for line in out.splitlines() if f"error: spec.{field}" in line or f"exceptions.{field}: " in line]
     assert (code, said.endswith(f", as in {example}")) == (1, True)
+
+
+def test_gates_that_a_jobset_needs_are_named_with_the_flag(tmp_path: Path, capsys: Any):
+    timed = {**SMALL, "spec": {**SMALL["spec"], "activeDeadlineSeconds": 60}}
+    policy = manifest(maxJobs={"max": 1})
+    file = write(tmp_path / "s.yaml", suite({"name": "a", "jobset": "small"}), timed, policy)
+    code, out, _ = run(capsys, "policy", "test", file)
+    assert (code, "faults of its own" in out) == (1, False)
+    assert f"off in this run; run `jobset policy test {GATES}` if the manager has them on; " in out
+    assert "for spec.activeDeadlineSeconds\n" in out
+    assert run(capsys, "policy", "test", GATES, file)[0] == 0

@@ -125,10 +125,10 @@ def _grant(demo: Demo, file: Path) -> None:
 def _show_that_the_api_server_refuses(demo: Demo, policy: Path, jobset: Path) -> None:
     """Put the rules into the API server and take the webhooks away, as `jobset webhooks off` does."""
     kubeconfig = ("--kubeconfig", str(demo.cluster.kubeconfig))
-    compiled = _jobset("policy", "export", "-f", str(policy), "--only", "vap")
+    compiled = _jobset("policy", "export", "-p", str(policy), "--only", "vap")
     kubectl(demo.cluster, "apply", "--server-side", "-f", "-", stdin=compiled)
     demo.say(
-        "jobset policy export -f examples/platform/policy.yaml | kubectl apply --server-side -f -; jobset webhooks off"
+        "jobset policy export -p examples/platform/policy.yaml | kubectl apply --server-side -f -; jobset webhooks off"
     )
     _jobset("webhooks", "off", *kubeconfig)
     try:

@@ -8,6 +8,8 @@ from app.check.cli import add_namespace_flags, colorful
 from app.commands import Commands, add_cluster_flags, as_command
 from kube.clock import now
 
+FLAGS = "-p names files of policies and exceptions, -f files of JobSets. `test` takes suites, which name both."
+
 EVAL_EXAMPLES = """examples:
   %(prog)s -f set.yaml -p policies/                    what the policies say about this JobSet
   %(prog)s -f set.yaml -p policies/ --explain          which rule, which number from which template, by which limit
@@ -53,9 +55,9 @@ exit codes:
   2  it is not known"""
 
 EXPORT_EXAMPLES = """examples:
-  %(prog)s -f policies/ | kubectl apply --server-side -f -    the API server refuses what they deny, without the manager
-  %(prog)s -f policies/ --only vap > rules.yaml               ValidatingAdmissionPolicies, and their bindings
-  %(prog)s -f policies/ -o json | jq '.items[].metadata.name'
+  %(prog)s -p policies/ | kubectl apply --server-side -f -    the API server refuses what they deny, without the manager
+  %(prog)s -p policies/ --only vap > rules.yaml               ValidatingAdmissionPolicies, and their bindings
+  %(prog)s -p policies/ -o json | jq '.items[].metadata.name'
 
 Each JobSetPolicy becomes a ValidatingAdmissionPolicy with the same rules, actions and words. Messages on standard error
 say where one differs; docs/policy/api-server.md has a table. Exceptions in the same files count until their end, and
@@ -72,7 +74,9 @@ exit codes:
 def add_policy(commands: Commands) -> None:
     """Register `policy` with its commands."""
     text = "judge JobSets by JobSetPolicies, and test policies"
-    parser = commands.add_parser("policy", help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
+    parser = commands.add_parser(
+        "policy", help=text, description=f"{text[0].upper()}{text[1:]}.", epilog=FLAGS, allow_abbrev=False
+    )
     parts = parser.add_subparsers(dest="part", required=True, metavar="COMMAND")
     _add_eval(parts)
     _add_test(parts)
@@ -144,7 +148,8 @@ def _add_which(commands: Commands) -> None:
 def _add_export(commands: Commands) -> None:
     parser = _command(commands, "export", "write policies as admission policies of the API server", EXPORT_EXAMPLES)
     add = parser.add_argument
-    add("-f", "--filename", action="append", required=True, metavar="FILE|DIR", help="policies, exceptions; repeatable")
+    text = "policies, exceptions; repeatable. -f and --filename mean the same"
+    add("-p", "--policies", "-f", "--filename", action="append", required=True, metavar="FILE|DIR", help=text)
     add("--only", choices=("vap", "map"), default="", help="only rules (vap), or only defaults (map)")
     users = "user whose updates are not judged; repeatable. Default: Kueue, as in the manager's configuration"
     add("--queue-controller", action="append", metavar="USER", help=users)
@@ -207,5 +212,5 @@ def _export(parsed: argparse.Namespace) -> int:
     from app.settings import PolicySettings  # noqa: PLC0415 (the same)
 
     trusted = parsed.queue_controller or PolicySettings().queue_controllers
-    options = export.Options(parsed.filename, _gates(parsed), trusted, now(), parsed.only, parsed.output)
+    options = export.Options(parsed.policies, _gates(parsed), trusted, now(), parsed.only, parsed.output)
     return export.run(options, sys.stdout, sys.stderr)

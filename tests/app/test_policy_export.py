@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.app.test_policy_commands import EXAMPLES, run, write
@@ -61,3 +62,9 @@ def test_a_missing_file_is_no_empty_export(tmp_path: Path, capsys: Any):
     code, out, err = run(capsys, "policy", "export", "-f", str(tmp_path / "nowhere"))
     assert (code, out) == (2, "")
     assert "no such file" in err
+
+
+@pytest.mark.parametrize("flag", ["-p", "--policies", "-f", "--filename"])
+def test_policies_are_named_as_in_the_other_commands_or_by_the_older_flag(flag: str, tmp_path: Path, capsys: Any):
+    file = write(tmp_path / "policies.yaml", manifest(maxJobs={"max": 1}))
+    assert run(capsys, "policy", "export", flag, file)[0] == 0

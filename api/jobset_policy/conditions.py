@@ -1,7 +1,7 @@
 """The conditions of policies and of exceptions. Pure: the time is passed in."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,7 @@ from api.meta import Condition, find, is_true
 
 READY: Final = "Ready"
 CONFLICTING: Final = "Conflicting"
+IN_API_SERVER: Final = "InAPIServer"
 IN_FORCE: Final = "InForce"
 USED: Final = "Used"
 
@@ -33,10 +34,26 @@ MOST_TEXT = 300
 Conditions = tuple[Condition, ...]
 
 
+class Held(NamedTuple):
+    """Whether the API server holds a policy that asks for it."""
+
+    holds: bool
+    reason: str
+    message: str
+
+
 def policy_status(
-    policy: JobSetPolicy, status: JobSetPolicyStatus, others: Sequence[JobSetPolicy], gates: FeatureGates, at: str
+    policy: JobSetPolicy,
+    status: JobSetPolicyStatus,
+    others: Sequence[JobSetPolicy],
+    gates: FeatureGates,
+    at: str,
+    held: Held | None = None,
 ) -> JobSetPolicyStatus:
-    """The status with the conditions that the policy has now. `others`: all policies in force."""
+    """The status with the conditions that the policy has now. `others`: all policies in force.
+
+    `held` None: it is not known yet, and what the status says of it stays.
+    """
     wrong = faults(policy)
     ready = _said(wrong) if wrong else "the policy is in force"
     conditions = _with(status.conditions, READY, not wrong, "Faulty" if wrong else IN_FORCE, ready, at)
@@ -45,6 +62,10 @@ def policy_status(
         conditions = _with(conditions, CONFLICTING, True, "ContradictingDefaults", _said(against), at)
     elif find(conditions, CONFLICTING) is not None:
         conditions = _with(conditions, CONFLICTING, False, "NoConflict", "defaults and other policies agree", at)
+    if not policy.spec.in_api_server:
+        conditions = tuple(each for each in conditions if each.type != IN_API_SERVER)
+    elif held is not None:
+        conditions = _with(conditions, IN_API_SERVER, held.holds, held.reason, held.message, at)
     return msgspec.structs.replace(status, conditions=conditions, observed_generation=policy.metadata.generation)
 
 

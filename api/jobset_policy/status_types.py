@@ -64,7 +64,7 @@ class JobSetPolicyStatus(Counts, frozen=True, kw_only=True):
         tuple[Condition, ...],
         doc(
             "Ready: whether the policy is in force without faults. Conflicting: whether its defaults and other policies"
-            " contradict each other.",
+            " contradict each other. InAPIServer: whether the API server holds it by itself, if it is to.",
             maxItems=8,
             **MAP_BY_TYPE,
         ),

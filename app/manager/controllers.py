@@ -88,7 +88,13 @@ def _policies(deps: Deps, client: Client, watches: Watches, recorder: EventRecor
     settings = deps.options.settings.policies
     reports = PolicyReports(client) if settings.reports else None
     audits = PolicyAudits(client, watches.jobsets.store, source, every=settings.audit_interval, reports=reports)
-    enforcement = Enforcement(client, source, deps.options.gates, settings.queue_controllers)
+    reconciler.enforcement = enforcement = Enforcement(
+        client,
+        source,
+        deps.options.gates,
+        settings.queue_controllers,
+        changed=lambda name: controller.queue.add(Request("", name)),
+    )
     deps.supervisor.start(source.run(), "policies")
     deps.supervisor.start(enforcement.run(), "policies-in-api-server")
     deps.supervisor.start(audits.run(), "policy-audits")

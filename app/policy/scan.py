@@ -136,7 +136,7 @@ def _places(given: Sequence[Filed[JobSetPolicy]]) -> dict[tuple[str, str], tuple
 
 def _judge(
     obj: dict[str, Any],
-    policies: list[JobSetPolicy],
+    policies: Sequence[JobSetPolicy],
     namespace: Namespace,
     exceptions: list[JobSetPolicyException],
     found: Found,

@@ -1,13 +1,13 @@
 """What a cluster has of policies: read with the rights of the user, page by page."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
 from api.jobset_policy.exception_types import JobSetPolicyException
 from api.jobset_policy.judged import Namespace
 from api.jobset_policy.namespaces import NamespaceMetadata, annotation_keys, keeping
-from api.jobset_policy.types import JobSetPolicy
+from api.jobset_policy.types import JobSetPolicy, JobSetPolicyObject
 from api.meta import JSON
 from app.check.findings import printable
 from app.session import TIMEOUT
@@ -27,10 +27,10 @@ def no_right(error: Forbidden, resource: Resource) -> KubeError:
     return KubeError(f"{error}; ask for the right to read {resource}")
 
 
-async def stored_policies(client: Client) -> list[JobSetPolicy]:
-    """The policies, by name. Raises `KubeError`."""
+async def stored_policies(client: Client) -> list[JobSetPolicyObject]:
+    """The policies with their status, by name. Raises `KubeError`."""
     try:
-        found = [policy async for policy in client.pages(JOBSET_POLICIES, type=JobSetPolicy, timeout=TIMEOUT)]
+        found = [policy async for policy in client.pages(JOBSET_POLICIES, type=JobSetPolicyObject, timeout=TIMEOUT)]
     except NotFound as error:
         raise KubeError("the cluster does not serve JobSetPolicies: apply manifests/policy first") from error
     except Forbidden as error:
@@ -57,7 +57,7 @@ class Namespaces:
     """Namespaces as these policies read them, each asked for once."""
 
     client: Client
-    policies: list[JobSetPolicy]
+    policies: Sequence[JobSetPolicy]
     _known: dict[str, Namespace] = field(default_factory=dict)
 
     async def get(self, name: str) -> Namespace:

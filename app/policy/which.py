@@ -4,19 +4,25 @@ Exit codes: 0 shown, also if there are none; 2 it is not known.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TextIO
 
+from api.jobset_policy.conditions import IN_API_SERVER
 from api.jobset_policy.defaults import each_default
 from api.jobset_policy.evaluate import in_force
 from api.jobset_policy.exception_types import JobSetPolicyException
 from api.jobset_policy.exceptions import shown, standing
 from api.jobset_policy.judged import Namespace
-from api.jobset_policy.types import JobSetPolicy, Selector
+from api.jobset_policy.types import JobSetPolicy, JobSetPolicyObject, Selector
+from api.meta import find
 from app import session
+from app.check.findings import printable
 from app.policy.stored import Namespaces, stored_exceptions, stored_policies, write_table
 from kube.clock import now
+
+NOT_SAID = "the manager has said nothing about it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ async def _which(options: Options, out: TextIO) -> int:
     return session.DONE
 
 
-def _policy(policy: JobSetPolicy) -> dict[str, Any]:
+def _policy(policy: JobSetPolicyObject) -> dict[str, Any]:
     spec = policy.spec
     return {
         "name": policy.metadata.name,
@@ -60,11 +66,20 @@ def _policy(policy: JobSetPolicy) -> dict[str, Any]:
         "someJobSets": spec.match.object_selector != Selector(),
         "rules": [rule.name for rule, _ in in_force(policy)],
         "defaults": [default.name for default in each_default(spec.defaults)],
+        "apiServer": _in_api_server(policy) if spec.in_api_server else None,
     }
 
 
+def _in_api_server(policy: JobSetPolicyObject) -> dict[str, Any]:
+    """Whether the API server holds a policy that asks for it; `holds` None: it is not known."""
+    held = find(policy.status.conditions, IN_API_SERVER)
+    if held is None:
+        return {"holds": None, "message": NOT_SAID}
+    return {"holds": held.status == "True", "message": held.message}
+
+
 def _exception(
-    exception: JobSetPolicyException, policies: dict[str, JobSetPolicy], namespace: Namespace
+    exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace
 ) -> dict[str, Any]:
     stands = standing(exception, policies.get(exception.spec.policy), namespace, now())
     return {
@@ -90,6 +105,12 @@ def _write(namespace: str, policies: list[dict[str, Any]], exceptions: list[dict
             for each in policies
         ]
         write_table([("POLICY", "ACTIONS", "JOBSETS", "RULES"), *rows], out)
+        for each in policies:
+            held = each["apiServer"]
+            if held and not held["holds"]:
+                doubt = "may not be" if held["holds"] is None else "is not"
+                text = f"policy {each['name']} {doubt} held by the API server: {held['message']}"
+                out.write(f"{printable(text)}\n")
     if exceptions:
         rows = [
             (each["name"], each["policy"], ",".join(each["rules"]), each["whyNot"] or f"until {each['until']}")

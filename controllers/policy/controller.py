@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import msgspec
 
 from api.features import FeatureGates
-from api.jobset_policy.conditions import EXPIRED, FIRST_USED, USED, exception_status, happened, policy_status
+from api.jobset_policy.conditions import EXPIRED, FIRST_USED, USED, Held, exception_status, happened, policy_status
 from api.jobset_policy.exception_types import EXCEPTION_KIND, JobSetPolicyException
 from api.jobset_policy.exceptions import standing
 from api.jobset_policy.judged import Namespace
@@ -58,6 +58,12 @@ class PolicySource(Protocol):
         """One of them."""
 
 
+class InAPIServer(Protocol):
+    """What is known of policies that the API server is to hold by itself."""
+
+    def held(self, name: str) -> Held | None: ...
+
+
 class ExceptionMetrics(Protocol):
     """Counts what happens to exceptions, by the names of stored policies."""
 
@@ -70,9 +76,13 @@ class _Stored(Base, frozen=True, kw_only=True):
 
 
 class PolicyReconciler:
-    """Reconciles policies, whose requests have no namespace, and exceptions. `source` is set before it is used."""
+    """Reconciles policies, whose requests have no namespace, and exceptions.
+
+    `source` and `enforcement` are set before it is used; without the latter nothing is said of the API server.
+    """
 
     source: PolicySource
+    enforcement: InAPIServer | None = None
 
     def __init__(
         self,
@@ -144,7 +154,8 @@ class PolicyReconciler:
         if policy is None:
             return
         stored = await self._client.get(JOBSET_POLICIES, name, type=_Stored)
-        status = policy_status(policy, stored.status, policies, self._gates, clock.rfc3339(self._now()))
+        held = None if self.enforcement is None else self.enforcement.held(name)
+        status = policy_status(policy, stored.status, policies, self._gates, clock.rfc3339(self._now()), held)
         if status == stored.status:
             return
         changed = {

@@ -13,8 +13,10 @@ from typing import Final, Protocol
 import msgspec
 
 from api.features import FeatureGates
+from api.field import shortened
 from api.jobset_policy.compiled.enforced import ENFORCED, enforced
 from api.jobset_policy.compiled.policy import Circumstances, compiled_name
+from api.jobset_policy.conditions import MOST_TEXT, Held
 from api.jobset_policy.exception_types import JobSetPolicyException
 from api.jobset_policy.types import JobSetPolicy
 from api.meta import JSON, Base, Identity
@@ -47,6 +49,17 @@ AGAIN = 60.0
 RETRY = 5.0
 LOG_EVERY = 60.0
 
+APPLIED: Final = Held(True, "Applied", "the API server holds it by itself, too")
+NOTHING: Final = Held(
+    False,
+    "NothingToApply",
+    "it has no rules that deny and no defaults: rules that warn or record are left to the webhooks",
+)
+GRANT: Final = (
+    "grant the rights with `kubectl apply --server-side -k manifests/policy-in-api-server`, or with the Helm chart by"
+    " `--set jobSetPolicies.inAPIServer=true`"
+)
+
 Key = tuple[Resource, str]
 """A kind of object, and the name of one."""
 
@@ -68,7 +81,7 @@ class _Stored(Base, frozen=True, kw_only=True):
 
 
 class Enforcement:
-    """`trusted`: users whose updates are not judged."""
+    """`trusted`: users whose updates are not judged. `changed`: hears the names of policies of which `held` is new."""
 
     def __init__(
         self,
@@ -77,9 +90,12 @@ class Enforcement:
         gates: FeatureGates,
         trusted: Sequence[str],
         now: Callable[[], datetime] = clock.now,
+        changed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._source = source
+        self._changed = changed
+        self._held: dict[str, Held] = {}
         self._gates = gates
         self._trusted = tuple(trusted)
         self._now = now
@@ -93,6 +109,10 @@ class Enforcement:
         """Keep them applied until cancelled."""
         while True:  # noqa: ASYNC110 -- it may be due because of the time alone
             await asyncio.sleep(LOOK_EVERY if await self.look() else RETRY)
+
+    def held(self, name: str) -> Held | None:
+        """Whether the API server holds the policy of that name; None: it is not known yet."""
+        return self._held.get(name)
 
     async def look(self) -> bool:
         """Apply what has changed; gives whether all of it could be."""
@@ -120,20 +140,27 @@ class Enforcement:
         beside = Circumstances(self._trusted, exceptions, self._now())
         wanted: set[Key] = set()
         failed: set[str] = set()
+        held: dict[str, Held] = {}
         try:
             if self._stored is None:
                 self._stored = dict.fromkeys(await self._left_behind(), b"")
         except (KubeError, TimeoutError) as error:
             self._log("", error)
+            self._tell({each.metadata.name: _failed(error) for each in policies if each.spec.in_api_server})
             return False
         for policy in policies:
+            name = policy.metadata.name
             try:
-                for body in enforced(policy, policies, beside, self._gates):
-                    wanted.add(_key(body))
+                bodies = list(enforced(policy, policies, beside, self._gates))
+                wanted.update(map(_key, bodies))
+                for body in bodies:
                     await self._store(body, self._stored, again=again)
+                held[name] = APPLIED if bodies else NOTHING
             except Exception as error:  # noqa: BLE001 -- a bug in one rule must not end the manager
-                failed.add(compiled_name(policy.metadata.name))
-                self._log(policy.metadata.name, error)
+                failed.add(compiled_name(name))
+                held[name] = _failed(error)
+                self._log(name, error)
+        self._tell({each.metadata.name: held[each.metadata.name] for each in policies if each.spec.in_api_server})
         for key in [key for key in self._stored if key not in wanted and key[1] not in failed]:
             try:
                 await self._remove(key)
@@ -143,6 +170,13 @@ class Enforcement:
             else:
                 del self._stored[key]
         return not failed
+
+    def _tell(self, held: dict[str, Held]) -> None:
+        """Only a new reason is told: the words of an error may differ each time, and it is tried every few seconds."""
+        before, self._held = self._held, held
+        for name, each in held.items():
+            if name not in before or before[name].reason != each.reason:
+                self._changed(name)
 
     async def _store(self, body: JSON, stored: dict[Key, bytes], *, again: bool) -> None:
         resource, name = key = _key(body)
@@ -181,9 +215,15 @@ class Enforcement:
         time = asyncio.get_running_loop().time()
         if time >= self._logged + LOG_EVERY:
             self._logged = time
-            hint = "; are the rights of manifests/policy-in-api-server there?" if isinstance(error, Forbidden) else ""
-            text = str(error) if isinstance(error, KubeError) else f"{type(error).__name__} at {raised_at(error)}"
-            log.warning("policy %s is not kept in the API server: %s%s", name, text, hint)
+            log.warning("policy %s is not kept in the API server: %s", name, _failed(error).message)
+
+
+def _failed(error: Exception) -> Held:
+    """Why a policy could not be applied."""
+    if isinstance(error, Forbidden):
+        return Held(False, "Forbidden", f"{shortened(str(error), MOST_TEXT)}; {GRANT}")
+    text = str(error) if isinstance(error, KubeError) else f"{type(error).__name__} at {raised_at(error)}"
+    return Held(False, "NotApplied", shortened(text, MOST_TEXT))
 
 
 def _key(body: JSON) -> Key:

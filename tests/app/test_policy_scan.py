@@ -133,6 +133,27 @@ class TestWhich:
         assert lines[5].startswith("big-run     limits   maxJobs   until ")
         assert lines[6] == "big-run     none     maxJobs   there is no policy none"
 
+    def test_says_that_the_api_server_does_not_hold_a_policy_that_asks_for_it(self, connected: Any, command: Any):
+        asks = {**LIMITS, "spec": {**LIMITS["spec"], "apiServer": "Enforce"}}
+        refused = {
+            "type": "InAPIServer",
+            "status": "False",
+            "reason": "Forbidden",
+            "message": "no right; grant it",
+            "lastTransitionTime": "2030-01-01T00:00:00Z",
+        }
+        held = {**refused, "status": "True"}
+        for conditions, says in (
+            ([], "policy limits may not be held by the API server: the manager has said nothing about it\n"),
+            ([refused], "policy limits is not held by the API server: no right; grant it\n"),
+            ([held], ""),
+        ):
+            connected({**asks, "status": {"conditions": conditions}}, TEAM)
+            _, out, _ = command("policy", "which")
+            assert ("held by the API server" in out, says in out) == (bool(says), True)
+        found = json.loads(command("policy", "which", "-o", "json")[1])["policies"][0]["apiServer"]
+        assert found == {"holds": True, "message": "no right; grant it"}
+
     def test_a_namespace_that_is_not_there_is_named(self, connected: Any, command: Any):
         connected(LIMITS)
         assert command("policy", "which") == (2, "", "jobset policy which: there is no namespace team-a\n")

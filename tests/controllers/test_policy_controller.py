@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from api.features import FeatureGates
+from api.jobset_policy.conditions import Held
 from api.meta import JSON
 from controllers.policy.controller import PolicyReconciler
 from controllers.policy.uses import ExceptionUses
@@ -76,15 +77,22 @@ class Played(Cluster):
         return len([request for request in self.requests if request.method != "GET"])
 
 
+class WithoutRights:
+    """What is known of policies that the API server is to hold, if the manager has not the rights."""
+
+    def held(self, _: str) -> Held:
+        return Held(False, "Forbidden", "no right")
+
+
 @contextlib.asynccontextmanager
-async def running(played: Played) -> AsyncIterator[None]:
+async def running(played: Played) -> AsyncIterator[tuple[PolicyReconciler, WorkQueue[Request]]]:
     client, queue = Client(played), WorkQueue[Request]()
     reconciler = PolicyReconciler(client, FeatureGates(), played, played, now=lambda: played.time)
     reconciler.source = watches = PolicyWatches(client, on_watch=partial(reconciler.feed, queue), pauses=SHORT)
     controller = Controller("policies", queue, reconciler.reconcile, workers=2)
     tasks = [asyncio.create_task(part) for part in (watches.run(), controller.run())]
     try:
-        yield
+        yield reconciler, queue
         assert not any(task.done() for task in tasks)
     finally:
         for task in tasks:
@@ -169,3 +177,17 @@ async def test_conflicts_of_policies_are_told_at_both_and_taken_back():
         played.add("other")
         await until(lambda: played.told("other") == {"Ready": "True"})
     assert played.writes == writes + 1, "what says nothing new is not written"
+
+
+async def test_whether_the_api_server_holds_a_policy_is_in_its_status():
+    played = Played()
+    spec = {**manifest(maxJobs={"max": 1})["spec"], "apiServer": "Enforce"}
+    played.put("jobsetpolicies", "limits", "", metadata={"namespace": "", "generation": 1}, spec=spec)
+    async with running(played) as (reconciler, queue):
+        await until(lambda: played.told("limits") == {"Ready": "True"})
+        reconciler.enforcement = WithoutRights()
+        writes = played.writes
+        for _ in range(2):
+            queue.add(Request("", "limits"))
+            await until(lambda: played.told("limits") == {"Ready": "True", "InAPIServer": "False"})
+        assert played.writes == writes + 1

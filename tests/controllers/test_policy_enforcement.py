@@ -14,7 +14,7 @@ from api.features import FeatureGates
 from api.jobset_policy.compiled import enforced
 from api.jobset_policy.exception_types import JobSetPolicyException, read_exception
 from api.jobset_policy.types import JobSetPolicy, read_policy
-from controllers.policy.enforcement import AGAIN, Enforcement
+from controllers.policy.enforcement import AGAIN, APPLIED, NOTHING, Enforcement
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.faults import status_body
@@ -148,7 +148,7 @@ async def test_without_the_right_it_is_tried_again_and_said(world: World, caplog
     manager = enforcement(world)
     world.in_force, world.refuses = (asking(),), "validating"
     assert not await manager.look()
-    assert "are the rights of manifests/policy-in-api-server there?" in caplog.text
+    assert "kubectl apply --server-side -k manifests/policy-in-api-server" in caplog.text
     world.refuses = ""
     assert await manager.look()
     assert world.kinds == RULES
@@ -189,3 +189,34 @@ async def test_what_somebody_else_has_changed_is_applied_again(world: World):
     await asyncio.sleep(AGAIN)
     assert await manager.look()
     assert world.kinds == RULES
+
+
+def heard(world: World) -> tuple[Enforcement, list[str]]:
+    """Enforcement, and the names of policies of which it has said something new."""
+    names: list[str] = []
+    return Enforcement(Client(world), world, FeatureGates(), ("kueue",), now=lambda: AT, changed=names.append), names
+
+
+async def test_whether_it_holds_is_told_once_for_each_reason(world: World):
+    manager, names = heard(world)
+    world.in_force, world.refuses = (asking(), read_policy(manifest("other", maxJobs={"max": 1}))), "validating"
+    assert manager.held("limits") is None
+    for _ in range(2):
+        assert not await manager.look()
+    held = manager.held("limits")
+    assert held is not None
+    assert (held.holds, held.reason) == (False, "Forbidden")
+    assert "kubectl apply --server-side -k manifests/policy-in-api-server" in held.message
+    assert names == ["limits"], "a second try that fails in the same way is not told"
+    world.refuses = ""
+    assert await manager.look()
+    assert manager.held("limits") == APPLIED
+    assert names == ["limits", "limits"]
+    assert manager.held("other") is None
+
+
+async def test_a_policy_with_nothing_for_the_api_server_is_told(world: World):
+    manager, _ = heard(world)
+    world.in_force = (asking(actions=("Warn",)),)
+    assert await manager.look()
+    assert manager.held("limits") == NOTHING

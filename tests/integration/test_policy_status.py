@@ -274,10 +274,17 @@ def test_a_policy_that_asks_for_it_holds_in_the_api_server_without_a_webhook(clu
     assert "policy held" in refused
     labelled = {"example.com/cost": "a"}
     wait_for(lambda: tried(small)[1]["metadata"].get("labels") == labelled, what="defaults", last=lambda: tried(small))
+
+    def told() -> dict[str, str]:
+        conditions = status(cluster, f"{POLICIES}/held").get("conditions", [])
+        return {each["type"]: each["status"] for each in conditions}
+
+    wait_for(lambda: told() == {"Ready": "True", "InAPIServer": "True"}, what="a status that says so", last=told)
     change = {"spec": {"apiServer": None}}
     assert request(cluster, "PATCH", f"{POLICIES}/held", change, "application/merge-patch+json")[0] == 200
     wait_for(lambda: tried(large(team))[0] == 201, what="an end of it", last=lambda: tried(large(team)))
     wait_for(lambda: "labels" not in tried(small)[1]["metadata"], what="an end of the defaults")
+    wait_for(lambda: told() == {"Ready": "True"}, what="a status without it", last=told)
     request(cluster, "DELETE", f"{POLICIES}/held")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from api.features import FeatureGates
-from api.jobset_policy.conditions import exception_status, happened, policy_status
+from api.jobset_policy.conditions import Held, exception_status, happened, policy_status
 from api.jobset_policy.exception_types import JobSetPolicyException, read_exception
 from api.jobset_policy.exceptions import Standing
 from api.jobset_policy.status_types import JobSetPolicyExceptionStatus, JobSetPolicyStatus
@@ -108,3 +108,15 @@ def test_each_thing_happens_to_an_exception_once():
     assert reasons(empty, of_exception(ENDED)) == ["Expired"], "it ended while no manager ran"
     assert reasons(ended, of_exception(NOWHERE, ended)) == []
     assert isinstance(happened(used, ended)[0], Condition)
+
+
+def test_a_policy_that_asks_for_the_api_server_says_whether_it_holds_it():
+    found = policy(maxJobs={"max": 1})
+    asking = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, api_server="Enforce"))
+    refused = Held(False, "Forbidden", "no right")
+    status = policy_status(asking, JobSetPolicyStatus(), [asking], GATES, FIRST, refused)
+    assert told(status)["InAPIServer"] == ("False", "Forbidden", FIRST)
+    assert policy_status(asking, status, [asking], GATES, LATER) == status, "what is not known yet changes nothing"
+    status = policy_status(asking, status, [asking], GATES, LATER, Held(True, "Applied", "yes"))
+    assert told(status)["InAPIServer"] == ("True", "Applied", LATER)
+    assert "InAPIServer" not in told(policy_status(found, status, [found], GATES, LATER)), "it does not ask any more"

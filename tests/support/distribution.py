@@ -1,20 +1,26 @@
 """Which tests share a process of pytest-xdist, and in which order: what takes long and mostly waits comes first.
 
 A process that runs a test on a cluster has that cluster to itself: it starts with the first test that asks for it and
-lives until the process has run its last test. Tests of one file stay together, so fixtures of a module are set up
-once; so do all files of a folder in `TOGETHER`, whose cluster takes long to set up. Those of a file in `APART` take
-long and share nothing: each runs wherever there is room.
+lives until the process has run its last test. An idle cluster costs processor time, too, so half of the processes
+prefer tests on the full cluster, and the others those on an API server alone. Tests of one file stay together, so
+fixtures of a module are set up once; so do all files of a folder in `TOGETHER`, whose cluster takes long to set up.
+Those of a file in `APART` take long and share nothing: each runs wherever there is room.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 TOGETHER = ("tests/e2e/placement", "tests/e2e/gangs", "tests/integration/admission")
 ALONE = {"tests/e2e/gangs/test_superslices.py", "tests/e2e/gangs/test_unserved.py"}
 """Files of those folders that start clusters of their own."""
+
+CLUSTERS = "tests/e2e", "tests/integration"
+"""Folders whose tests share clusters: the full one, and API servers alone. A process prefers one of them."""
 
 APART = ("tests/integration/test_crash_sites.py", "tests/controllers/test_plan_properties.py")
 
@@ -55,8 +61,22 @@ def _in(file: str, place: str) -> bool:
     return file == place or file.startswith(f"{place}/")
 
 
+def next_group(groups: Iterable[str], process: int) -> str:
+    """The group that a process begins next, by its number: of its own folder, else without cluster, else any."""
+    own = CLUSTERS[process % len(CLUSTERS)]
+
+    def distance(group: str) -> int:
+        return 0 if _in(group, own) else 2 if any(_in(group, folder) for folder in CLUSTERS) else 1
+
+    return min(groups, key=distance)
+
+
 class Scheduling(LoadScopeScheduling):
-    """Gives groups to processes, in the order in which their first tests were collected."""
+    """Gives groups to processes, in the order in which their first tests were collected, as `next_group` prefers."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        self.workqueue.move_to_end(next_group(self.workqueue, self.nodes.index(node)), last=False)
+        super()._assign_work_unit(node)

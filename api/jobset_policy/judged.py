@@ -5,11 +5,11 @@ from it. What the controller itself adds to a child Job (labels, the subdomain, 
 is not the author's, and no rule looks at it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from api.batch import pods_at_once
 from api.field import Path
@@ -18,6 +18,8 @@ from api.jobset_policy.requests import Amount, Amounts, amount_of, holders, pod_
 from api.jobset_policy.rule_types import Limit
 from api.meta import JSON
 from api.quantity import with_unit
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,13 @@ class Judged:
     """A JobSet with its defaults."""
 
     js: JobSet
+    _known: dict[Callable[[Template], Any], Sequence[Any]] = field(default_factory=dict, compare=False, repr=False)
+
+    def each(self, look: Callable[[Template], T]) -> Sequence[T]:
+        """What a look at each template gives: done once for all policies, so it must be small."""
+        if look not in self._known:
+            self._known[look] = tuple(map(look, self.templates))
+        return self._known[look]
 
     @cached_property
     def templates(self) -> tuple[Template, ...]:

@@ -1,6 +1,6 @@
 """Rules of policies about containers: amounts that they have to state, and what they may not use of a node. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from api.field import ErrorType, FieldError, Rule
 from api.jobset_policy.judged import Judged, Namespace, Template
@@ -92,15 +92,21 @@ _FORBIDDEN: Mapping[str, Callable[[Template], Iterator[FieldError]]] = {
 }
 
 
+def _used(template: Template) -> Collection[str]:
+    """Which of these the pods of a template use."""
+    return [what for what, found in _FORBIDDEN.items() if any(True for _ in found(template))]
+
+
 def forbid(rule: tuple[str, ...], judged: Judged, _: Namespace) -> Iterator[FieldError]:
     """Pods may not use certain things of their node.
 
     `hostNetwork`: its network. `hostPath`: volumes that are directories of the node. `hostPorts`: its ports.
     `privileged`: privileged containers or init containers.
     """
-    for template in judged.templates:
+    for template, used in zip(judged.templates, judged.each(_used), strict=True):
         for what in rule:
-            yield from _FORBIDDEN[what](template)
+            if what in used:
+                yield from _FORBIDDEN[what](template)
 
 
 RULES = (

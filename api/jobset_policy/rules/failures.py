@@ -73,8 +73,7 @@ def _backoff(template: Template) -> tuple[str, int]:
 def backoffs(rule: BackoffLimit, judged: Judged, namespace: Namespace) -> Iterator[Number]:
     """The backoffLimit of each Job template."""
     limit = bound(rule, namespace)
-    for template in judged.templates:
-        field, value = _backoff(template)
+    for template, (field, value) in zip(judged.templates, judged.each(_backoff), strict=True):
         yield Number(field, value, limit, partial(template.job_path.at, field), of=template.rjob.name)
 
 
@@ -85,11 +84,12 @@ def backoff_limit(rule: BackoffLimit, judged: Judged, namespace: Namespace) -> I
     whole, a Job that retries single pods delays the restart. `zeroWithRestarts` demands 0 where `maxRestarts` of the
     failure policy is larger than 0.
     """
-    for number in backoffs(rule, judged, namespace):
-        yield from held(number, BACKOFF, number.amount)
+    highest, limit = max((value for _, value in judged.each(_backoff)), default=0), bound(rule, namespace)
+    if limit.amount is None or highest > limit.amount:
+        for number in backoffs(rule, judged, namespace):
+            yield from held(number, BACKOFF, number.amount)
     if rule.zero_with_restarts and _failure_policy(judged).max_restarts > 0:
-        for template in judged.templates:
-            field, value = _backoff(template)
+        for template, (field, value) in zip(judged.templates, judged.each(_backoff), strict=True):
             if value:
                 yield NOT_ZERO.at(template.job_path.at(field), value, value=value)
 

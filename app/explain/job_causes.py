@@ -109,7 +109,7 @@ def _absent(case: Case, names: list[str]) -> list[Found]:
             each = f"each {beyond.words()}"
             because = (Finding(level=Level.FAULT, cause="quota", what=each, because=(said,), since=refused.first),)
     elif case.manager_missing:
-        fix = "start a manager"
+        fix = "a manager creates them"
     elif idle := idle_manager(case):
         level, because, fix = Level.FAULT, (idle,), ""
     what = f"{counted(len(names), 'Job', 'does', 'do')} not exist (yet): {listed(names)}"

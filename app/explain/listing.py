@@ -1,12 +1,14 @@
 """`jobset explain` without a name: every JobSet in one line, with what holds it up."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TextIO
 
 from api.jobset import JobSet
 from app.check.findings import printable
-from app.explain.finding import Finding, Level
+from app.explain.finding import Finding, Level, counted
 from app.explain.gather import gather_about
+from app.explain.manager_causes import NO_MANAGER
 from app.explain.reader import TIMEOUT
 from app.explain.reasons import Explanation, explain
 from app.explain.show import age_of, json_form
@@ -29,22 +31,27 @@ class Listing:
         self.bodies: list[dict[str, Any]] = []
         self.left_out = False
         self._rows: list[tuple[str, ...]] = []
+        self._unmanaged = 0
+        self._no_manager: Finding | None = None
 
     def add(self, explanation: Explanation) -> None:
         now = wall_clock()
-        of = explanation.root
-        since = age_of(of.since, now)
+        since = age_of(explanation.root.since, now)
+        others, no_manager = _apart(explanation)
+        if no_manager is not None:
+            self._unmanaged += 1
+            self._no_manager = no_manager
         self._rows.append((
             explanation.namespace,
             explanation.name,
             explanation.state,
             since or "-",
-            cause_line(explanation) or "-",
+            cause_line(others) or "-",
         ))  # fmt: skip
         self.bodies.append(json_form(explanation, now))
 
     def write(self, out: TextIO, *, namespaces: bool) -> None:
-        """A table; the last column is never cut."""
+        """A table, the last column of which is never cut; below it, once, what holds up sets for want of a manager."""
         rows = [("NAMESPACE", "NAME", "STATE", "SINCE", "CAUSE"), *self._rows]
         rows = [tuple(map(printable, row if namespaces else row[1:])) for row in rows]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
@@ -52,6 +59,17 @@ class Listing:
             "".join(f"{cell:{width}}   " for cell, width in zip(cells, widths, strict=True)) + last + "\n"
             for *cells, last in rows
         )
+        if self._no_manager is not None:
+            waits = counted(self._unmanaged, "JobSet", "waits", "wait")
+            out.write(f"\n{waits} for a manager: {self._no_manager.what}\nto fix: {self._no_manager.fix}\n")
+
+
+def _apart(explanation: Explanation) -> tuple[Explanation, Finding | None]:
+    """What is only about this set, and the finding that no manager runs, which is the same for all."""
+    root = explanation.root
+    found = next((below for below in root.because if below.cause == NO_MANAGER), None)
+    rest = tuple(below for below in root.because if below is not found)
+    return replace(explanation, root=replace(root, because=rest)), found
 
 
 def cause_line(explanation: Explanation) -> str:

@@ -6,6 +6,13 @@ from app.explain.finding import Finding, Found, Level, age, seconds_since
 
 IDLE = 60.0
 """Seconds within which a manager begins with a set."""
+NO_MANAGER = "no-manager"
+_WHERE = f"-n {keys.MANAGER_NAMESPACE}"
+_START = (
+    f"kubectl {_WHERE} get deployments,pods shows what there is; kubectl {_WHERE} rollout restart deployment starts it"
+    " anew; on your own machine: make run. A manager without --leader-elect or in another namespace is not seen here"
+)
+"""How to get a manager."""
 
 
 def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
@@ -17,10 +24,9 @@ def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
     what = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
     found = Finding(
         level=Level.FAULT,
-        cause="no-manager",
+        cause=NO_MANAGER,
         what=f"{what} in namespace {keys.MANAGER_NAMESPACE}: Jobs are neither created nor restarted nor placed",
-        fix=f"kubectl get pods -n {keys.MANAGER_NAMESPACE}; one that runs without --leader-elect or in another"
-        " namespace is not seen here",
+        fix=_START,
         since=renewed,
     )
     return [Found(found)]

@@ -111,7 +111,7 @@ def _followers_wait(case: Case, child: Child) -> Finding:
     silent = case.manager_missing
     fix = "look again in a moment"
     if placed:
-        fix = "start a manager: it lets them go" if silent else "the manager lets them go; if it does not, see its log"
+        fix = "a manager lets them go" if silent else "the manager lets them go; if it does not, see its log"
     gated = counted(_gated(case, child), "follower", "is", "are")
     return Finding(
         level=Level.FAULT if silent else Level.WAITS,

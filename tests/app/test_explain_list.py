@@ -46,7 +46,7 @@ def test_programs_get_the_whole_explanations(command, connected, output: str):
 
 
 def test_all_namespaces(command, connected):
-    cluster = connected(a_set("a"), a_set("b", namespace="team-b"))
+    cluster = connected(a_set("a", suspend=True), a_set("b", namespace="team-b", suspend=True))
     code, out, _ = command("explain", "-A")
     assert code == 0
     assert out.splitlines()[0].split()[0] == "NAMESPACE"
@@ -67,6 +67,21 @@ def test_a_list_has_an_end_and_says_so(command, connected, monkeypatch):
     _, out, err = command("explain")
     assert len(out.splitlines()) == 3
     assert err.startswith("there are more: ")
+
+
+def test_that_no_manager_runs_is_said_once_with_the_commands(command, connected):
+    connected(a_set("a"), a_set("b"), a_set("held", suspend=True))
+    code, out, _ = command("explain")
+    assert code == 0
+    head, *lines = out.splitlines()
+    assert head.split()[0] == "NAME"
+    assert [line.split()[0] for line in lines[:3]] == ["a", "b", "held"]
+    assert "1 Job does not exist (yet): a-workers-0" in lines[0]
+    assert out.count("no manager has ever taken the lease") == 1
+    assert lines[4].startswith("2 JobSets wait for a manager: no manager has ever taken the lease in namespace jobset-")
+    assert lines[5].startswith("to fix: kubectl -n jobset-system get deployments,pods ")
+    assert "kubectl -n jobset-system rollout restart deployment " in lines[5]
+    assert "make run" in lines[5]
 
 
 @pytest.mark.parametrize("name", ["train", "jobset/train", "jobsets.jobset.x-k8s.io/train", "js/train"])

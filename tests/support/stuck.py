@@ -296,7 +296,7 @@ def _() -> Facts:
 @stuck(
     "no manager runs",
     "no manager holds the lease in namespace jobset-system: Jobs are neither created nor restarted nor placed",
-    "kubectl get pods -n jobset-system",
+    "kubectl -n jobset-system rollout restart deployment",
 )
 def _() -> Facts:
     return facts(a_set(), lease=lease(ago=10800))

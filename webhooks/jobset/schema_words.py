@@ -13,6 +13,7 @@ from typing import Any
 from api.field import ErrorType, FieldError, Layer, Path, Rule, quote, render_value
 from api.meta import JSON
 from api.suggest import nearest
+from webhooks.jobset.command_lines import as_list
 
 _SOURCE = "CRD schema"
 
@@ -88,7 +89,7 @@ def type_name(value: Any) -> str:
 def wrong_type(path: Path, value: Any, node: JSON) -> FieldError:
     wanted = "integer or string" if INT_OR_STRING in node else node["type"]
     found = type_name(value)
-    return TYPE.at(path, value, wanted=wanted, found=_IS[found], how=_how(value, node))
+    return TYPE.at(path, value, wanted=wanted, found=_IS[found], how=_how(value, node, str(path).rpartition(".")[2]))
 
 
 def _as_in(node: JSON) -> str:
@@ -104,7 +105,7 @@ def too_short(path: Path, value: str, node: JSON) -> FieldError:
     return MIN_LENGTH.at(path, value, limit=node["minLength"], example=_as_in(node) or ", or leave the field out")
 
 
-def _how(value: Any, node: JSON) -> str:
+def _how(value: Any, node: JSON, field: str) -> str:
     if value is None:
         return "a value here, or remove the empty item"
     if "example" in node:
@@ -112,7 +113,7 @@ def _how(value: Any, node: JSON) -> str:
     if INT_OR_STRING in node:
         return _how_number_or_text(value, node)
     if node["type"] == "array":
-        return _how_list(value, node)
+        return _how_list(value, node, field)
     return _HOW[node["type"]](value)
 
 
@@ -154,7 +155,7 @@ def _shown(value: Any) -> str:
         return "..."
 
 
-def _how_list(value: Any, node: JSON) -> str:
+def _how_list(value: Any, node: JSON, field: str) -> str:
     items = node.get("items", {})
     key = next(iter(node.get("x-kubernetes-list-map-keys", ())), "")
     if isinstance(value, dict):
@@ -163,8 +164,12 @@ def _how_list(value: Any, node: JSON) -> str:
         return 'it as a list: put "- " before its first field'
     if items.get("type") == "object":
         return f'it as a list of objects: every item starts with "- {key}: "' if key else "it as a list of objects"
-    shown = quote(value) if isinstance(value, str) else _shown(value)
-    return f"it as a list: [{shown}]"
+    if not isinstance(value, str):
+        return f"it as a list: [{_shown(value)}]"
+    try:
+        return f"it as a list: [{_listed(as_list(field, value))}]"
+    except ValueError:
+        return 'it as a list of texts: every item starts with "- "'
 
 
 def _how_object(value: Any) -> str:

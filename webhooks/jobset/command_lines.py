@@ -1,0 +1,35 @@
+"""A command line that is written as one text, as the list that a container takes. Pure."""
+
+import re
+import shlex
+from collections.abc import Sequence
+
+LONGEST = 1000
+"""Characters of a command line that is taken apart."""
+_REFERENCE = re.compile(r"\$\([A-Za-z_][A-Za-z0-9_.-]*\)")
+"""`$(NAME)`, which Kubernetes itself replaces."""
+_IN_SINGLE = re.compile(r"'[^']*'")
+_IN_DOUBLE = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_REPLACED = re.compile(r"[$`]")
+"""What a shell replaces, between double quotes too."""
+_OPERATOR = re.compile(r"[|&;<>()*~\n]|^\s*\w+=")
+"""What a shell acts on outside quotes."""
+
+
+def as_list(field: str, text: str) -> Sequence[str]:
+    """The items to write for `field`: of `command` and `args` the words, or a shell for what only a shell understands.
+
+    Raises ValueError for a text that is too long, or has a quote that does not end.
+    """
+    if len(text) > LONGEST:
+        raise ValueError("too long to take apart")
+    if field not in {"command", "args"}:
+        return [text]
+    if _wants_shell(text):
+        return ["sh", "-c", text] if field == "command" else [text]
+    return shlex.split(text) or [text]
+
+
+def _wants_shell(text: str) -> bool:
+    outside = _IN_SINGLE.sub("", _REFERENCE.sub("", text.strip()))
+    return bool(_REPLACED.search(outside) or _OPERATOR.search(_IN_DOUBLE.sub("", outside)))

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from api.features import FeatureGates
 from api.jobset_policy.judged import Namespace
 from api.jsontree import dig
-from app.check.checks import CheckError, Checks, placed
-from app.check.documents import Document
+from app.check.checks import CheckError, Checks, Sent, placed
 from app.check.findings import MAX_FINDINGS, Report, name_of, printable, write_json, write_text
 from app.check.manifest_files import Inputs
 from app.check.policies import (
@@ -99,22 +98,53 @@ async def checked(options: Options) -> Report:
     exceptions = [each.value for each in filed]
     held_to = Policies(policies, exceptions, options.at, options.namespace_labels, options.namespace_annotations)
     namespaces: dict[str, Namespace] = {}
-    try:
-        async with _server(options) as server:
-            for document in inputs.documents():
-                findings = await _findings(document, checks, server, held_to)
-                if findings is not None:
-                    report.jobsets += 1
-                    findings = findings.and_also(services.shared(findings.object))
-                    findings = _with_policies(findings, held_to, options, report)
-                    name = dig(findings.object, "metadata", "namespace") or ""
-                    namespaces[name or DEFAULT] = held_to.namespace(name)
-                report.add(placed(document, findings))
-        warn_of_exceptions(filed, policies, namespaces, options.at, report)
-    except CheckError as error:
-        report.problems.append(str(error))
+    async with contextlib.AsyncExitStack() as stack:
+        asked = _Asked(checks, report)
+        await asked.connect(stack, options)
+        for document in inputs.documents():
+            findings = None
+            if not document.broken and isinstance(document.value, dict):
+                report.jobsets += 1
+                findings = await asked.about(held_to.filled(checks.sent(document.value), checks.gates))
+                findings = findings.and_also(services.shared(findings.object))
+                findings = _with_policies(findings, held_to, options, report)
+                name = dig(findings.object, "metadata", "namespace") or ""
+                namespaces[name or DEFAULT] = held_to.namespace(name)
+            report.add(placed(document, findings))
+    warn_of_exceptions(filed, policies, namespaces, options.at, report)
     report.finish(inputs.files, inputs.others, allow_none=options.allow_none)
     return report
+
+
+class _Asked:
+    """Findings with those of a server while it answers. What follows is checked without it, and a problem says so."""
+
+    def __init__(self, checks: Checks, report: Report) -> None:
+        self._checks = checks
+        self._report = report
+        self._server: ServerChecks | None = None
+        self._asked_about = 0
+
+    async def connect(self, stack: contextlib.AsyncExitStack, options: Options) -> None:
+        try:
+            self._server = await stack.enter_async_context(_server(options))
+        except CheckError as error:
+            self._without(error)
+
+    async def about(self, sent: Sent) -> Findings:
+        if self._server is not None:
+            try:
+                found = await self._server.check(self._checks, sent)
+            except CheckError as error:
+                self._without(error)
+            else:
+                self._asked_about += 1
+                return found
+        return self._checks.create(sent)
+
+    def _without(self, error: CheckError) -> None:
+        self._server = None
+        self._report.problems.append(f"{error}; JobSets that were checked there: {self._asked_about}")
 
 
 def _with_policies(findings: Findings, policies: Policies, options: Options, report: Report) -> Findings:
@@ -141,13 +171,3 @@ async def _server(options: Options) -> AsyncIterator["ServerChecks | None"]:
             yield server
     else:
         yield None
-
-
-async def _findings(
-    document: Document, checks: Checks, server: "ServerChecks | None", policies: Policies
-) -> Findings | None:
-    """Findings about the JobSet with the defaults of the policies; None for a document that is no object."""
-    if document.broken or not isinstance(document.value, dict):
-        return None
-    sent = policies.filled(checks.sent(document.value), checks.gates)
-    return checks.create(sent) if server is None else await server.check(checks, sent)

@@ -1,14 +1,18 @@
 """What becomes of the cluster's word about a JobSet itself; what a real one says is in tests/integration."""
 
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from api.features import FeatureGates
 from api.field import FieldError
 from app.check.checks import CheckError, Checks
 from app.check.server_checks import ServerChecks
+from app.check.validate import Options, checked
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.jobsets import jobset
@@ -69,6 +73,27 @@ async def test_a_refusal_is_a_fault_unless_it_is_about_who_asks_or_how(code: int
 async def test_a_cluster_that_cannot_answer_is_no_verdict(code: int):
     with pytest.raises(CheckError):
         await findings(code, "not now")
+
+
+async def test_jobsets_count_though_the_cluster_stops_answering(monkeypatch, write):
+    class Tires(Cluster):
+        """Takes the first JobSet."""
+
+        async def send(self, request: Request) -> Response:
+            if request.verb == "create" and request.path.endswith("/jobsets") and "second" in str(request.body):
+                return await super().send(request)
+            return Response(201, {}, b"{}") if request.verb == "create" else await super().send(request)
+
+    @contextlib.asynccontextmanager
+    async def connected(*_: object) -> AsyncIterator[ServerChecks]:
+        yield ServerChecks(Client(Tires(500, "webhooks do not answer")))
+
+    monkeypatch.setattr("app.check.server_checks.connected", connected)
+    documents = "---\n".join(yaml.safe_dump(jobset(name=name)) for name in ("first", "second", "third"))
+    report = await checked(Options([write(documents)], FeatureGates(), server=True))
+    assert report.summary == "1 file, 3 JobSets, 0 errors, 0 warnings"
+    (problem,) = report.problems
+    assert "500 Unknown: webhooks do not answer; JobSets that were checked there: 1" in problem
 
 
 async def test_each_cause_of_a_refusal_is_a_fault_at_its_place():

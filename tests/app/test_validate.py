@@ -235,7 +235,9 @@ def test_a_cluster_that_is_not_there_ends_with_2(validate, write):
     assert code == 2
     assert "127.0.0.1:1" in err
     assert len(err.splitlines()) == 1
-    assert "0 JobSets" in out
+    assert out == "1 file, 1 JobSet, 0 errors, 0 warnings\n"
+    code, out, _ = validate("-f", write(TYPO, "typo.yaml"), "--server", "--kubeconfig", kubeconfig)
+    assert (code, out.splitlines()[-1]) == (2, "1 file, 1 JobSet, 2 errors, 0 warnings"), "found without the cluster"
 
 
 def test_namespaces_asked_for_must_agree_with_the_manifest(validate, write):

@@ -4,12 +4,12 @@ Adds what the API server does before a webhook sees an object: it holds type and
 fields, and sets the defaults of the CRD. Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from api.features import FeatureGates
-from api.field import FieldError
+from api.field import FieldError, render_value
 from api.meta import JSON
 from app.check.documents import Document
 from app.check.findings import Finding, located
@@ -18,6 +18,9 @@ from app.check.object_checks import checked
 from app.check.trees import DUPLICATE_KEY
 from app.engine import crd_schema, engine
 from webhooks.jobset.engine import Findings
+
+_TWO_SENTENCES = {"subdomain-form", "child-resource-name"}
+"""Rules that the API server has two sentences for, with one remedy."""
 
 
 class CheckError(Exception):
@@ -68,10 +71,27 @@ def placed(document: Document, findings: Findings | None = None) -> list[Finding
 
     Where the text has a value that cannot be read, findings about the object are left out.
     """
-    errors: Sequence[FieldError] = (*findings.errors, *findings.warnings) if findings else ()
+    errors = _each_once((*findings.errors, *findings.warnings)) if findings else []
     texts = [located(document, fault.error, fault.span) for fault in document.faults]
     unread = {fault.error.path for fault in document.faults if fault.error.rule is not DUPLICATE_KEY}
     return [*texts, *(located(document, error) for error in errors if error.path not in unread)]
+
+
+def _each_once(errors: Iterable[FieldError]) -> list[FieldError]:
+    """Without what is said a second time about a value. Admission says all, as the API server would."""
+    found = dict[tuple[object, ...], list[FieldError]]()
+    for error in errors:
+        same = found.setdefault((error.path, error.type, render_value(error.value)), [])
+        if not any(_says_the_same(error, other) for other in same):
+            same.append(error)
+    return [error for same in found.values() for error in same]
+
+
+def _says_the_same(one: FieldError, other: FieldError) -> bool:
+    """Of two findings about one value."""
+    if one.rule is not None and one.rule is other.rule and one.rule.id in _TWO_SENTENCES:
+        return True
+    return (one.detail, one.verbatim) == (other.detail, other.verbatim)
 
 
 def with_defaults(value: Any, schema: JSON) -> Any:

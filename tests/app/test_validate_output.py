@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from api.features import FeatureGates
 from app.check.validate import Options, run
@@ -27,6 +28,25 @@ def test_faults_are_shown_as_compilers_show_them(validate, write):
         "                ^~",
         "1 file, 1 JobSet, 2 errors, 0 warnings",
     ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        jobset(network={"subdomain": "A_b"}),
+        jobset(rjob("Workers_1")),
+        jobset(rjob(pod={"containers": [{"name": "m", "image": "i", "resources": {"limits": {"gpu": "1"}}}]})),
+    ],
+    ids=["two-forms-of-a-subdomain", "names-of-jobs-and-of-pods", "two-sentences-about-a-resource"],
+)
+def test_what_the_api_server_says_twice_of_a_value_is_shown_once(validate, write, body):
+    code, out, _ = validate("-f", write(yaml.safe_dump(body)))
+    assert (code, out.splitlines()[-1]) == (1, "1 file, 1 JobSet, 1 error, 0 warnings"), out
+
+
+def test_two_faults_of_one_value_are_both_shown(validate, write):
+    _, out, _ = validate("-f", write(yaml.safe_dump(jobset(managedBy="Acme_Corp/my controller"))))
+    assert out.splitlines()[-1] == "1 file, 1 JobSet, 2 errors, 0 warnings"
 
 
 def test_several_files_and_kinds_in_one_summary(validate, write, tmp_path):

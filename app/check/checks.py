@@ -4,8 +4,9 @@ Adds what the API server does before a webhook sees an object: it holds type and
 fields, and sets the defaults of the CRD. Pure.
 """
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from api.features import FeatureGates
@@ -21,6 +22,9 @@ from webhooks.jobset.engine import Findings
 
 _TWO_SENTENCES = {"subdomain-form", "child-resource-name"}
 """Rules that the API server has two sentences for, with one remedy."""
+
+_MANAGERS_FLAG = re.compile(r"the manager (?:runs )?with (--feature-gates=\w+=true(?:,\w+=true)*)")
+"""In the fix of a rule about a feature gate."""
 
 
 class CheckError(Exception):
@@ -74,7 +78,15 @@ def placed(document: Document, findings: Findings | None = None) -> list[Finding
     errors = _each_once((*findings.errors, *findings.warnings)) if findings else []
     texts = [located(document, fault.error, fault.span) for fault in document.faults]
     unread = {fault.error.path for fault in document.faults if fault.error.rule is not DUPLICATE_KEY}
-    return [*texts, *(located(document, error) for error in errors if error.path not in unread)]
+    return [*texts, *(located(document, _with_our_flag(error)) for error in errors if error.path not in unread)]
+
+
+def _with_our_flag(error: FieldError) -> FieldError:
+    """Where a fix names a flag of the manager, with the flag that checks for such a manager."""
+    flag = _MANAGERS_FLAG.search(error.hint) if isinstance(error.hint, str) else None
+    if flag is None:
+        return error
+    return replace(error, hint=f"{error.hint}; if yours runs so, check with jobset validate {flag[1]}")
 
 
 def _each_once(errors: Iterable[FieldError]) -> list[FieldError]:

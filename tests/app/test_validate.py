@@ -250,8 +250,11 @@ def test_namespaces_asked_for_must_agree_with_the_manifest(validate, write):
 def test_feature_gates_are_those_of_the_cluster(validate, write):
     body = jobset(failurePolicy={"rules": [{"name": "r", "action": "RestartJob"}]})
     name = write(yaml.safe_dump(body))
-    assert validate("-f", name)[0] == 1
-    assert validate("-f", name, "--feature-gates=RestartJob=true")[0] == 0
+    code, out, _ = validate("-f", name)
+    flag = "--feature-gates=RestartJob=true"
+    assert code == 1
+    assert f"or run the manager with {flag}; if yours runs so, check with jobset validate {flag}\n" in out
+    assert validate("-f", name, flag)[0] == 0
 
 
 def test_the_installed_command(write):

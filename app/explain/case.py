@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from api.gangs import Forest, forest
+from api.jobset_policy.judged import Judged
+from api.jobset_policy.requests import Amounts
 from app.explain.facts import Facts, SeenEvent, SeenPod
-from app.explain.finding import Found, seconds_since
+from app.explain.finding import Finding, Found, seconds_since
 from app.explain.survey import Survey, survey
 from controllers.planning.child_jobs import Child
 
@@ -22,11 +24,13 @@ class Case:
     """`survey` is None where the Jobs are not known. Pods are by the UID of their Job; `leaders` are with index 0.
 
     `forest`: the groups that spec.scheduling leads to; None without such groups, or where the Jobs are not known.
+    `shortage`: of what its pods request more than all nodes have together, as far as that is known.
     """
 
     facts: Facts
     survey: Survey | None
     forest: Forest | None = None
+    shortage: Finding | None = None
     leaders: dict[str, SeenPod] = field(default_factory=dict)
     others: dict[str, list[SeenPod]] = field(default_factory=dict)
 
@@ -58,10 +62,20 @@ Cause = Callable[[Case, frozenset[str]], list[Found]]
 def case(facts: Facts) -> Case:
     """Sort the facts. Of several pods with index 0 the newest that lives is the leader, or the newest."""
     known = None if facts.jobs is None else survey(facts.jobset, facts.jobs)
-    found = Case(facts, known, None if known is None else forest(facts.jobset))
+    found = Case(facts, known, None if known is None else forest(facts.jobset), _shortage(facts, known))
     for pod in sorted(facts.pods or (), key=lambda pod: (pod.live, pod.metadata.creation_timestamp or "", pod.name)):
         if pod.metadata.leads:
             found.leaders[pod.job_uid] = pod
         elif pod.live:
             found.others.setdefault(pod.job_uid, []).append(pod)
     return found
+
+
+def _shortage(facts: Facts, known: Survey | None) -> Finding | None:
+    if known is None or facts.node_offers is None:
+        return None
+    needs: Amounts = {}
+    for of in Judged(facts.jobset).templates:
+        for name, amount in of.requests.items():
+            needs[name] = needs.get(name, 0) + amount * known.pods[of.rjob.name]
+    return facts.node_offers.too_little(needs)

@@ -99,6 +99,17 @@ class Nodes:
             self._answers[key] = self._why_none(spec, recreate) if self._nodes else None
         return self._answers[key]
 
+    def too_little(self, needs: Mapping[str, int | Fraction]) -> Finding | None:
+        """Of what the pods of a set request more together than all nodes have; None without such a resource."""
+        for name, amount in needs.items():
+            offered = sum((offers.get(name, Fraction()) for *_, offers in self._nodes), Fraction())
+            if 0 < offered < amount:
+                need = f"the pods of its JobSet need {in_words(Fraction(amount), name)} in all"
+                what = f"{need}, the nodes offer {_number(offered, name)}: they never run all at once"
+                fix = f"add nodes, or run fewer pods: lower replicas or parallelism in a new JobSet; {_offers(name)}"
+                return Finding(level=Level.FAULT, cause="too-large-in-all", what=what, fix=fix)
+        return None
+
     def _why_none(self, spec: SeenSpec, recreate: str) -> Finding:
         needs = spec.requests()
         if missing := self._not_offered(needs, recreate):
@@ -177,7 +188,7 @@ class Nodes:
         for name, amount in needs.items():
             most, node = max((offers.get(name, Fraction()), node) for node, _, _, offers in chosen)
             if most < amount:
-                has = f"has {in_words(most, name).partition(' ')[0]} ({node})" if most else "has none"
+                has = f"has {_number(most, name)} ({node})" if most else "has none"
                 what = f"it needs {in_words(amount, name)}, the largest{where} {has}"
                 fix = f"request less, or add larger nodes; {_offers(name)}"
                 return Finding(level=Level.FAULT, cause="too-large", what=what, fix=fix)
@@ -185,6 +196,10 @@ class Nodes:
         what = f"it needs {amounts}, {'none' if narrowed else 'no'}{where} has all of that"
         fix = "request less, or add larger nodes; kubectl describe nodes shows what each has"
         return Finding(level=Level.FAULT, cause="too-large", what=what, fix=fix)
+
+
+def _number(amount: Fraction, resource: str) -> str:
+    return in_words(amount, resource).partition(" ")[0]
 
 
 def _holds(offers: Mapping[str, Fraction], needs: Mapping[str, Fraction]) -> bool:

@@ -162,7 +162,10 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
     if said is None or nodes is None or not (in_group or MISFIT.search(said.message)):
         return None
     found = nodes.why_none(pod.spec, recreate(case.facts.jobset))
-    return found if found is None or found.level is Level.FAULT or "Insufficient" in said.message else None
+    if found is None or found.level is Level.FAULT:
+        return found
+    insufficient = "Insufficient" in said.message
+    return (case.shortage if insufficient or in_group else None) or (found if insufficient else None)
 
 
 def _misfits(child: Child, pods: list[SeenPod], lacks: Finding, said: PodCondition | None) -> Finding:

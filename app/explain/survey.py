@@ -3,6 +3,7 @@
 Read from the context that the manager plans with, so that both mean the same by "ready" and by "may start".
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ class Survey:
     - `failed`; `previous`: Jobs of an earlier attempt that still exist.
     - `job_budget`: how many more Jobs the manager would create or resume now, before the Job controller takes up more.
     - `stages`: why a ReplicatedJob may not start yet, by its name: `driver to be ready (0 of 1)`.
+    - `pods`: how many pods are to run at once now, by ReplicatedJob; none of those that may not start yet.
     """
 
     total: int
@@ -38,6 +40,7 @@ class Survey:
     previous: tuple[Child, ...]
     job_budget: int
     stages: Mapping[str, str]
+    pods: Counter[str]
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -59,6 +62,11 @@ def survey(js: JobSet, jobs: Iterable[Job]) -> Survey:
     active = [child for child in ctx.children.active if child.job.spec.suspend or not job_ready(child.job)]
     missing = _missing(ctx)
     total = ctx.layout.global_replicas
+    stages = {
+        rjob.name: " and ".join(map(_in_words, unmet))
+        for rjob in js.spec.replicated_jobs
+        if (unmet := ctx.stages.unmet(rjob))
+    }
     return Survey(
         total=total,
         settled=total - len(missing) - len(active) - len(ctx.children.failed),
@@ -68,11 +76,8 @@ def survey(js: JobSet, jobs: Iterable[Job]) -> Survey:
         failed=ctx.children.failed,
         previous=ctx.children.previous,
         job_budget=ctx.job_budget,
-        stages={
-            rjob.name: " and ".join(map(_in_words, unmet))
-            for rjob in js.spec.replicated_jobs
-            if (unmet := ctx.stages.unmet(rjob))
-        },
+        stages=stages,
+        pods=_pods(ctx, missing, stages),
     )
 
 
@@ -89,6 +94,19 @@ def _missing(ctx: Context) -> tuple[JobPosition, ...]:
             and position.job_index not in of.completed[jobs.replicated_job.name]
         )
     )
+
+
+def _pods(ctx: Context, missing: Iterable[JobPosition], stages: Mapping[str, str]) -> Counter[str]:
+    """Pods of the Jobs that run, as many as they still need, and of those that may be created."""
+    at_once = {rjob.name: max(pods_at_once(rjob), 0) for rjob in ctx.js.spec.replicated_jobs if rjob.name not in stages}
+    pods = Counter[str]()
+    for position in missing:
+        pods[position.replicated_job.name] += at_once.get(position.replicated_job.name, 0)
+    for child in ctx.children.active:
+        spec, succeeded = child.job.spec, child.job.status.succeeded
+        left = pods_at_once(spec) if spec.completions is None else min(pods_at_once(spec), spec.completions - succeeded)
+        pods[child.replicated_job] += 0 if spec.suspend else max(left, 0)
+    return pods
 
 
 def _in_words(of: Unmet) -> str:

@@ -70,9 +70,11 @@ def started(js: JSON, index: int = 0, **status: Any) -> JSON:
     return made(job_of(js, index), **{"active": 1, "ready": 0, **status})
 
 
-def about_pod(*, containers: tuple[JSON, ...] = (), known: JSON | None = None, **pod: Any) -> Facts:
-    """A set of one Job with one such pod; `containers` are those of its spec."""
-    js = a_set()
+def about_pod(
+    *, js: JSON | None = None, containers: tuple[JSON, ...] = (), known: JSON | None = None, **pod: Any
+) -> Facts:
+    """A set of which the first Job has one such pod; `containers` are those of its spec."""
+    js = js or a_set()
     job = started(js)
     body = made(pod_of(job, **{"containers": pod.pop("statuses", None), **pod}))
     if containers:
@@ -342,3 +344,15 @@ def _() -> Facts:
 )
 def _() -> Facts:
     return facts(a_set(), foreign={"train-workers-0": Owner("CronJob", "nightly")}, lease=lease())
+
+
+@stuck(
+    "more than all nodes have together",
+    f"Job train-workers-0: pod {POD} is not scheduled: the pods of its JobSet need 32 nvidia.com/gpu in all, the nodes"
+    " offer 16: they never run all at once",
+    "add nodes, or run fewer pods",
+)
+def _() -> Facts:
+    trainer = {"name": "main", "image": "trainer", "resources": {"limits": {"nvidia.com/gpu": 8}}}
+    js = a_set(rjob(replicas=4, pod={"containers": [trainer]}))
+    return unscheduled("Insufficient nvidia.com/gpu", needs={"nvidia.com/gpu": "8"}, js=js)

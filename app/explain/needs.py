@@ -1,6 +1,6 @@
 """What a pod needs of a node: records of its spec, and its requests added up as kube-scheduler does. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -138,6 +138,16 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
         """Its required node affinity: `pool In [a, b]`, terms joined by `or`; empty without one."""
         terms = _terms(self.affinity.node_affinity.required)
         return " or ".join(" and ".join(map(str, (*of.match_expressions, *of.match_fields))) for of in terms)
+
+    @property
+    def demands(self) -> Iterator[Requirement]:
+        """What its required node affinity demands of labels: one of these values, or any. Terms one after the other."""
+        expressions = (of for term in _terms(self.affinity.node_affinity.required) for of in term.match_expressions)
+        for of in expressions:
+            if of.operator == "In" and of.values:
+                yield of
+            elif of.operator in {"Exists", "Gt", "Lt"}:
+                yield Requirement(key=of.key, operator="Exists")
 
     def likes(self, name: str, labels: dict[str, str]) -> bool:
         """Whether a node with this name and labels meets its required node affinity. No node meets an empty term."""

@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from api.meta import Base
 from api.quantity import parse_quantity
 from api.suggest import nearest
-from app.explain.finding import Finding, Level, counted, listed
+from app.explain.finding import NAMED, Finding, Level, counted, listed
 from app.explain.needs import SeenSpec, in_words
 
 _EVERY_NODE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
@@ -56,6 +56,14 @@ class SeenNode(Base, frozen=True, kw_only=True):
 
 _Node = tuple[str, dict[str, str], tuple[_Taint, ...], dict[str, Fraction]]
 """Name, labels, taints, and what pods may request."""
+
+
+class _Lack(NamedTuple):
+    """What nodes have instead of a label, the beginning of a fix, and the value that was likely meant."""
+
+    what: str = ""
+    fix: str = ""
+    value: str = ""
 
 
 class Nodes:
@@ -152,31 +160,39 @@ class Nodes:
         """No node is chosen by the node selector and the required node affinity."""
         show = "kubectl get nodes --show-labels shows the labels of the nodes"
         for key, value in sorted(spec.node_selector.items()):
-            values = sorted({labels[key] for _, labels, *_ in self._nodes if key in labels})
-            if value in values:
+            wanted, lack = f"{key}={value}", self._lack(key, (value,))
+            if lack is None:
                 continue
-            wanted = f"{key}={value}"
-            if values:
-                meant, has = nearest(value, values), f"nodes have {listed([f'{key}={one}' for one in values])}"
-                fix = (
-                    recreate.format(old=f"{key}: {value}$", new=f"{key}: {meant}")
-                    if meant
-                    else f"kubectl label node NODE {wanted}; {show}"
-                )
-            else:
-                meant = nearest(key, self._label_keys)
-                has = f"no node has a label {key} at all" + (f": did you mean {meant}?" if meant else "")
-                fix = f"kubectl label node NODE {wanted}; {show}"
-            what = f"no node has the label {wanted} of its nodeSelector; {has}"
-            return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix)
+            fix = f"{lack.fix}or kubectl label node NODE {wanted}; {show}"
+            if lack.value:
+                fix = f"{recreate.format(old=f'{key}: {value}$', new=f'{key}: {lack.value}')}; {fix}"
+            what = f"no node has the label {wanted} of its nodeSelector; {lack.what}"
+            return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix.removeprefix("or "))
         selector = ",".join(f"{key}={value}" for key, value in sorted(spec.node_selector.items()))
-        what = " and ".join(
-            [f"no node has all labels of its nodeSelector ({selector})"] * (not self._selected(spec))
-            or [f"no node meets its required node affinity ({spec.affinity_words})"]
-            + [f"has {selector}"] * bool(selector)
-        )
-        fix = f"kubectl label node NODE {selector.replace(',', ' ')}; {show}" if not self._selected(spec) else show
-        return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix)
+        if not self._selected(spec):
+            what = f"no node has all labels of its nodeSelector ({selector})"
+            fix = f"kubectl label node NODE {selector.replace(',', ' ')}; {show}"
+            return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix)
+        what = f"no node meets its required node affinity ({spec.affinity_words})"
+        what += f" and has {selector}" if selector else ""
+        lacks = (self._lack(of.key, of.values) for of in spec.demands)
+        lack = next((lack for lack in lacks if lack is not None), _Lack())
+        what = f"{what}; {lack.what}" if lack.what else what
+        return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=f"{lack.fix}{show}")
+
+    def _lack(self, key: str, wanted: Sequence[str]) -> "_Lack | None":
+        """What nodes have instead of a label with one of these values, or with any; None if a node has it."""
+        values = sorted({labels[key] for _, labels, *_ in self._nodes if key in labels})
+        if not values:
+            meant = nearest(key, self._label_keys)
+            what = f"no node has a label {key} at all" + (f": did you mean {meant}?" if meant else "")
+            return _Lack(what, f"write {meant} for {key}, " if meant else "")
+        if not wanted or not set(wanted).isdisjoint(values):
+            return None
+        meant = next((close for one in wanted[:NAMED] if (close := nearest(one, values))), "")
+        values.sort(key=lambda one: one != meant)
+        has = f"nodes have {listed([f'{key}={one}' for one in values])}"
+        return _Lack(has, f"choose a value of {key} that nodes have ({listed(values)}), ", meant)
 
     def _selected(self, spec: SeenSpec) -> bool:
         return any(spec.node_selector.items() <= labels.items() for _, labels, *_ in self._nodes)

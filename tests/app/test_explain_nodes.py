@@ -138,18 +138,25 @@ AGAIN = "kubectl get jobset train -n team-a -o yaml | sed 's#{}#{}#' | kubectl r
             AGAIN.format("pool: h100$", "pool: a100"),
         ),
         (
+            [node(str(i), labels={"pool": pool}) for i, pool in enumerate(("a", "b", "c", "d", "e", "f", "h200"))],
+            {"nodeSelector": {"pool": "h100"}},
+            "no-such-label",
+            "nodes have pool=h200, pool=a, pool=b, pool=c, pool=d and 2 more",
+            "choose a value of pool that nodes have (h200, a, b, c, d and 2 more), or kubectl label node NODE pool=h100",
+        ),
+        (
             [BIG],
             {"nodeSelector": {"pool": "tpu-v5"}},
             "no-such-label",
             "no node has the label pool=tpu-v5 of its nodeSelector; nodes have pool=a100",
-            "kubectl label node NODE pool=tpu-v5; kubectl get nodes --show-labels",
+            "choose a value of pool that nodes have (a100), or kubectl label node NODE pool=tpu-v5; kubectl get nodes --",
         ),
         (
             [BIG],
             {"nodeSelector": {"pol": "a100"}},
             "no-such-label",
             "no node has the label pol=a100 of its nodeSelector; no node has a label pol at all: did you mean pool?",
-            "kubectl label node NODE pol=a100",
+            "write pool for pol, or kubectl label node NODE pol=a100; kubectl get nodes --show-labels",
         ),
         (
             [BIG, node(labels={"arch": "arm64"})],
@@ -215,23 +222,29 @@ def expression(key: str, operator: str, *values: str) -> JSON:
 
 
 @pytest.mark.parametrize(
-    ("pod", "words"),
+    ("pod", "words", "fix"),
     [
-        (affinity(expression("pool", "In", "h100")), "(pool In [h100])"),
-        (affinity(expression("pool", "DoesNotExist"), {}), "(pool DoesNotExist or )"),
         (
-            affinity({"matchFields": expression("metadata.name", "In", "x")["matchExpressions"]}),
-            "(metadata.name In [x])",
+            affinity(expression("pool", "In", "h100")),
+            "(pool In [h100]); nodes have pool=a100, pool=v100",
+            "choose a value of pool that nodes have (a100, v100), ",
         ),
-        ({"nodeSelector": {"pool": "a100"}, **affinity(expression("pool", "In", "v100"))}, " and has pool=a100"),
+        (
+            affinity(expression("pol", "Exists")),
+            "(pol Exists); no node has a label pol at all: did you mean pool?",
+            "write pool for pol, ",
+        ),
+        (affinity(expression("pool", "DoesNotExist"), {}), "(pool DoesNotExist or )", ""),
+        (affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["x"]}]}), " In [x])", ""),
+        ({"nodeSelector": {"pool": "a100"}, **affinity(expression("pool", "In", "v100"))}, " and has pool=a100", ""),
     ],
 )
-def test_a_node_affinity_that_no_node_meets(pod: JSON, words: str):
+def test_a_node_affinity_that_no_node_meets(pod: JSON, words: str, fix: str):
     finding = said(nodes(BIG, SMALL), **pod)
     assert finding["cause"] == "no-such-label"
     assert "no node meets its required node affinity (" in finding["what"]
-    assert words in finding["what"]
-    assert finding["wayOut"] == "kubectl get nodes --show-labels shows the labels of the nodes"
+    assert finding["what"].endswith(words)
+    assert finding["wayOut"] == f"{fix}kubectl get nodes --show-labels shows the labels of the nodes"
 
 
 @pytest.mark.parametrize(

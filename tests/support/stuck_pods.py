@@ -149,7 +149,7 @@ def _() -> Facts:
 
 @stuck(
     "a node affinity that no node meets",
-    f"{NOT_SCHEDULED}no node meets its required node affinity (pool In [h100])",
+    f"{NOT_SCHEDULED}no node meets its required node affinity (pool In [h100]); nodes have pool=a100",
     "kubectl get nodes --show-labels",
 )
 def _() -> Facts:

@@ -16,7 +16,7 @@ from api.field import FieldError
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.jobsets import JSON, stored
-from webhooks.jobset.answers import warning_texts
+from webhooks.jobset.answers import MAX_WARNING, warning_texts
 from webhooks.jobset.cluster import ClusterChecks
 
 GATES = FeatureGates()
@@ -126,5 +126,5 @@ def errors(found: list[FieldError]) -> list[str]:
 
 def warnings(found: list[FieldError]) -> list[str]:
     texts = warning_texts([error for error in found if error.is_warning])
-    assert all(len(text) <= 120 and not text.endswith("...") for text in texts)
+    assert all(len(text) <= MAX_WARNING and not text.endswith("...") for text in texts)
     return list(texts)

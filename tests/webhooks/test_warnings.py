@@ -281,10 +281,36 @@ def test_a_warning_is_given_once():
     assert warning_texts([rule.at(Path(("spec",)), 1), rule.at(Path(("spec",)), 2)]) == ("spec: the same",)
 
 
+FIX = "take the image from one of these registries, or ask for an exception: jobset policy which -n team-a"
+
+
+def a_warning(path: Path, detail: str, fix: str = FIX) -> str:
+    rule = Rule("some-rule", ErrorType.INVALID, "", "", "nowhere", severity=Severity.WARNING)
+    [text] = warning_texts([FieldError(path, ErrorType.INVALID, None, detail, fix, rule)])
+    return text
+
+
+def test_a_long_warning_keeps_its_fix():
+    path = Path(("spec", "replicatedJobs", 11, "template", "spec", "template", "spec", "containers", 2, "image"))
+    registries = ", ".join(f"registry-{number}.example.com/team" for number in range(20))
+    text = a_warning(path, f"policy images: the image comes from none of {registries}")
+    assert "spec.containers[2].image: policy images: the image comes from none of " in text
+    assert text.endswith(f".example.com/team; {FIX}")
+    assert len(text) <= MAX_WARNING
+    assert a_warning(path, "policy images: no").endswith(f"image: policy images: no; {FIX}")
+
+
+def test_a_fix_that_is_too_long_leaves_room_for_what_is_wrong():
+    text = a_warning(Path(("spec",)), "what is wrong " * 20, "do this " * 100)
+    assert text.startswith("spec: what is wrong what is wrong ")
+    assert "; do this do this " in text
+
+
 def test_a_long_path_keeps_which_one_and_what():
-    [text] = warning_texts(ENGINE.create(stored(annotated(jobset(), pod={EXCLUSIVE: "rack"})), defaults=False).warnings)
+    [found] = ENGINE.create(stored(annotated(jobset(), pod={EXCLUSIVE: "rack"})), defaults=False).warnings
+    text = a_warning(found.path, "belongs on the Job template " * 7, "")
     assert text.startswith("spec.replicatedJobs[0]...")
-    assert text.endswith(f"annotations[{EXCLUSIVE}]: belongs on the Job template")
+    assert text.partition(": ")[0].endswith(f"annotations[{EXCLUSIVE}]")
 
 
 @given(

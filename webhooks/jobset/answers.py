@@ -10,14 +10,15 @@ from api.meta import JSON
 from webhooks.jobset.engine import Findings
 from webhooks.review import AdmissionResponse
 
-MAX_WARNING = 120
-"""Characters of one warning: the API server recommends it, and may cut what is longer."""
+MAX_WARNING = 256
+"""Characters of one warning: the API server may cut what is longer, and so the fix, which stands at the end."""
 MAX_WARNINGS = 8
 _MORE = "and {} more warnings; `jobset validate` shows them all"
 MORE_WARNINGS = re.compile(_MORE.format(r"\d+"))
 """The text that stands for warnings that did not fit."""
+_MAX_FIX = 120
 _PATH_HEAD = 30
-_PATH_TAIL = 30
+_PATH_TAIL = 60
 
 
 def answer(findings: Findings, obj: JSON) -> AdmissionResponse:
@@ -41,7 +42,7 @@ def _name(obj: JSON) -> str:
 
 
 def warning_texts(warnings: Sequence[FieldError]) -> tuple[str, ...]:
-    """At most eight texts of at most 120 characters; the last one counts what did not fit."""
+    """At most eight texts of at most 256 characters; the last one counts what did not fit."""
     texts = list(dict.fromkeys(map(_text, warnings)))
     if len(texts) > MAX_WARNINGS:
         more = len(texts) - MAX_WARNINGS + 1
@@ -50,16 +51,24 @@ def warning_texts(warnings: Sequence[FieldError]) -> tuple[str, ...]:
 
 
 def _text(warning: FieldError) -> str:
-    """As much as fits: without the fix, then without the middle of the path, then cut."""
+    """As much as fits: without the middle of the path, then without the middle of what is wrong. The fix is kept."""
     path, detail = str(warning.path), warning.detail
-    for text in (f"{path}: {detail}; {warning.fix}" if warning.fix else "", f"{path}: {detail}"):
-        if text and len(text) <= MAX_WARNING:
-            return text
-    return shortened(f"{_without_middle(path, MAX_WARNING - len(detail) - 2)}: {detail}", MAX_WARNING)
+    fix = f"; {warning.fix}" if warning.fix else ""
+    if len(path) + 2 + len(detail) + len(fix) > MAX_WARNING:
+        fix = shortened(fix, _MAX_FIX)
+        path = _path_without_middle(path, MAX_WARNING - len(detail) - len(fix) - 2)
+        detail = _without_middle(detail, MAX_WARNING - len(path) - len(fix) - 2)
+    return shortened(f"{path}: {detail}{fix}", MAX_WARNING)
 
 
-def _without_middle(path: str, room: int) -> str:
+def _path_without_middle(path: str, room: int) -> str:
     """Which ReplicatedJob, and the end of the path: `spec.replicatedJobs[1]...annotations[example.com/key]`."""
     head = path[: path.find("]") + 1] if "]" in path[:_PATH_HEAD] else ""
     tail = max(room - len(head) - 3, _PATH_TAIL)
     return path if len(path) <= len(head) + 3 + tail else f"{head}...{path[-tail:]}"
+
+
+def _without_middle(text: str, room: int) -> str:
+    """The beginning, which says what is wrong, and the end, as long as there is room for them."""
+    tail = max(room - 3, 0) // 3
+    return text if len(text) <= room else f"{text[: max(room - 3 - tail, 0)]}...{text[len(text) - tail :]}"

@@ -20,7 +20,7 @@ from kube.resources import JOBS, Resource
 DOCS = "docs/reference/validation.md#what-only-the-cluster-knows"
 """The page of rules about what the cluster has."""
 MAX_WHY = 70
-"""Characters of a reason that are kept: a warning has 120 for everything."""
+"""Characters of a reason that are kept: a warning has 256 for everything."""
 
 
 def warning(

@@ -6,7 +6,7 @@ The JSON form is an interface: members are added, never renamed. Writes only to 
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
@@ -137,6 +137,17 @@ class Report:
     problems: list[str] = field(default_factory=list)
     explanations: list[dict[str, Any]] = field(default_factory=list)
     most_findings: int = MAX_FINDINGS
+    _jobsets_of: Counter[str] = field(default_factory=Counter)
+
+    def saw_jobset(self, file: str) -> None:
+        """Count one more JobSet of a file."""
+        self.jobsets += 1
+        self._jobsets_of[file] += 1
+
+    @property
+    def crowded(self) -> set[str]:
+        """Files with several JobSets."""
+        return {file for file, jobsets in self._jobsets_of.items() if jobsets > 1}
 
     def add(self, found: Sequence[Finding]) -> None:
         """Take findings in the order of their lines."""
@@ -183,14 +194,18 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool) -> None:
-    """Each finding as compilers do it: place, message, the line, a mark under the place."""
+def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, named: Container[str] = ()) -> None:
+    """Each finding as compilers do it: place, message, the line, a mark under the place.
+
+    `named`: files with several JobSets, of which each finding names its own.
+    """
     for finding in findings:
         where = f"{printable(finding.file)}:{finding.line}:{finding.column}:"
         severity = f"{finding.severity}:"
         if color:
             where, severity = f"{_BOLD}{where}{_RESET}", f"{_COLORS[finding.severity]}{severity}{_RESET}"
-        out.write(f"{where} {severity} {printable(finding.message)}\n")
+        who = f"JobSet {finding.jobset}: " if finding.file in named and finding.jobset else ""
+        out.write(f"{where} {severity} {printable(who + finding.message)}\n")
         out.writelines(f"{line}\n" for line in _excerpt(finding, color=color))
 
 

@@ -54,7 +54,7 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
     jobsets = list(_jobsets(inputs, Checks(options.gates, options.namespace), report))
     report.finish(inputs.files, inputs.others)
     if report.errors or report.problems:
-        write_text(report.findings, err, color=color)
+        write_text(report.findings, err, color=color, named=report.crowded)
         err.writelines(f"jobset render: {printable(problem)}\n" for problem in report.problems)
         if report.errors:
             err.write(f"{report.summary}; nothing is rendered\n")
@@ -85,7 +85,7 @@ def _jobsets(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSet]
         if document.broken or not isinstance(document.value, dict):
             report.add(placed(document))
             continue
-        report.jobsets += 1
+        report.saw_jobset(document.source.name)
         findings = checks.create(checks.sent(document.value))
         report.add([finding for finding in placed(document, findings) if not finding.error.is_warning])
         if not (findings.errors or document.faults):

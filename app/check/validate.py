@@ -77,7 +77,7 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
         json.dump(sarif(report), out, indent=2)
         out.write("\n")
     else:
-        write_text(report.findings, out, color=color)
+        write_text(report.findings, out, color=color, named=report.crowded)
         if report.hidden:
             out.write(f"and {report.hidden} more\n")
         out.writelines(f"{printable(line)}\n" for line in explained(report.explanations))
@@ -104,7 +104,7 @@ async def checked(options: Options) -> Report:
         for document in inputs.documents():
             findings = None
             if not document.broken and isinstance(document.value, dict):
-                report.jobsets += 1
+                report.saw_jobset(document.source.name)
                 findings = await asked.about(held_to.filled(checks.sent(document.value), checks.gates))
                 findings = findings.and_also(services.shared(findings.object))
                 findings = _with_policies(findings, held_to, options, report)

@@ -152,7 +152,7 @@ def test_faults_are_reported_and_nothing_is_rendered(render, write):
     assert (code, out) == (1, "")
     first, line, mark, summary = err.splitlines()
     assert first.startswith("f.yaml:")
-    assert "error: spec.replicatedJobs[0].replicas: Invalid value: -1" in first
+    assert "error: JobSet default/b: spec.replicatedJobs[0].replicas: Invalid value: -1" in first
     assert line.strip() == "replicas: -1"
     assert mark.strip() == "^~"
     assert summary == "1 file, 2 JobSets, 1 error, 0 warnings; nothing is rendered"

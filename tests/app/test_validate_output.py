@@ -49,6 +49,17 @@ def test_two_faults_of_one_value_are_both_shown(validate, write):
     assert out.splitlines()[-1] == "1 file, 1 JobSet, 2 errors, 0 warnings"
 
 
+def test_of_several_jobsets_each_finding_names_its_own(validate, write):
+    bad = {"failurePolicy": {"maxRestarts": 1, "restartStrategy": "recreate"}}
+    items = [jobset(name="a", namespace="team-a"), jobset(name="b", namespace="team-b", **bad)]
+    code, out, _ = validate("-f", write(json.dumps({"apiVersion": "v1", "kind": "List", "items": items})))
+    assert (code, out.count(": error: ")) == (1, 1)
+    assert ": error: JobSet team-b/b: spec.failurePolicy.restartStrategy: Unsupported value" in out
+    documents = "---\n".join(yaml.safe_dump(item) for item in items)
+    assert ": error: JobSet team-b/b: spec.failurePolicy" in validate("-f", write(documents))[1]
+    assert ": error: spec.failurePolicy" in validate("-f", write(yaml.safe_dump(items[1])))[1], "there is but one"
+
+
 def test_several_files_and_kinds_in_one_summary(validate, write, tmp_path):
     (tmp_path / "d").mkdir()
     write(GOOD, "d/a.yaml")

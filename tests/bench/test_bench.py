@@ -124,6 +124,7 @@ def test_the_memory_peak_is_reset():
         process.stdin.close()
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.timeout(240)
 def test_a_whole_run(binaries, tmp_path):

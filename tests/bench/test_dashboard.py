@@ -44,6 +44,7 @@ def test_what_promtool_says_is_read():
     assert [seconds(text) for text in ("0s", "2s", "1m", "1h0m5s")] == [0, 2, 60, 3605]
 
 
+@pytest.mark.slow
 def test_every_panel_is_drawn_with_its_lines_and_the_same_again(tmp_path):
     labels = "{" + ", ".join(f'{name}="here"' for name in LABELS) + "}"
     lines = {query.expression: {labels: [(0.0, 1.0), (2.0, 3.0)]} for _, query in queries()}

@@ -101,6 +101,7 @@ def measured(*args: str) -> tuple[list[dict[str, Any]], str]:
     return runs, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.timeout(400)
 def test_a_run_of_one_variant(binaries):

@@ -23,6 +23,7 @@ def chaos(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=timeout)  # noqa: S603
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.timeout(300)
 def test_nothing_is_lost_or_done_twice_while_replicas_die_sleep_and_are_abused(binaries, tmp_path):

@@ -112,4 +112,4 @@ class GangHistories(Histories):
 class TestGangHistories(GangHistories.TestCase):
     """A few hundred schedules, always."""
 
-    settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+    settings = settings(max_examples=80, stateful_step_count=50, deadline=None)

@@ -90,6 +90,7 @@ class TestSuspension:
         assert "stale" not in labels
 
     @pytest.mark.no_cover
+    @pytest.mark.slow
     def test_a_thousand_suspensions_and_resumes_leave_no_drift(self):
         world = World(jobset(rjob("workers", 1)))
         world.settle()

@@ -71,6 +71,7 @@ class TestSuspension:
         assert world.jobs["js-workers-0"]["spec"]["suspend"] is False
 
     @pytest.mark.no_cover
+    @pytest.mark.slow
     def test_a_thousand_changing_admissions_leave_no_drift(self):
         world = World(jobset(rjob("workers", 2), suspend=True), ExecutionAttemptsTracking=True)
         world.settle()

@@ -117,6 +117,7 @@ class TestKueue:
         assert sets.counts()["succeeded"] == 1
         assert sets.pods(chosen) == []
 
+    @pytest.mark.slow
     @pytest.mark.timeout(240)
     def test_twenty_suspensions_and_resumes_leave_no_drift(self, sets):
         stream = Stream(sets, "queued")

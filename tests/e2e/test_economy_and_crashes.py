@@ -112,6 +112,7 @@ def test_a_settled_set_and_a_new_manager_write_nothing(sets, manager):
     assert [(w.verb, w.resource, w.name) for w in writes] == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 @pytest.mark.manager(clientConnection=SLOW)
 def test_killed_in_the_middle_of_creation(sets, manager):
@@ -130,6 +131,7 @@ def test_killed_in_the_middle_of_creation(sets, manager):
     assert {s["name"]: s["ready"] for s in sets.status()["replicatedJobsStatus"]} == {"workers": BIG}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_killed_in_the_middle_of_a_restart(sets, manager):
     sets.apply(manifest(group(replicas=BIG), failurePolicy={"maxRestarts": 3}))

@@ -164,8 +164,8 @@ def _play_and_clear(story: Story, console: Console, started: float) -> None:
         with cluster_running(SPEC, state_root=Path(scratch)) as cluster:
             demo = Demo(console, cluster, started, story.jobset)
             demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
-            with local.running(cluster, Path(scratch) / "manager", flags=story.flags, policies=story.policies):
-                _play(story, demo)
+            local.keep(cluster, flags=story.flags, policies=story.policies)
+            _play(story, demo)
         demo.say("everything is torn down")
 
 
@@ -179,16 +179,12 @@ def _play_and_keep(story: Story, console: Console, started: float) -> None:
     try:
         demo = Demo(console, cluster, started, story.jobset)
         demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
-        port = local.free_port()
-        local.install(cluster, webhook_port=port)
-        if story.policies:
-            local.install_policies(cluster, webhook_port=port)
-        manager = local.start(cluster, cluster.kubeconfig.parent / "manager", webhook_port=port, flags=story.flags)
+        log = local.keep(cluster, flags=story.flags, policies=story.policies)
         _play(story, demo)
     except BaseException:
-        down(SPEC.name)  # a manager that has started ends by itself: it cannot renew its lease
+        down(SPEC.name)
         raise
-    explain_how_to_go_on(console, cluster, manager)
+    explain_how_to_go_on(console, cluster, log)
 
 
 def _play(story: Story, demo: Demo) -> None:
@@ -215,7 +211,7 @@ def version(cluster: Cluster) -> str:
     )
 
 
-def explain_how_to_go_on(console: Console, cluster: Cluster, manager: local.Manager) -> None:
+def explain_how_to_go_on(console: Console, cluster: Cluster, log: Path) -> None:
     """What a person needs to go on with the cluster that was kept."""
     console.print(
         f"\nThe cluster is up. Use it:\n"
@@ -224,9 +220,11 @@ def explain_how_to_go_on(console: Console, cluster: Cluster, manager: local.Mana
         f"  kubectl get jobsets\n"
         f"  kubectl annotate pod NAME {EXIT_CODE}=1     # make a fake pod fail\n"
         f"  .venv/bin/jobset ui     # JobSets on a page in the browser: http://{ADDRESS}/\n"
-        f"The manager is process {manager.process.pid}, its log is {manager.log}\n"
+        f"The log of the manager is {log}\n"
+        f"It is started again when it ends; see whether all of it runs:\n"
+        f"  .venv/bin/jobset cluster status\n"
         f"Tear it all down:\n"
-        f"  kill {manager.process.pid}; .venv/bin/jobset cluster down --name demo",
+        f"  .venv/bin/jobset cluster down --name {SPEC.name}",
         highlight=False,
     )
 

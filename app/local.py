@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -24,6 +24,7 @@ import yaml
 from app.settings import API_VERSION, KIND
 from controllers.resources import JOBSETS
 from devcluster.cluster import Cluster
+from devcluster.supervisor import tail
 from kube.resources import CRDS
 from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission, install_objects, policy_objects
 
@@ -32,6 +33,8 @@ STOP_SECONDS = 15
 KUBECTL_SECONDS = 120
 LOG_LINES = 20
 OURSELVES = (sys.executable, "-m", "app", "manager")
+KEPT = "manager"
+"""What a kept manager is called in the cluster's status and logs."""
 SERVED = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")
 """Paths that answer once the API server serves JobSets."""
 
@@ -51,7 +54,7 @@ class Manager:
 
     def tail(self) -> str:
         """The last lines of its log."""
-        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:])
+        return _tail(self.log)
 
     def kill(self) -> None:
         """End it as a crash would."""
@@ -145,29 +148,57 @@ def start(
     sections: dict[str, Any] | None = None,
 ) -> Manager:
     """Start a manager, this one or another, and wait until it is ready. Its files go to `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
     health_port = free_port()
-    config = configuration(webhook_port, health_port, **(sections or {}))
-    config["webhook"]["certDir"] = str(folder / "certs")
-    (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    user = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
-    kubeconfig = cluster.kubeconfig_for(user, ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"])
+    argv = _prepared(cluster, folder, configuration(webhook_port, health_port, **(sections or {})))
     log = folder / f"manager-{health_port}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 (ourselves, or what the caller asks for)
-            [*command, f"--config={folder / 'config.yaml'}", f"--kubeconfig={kubeconfig}", *flags],
+            [*command, *argv, *flags],
             stdout=output,
             stderr=output,
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # a terminal that is closed must not end a manager that is to be kept
+            start_new_session=True,  # signals of a terminal are for whoever started it, who stops it in order
         )
     manager = Manager(process, log, f"http://127.0.0.1:{health_port}/readyz", webhook_port)
+
+    def ended() -> str:
+        code = process.poll()
+        return "" if code is None else f"it ended with exit code {code}"
+
     try:
-        _wait_ready(manager)
+        _wait_ready(manager.health, log, ended)
     except BaseException:
         manager.kill()
         raise
     return manager
+
+
+def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False) -> Path:
+    """Install, and have the cluster run a manager while it is up; gives its log once it is ready.
+
+    It is started again whenever it ends, as in a Deployment. `policies`: what manifests/policy holds, too.
+    """
+    port, health_port = free_port(), free_port()
+    install(cluster, webhook_port=port)
+    if policies:
+        install_policies(cluster, webhook_port=port)
+    layout = cluster.plan.layout
+    argv = _prepared(cluster, layout.root / KEPT, configuration(port, health_port))
+    cluster.keep(KEPT, [*OURSELVES, *argv, *flags])
+    log = layout.log(KEPT)
+    _wait_ready(f"http://127.0.0.1:{health_port}/readyz", log, lambda: str(cluster.kept(KEPT).get("problem", "")))
+    return log
+
+
+def _prepared(cluster: Cluster, folder: Path, config: dict[str, Any]) -> list[str]:
+    """The arguments of a manager with this configuration and the rights of its ServiceAccount."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config["webhook"]["certDir"] = str(folder / "certs")
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    user = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+    kubeconfig = cluster.kubeconfig_for(user, ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"])
+    return [f"--config={path}", f"--kubeconfig={kubeconfig}"]
 
 
 def stop(manager: Manager) -> int:
@@ -181,30 +212,20 @@ def stop(manager: Manager) -> int:
         raise LocalError(f"the manager did not stop within {STOP_SECONDS} s:\n{manager.tail()}") from None
 
 
-@contextlib.contextmanager
-def running(cluster: Cluster, folder: Path, *, flags: Sequence[str] = (), policies: bool = False) -> Iterator[Manager]:
-    """Install, run a manager for the length of the block, stop it. `policies`: what manifests/policy holds, too."""
-    port = free_port()
-    install(cluster, webhook_port=port)
-    if policies:
-        install_policies(cluster, webhook_port=port)
-    manager = start(cluster, folder, webhook_port=port, flags=flags)
-    try:
-        yield manager
-    finally:
-        stop(manager)
-
-
-def _wait_ready(manager: Manager) -> None:
+def _wait_ready(health: str, log: Path, ended: Callable[[], str]) -> None:
+    """`ended` says how the process has ended, "" while it runs."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        code = manager.process.poll()
-        if code is not None:
-            raise LocalError(f"the manager ended with exit code {code}:\n{manager.tail()}")
+        if how := ended():
+            raise LocalError(f"the manager does not run: {how}:\n{_tail(log)}")
         with (
             contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError),
-            urllib.request.urlopen(manager.health, timeout=5),  # noqa: S310 (http on loopback)
+            urllib.request.urlopen(health, timeout=5),  # noqa: S310 (http on loopback)
         ):
             return
         time.sleep(0.05)
-    raise LocalError(f"the manager was not ready after {START_SECONDS} s:\n{manager.tail()}")
+    raise LocalError(f"the manager was not ready after {START_SECONDS} s:\n{_tail(log)}")
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(tail(log, LOG_LINES))

@@ -74,6 +74,21 @@ class Cluster:
         """A connection as administrator; close it, or use it in a `with` block."""
         return rest.Connection(self.plan.ports["kube-apiserver"], rest.client_tls(self.plan.layout.pki, "ca", ADMIN))
 
+    def keep(self, name: str, argv: Sequence[str]) -> None:
+        """Run a process beside the control plane while it is up, and start it again whenever it ends.
+
+        Its output is the cluster's log `name`. The command line must name a file in the cluster's state folder.
+        """
+        self.plan.layout.kept.mkdir(mode=0o700, exist_ok=True)
+        scratch = self.plan.layout.kept / f"{name}.tmp"
+        scratch.write_text(json.dumps(list(argv)))
+        scratch.replace(scratch.with_suffix(".json"))
+
+    def kept(self, name: str) -> dict[str, Any]:
+        """What the supervisor says of a process that is kept: process, starts, problem; {} before its first start."""
+        found: dict[str, Any] = _read_status(self.plan.layout).get("kept", {}).get(name, {})
+        return found
+
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig file of `user` in `groups`, by a client certificate of the cluster's authority.
 
@@ -152,7 +167,10 @@ def get(name: str, *, state_root: Path | None = None) -> Cluster:
 
 
 def statuses(*, state_root: Path | None = None) -> list[dict[str, Any]]:
-    """One entry per known cluster; its phase is starting, ready, stopping, failed, gone or stale."""
+    """One entry per known cluster; its phase is starting, ready, degraded, stopping, failed, gone or stale.
+
+    `degraded`: the control plane is ready, but a process beside it that is kept does not run.
+    """
     root = state_root or default_state_root()
     folders = sorted(root.iterdir()) if root.is_dir() else []
     return [_describe(Layout(folder)) for folder in folders if Layout(folder).record.is_file()]
@@ -167,8 +185,19 @@ def _describe(layout: Layout) -> dict[str, Any]:
         status["message"] = str(error)
         return {"name": layout.root.name, "phase": "stale", **unknown, "folder": str(layout.root), **_rest(status)}
     phase = status.get("phase", "starting")
+    problems = [
+        f"{name} is not running: {each['problem']}. Its log: {layout.log(name)}"
+        for name, each in status.get("kept", {}).items()
+        if each["problem"]
+    ]
     if not _alive(layout) and phase != "failed":
         phase = "gone"
+        status["message"] = (
+            "its processes have ended, and nobody asked for that (has the machine been restarted?):"
+            f" `jobset cluster down --name {plan.spec.name}` removes what is left."
+        )
+    elif phase == "ready" and problems:
+        phase, status["message"] = "degraded", "\n".join(problems)
     return {
         "name": plan.spec.name,
         "phase": phase,
@@ -186,6 +215,7 @@ def _rest(status: dict[str, Any]) -> dict[str, Any]:
         "message": status.get("message", ""),
         "supervisor": status.get("supervisor"),
         "components": status.get("components", {}),
+        "kept": status.get("kept", {}),
     }
 
 
@@ -286,7 +316,9 @@ def _clear(layout: Layout) -> None:
             f"{layout.root} is not empty and was not made by this tool (no {layout.record.name} in it).\n"
             f"Remove it, or choose another --name or --state-dir."
         )
-    for pid in _read_status(layout).get("components", {}).values():
+    status = _read_status(layout)
+    kept = (each["process"] for each in status.get("kept", {}).values() if each["process"])
+    for pid in (*status.get("components", {}).values(), *kept):
         if str(layout.root) in _command_line(pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -134,6 +134,11 @@ class Layout:
     def audit_log(self) -> Path:
         return self.root / "audit.log"
 
+    @property
+    def kept(self) -> Path:
+        """What runs beside the control plane: for each process a file of its name with its command line."""
+        return self.root / "kept"
+
     def log(self, component: str) -> Path:
         return self.logs / f"{component}.log"
 

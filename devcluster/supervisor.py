@@ -22,6 +22,7 @@ from pathlib import Path
 from types import FrameType
 
 from devcluster.components import Component, Plan, components
+from devcluster.kept import KeptProcesses
 from devcluster.spec import Layout
 
 START_SECONDS = 60
@@ -53,6 +54,7 @@ class Supervisor:
         self._layout = layout
         self._owner = owner
         self._running: list[tuple[Component, subprocess.Popen[bytes]]] = []
+        self._kept = KeptProcesses(layout, spawn)
         self._told_to_stop = False
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._stop)
@@ -67,13 +69,15 @@ class Supervisor:
                 if plan.spec.keep:
                     self._restart_ended()
                 self._check()
+                if self._kept.tend():
+                    self._report("ready")
                 time.sleep(POLL_SECONDS)
         except Stopped:
             outcome, message = "stopped", ""
         except ComponentDied as died:
             outcome, message = "failed", str(died)
         self._report("stopping", message)
-        stop_in_order(self._running)
+        stop_in_order([*self._running, *self._kept.running()])
         self._report(outcome, message)
         if self._orphaned():
             shutil.rmtree(self._layout.root, ignore_errors=True)  # nobody is left to do it
@@ -143,6 +147,7 @@ class Supervisor:
                 "supervisor": os.getpid(),
                 "owner": self._owner,
                 "components": {component.name: process.pid for component, process in self._running},
+                "kept": self._kept.report(),
             },
         )
 

@@ -1,0 +1,147 @@
+"""Processes beside the control plane are started again when they end, and the status says so while one does not run."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devcluster.cluster import Cluster, statuses
+from devcluster.components import Component, Plan
+from devcluster.kept import FIRST_PAUSE, LONG_RUN, LONGEST_PAUSE, KeptProcesses
+from devcluster.spec import ClusterSpec, Layout
+from devcluster.supervisor import write_status
+from tests.devcluster.test_lifecycle import cli
+from tests.support.cluster import wait_for
+
+
+class Process:
+    """Runs until `code` is set."""
+
+    pid = 4711
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+
+    def poll(self) -> int | None:
+        return self.code
+
+
+class Kept:
+    """The processes of a cluster, a clock that the test moves, and what was started."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.now = 1000.0
+        self.layout = layout
+        self.started: list[Process] = []
+        self.broken = False
+        self.processes = KeptProcesses(layout, self._spawn, clock=lambda: self.now)  # type: ignore[arg-type]
+
+    def _spawn(self, _component: Component, _layout: Layout) -> Process:
+        if self.broken:
+            raise OSError(2, "No such file or directory")
+        self.started.append(Process())
+        return self.started[-1]
+
+    def end(self, code: int, *, after: float = 1.0) -> None:
+        self.now += after
+        self.started[-1].code = code
+        assert self.processes.tend()
+
+    def pause(self) -> float:
+        """Seconds until it is started again."""
+        begin, count = self.now, len(self.started)
+        while len(self.started) == count:
+            self.now += 0.5
+            self.processes.tend()
+        return self.now - begin
+
+    def problem(self) -> object:
+        return self.processes.report()["manager"]["problem"]
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    found = Layout(tmp_path / "demo")
+    found.logs.mkdir(parents=True)
+    return found
+
+
+@pytest.fixture
+def cluster(layout: Layout) -> Cluster:
+    ports = dict.fromkeys(("etcd", "etcd-peer", "kube-apiserver"), 1)
+    return Cluster(Plan(ClusterSpec(name="demo", profile="api"), layout, Path("/nowhere"), ports))
+
+
+@pytest.fixture
+def kept(cluster: Cluster, layout: Layout) -> Kept:
+    cluster.keep("manager", ["manager", f"--config={layout.root}/config.yaml"])
+    found = Kept(layout)
+    assert found.processes.tend()
+    return found
+
+
+def test_a_process_that_ends_is_started_again_and_its_log_says_so(kept: Kept):
+    assert len(kept.started) == 1
+    assert not kept.processes.tend()
+    kept.end(1)
+    assert kept.problem() == "it ended with exit code 1, and is started again after 1 s"
+    assert "local cluster: manager: it ended with exit code 1, and is" in kept.layout.log("manager").read_text()
+    assert kept.pause() == FIRST_PAUSE
+    assert (kept.problem(), kept.processes.report()["manager"]["starts"]) == ("", 2)
+
+
+def test_the_pause_grows_up_to_a_bound_and_begins_again_after_a_long_run(kept: Kept):
+    pauses = []
+    for _ in range(8):
+        kept.end(-9)
+        pauses.append(kept.pause())
+    assert pauses == [1, 2, 4, 8, 16, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
+    kept.end(1, after=LONG_RUN + 1)
+    assert kept.pause() == FIRST_PAUSE
+
+
+def test_a_program_that_is_not_there_is_tried_again_and_named(kept: Kept):
+    kept.broken = True
+    kept.end(1)
+    kept.now += FIRST_PAUSE
+    kept.processes.tend()
+    assert kept.problem() == "it cannot be started: manager: No such file or directory, and is started again after 2 s"
+
+
+def test_the_status_of_the_cluster_says_that_a_process_does_not_run(kept: Kept, cluster: Cluster, layout: Layout):
+    layout.record.write_text(cluster.plan.as_json())
+    root = layout.root.parent
+    with layout.lock.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        write_status(layout, {"phase": "ready", "kept": kept.processes.report()})
+        assert statuses(state_root=root)[0]["phase"] == "ready"
+        kept.end(1)
+        write_status(layout, {"phase": "ready", "kept": kept.processes.report()})
+        shown = cli("status", "--state-dir", str(root)).stdout
+    assert "degraded" in shown
+    assert (
+        "demo: manager is not running: it ended with exit code 1, and is started again after 1 s. Its log:"
+        f" {layout.log('manager')}\n"
+    ) in shown
+    assert "`jobset cluster down --name demo` removes what is left" in cli("status", "--state-dir", str(root)).stdout
+
+
+def test_the_supervisor_runs_what_is_kept_until_it_stops(cluster: Cluster, layout: Layout, tmp_path: Path):
+    """The supervisor itself, of a cluster without components."""
+    script = f"echo one more >> {layout.root}/runs; test $(wc -l < {layout.root}/runs) = 2 && exec sleep 600; exit 3"
+    cluster.keep("manager", ["/bin/sh", "-c", script])
+    layout.record.write_text(cluster.plan.as_json())
+    code = (
+        "import sys; from devcluster import supervisor; supervisor.components = lambda plan: [];"
+        f"sys.argv[1:] = [{str(layout.root)!r}]; sys.exit(supervisor.main())"
+    )
+    with subprocess.Popen([sys.executable, "-c", code]) as supervisor:  # noqa: S603
+        wait_for(lambda: cluster.kept("manager").get("starts") == 2, what="the second run")
+        supervisor.terminate()
+    assert supervisor.returncode == 0
+    assert json.loads(layout.status.read_text())["phase"] == "stopped"

@@ -160,7 +160,7 @@ uninstall: $(READY) ## Remove it from the cluster of KUBECONFIG, with every JobS
 
 .PHONY: run
 run: $(READY) ## Run the manager on this machine against the cluster of KUBECONFIG
-	@hack/beside.sh $(KUBECTL) $(KUBECONFIG_FLAG)
+	@$(BIN)/python -m hack.beside $(KUBECTL) $(KUBECONFIG_FLAG)
 	$(BIN)/jobset manager $(ARGS)
 
 .PHONY: image

@@ -1,44 +1,71 @@
-"""`make run` beside an installed manager: what it says before it starts, with a kubectl that answers as a cluster would."""
+"""`make run` beside an installed manager: what it says before it starts."""
 
 from __future__ import annotations
 
-import os
-import subprocess
+import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hack import beside
+from kube.clock import rfc3339
 from manifests import NAMESPACE
 from manifests.naming import DEPLOYMENT
-from tests.support.pages import ROOT
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def beside(tmp_path: Path, answer: str, code: int = 0) -> tuple[int, str]:
+def deployment(replicas: int, ready: int) -> dict[str, Any]:
+    return {"spec": {"replicas": replicas}, "status": {"readyReplicas": ready} if ready else {}}
+
+
+def lease(holder: str, age: float) -> dict[str, Any]:
+    renewed = rfc3339(NOW - timedelta(seconds=age))
+    return {"spec": {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 15}}
+
+
+def said(deployment: dict[str, Any], lease: dict[str, Any], kubeconfig: str = "/k") -> str:
+    return beside.said(deployment, lease, NOW, "kubectl --context=x", kubeconfig)
+
+
+def test_an_installed_manager_that_leads_is_told_of_with_the_commands():
+    text = said(deployment(2, 2), lease("pod-a_1", 3))
+    assert "A manager is installed in this cluster: 2 of 2 replicas are ready. pod-a_1 holds the lease" in text
+    assert "renewed 3 s ago. The one that starts now only waits. The API server calls the webhooks of the ins" in text
+    scale = f"  kubectl --context=x -n {NAMESPACE} scale deployment/{DEPLOYMENT}"
+    assert f"{scale} --replicas=0 && .venv/bin/jobset webhooks off --kubeconfig=/k\n" in text
+    assert "  make run KUBECONFIG=/k ARGS=--webhooks=false\n" in text
+    assert f"{scale} --replicas=2 && .venv/bin/jobset webhooks on --kubeconfig=/k\n" in text
+    assert "--kubeconfig" not in said(deployment(2, 2), lease("pod-a_1", 3), kubeconfig="")
+
+
+@pytest.mark.parametrize("free", [{}, lease("", 3), lease("pod-a_1", 16), {"spec": {}}])
+def test_one_that_does_not_run_holds_no_lease_and_answers_nothing(free):
+    text = said(deployment(2, 0), free)
+    assert "0 of 2 replicas are ready. None holds the lease: the one that starts now takes it" in text
+    assert "which do not answer: JobSets can be neither created nor changed." in text
+    assert "only waits" not in text
+
+
+@pytest.mark.parametrize("none", [{}, deployment(0, 0)])
+def test_another_process_with_the_lease_is_named(none):
+    assert said(none, lease("laptop_1", 0.4)).startswith("laptop_1 holds the lease (jobset-system/6d4f6a47.jobset")
+    assert said(none, lease("laptop_1", 99)) == ""
+    assert said(none, {}) == ""
+
+
+def test_it_asks_for_deployment_and_lease_and_ignores_a_cluster_that_does_not_answer(tmp_path: Path, capsys):
     kubectl = tmp_path / "kubectl"
-    kubectl.write_text(f"#!/bin/sh\necho \"$@\" > {tmp_path}/asked\nprintf '{answer}'\nexit {code}\n")
-    kubectl.chmod(0o755)
-    done = subprocess.run(  # noqa: S603 - our own script
-        [ROOT / "hack/beside.sh", kubectl, "--context=x"],
-        env={**os.environ, "KUBECONFIG": "/k"},
-        capture_output=True,
-        text=True,
-        check=False,
+    found = json.dumps(deployment(1, 1))
+    kubectl.write_text(
+        f'#!/bin/sh\necho "$*" >> {tmp_path}/asked\n'
+        f"case $* in *deployment/*) echo '{found}' ;; *) echo no route >&2; exit 1 ;; esac\n"
     )
-    return done.returncode, done.stderr
-
-
-def test_an_installed_manager_is_told_of_with_the_commands(tmp_path):
-    code, said = beside(tmp_path, "2")
-    assert code == 0
-    assert "A manager is installed in this cluster, with 2 replicas" in said
-    assert f"{tmp_path}/kubectl --context=x -n jobset-system scale" in said
-    assert "--replicas=0 && .venv/bin/jobset webhooks off --kubeconfig=/k\n" in said
-    assert "make run KUBECONFIG=/k ARGS=--webhooks=false" in said
-    assert "--replicas=2 && .venv/bin/jobset webhooks on --kubeconfig=/k\n" in said
-    asked = (tmp_path / "asked").read_text()
-    assert asked.startswith(f"--context=x -n {NAMESPACE} get deployment/{DEPLOYMENT}")
-
-
-@pytest.mark.parametrize(("answer", "code"), [("", 0), ("0", 0), ("", 1)])
-def test_nothing_is_said_where_none_runs(tmp_path, answer, code):
-    assert beside(tmp_path, answer, code) == (0, "")
+    kubectl.chmod(0o755)
+    beside.main([str(kubectl), "--context=x"])
+    assert "1 of 1 replicas are ready. None holds the lease" in capsys.readouterr().err
+    first, second = (tmp_path / "asked").read_text().splitlines()
+    assert first.startswith(f"--context=x -n {NAMESPACE} get deployment/{DEPLOYMENT} --ignore-not-found")
+    assert second.startswith(f"--context=x -n {NAMESPACE} get lease/6d4f6a47.jobset.x-k8s.io --ignore-not-found")

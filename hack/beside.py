@@ -1,0 +1,82 @@
+"""`make run`: says what a manager on this machine cannot do beside one that is installed, and how to take its place.
+
+    python -m hack.beside KUBECTL...
+
+It says nothing if no other manager is in the way, or if the cluster does not answer: the manager itself says that.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from app.settings import LeaderElectionSettings
+from kube.clock import now
+from manifests.naming import DEPLOYMENT, NAMESPACE
+
+MANAGER = f"deployment/{DEPLOYMENT}"
+LEASE = f"lease/{LeaderElectionSettings().resource_name}"
+
+Found = Mapping[str, Any]
+
+
+def said(deployment: Found, lease: Found, at: datetime, kubectl: str, kubeconfig: str) -> str:
+    """What to know before another manager starts; "" if nothing. {} stands for an object that does not exist."""
+    replicas = int((deployment.get("spec") or {}).get("replicas", 0))
+    ready = int((deployment.get("status") or {}).get("readyReplicas") or 0)
+    holder = _holder(lease, at)
+    if not replicas:
+        return holder and f"{holder} End that one first: the one that starts now only waits.\n"
+    leads = f"{holder} The one that starts now only waits." if holder else _FREE
+    calls = _CALLED if ready else _NOT_ANSWERED
+    flag = f" --kubeconfig={kubeconfig}" if kubeconfig else ""
+    run = f" KUBECONFIG={kubeconfig}" if kubeconfig else ""
+    return (
+        f"A manager is installed in this cluster: {ready} of {replicas} replicas are ready. {leads} {calls}\n"
+        "To run this one in its place, without admission:\n"
+        f"  {kubectl} -n {NAMESPACE} scale {MANAGER} --replicas=0 && .venv/bin/jobset webhooks off{flag}\n"
+        f"  make run{run} ARGS=--webhooks=false\n"
+        "And back:\n"
+        f"  {kubectl} -n {NAMESPACE} scale {MANAGER} --replicas={replicas} && .venv/bin/jobset webhooks on{flag}\n"
+    )
+
+
+_FREE = "None holds the lease: the one that starts now takes it, and the installed ones wait."
+_CALLED = "The API server calls the webhooks of the installed one."
+_NOT_ANSWERED = (
+    "The API server calls the webhooks of the installed one, which do not answer:"
+    " JobSets can be neither created nor changed."
+)
+
+
+def _holder(lease: Found, at: datetime) -> str:
+    """Who holds the lease; "" if nobody does, or nobody has renewed it in time."""
+    spec = lease.get("spec") or {}
+    holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
+    if not (holder and renewed):
+        return ""
+    age = (at - datetime.fromisoformat(renewed)).total_seconds()
+    if age > spec.get("leaseDurationSeconds", 0):
+        return ""
+    return f"{holder} holds the lease ({NAMESPACE}/{LEASE.partition('/')[2]}), renewed {max(age, 0):.0f} s ago."
+
+
+def _get(kubectl: Sequence[str], what: str) -> Found:
+    command = [*kubectl, "-n", NAMESPACE, "get", what, "--ignore-not-found", "--request-timeout=10s", "-o", "json"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (kubectl)
+    found: Found = json.loads(answer.stdout) if answer.returncode == 0 and answer.stdout else {}
+    return found
+
+
+def main(kubectl: Sequence[str]) -> None:
+    """Ask the cluster and say it."""
+    kubeconfig = os.environ.get("KUBECONFIG", "")
+    sys.stderr.write(said(_get(kubectl, MANAGER), _get(kubectl, LEASE), now(), shlex.join(kubectl), kubeconfig))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -163,7 +163,7 @@ def start(
 
     def ended() -> str:
         code = process.poll()
-        return "" if code is None else f"it ended with exit code {code}"
+        return "" if code is None else f"ended with exit code {code}"
 
     try:
         _wait_ready(manager.health, log, ended)
@@ -186,7 +186,7 @@ def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False)
     argv = _prepared(cluster, layout.root / KEPT, configuration(port, health_port))
     cluster.keep(KEPT, [*OURSELVES, *argv, *flags])
     log = layout.log(KEPT)
-    _wait_ready(f"http://127.0.0.1:{health_port}/readyz", log, lambda: str(cluster.kept(KEPT).get("problem", "")))
+    _wait_ready(f"http://127.0.0.1:{health_port}/readyz", log, lambda: str(cluster.kept(KEPT).get("ended", "")))
     return log
 
 
@@ -217,7 +217,7 @@ def _wait_ready(health: str, log: Path, ended: Callable[[], str]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if how := ended():
-            raise LocalError(f"the manager does not run: {how}:\n{_tail(log)}")
+            raise LocalError(f"the manager {how}:\n{_tail(log)}")
         with (
             contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError),
             urllib.request.urlopen(health, timeout=5),  # noqa: S310 (http on loopback)

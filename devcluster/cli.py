@@ -240,7 +240,7 @@ def _status(arguments: argparse.Namespace) -> int:
     for row in rows if found else ():
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     for entry in found:
-        if entry["message"] and entry["phase"] != "ready":
+        if entry["message"]:
             print(f"\n{entry['name']}: {entry['message']}")
     if not found:
         print("No clusters.")

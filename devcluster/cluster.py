@@ -27,6 +27,7 @@ from devcluster import pki, rest
 from devcluster.assets import Sources, locate
 from devcluster.components import ADMIN, CLIENTS, Plan, port_names, write_configs
 from devcluster.errors import DevclusterError, disk_errors, require_space
+from devcluster.kept import kept_words
 from devcluster.nodes import create_nodes
 from devcluster.spec import ClusterSpec, Layout, default_state_root
 from devcluster.supervisor import START_SECONDS, tail
@@ -85,7 +86,7 @@ class Cluster:
         scratch.replace(scratch.with_suffix(".json"))
 
     def kept(self, name: str) -> dict[str, Any]:
-        """What the supervisor says of a process that is kept: process, starts, problem; {} before its first start."""
+        """What `KeptProcesses.report` says of it; {} before its first start."""
         found: dict[str, Any] = _read_status(self.plan.layout).get("kept", {}).get(name, {})
         return found
 
@@ -185,19 +186,16 @@ def _describe(layout: Layout) -> dict[str, Any]:
         status["message"] = str(error)
         return {"name": layout.root.name, "phase": "stale", **unknown, "folder": str(layout.root), **_rest(status)}
     phase = status.get("phase", "starting")
-    problems = [
-        f"{name} is not running: {each['problem']}. Its log: {layout.log(name)}"
-        for name, each in status.get("kept", {}).items()
-        if each["problem"]
-    ]
+    kept = status.get("kept", {})
     if not _alive(layout) and phase != "failed":
         phase = "gone"
         status["message"] = (
             "its processes have ended, and nobody asked for that (has the machine been restarted?):"
             f" `jobset cluster down --name {plan.spec.name}` removes what is left."
         )
-    elif phase == "ready" and problems:
-        phase, status["message"] = "degraded", "\n".join(problems)
+    elif phase == "ready":
+        phase = "degraded" if any(not each["process"] for each in kept.values()) else phase
+        status["message"] = kept_words(kept, layout)
     return {
         "name": plan.spec.name,
         "phase": phase,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from devcluster.components import Component
@@ -32,7 +32,7 @@ class _State:
     due: float = 0.0
     pause: float = FIRST_PAUSE
     starts: int = 0
-    problem: str = ""
+    ended: str = ""
 
 
 class KeptProcesses:
@@ -74,12 +74,12 @@ class KeptProcesses:
         return [(state.component, state.process) for state in self._states.values() if state.process is not None]
 
     def report(self) -> dict[str, dict[str, object]]:
-        """The part of the status file: by name the process, how often it was started, and why it does not run."""
+        """The part of the status file: by name the process, how often it was started, and how it ended last."""
         return {
             name: {
                 "process": state.process.pid if state.process else None,
                 "starts": state.starts,
-                "problem": state.problem,
+                "ended": state.ended,
             }
             for name, state in self._states.items()
         }
@@ -92,12 +92,21 @@ class KeptProcesses:
             return
         state.started = self._clock()
         state.starts += 1
-        state.problem = ""
 
     def _put_off(self, state: _State, why: str) -> None:
         state.due = self._clock() + state.pause
-        state.problem = f"it {why}, and is started again after {state.pause:g} s"
-        state.pause = min(2 * state.pause, LONGEST_PAUSE)
-        name = state.component.name
+        state.ended = why
+        name, at = state.component.name, time.strftime("%Y-%m-%dT%H:%M:%S%z")
         with self._layout.log(name).open("a") as log:
-            log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} local cluster: {name}: {state.problem}\n")
+            log.write(f"{at} local cluster: {name} {why}; it is started again after {state.pause:g} s\n")
+        state.pause = min(2 * state.pause, LONGEST_PAUSE)
+
+
+def kept_words(report: Mapping[str, Mapping[str, object]], layout: Layout) -> str:
+    """A line for each process that has ended: whether it runs now, how it ended, where its log is."""
+    return "\n".join(
+        f"{name} {'runs again' if each['process'] else f'is not running, and starts within {LONGEST_PAUSE:g} s'}"
+        f" (starts: {each['starts']}): it {each['ended']}. Its log: {layout.log(name)}"
+        for name, each in report.items()
+        if each["ended"]
+    )

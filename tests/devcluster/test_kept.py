@@ -60,8 +60,8 @@ class Kept:
             self.processes.tend()
         return self.now - begin
 
-    def problem(self) -> object:
-        return self.processes.report()["manager"]["problem"]
+    def ended(self) -> object:
+        return self.processes.report()["manager"]["ended"]
 
 
 @pytest.fixture
@@ -89,10 +89,13 @@ def test_a_process_that_ends_is_started_again_and_its_log_says_so(kept: Kept):
     assert len(kept.started) == 1
     assert not kept.processes.tend()
     kept.end(1)
-    assert kept.problem() == "it ended with exit code 1, and is started again after 1 s"
-    assert "local cluster: manager: it ended with exit code 1, and is" in kept.layout.log("manager").read_text()
+    assert kept.ended() == "ended with exit code 1"
+    assert (
+        "local cluster: manager ended with exit code 1; it is started again after 1 s\n"
+        in kept.layout.log("manager").read_text()
+    )
     assert kept.pause() == FIRST_PAUSE
-    assert (kept.problem(), kept.processes.report()["manager"]["starts"]) == ("", 2)
+    assert kept.processes.report()["manager"]["starts"] == 2
 
 
 def test_the_pause_grows_up_to_a_bound_and_begins_again_after_a_long_run(kept: Kept):
@@ -110,7 +113,7 @@ def test_a_program_that_is_not_there_is_tried_again_and_named(kept: Kept):
     kept.end(1)
     kept.now += FIRST_PAUSE
     kept.processes.tend()
-    assert kept.problem() == "it cannot be started: manager: No such file or directory, and is started again after 2 s"
+    assert kept.ended() == "cannot be started: manager: No such file or directory"
 
 
 def test_the_status_of_the_cluster_says_that_a_process_does_not_run(kept: Kept, cluster: Cluster, layout: Layout):
@@ -119,15 +122,20 @@ def test_the_status_of_the_cluster_says_that_a_process_does_not_run(kept: Kept, 
     with layout.lock.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         write_status(layout, {"phase": "ready", "kept": kept.processes.report()})
-        assert statuses(state_root=root)[0]["phase"] == "ready"
+        assert [(each["phase"], each["message"]) for each in statuses(state_root=root)] == [("ready", "")]
         kept.end(1)
         write_status(layout, {"phase": "ready", "kept": kept.processes.report()})
         shown = cli("status", "--state-dir", str(root)).stdout
+        kept.pause()
+        write_status(layout, {"phase": "ready", "kept": kept.processes.report()})
+        again = cli("status", "--state-dir", str(root)).stdout
     assert "degraded" in shown
     assert (
-        "demo: manager is not running: it ended with exit code 1, and is started again after 1 s. Its log:"
-        f" {layout.log('manager')}\n"
+        "demo: manager is not running, and starts within 30 s (starts: 1): it ended with exit code 1."
+        f" Its log: {layout.log('manager')}\n"
     ) in shown
+    assert "demo  ready" in again
+    assert "demo: manager runs again (starts: 2): it ended with exit code 1." in again
     assert "`jobset cluster down --name demo` removes what is left" in cli("status", "--state-dir", str(root)).stdout
 
 

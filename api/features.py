@@ -3,8 +3,11 @@
 See docs/reference/manager.md#feature-gates.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from api.suggest import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +45,32 @@ class FeatureGateError(ValueError):
     """An unknown gate, a locked gate set to another value, or a text that is no list of gates."""
 
 
+def gate_faults(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Names that are unknown, values that are no truth values, and locked gates that are changed: name and message."""
+    names = [*GATES, *_STAGES]
+    for name, value in settings.items():
+        gate = GATES.get(name)
+        if name not in names:
+            meant = nearest(name, names)
+            hint = f'did you mean "{meant}"?' if meant else f"known are {', '.join(names)}"
+            yield name, f"unknown feature gate {name!r}: {hint}"
+        if not isinstance(value, bool):
+            yield name, "must be true or false"
+        elif gate and gate.locked and value != gate.default:
+            default = str(gate.default).lower()
+            yield name, f"feature gate {name} is {gate.stage} and locked to {default}: remove it from the settings"
+
+
 class FeatureGates:
     """The gates of one process, read as `gates["RestartJob"]`. Immutable."""
 
     def __init__(self, settings: Mapping[str, bool] | None = None) -> None:
         settings = settings or {}
-        self._on = {name: gate.default for name, gate in GATES.items()}
-        for name, value in settings.items():
-            if name not in GATES and name not in _STAGES:
-                raise FeatureGateError(f"unknown feature gate {name!r}: known are {', '.join([*GATES, *_STAGES])}")
-            if name in _STAGES:
-                self._on.update({n: value for n, g in GATES.items() if g.stage == _STAGES[name]})
-        for name, value in settings.items():
-            if name not in GATES:
-                continue
-            if GATES[name].locked and value != GATES[name].default:
-                raise FeatureGateError(
-                    f"feature gate {name} is {GATES[name].stage} and locked to {str(GATES[name].default).lower()}:"
-                    " remove it from the settings"
-                )
-            self._on[name] = value
+        if found := [message for _, message in gate_faults(settings)]:
+            raise FeatureGateError("; ".join(found))
+        stages = {_STAGES[name]: value for name, value in settings.items() if name in _STAGES}
+        self._on = {name: stages.get(gate.stage, gate.default) for name, gate in GATES.items()}
+        self._on.update({name: value for name, value in settings.items() if name in GATES})
         for name, needed in _NEEDS.items():
             if self._on[name] and not self._on[needed]:
                 raise FeatureGateError(f"feature gate {name} needs {needed}: turn that on, too")

@@ -6,8 +6,8 @@ The flags are the Go manager's, and a few more. See docs/reference/configuration
 import argparse
 from dataclasses import dataclass
 
-from api.features import FeatureGates, parse_feature_gates
-from app.settings import Settings
+from api.features import FeatureGateError, FeatureGates, gate_faults, parse_feature_gates
+from app.settings import Settings, SettingsError
 from app.settings_file import load
 
 _OVERRIDES = {
@@ -33,13 +33,28 @@ class Chosen:
 
 
 def choose(parsed: argparse.Namespace, file: str) -> Chosen:
-    """Read the file and put the flags over it. Raises `SettingsError`, `FeatureGateError`."""
-    settings = load(file)
+    """Read the file and put the flags over it. Raises `SettingsError` with the faults of both, `FeatureGateError`."""
+    settings, faults = Settings(), []
+    try:
+        settings = load(file)
+    except SettingsError as error:
+        faults.append(str(error))
     given = {place: getattr(parsed, flag) for flag, place in _OVERRIDES.items() if getattr(parsed, flag) is not None}
     for (section, name), value in given.items():
-        settings = settings.override(section, **{name: value})
-    by_flag = parse_feature_gates(parsed.feature_gates)
-    return Chosen(settings, FeatureGates({**settings.feature_gates, **by_flag}), frozenset(given), frozenset(by_flag))
+        try:
+            settings = settings.override(section, **{name: value})
+        except SettingsError as error:
+            faults.append(str(error))
+    by_flag: dict[str, bool] = {}
+    try:
+        by_flag = parse_feature_gates(parsed.feature_gates)
+    except FeatureGateError as error:
+        faults.append(f"flag --feature-gates: {error}")
+    faults += (f"flag --feature-gates: {message}" for _, message in gate_faults(by_flag))
+    if faults:
+        raise SettingsError("\n".join(faults))
+    gates = FeatureGates({**settings.feature_gates, **by_flag})
+    return Chosen(settings, gates, frozenset(given), frozenset(by_flag))
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

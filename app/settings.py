@@ -24,10 +24,10 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from api.features import FeatureGateError, FeatureGates
+from api.features import FeatureGateError, FeatureGates, gate_faults
 from api.suggest import did_you_mean
 from api.validation import dns1035_label, dns1123_subdomain
-from app.durations import Duration
+from app.durations import Duration, duration_text
 from certs.tls import check_options
 from httpserver.address import BindError, parse_bind_address
 from webhooks.jobset.subject import DEFAULT_LIMITS
@@ -35,6 +35,7 @@ from webhooks.jobset.subject import DEFAULT_LIMITS
 API_VERSION = "config.jobset.x-k8s.io/v1alpha1"
 KIND = "Configuration"
 MAX_BUDGET = 8.0  # seconds of a child dry run
+MIN_INTERVAL = 1.0  # seconds between two rounds of a policy's status, or of an audit
 
 
 class SettingsError(Exception):
@@ -104,7 +105,11 @@ class LeaderElectionSettings(_Section):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not self.lease_duration > self.renew_deadline > self.retry_period:
-            raise ValueError("leaseDuration must be longer than renewDeadline, and that longer than retryPeriod")
+            lease, renew, retry = map(duration_text, (self.lease_duration, self.renew_deadline, self.retry_period))
+            raise ValueError(
+                f"leaseDuration ({lease}) must be longer than renewDeadline ({renew}), and that longer than"
+                f" retryPeriod ({retry})"
+            )
         return self
 
 
@@ -140,10 +145,17 @@ class TLSSettings(_Section):
     answered (docs/security.md#only-the-api-server-may-call-the-webhooks). The file is read again whenever it changes.
     An extension: the Go manager's file has no such field."""
 
-    @model_validator(mode="after")
-    def _known(self) -> Self:
-        check_options(self.min_version, self.cipher_suites)
-        return self
+    @field_validator("min_version")
+    @classmethod
+    def _known_version(cls, value: str) -> str:
+        check_options(value, ())
+        return value
+
+    @field_validator("cipher_suites")
+    @classmethod
+    def _known_suites(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        check_options("VersionTLS13" if info.data.get("min_version") == "VersionTLS13" else "", value)
+        return value
 
 
 class CertificateSettings(_Section):
@@ -160,15 +172,19 @@ class CertificateSettings(_Section):
     """Kind of new keys: `ECDSA` (P-256) or `RSA` (3,072 bits). Keys in the Secret stay until they are renewed
     (docs/certificates.md#kind-of-keys). An extension: the Go manager's file has no such field."""
 
-    @model_validator(mode="after")
-    def _names(self) -> Self:
-        if not self.enable:
-            return self
-        if dns1035_label(self.webhook_service_name):
-            raise ValueError(f"webhookServiceName: {self.webhook_service_name!r} is not a DNS-1035 label")
-        if dns1123_subdomain(self.webhook_secret_name):
-            raise ValueError(f"webhookSecretName: {self.webhook_secret_name!r} is not a DNS-1123 subdomain")
-        return self
+    @field_validator("webhook_service_name")
+    @classmethod
+    def _label(cls, value: str, info: ValidationInfo) -> str:
+        if info.data.get("enable") and dns1035_label(value):
+            raise ValueError(f"{value!r} is not a DNS-1035 label")
+        return value
+
+    @field_validator("webhook_secret_name")
+    @classmethod
+    def _subdomain(cls, value: str, info: ValidationInfo) -> str:
+        if info.data.get("enable") and dns1123_subdomain(value):
+            raise ValueError(f"{value!r} is not a DNS-1123 subdomain")
+        return value
 
 
 class ClientSettings(_Section):
@@ -200,7 +216,8 @@ class DryRunSettings(_Section):
     @classmethod
     def _in_time(cls, value: float) -> float:
         if value > MAX_BUDGET:
-            raise ValueError(f"must be at most {MAX_BUDGET:g}s: the API server waits 10s for the whole admission")
+            most, found = duration_text(MAX_BUDGET), duration_text(value)
+            raise ValueError(f"must be at most {most}, is {found}: the API server waits 10s for the whole admission")
         return value
 
 
@@ -249,14 +266,21 @@ class PolicySettings(_Section):
 
     queue_controllers: Texts = Field(("system:serviceaccount:kueue-system:kueue-controller-manager",), examples=[[]])
     """User names of controllers of queues. Policies do not judge what these change in a JobSet that exists."""
-    status_interval: Duration = Field(30.0, ge=1, examples=["30s"])
+    status_interval: Duration = Field(30.0, examples=["30s"])
     """Time between two writes of counts into the status of one policy, by each replica; at least 1s
     (docs/policy/status.md). Nothing is written while nothing is counted."""
-    audit_interval: Duration = Field(600.0, ge=1, examples=["1h"])
+    audit_interval: Duration = Field(600.0, examples=["1h"])
     """Time from the begin of one audit of the stored JobSets to the begin of the next; at least 1s
     (docs/policy/audit.md)."""
     reports: bool = Field(False, examples=[True])
     """Whether each audit writes reports (docs/policy/audit.md#reports). They need rights of their own."""
+
+    @field_validator("status_interval", "audit_interval")
+    @classmethod
+    def _long_enough(cls, value: float) -> float:
+        if value < MIN_INTERVAL:
+            raise ValueError(f"must be at least {duration_text(MIN_INTERVAL)}, is {duration_text(value)}")
+        return value
 
 
 class NodeFailureSettings(_Section):
@@ -290,9 +314,16 @@ class Settings(_Section):
     feature_gates: dict[str, bool] = Field({}, examples=[{"RestartJob": True, "AllBeta": True}])
     """Name of a feature gate, AllAlpha or AllBeta, to whether it is on (docs/reference/manager.md#feature-gates)."""
 
+    @field_validator("feature_gates", mode="before")
+    @classmethod
+    def _known_gates(cls, value: Any) -> Any:
+        if isinstance(value, dict) and (found := list(gate_faults({str(name): on for name, on in value.items()}))):
+            raise _GateFaultsError(found)
+        return value
+
     @field_validator("feature_gates")
     @classmethod
-    def _known_gates(cls, value: dict[str, bool]) -> dict[str, bool]:
+    def _together(cls, value: dict[str, bool]) -> dict[str, bool]:
         try:
             FeatureGates(value)
         except FeatureGateError as error:
@@ -313,10 +344,23 @@ class Settings(_Section):
         return self.model_copy(update={section: part.model_copy(update=update)})
 
 
+class _GateFaultsError(ValueError):
+    """Several feature gates are wrong. `found`: name and message of each."""
+
+    def __init__(self, found: Sequence[tuple[str, str]]) -> None:
+        super().__init__("; ".join(message for _, message in found))
+        self.found = found
+
+
 def faults(error: ValidationError, tree: yaml.Node | None = None) -> Iterator[str]:
     """A line for each fault: which key, what is wrong, how to correct it, and the line of the file."""
     for fault in error.errors():
         where = fault["loc"]
+        cause = fault.get("ctx", {}).get("error")
+        if isinstance(cause, _GateFaultsError):
+            for gate, message in cause.found:
+                yield f"{'.'.join(map(str, where))}.{gate}: {message}{place(tree, (*where, gate))}"
+            continue
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
             message = f"unknown field; {did_you_mean(str(where[-1]), _names(where[:-1]), what='the fields are')}"

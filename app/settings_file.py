@@ -14,7 +14,11 @@ from app.settings import API_VERSION, KIND, Settings, SettingsError, faults, pla
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML without duplicate keys."""
+    """YAML that notes duplicate keys."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.duplicates: list[str] = []
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -22,7 +26,7 @@ class _StrictLoader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 continue  # refused below
             if key.value in seen:
-                raise SettingsError(f"line {key.start_mark.line + 1}: key {key.value!r} is given twice")
+                self.duplicates.append(f"line {key.start_mark.line + 1}: key {key.value!r} is given twice")
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -43,31 +47,36 @@ def load(path: str) -> Settings:
 
 
 def parse(text: str) -> Settings:
-    """Read the text of a configuration file."""
+    """Read the text of a configuration file. The error names all its faults."""
     try:
-        tree, data = _read(text)
+        tree, data, found = _read(text)
     except yaml.YAMLError as error:
         raise SettingsError(f"not YAML: {' '.join(str(error).split())}") from error
     except ValueError as error:
         raise SettingsError("not YAML: a value does not fit its tag (!!)") from error
     if not isinstance(data, dict):
         raise SettingsError("must be a mapping with apiVersion, kind and settings")
-    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+    type_of_file = {"apiVersion": API_VERSION, "kind": KIND}
+    for field, wanted in type_of_file.items():
         if data.get(field) != wanted:
-            found = json.dumps(data[field], default=str) if field in data else "missing"
-            raise SettingsError(f"{field}: must be {wanted}, is {found}{place(tree, (field,))}")
+            there = json.dumps(data[field], default=str) if field in data else "missing"
+            found.append(f"{field}: must be {wanted}, is {there}{place(tree, (field,))}")
     try:
-        return Settings.model_validate(_without_nulls(data))
+        settings = Settings.model_validate({**_without_nulls(data), **type_of_file})
     except ValidationError as error:
-        raise SettingsError("\n".join(faults(error, tree))) from error
+        found += faults(error, tree)
+    if found:
+        raise SettingsError("\n".join(found))
+    return settings
 
 
-def _read(text: str) -> tuple[yaml.Node | None, Any]:
-    """The nodes of the document, which know their lines, and what they say."""
+def _read(text: str) -> tuple[yaml.Node | None, Any, list[str]]:
+    """The nodes of the document, which know their lines, what they say, and which keys are given twice."""
     loader = _StrictLoader(text)
     try:
         tree = loader.get_single_node()
-        return tree, None if tree is None else loader.construct_document(tree)
+        data = None if tree is None else loader.construct_document(tree)
+        return tree, data, loader.duplicates
     finally:
         loader.dispose()
 

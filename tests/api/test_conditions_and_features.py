@@ -51,7 +51,12 @@ def test_all_alpha_turns_on_what_is_not_named():
 
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [({"Nope": True}, "unknown feature gate 'Nope'"), ({"TLSOptions": False}, "locked to true")],
+    [
+        ({"Nope": True}, "unknown feature gate 'Nope': known are ElasticJobSet, "),
+        ({"restartjobs": True}, "unknown feature gate 'restartjobs': did you mean \"RestartJob\"?"),
+        ({"TLSOptions": False}, "locked to true"),
+        ({"A": True, "TLSOptions": False}, "'A': .*; feature gate TLSOptions is GA"),
+    ],
 )
 def test_wrong_gates_are_named(settings, words):
     with pytest.raises(FeatureGateError, match=words):

@@ -86,6 +86,19 @@ def test_faults_have_a_place_and_a_remedy_and_exit_code_1(check, text, flags, wo
     assert words in err
 
 
+def test_faults_of_the_file_and_of_flags_are_told_together(check):
+    flags = ("--kube-api-burst=0", "--feature-gates=RestartJobs=true")
+    code, _, err = check(HEAD + "webhook: {prot: 1}\nfeatureGates: {Nope: true}", *flags)
+    assert code == 1
+    for fault in (
+        "\nwebhook.prot: unknown field",
+        "\nfeatureGates.Nope: unknown feature gate 'Nope'",
+        "\nflag for clientConnection.burst: Input should be greater than 0",
+        "\nflag --feature-gates: unknown feature gate 'RestartJobs': did you mean \"RestartJob\"?\n",
+    ):
+        assert fault in err
+
+
 def test_a_wrong_form_is_wrong_usage(check):
     with pytest.raises(SystemExit) as ended:
         check(HEAD, "-o", "xml")

@@ -44,7 +44,7 @@ def test_a_ca_of_clients_is_named_as_kubernetes_names_it_and_off_by_default():
 def test_zero_and_empty_values_mean_the_default():
     settings = parse(
         HEAD
-        + "leaderElection: {leaseDuration: 0s, resourceName: ''}\nwebhook: {certDir: '', host: null}\nmetrics: {bindAddress: ''}\nchildDryRun: {budget: 0s}"
+        + "leaderElection: {leaseDuration: 0s, resourceName: ''}\npolicies: {statusInterval: 0s}\nwebhook: {certDir: '', host: null}\nmetrics: {bindAddress: ''}\nchildDryRun: {budget: 0s}"
     )
     assert settings == parse(HEAD)
 
@@ -76,8 +76,49 @@ def test_every_fault_is_named_in_one_answer():
     assert 'webhook.colour: unknown field; the fields are: "certDir", "host", "port", "workers" (line 3)' in lines
     assert any(line.startswith("foo: unknown field; the fields are: ") for line in lines)
     assert any(line.startswith("webhook.port: ") for line in lines)
-    assert any(line.startswith("featureGates: unknown feature gate 'Nope'") for line in lines)
+    assert any(line.startswith("featureGates.Nope: unknown feature gate 'Nope'") for line in lines)
     assert any(line.startswith("clientConnection.burst: ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("kind: Config\nwebhook: {prot: 1}", ["apiVersion: must be", "kind: must be", "webhook.prot: unknown field"]),
+        (
+            HEAD + "webhook: {port: 1}\nwebhook: {prot: 2}",
+            ["line 4: key 'webhook' is given twice", "webhook.prot: unknown field"],
+        ),
+        (
+            HEAD + "featureGates: {RestartJobs: true, Nope: 3, ElasticJobSet: x, TLSOptions: false}",
+            [
+                "featureGates.RestartJobs: unknown feature gate 'RestartJobs': did you mean \"RestartJob\"? (line 3)",
+                "featureGates.Nope: unknown feature gate 'Nope': known are ElasticJobSet, ",
+                "featureGates.Nope: must be true or false (line 3)",
+                "featureGates.ElasticJobSet: must be true or false (line 3)",
+                "featureGates.TLSOptions: feature gate TLSOptions is GA and locked to true",
+            ],
+        ),
+        (
+            HEAD + "internalCertManagement: {webhookServiceName: A_B, webhookSecretName: C_D, keyAlgorithm: 1}",
+            [
+                "internalCertManagement.webhookServiceName: 'A_B' is not a DNS-1035 label",
+                "internalCertManagement.webhookSecretName: 'C_D' is not a DNS-1123 subdomain",
+                "internalCertManagement.keyAlgorithm: ",
+            ],
+        ),
+        (
+            HEAD + "tls: {minVersion: 1, cipherSuites: [ROT13]}",
+            ["tls.minVersion: ", "tls.cipherSuites: invalid cipher suites: Cipher suite ROT13 not supported"],
+        ),
+    ],
+)
+def test_one_fault_hides_no_other(text, faults):
+    with pytest.raises(SettingsError) as caught:
+        parse(text)
+    found = str(caught.value).splitlines()
+    assert len(found) == len(faults)
+    for fault in faults:
+        assert any(line.startswith(fault) for line in found), (fault, found)
 
 
 @pytest.mark.parametrize(
@@ -96,10 +137,15 @@ def test_every_fault_is_named_in_one_answer():
             HEAD + "tls: {minVersion: VersionTLS13, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]}",
             "may not be specified when `minVersion` is 'VersionTLS13'",
         ),
-        (HEAD + "leaderElection: {leaseDuration: 5s}", "leaseDuration must be longer than renewDeadline"),
+        (
+            HEAD + "leaderElection: {leaseDuration: 5s}",
+            "leaderElection: leaseDuration (5s) must be longer than renewDeadline (10s)",
+        ),
+        (HEAD + "policies: {statusInterval: 500ms}", "policies.statusInterval: must be at least 1s, is 500ms (line 3)"),
+        (HEAD + "policies: {auditInterval: 1ms}", "policies.auditInterval: must be at least 1s, is 1ms (line 3)"),
         (HEAD + "internalCertManagement: {webhookServiceName: No_Dns}", "is not a DNS-1035 label"),
         (HEAD + "featureGates: {TLSOptions: false}", "locked to true"),
-        (HEAD + "childDryRun: {budget: 9s}", "childDryRun.budget: must be at most 8s: the API server waits 10s"),
+        (HEAD + "childDryRun: {budget: 9s}", "childDryRun.budget: must be at most 8s, is 9s: the API server waits 10s"),
         (HEAD + "limits: {jobsPerSet: 0}", "limits.jobsPerSet: "),
         (HEAD + "childDryRun: {budget: 3}", "childDryRun.budget: must be a duration such as 15s"),
         (HEAD + "childDryRun: {enabled: true}", 'childDryRun.enabled: unknown field; did you mean "enable"?'),

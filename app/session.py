@@ -22,6 +22,10 @@ TIMEOUT = 15.0
 """Seconds for one request."""
 DONE, FAILED, NOT_DONE = 0, 1, 2
 """Exit codes of all commands: done; no, and the message says why; wrong usage, or the cluster lets nobody know."""
+NOT_INSTALLED = (
+    f"JobSet is not installed in this cluster (no CRD {JOBSETS.plural}.{JOBSETS.group}): install it with `make install`"
+    " or `helm install jobset charts/jobset`, see docs/quick-start.md"
+)
 _KINDS = ("jobset", "jobsets", "js", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io")
 
 
@@ -80,19 +84,19 @@ async def names(session: Session) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def naming(session: Session, name: str) -> AsyncIterator[None]:
-    """Turns the API server's 404 about the JobSet into a `NoJobSetError`, or says that there are no JobSets at all."""
+    """Turns the API server's 404 about the JobSet into a `NoJobSetError`."""
     try:
         yield
     except NotFound as error:
         if not error.details.kind:
-            raise KubeError("the cluster does not serve JobSets: apply manifests/install.yaml first") from error
+            raise
         raise NoJobSetError(await _not_found(session.client, session.namespace, name)) from error
 
 
 def run(command: str, work: Callable[[], Coroutine[Any, Any, int]], err: TextIO, *, right: str = "get") -> int:
     """Run it, write what went wrong to `err` in one line, give the exit code.
 
-    `right`: the verb on JobSets that the command cannot do without.
+    `right`: the verb on JobSets that the command cannot do without; "" if JobSets are not all that it reads.
     """
     try:
         return asyncio.run(work())
@@ -126,8 +130,11 @@ async def _names(client: Client, **options: str) -> Sequence[Owned]:
 
 
 def _reason(error: Exception, right: str) -> str:
+    """What to say about a call that failed."""
     if isinstance(error, TimeoutError):
         return f"the API server did not answer within {TIMEOUT:g} s"
-    if isinstance(error, ApiError) and error.code == 403:
+    if isinstance(error, NotFound) and not error.details.kind and f"/apis/{JOBSETS.group}/" in error.call.path:
+        return NOT_INSTALLED
+    if right and isinstance(error, ApiError) and error.code == 403:
         return f"{error}; ask for the right to {right} jobsets.jobset.x-k8s.io"
     return str(error)

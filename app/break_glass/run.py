@@ -1,23 +1,22 @@
 """One run of `jobset webhooks`: connect, read both configurations, change them if asked to, write their state."""
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TextIO
 
 import yaml
 
 from api.meta import JSON
+from app import session
 from app.break_glass.switch import Configuration, State, look, switched_off, switched_on
 from app.check.findings import printable
-from app.version import user_agent
+from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.clock import now, rfc3339
-from kube.config import load
 from kube.errors import Conflict, KubeError, NotFound
 from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
-from kube.transport import HttpTransport
 from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 
 CONFIGURATIONS = (
@@ -45,11 +44,11 @@ class Options:
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write what the configurations are like to `out`, or the problem to `err`; gives the exit code."""
-    try:
-        found = asyncio.run(_switched(options))
-    except (KubeError, TimeoutError) as error:
-        err.write(f"jobset webhooks: {printable(str(error) or 'the API server did not answer in time')}\n")
-        return 2
+    return session.run("webhooks", partial(_run, options, out, err), err, right="")
+
+
+async def _run(options: Options, out: TextIO, err: TextIO) -> int:
+    found = await _switched(options)
     _write(found, options.output, out)
     missing = [each.name for each in found if each.state is State.MISSING]
     if missing:
@@ -62,12 +61,12 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _switched(options: Options) -> list[Configuration]:
-    transport = HttpTransport(await load(options.kubeconfig or None, options.context or None), user_agent=user_agent())
-    try:
-        client = Client(transport)
-        return [await _switch(client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]
-    finally:
-        await transport.close()
+    async with session.connected(kubeconfig=options.kubeconfig, context=options.context) as to:
+        found = [await _switch(to.client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]
+        missing = all(each.state is State.MISSING for each in found)
+        if missing and JOBSETS.plural not in await to.client.served(JOBSETS.api_version):
+            raise KubeError(session.NOT_INSTALLED)
+        return found
 
 
 async def _switch(client: Client, resource: Resource, name: str, wanted: str) -> Configuration:

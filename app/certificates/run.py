@@ -1,32 +1,41 @@
 """One run of `jobset certs status`: connect, read what there is, write what is said about it."""
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TextIO
 
 import yaml
 from pydantic.alias_generators import to_camel
 
 from api.meta import JSON
+from app import session
 from app.certificates.look import Found, Status, look
 from app.check.findings import printable
-from app.session import TIMEOUT, UsageError, checked
-from app.version import user_agent
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.clock import now
-from kube.config import load
 from kube.errors import KubeError, NotFound
 from kube.resources import CRDS, MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
-from kube.transport import HttpTransport
-from manifests.naming import MUTATING_CONFIGURATION, NAMESPACE, VALIDATING_CONFIGURATION, WEBHOOK_SECRET
+from manifests.naming import (
+    MUTATING_CONFIGURATION,
+    NAMESPACE,
+    POLICY_MUTATING_CONFIGURATION,
+    POLICY_VALIDATING_CONFIGURATION,
+    VALIDATING_CONFIGURATION,
+    WEBHOOK_SECRET,
+)
 
 _CONFIGURATIONS = (
     (MUTATING_WEBHOOK_CONFIGURATIONS, MUTATING_CONFIGURATION),
     (VALIDATING_WEBHOOK_CONFIGURATIONS, VALIDATING_CONFIGURATION),
 )
+_OF_POLICIES = (
+    (MUTATING_WEBHOOK_CONFIGURATIONS, POLICY_MUTATING_CONFIGURATION),
+    (VALIDATING_WEBHOOK_CONFIGURATIONS, POLICY_VALIDATING_CONFIGURATION),
+)
+"""Those of manifests/policy, which is not part of every installation."""
 _CRD = f"{JOBSETS.plural}.{JOBSETS.group}"
 
 
@@ -43,36 +52,39 @@ class Options:
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the status to `out`, or why there is none to `err`; gives the exit code."""
-    try:
-        found = asyncio.run(_found(options))
-    except (UsageError, KubeError, TimeoutError) as error:
-        err.write(f"jobset certs status: {printable(str(error) or 'the API server did not answer in time')}\n")
-        return 2
-    status = look(found, now())
+    return session.run("certs status", partial(_run, options, out), err, right="")
+
+
+async def _run(options: Options, out: TextIO) -> int:
+    status = look(await _found(options), now())
     write(status, options.output, out)
-    return 1 if status.problems else 0
+    return session.FAILED if status.problems else session.DONE
 
 
 async def _found(options: Options) -> Found:
-    checked(options.namespace)
-    checked(options.secret)
-    transport = HttpTransport(await load(options.kubeconfig or None, options.context or None), user_agent=user_agent())
-    client = Client(transport)
-    try:
-        return Found(
+    session.checked(options.namespace)
+    session.checked(options.secret)
+    async with session.connected(kubeconfig=options.kubeconfig, context=options.context) as to:
+        client = to.client
+        of_policies = {(kind.kind, name): await _get(client, kind, name) for kind, name in _OF_POLICIES}
+        found = Found(
             f"{options.namespace}/{options.secret}",
             await _get(client, SECRETS, options.secret, options.namespace),
-            {(kind.kind, name): await _get(client, kind, name) for kind, name in _CONFIGURATIONS},
+            {
+                **{(kind.kind, name): await _get(client, kind, name) for kind, name in _CONFIGURATIONS},
+                **{key: stored for key, stored in of_policies.items() if stored},
+            },
             _CRD,
             await _get(client, CRDS, _CRD),
         )
-    finally:
-        await transport.close()
+    if not (found.secret or found.crd or any(found.configurations.values())):
+        raise KubeError(session.NOT_INSTALLED)
+    return found
 
 
 async def _get(client: Client, resource: Resource, name: str, namespace: str | None = None) -> JSON | None:
     try:
-        return await client.get(resource, name, namespace=namespace, timeout=TIMEOUT)
+        return await client.get(resource, name, namespace=namespace, timeout=session.TIMEOUT)
     except NotFound:
         return None
 
@@ -94,7 +106,8 @@ def _camel(value: object) -> object:
 
 
 def _table(status: Status, out: TextIO) -> None:
-    out.write(printable(f"Secret {status.secret}, renewed by {status.renewed_by}") + "\n\n")
+    renewed_by = f", renewed by {status.renewed_by}" if status.renewed_by else ": no certificate"
+    out.write(printable(f"Secret {status.secret}{renewed_by}") + "\n\n")
     _columns(
         [
             ("CERTIFICATE", "KEY", "FROM", "UNTIL", "DAYS LEFT", "RENEWAL", "ISSUER", "NAMES"),

@@ -4,24 +4,22 @@ Each finding is written as soon as it is found, and nothing of it is kept: a run
 of the Jobs of one JobSet.
 """
 
-import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import TextIO
 
 from api.batch import Owned
 from api.keys import AWAITS_LEADER, JOBSET_NAME, PLACEMENT_GATE
 from api.meta import JSON
+from app import session
 from app.check.findings import printable
 from app.rollback.concerns import has_completed_jobs, of_completed_jobs, of_jobset, of_pod
 from app.rollback.report import Report
-from app.version import user_agent
 from controllers.resources import JOBSETS
 from kube.client import Client, PatchType
-from kube.config import load
-from kube.errors import Conflict, KubeError, NotFound
+from kube.errors import Conflict, NotFound
 from kube.options import METADATA_LIST
 from kube.resources import JOBS, PODS
-from kube.transport import HttpTransport
 
 _UNGATED: JSON = {
     "metadata": {"labels": {AWAITS_LEADER: None}},
@@ -46,21 +44,14 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     After a problem the output is incomplete: JSON is not closed.
     """
     report = Report(options.output, out)
-    try:
-        asyncio.run(_run(options, report, err))
-    except (KubeError, TimeoutError) as error:
-        err.write(f"jobset rollback-check: {printable(str(error) or 'the API server did not answer in time')}\n")
-        return 2
+    return session.run("rollback-check", partial(_run, options, report, err), err, right="")
+
+
+async def _run(options: Options, report: Report, err: TextIO) -> int:
+    async with session.connected(kubeconfig=options.kubeconfig, context=options.context) as to:
+        await check(to.client, options, report, err)
     report.close()
-    return 1 if report.found else 0
-
-
-async def _run(options: Options, report: Report, err: TextIO) -> None:
-    transport = HttpTransport(await load(options.kubeconfig or None, options.context or None), user_agent=user_agent())
-    try:
-        await check(Client(transport), options, report, err)
-    finally:
-        await transport.close()
+    return session.FAILED if report.found else session.DONE
 
 
 async def check(client: Client, options: Options, report: Report, err: TextIO) -> None:

@@ -11,9 +11,11 @@ import pytest
 import yaml
 
 from api.keys import AWAITS_LEADER, CONTROLLER_NAME, JOBSET_NAME, PLACEMENT_GATE
+from app import session
 from app.rollback import run as rollback
 from app.rollback.report import Report
 from app.rollback.run import Options, check
+from app.session import Session
 from kube.client import PAGE, Client
 from kube.errors import KubeError
 from kube.transport import Request, Response
@@ -155,6 +157,16 @@ def test_a_pod_that_is_gone_or_another_one_by_now_is_not_released():
     assert api.objects("pods")["ns", "replaced"]["spec"]["schedulingGates"] == [{"name": PLACEMENT_GATE}]
 
 
+def over_memory(api: MemoryApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command reaches the API server in memory."""
+
+    @contextlib.asynccontextmanager
+    async def connected(**_: str):
+        yield Session(Client(api), "default")
+
+    monkeypatch.setattr(session, "connected", connected)
+
+
 class Forbidding(MemoryApi):
     """Does not let pods be listed."""
 
@@ -168,10 +180,7 @@ def test_a_run_that_breaks_off_says_so_and_closes_no_json(monkeypatch):
     api = Forbidding()
     api.put("jobsets", "js", spec=RULED)
 
-    async def over_memory(options: Options, report: Report, err: io.StringIO) -> None:
-        await check(Client(api), options, report, err)
-
-    monkeypatch.setattr(rollback, "_run", over_memory)
+    over_memory(api, monkeypatch)
     out, err = io.StringIO(), io.StringIO()
     assert rollback.run(Options(output="json"), out, err) == 2
     assert "no pods for you" in err.getvalue()
@@ -186,8 +195,5 @@ def test_the_exit_code_says_whether_something_is_concerned(spec, code, monkeypat
     api = MemoryApi()
     api.put("jobsets", "js", spec=spec)
 
-    async def over_memory(options: Options, report: Report, err: io.StringIO) -> None:
-        await check(Client(api), options, report, err)
-
-    monkeypatch.setattr(rollback, "_run", over_memory)
+    over_memory(api, monkeypatch)
     assert rollback.run(Options(), io.StringIO(), io.StringIO()) == code

@@ -112,4 +112,4 @@ def test_a_cluster_that_does_not_answer(cluster: Cluster, tmp_path: Path):
 def test_a_cluster_without_jobsets(api_server: Cluster):
     code, _, err = explain(api_server.kubeconfig, "default")
     assert code == 2
-    assert "the cluster does not serve JobSets" in err
+    assert "JobSet is not installed in this cluster" in err
